@@ -1,0 +1,55 @@
+# Everything a person or a pipeline runs. `make` alone lists the targets.
+
+VENV := .venv
+STAMP := $(VENV)/.setup-stamp
+PYTHON := $(VENV)/bin/python
+LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt requirements/uv.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lock bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+
+setup: $(STAMP)  ## make .venv with every extra and the test tools, or bring it up to date
+
+# The stamp holds the tree's place: a moved or copied tree, or a vanished interpreter, makes it stale.
+ifneq ($(shell test -x $(PYTHON) && cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+$(STAMP): pyproject.toml $(LOCKS) scripts/setup-venv
+	@scripts/setup-venv $(VENV)
+
+demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
+	@$(VENV)/bin/remand demo
+
+test: $(STAMP)  ## run every test (REMAND_CAMPAIGN=full for the long campaigns)
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: $(STAMP)  ## lint, format, types, import contracts and unit tests, in under a minute
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports --no-logo
+	@$(PYTHON) -m pytest -q $(wildcard tests/unit) tests/architecture $(ARGS)
+
+# `make lock` is how the files in requirements/ are made, and the only way. They name versions and hashes
+# alone: where packages come from is the business of whoever installs them. One version serves every Python.
+COMPILE := UV_SYSTEM_CERTS=1 $(VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-emit-index-url --no-header --no-annotate
+
+lock: $(STAMP)  ## pin the newest allowed versions in requirements/
+	@$(COMPILE) pyproject.toml --extra test --extra bench -o requirements/bench.txt
+	@$(COMPILE) pyproject.toml --extra test -c requirements/bench.txt -o requirements/test.txt
+	@printf 'hatchling>=1.27,<2\n' | $(COMPILE) - -c requirements/bench.txt -o requirements/build.txt
+	@printf 'uv\n' | $(COMPILE) - -o requirements/uv.txt
+	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)|@ ' $(LOCKS)
+
+bench: $(STAMP)  ## print the benchmark tables, peers beside us
+	@scripts/debian-packages postgresql
+	@$(PYTHON) -m benchmarks $(ARGS)
+
+clean:  ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The ways in and out: one folder per port, one file per implementation."""

@@ -1,0 +1,1 @@
+"""Events as files that travel with git."""

@@ -1,0 +1,233 @@
+"""Event files: segments that only ever grow, until git tracks them; then they never change again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import Clock, Ids
+from remand.domain.ids import session_name
+from remand.ledger.codec import MAX_EVENT
+from remand.ledger.store import FileMark, Head
+
+_CHUNK = 1 << 20
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Segments:
+    """The event files of a repository; the open segment is written by one ledger alone."""
+
+    def __init__(self, folders: Sequence[str], index: str, quarantine: str, clock: Clock, ids: Ids) -> None:
+        self._folders = folders
+        self._home = folders[0]
+        self._index = index
+        self._quarantine = quarantine
+        self._clock = clock
+        self._ids = ids
+        self._open = ("", -1)
+        self._seen_index: tuple[object, str, bool] = (None, "", False)
+
+    def files(self) -> list[FileMark]:
+        """Every event file there is, whatever it is in truth; reading tells."""
+        found: list[FileMark] = []
+        for folder in self._folders:
+            try:
+                with os.scandir(folder) as entries:
+                    named = sorted((entry for entry in entries if entry.name.endswith(".jsonl")), key=_name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in named:
+                status = entry.stat(follow_symlinks=False)
+                found.append(FileMark(entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
+        return found
+
+    def signature(self) -> tuple[int, ...]:
+        """Changes when files come or go."""
+        return tuple(_mtime(folder) for folder in self._folders)
+
+    def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
+        """A file's lines with their numbers. A line that is too long, or a file that is none, is said as text."""
+        try:
+            handle = os.open(path, _FLAGS)
+        except OSError as error:
+            yield 0, _unreadable(error)
+            return
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                yield 0, "is no regular file"
+                return
+            yield from _lines(handle)
+        except OSError as error:
+            yield 0, _unreadable(error)
+        finally:
+            os.close(handle)
+
+    def path(self, segment: str) -> str:
+        """Where a segment's file is."""
+        return os.path.join(self._home, f"{segment}.jsonl")
+
+    def is_whole(self, head: Head) -> bool:
+        """True when the open segment is as the head says, and git does not track it yet."""
+        if not head.segment:
+            return True
+        try:
+            status = os.stat(self.path(head.segment), follow_symlinks=False)
+        except OSError:
+            return False
+        return (status.st_size, status.st_ino) == (head.size, head.inode)
+
+    def append(self, head: Head, lines: Sequence[bytes]) -> Head:
+        """Writes lines in one go: all of them are there afterwards, or none."""
+        if not head.segment or self._is_tracked(head.segment):
+            head = self._begin(head)
+        data = b"\n".join(lines) + b"\n"
+        handle = self._handle(head.segment)
+        try:
+            written = os.write(handle, data)
+        except OSError as error:
+            raise _cannot_write(self.path(head.segment), error) from error
+        if written != len(data):
+            os.ftruncate(handle, head.size)
+            raise _cannot_write(self.path(head.segment), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        return replace(head, size=head.size + written)
+
+    def shrink(self, segment: str, size: int) -> None:
+        """Takes back what was appended by a change that did not come to be."""
+        os.ftruncate(self._handle(segment), size)
+
+    def sync(self) -> None:
+        """Returns when what was written is on disk."""
+        if self._open[1] >= 0:
+            try:
+                os.fdatasync(self._open[1])
+            except OSError as error:
+                raise _cannot_write(self._open[0], error) from error
+
+    def surplus(self, head: Head) -> list[bytes]:
+        """Whole lines behind what the ledger knows of; what is torn behind them is moved to quarantine."""
+        path = self.path(head.segment)
+        try:
+            with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_ino != head.inode:
+                    return []
+                file.seek(head.size)
+                tail = file.read()
+        except OSError:
+            return []
+        whole, _, torn = tail.rpartition(b"\n")
+        if torn:
+            self._set_aside(head.segment, head.size + len(tail) - len(torn), torn)
+            self.shrink(head.segment, head.size + len(tail) - len(torn))
+        return whole.split(b"\n") if whole else []
+
+    def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
+        """Which lines the segment's file does not have any more."""
+        try:
+            with open(self.path(head.segment), "rb") as file:
+                there = set(file.read().replace(b"\r\n", b"\n").split(b"\n"))
+        except OSError:
+            there = set()
+        return [line for line in lines if line not in there]
+
+    def _set_aside(self, segment: str, offset: int, torn: bytes) -> None:
+        os.makedirs(self._quarantine, exist_ok=True)
+        with open(os.path.join(self._quarantine, f"{segment}.{offset}.torn"), "wb") as file:
+            file.write(torn)
+
+    def _begin(self, head: Head) -> Head:
+        """Starts a new segment and makes its name durable."""
+        os.makedirs(self._home, exist_ok=True)
+        segment = session_name(self._clock.now(), self._ids.hex())
+        try:
+            handle = os.open(
+                self.path(segment), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644
+            )
+            folder = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _cannot_write(self.path(segment), error) from error
+        os.fsync(folder)
+        os.close(folder)
+        self._keep(segment, handle)
+        return replace(head, segment=segment, first=head.seq + 1, size=0, inode=os.fstat(handle).st_ino)
+
+    def _handle(self, segment: str) -> int:
+        if self._open[0] != segment:
+            self._keep(
+                segment, os.open(self.path(segment), os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            )
+        return self._open[1]
+
+    def _keep(self, segment: str, handle: int) -> None:
+        if self._open[1] >= 0:
+            os.close(self._open[1])
+        self._open = (segment, handle)
+
+    def _is_tracked(self, segment: str) -> bool:
+        """True when git's index names the segment. The index is read only when it has changed."""
+        try:
+            status = os.stat(self._index)
+        except OSError:
+            return False
+        signature = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if self._seen_index[:2] != (signature, segment):
+            with open(self._index, "rb") as file:
+                # The random end of the name stands in the index even where its paths are shortened.
+                self._seen_index = (signature, segment, f"{segment[-8:]}.jsonl".encode() in file.read())
+        return self._seen_index[2]
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _mtime(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _lines(handle: int) -> Iterator[tuple[int, bytes | str]]:
+    """Splits at newlines alone. A line over the limit is skipped without being held in memory."""
+    number, rest, too_long = 1, b"", 0
+    while chunk := os.read(handle, _CHUNK):
+        first, *others = chunk.split(b"\n")
+        if not others:
+            rest, too_long = (
+                (b"", too_long + len(rest) + len(first))
+                if too_long or len(rest) > MAX_EVENT
+                else (rest + first, 0)
+            )
+            continue
+        yield (
+            number,
+            f"is {too_long + len(first)} bytes long; an event has at most {MAX_EVENT}"
+            if too_long
+            else rest + first,
+        )
+        yield from enumerate(others[:-1], number + 1)
+        number, rest, too_long = number + len(others), others[-1], 0
+    if too_long:
+        yield number, f"is {too_long} bytes long; an event has at most {MAX_EVENT}"
+    elif rest:
+        yield number, rest
+
+
+def _unreadable(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "is a symbolic link; event files are regular files"
+    return f"cannot be read: {error.strerror}"
+
+
+def _cannot_write(path: str, error: OSError) -> EnvironmentFault:
+    hint = (
+        "Free some space, then repeat."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "Mend that, then repeat."
+    )
+    return EnvironmentFault(f"Nothing was recorded: {path} cannot be written ({error.strerror}). {hint}")

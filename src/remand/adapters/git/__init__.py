@@ -1,0 +1,1 @@
+"""Reading the git repository a ledger belongs to."""

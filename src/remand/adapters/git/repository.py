@@ -1,0 +1,107 @@
+"""Questions to git, asked so that nothing the repository configures is run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Mapping
+
+from remand.adapters.git.place import Place, current_branch, read_ref
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import Commit
+
+SAFE = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
+_SETTINGS = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "protocol.allow=never"),
+    *("-c", "core.commitGraph=false"),
+)
+
+
+def git(
+    folder: str, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs git in a folder without hooks, prompts, lazy fetches or anyone's configuration but the repository's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(
+            ["git", *_SETTINGS, *arguments],
+            cwd=folder,
+            input=stdin,
+            env=kept | SAFE | dict(environment or {}),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise EnvironmentFault("git is not installed, or not on PATH. Install it, then repeat.") from None
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFault(f"git {arguments[0]} did not answer within 60 s in {folder}.") from None
+
+
+class GitRepository:
+    """The repository a ledger belongs to."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._head = os.path.join(place.git_dir, "HEAD")
+        self._branch: tuple[int, str] = (-1, "")
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit behind any name git knows, with its code tree; None when there is none."""
+        if not name or name.startswith("-") or "\n" in name or "\x00" in name or not self.place.git_dir:
+            return None
+        asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
+        answer = git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode())
+        header, _, rest = answer.stdout.partition(b"\n")
+        sha, kind, size = (*header.split(b" "), b"", b"")[:3]
+        if answer.returncode or kind != b"commit":
+            return None
+        tree_header, _, body = rest[int(size) + 1 :].partition(b"\n")
+        length = int(tree_header.split(b" ")[2])
+        return Commit(sha=sha.decode(), tree=code_tree(body[:length], len(sha) // 2))
+
+    def branch(self) -> str:
+        """The branch checked out where we were called; HEAD is read again when it has changed."""
+        try:
+            changed = os.stat(self._head).st_mtime_ns
+        except OSError:
+            return ""
+        if self._branch[0] != changed:
+            self._branch = (changed, current_branch(self.place.git_dir))
+        return self._branch[1]
+
+    def tip(self, branch: str) -> str:
+        """The commit a branch or remote branch points to; empty when there is none."""
+        for name in (f"refs/heads/{branch}", f"refs/remotes/{branch}"):
+            sha = read_ref(self.place.common_dir, name)
+            if sha:
+                return sha
+        return ""
+
+    def file(self, commit: str, path: str) -> bytes | None:
+        """A file's content at a commit; None when it is not there."""
+        answer = git(self.place.worktree, "cat-file", "blob", f"{commit}:{path}")
+        return None if answer.returncode else answer.stdout
+
+
+def code_tree(tree: bytes, id_length: int) -> str:
+    """The id the tree would have without `.got`, so that publishing events makes no work stale."""
+    kept, rest = b"", tree
+    while rest:
+        entry, _, tail = rest.partition(b"\x00")
+        whole = entry + b"\x00" + tail[:id_length]
+        if entry.split(b" ", 1)[1] != b".got":
+            kept += whole
+        rest = tail[id_length:]
+    algorithm = hashlib.sha1 if id_length == 20 else hashlib.sha256
+    return algorithm(b"tree %d\x00" % len(kept) + kept, usedforsecurity=False).hexdigest()

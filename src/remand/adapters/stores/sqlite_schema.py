@@ -1,0 +1,121 @@
+"""The tables of an embedded ledger, and every statement on them by name."""
+
+from __future__ import annotations
+
+VERSION = 1
+
+SCHEMA = """
+CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE head(
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
+    segment TEXT NOT NULL, first INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL
+);
+CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
+CREATE TABLE event(n INTEGER PRIMARY KEY, subject TEXT NOT NULL, key TEXT NOT NULL, line BLOB NOT NULL);
+CREATE INDEX event_subject ON event(subject) WHERE subject != '';
+CREATE INDEX event_key ON event(key) WHERE key != '';
+CREATE TABLE unnumbered(id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE task(
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, position INTEGER NOT NULL,
+    due TEXT, rank TEXT, pool TEXT, state BLOB NOT NULL
+);
+CREATE INDEX task_due ON task(due) WHERE due IS NOT NULL;
+CREATE INDEX task_rank ON task(rank, pool) WHERE rank IS NOT NULL;
+CREATE INDEX task_pool ON task(pool, rank) WHERE rank IS NOT NULL;
+CREATE TABLE blocker(
+    task TEXT NOT NULL, blocker TEXT NOT NULL, is_void INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (task, blocker)
+) WITHOUT ROWID;
+CREATE INDEX blocker_of ON blocker(blocker, task);
+CREATE TABLE alias(alias TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE handoff(id TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE file(
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime INTEGER NOT NULL, inode INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
+CREATE INDEX problem_file ON problem(file);
+CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+READ_MODELS = ("task", "blocker", "alias", "handoff")
+
+SETTINGS = """
+PRAGMA busy_timeout = 60000;
+PRAGMA synchronous = NORMAL;
+PRAGMA cache_size = -32768;
+PRAGMA mmap_size = 268435456;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA temp_store = MEMORY;
+"""
+
+GET_HEAD = "SELECT session, seq, tip, clock, segment, first, size, inode FROM head"
+PUT_HEAD = "REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+GET_SESSION = "SELECT number FROM session WHERE name = ? AND fork = ?"
+ADD_SESSION = "INSERT INTO session(name, fork) VALUES (?, ?) RETURNING number"
+SESSIONS = "SELECT number, name, fork FROM session ORDER BY name, fork"
+ADD_EVENT = "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?)"
+LINE_AT = "SELECT line FROM event WHERE n = ?"
+LAST_OF = "SELECT max(n) FROM event WHERE n BETWEEN ? AND ?"
+ADD_UNNUMBERED = "INSERT OR IGNORE INTO unnumbered VALUES (?)"
+ADD_HANDOFF = "INSERT OR IGNORE INTO handoff VALUES (?, ?)"
+COUNT_EVENTS = "SELECT count(*) FROM event"
+EVENTS_OF_TASK = "SELECT line FROM event WHERE subject = ? AND subject != ''"
+EVENTS_OF_KEY = "SELECT line FROM event WHERE key = ? AND key != '' ORDER BY n"
+LINES = "SELECT line FROM event ORDER BY n"
+LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
+LAST_LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
+
+GET_TASK = "SELECT state FROM task WHERE id = ?"
+EVERY_TASK = "SELECT state FROM task ORDER BY id"
+ADD_TASK = """
+INSERT INTO task(id, status, position, due, rank, pool, state)
+VALUES (?1, ?2, (SELECT ifnull(max(n), 0) + 1 FROM task), ?3, ?4, ?5, ?6)
+"""
+CHANGE_TASK = "UPDATE task SET status = ?2, due = ?3, rank = ?4, pool = ?5, state = ?6 WHERE id = ?1"
+BULK_TASK = "INSERT INTO task(n, id, status, position, due, rank, pool, state) VALUES (?1, ?2, ?3, ?1, ?4, ?5, ?6, ?7)"
+NAMED = "SELECT task FROM alias WHERE alias = ?1 UNION ALL SELECT task FROM handoff WHERE id = ?1 LIMIT 1"
+
+HEAD_OF_QUEUE = "SELECT rank, pool FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT 32"
+HEAD_OF_POOL = "SELECT rank FROM task WHERE rank IS NOT NULL AND pool = ? ORDER BY rank LIMIT 1"
+POOLS = """
+WITH RECURSIVE found(pool) AS (
+    SELECT min(pool) FROM task WHERE rank IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(pool) FROM task WHERE rank IS NOT NULL AND pool > found.pool)
+    FROM found WHERE found.pool IS NOT NULL
+)
+SELECT pool FROM found WHERE pool IS NOT NULL
+"""
+READY = "SELECT rank FROM task WHERE rank IS NOT NULL ORDER BY rank"
+DUE = "SELECT id FROM task WHERE due IS NOT NULL AND due <= ? ORDER BY due LIMIT 100"
+
+OPEN_BLOCKERS = """
+SELECT blocker FROM blocker LEFT JOIN task ON task.id = blocker.blocker
+WHERE blocker.task = ? AND NOT is_void AND ifnull(task.status, '') NOT IN ('done', 'cancelled', 'infeasible')
+"""
+COUNT_OPEN_BLOCKERS = OPEN_BLOCKERS.replace("SELECT blocker FROM", "SELECT count(*) FROM", 1)
+STATUS = "SELECT status FROM task WHERE id = ?"
+POSITION = "SELECT position FROM task WHERE id = ?"
+SET_POSITION = "UPDATE task SET position = ?2 WHERE id = ?1"
+ADD_BLOCKER = "INSERT OR REPLACE INTO blocker VALUES (?, ?, ?)"
+DROP_BLOCKER = "DELETE FROM blocker WHERE task = ? AND blocker = ?"
+WAITING_FOR = "SELECT task FROM blocker WHERE blocker = ?"
+BLOCKERS_WITH_POSITION = """
+SELECT blocker, position FROM blocker JOIN task ON task.id = blocker.blocker WHERE blocker.task = ? AND NOT is_void
+"""
+WAITERS_WITH_POSITION = """
+SELECT blocker.task, position FROM blocker JOIN task ON task.id = blocker.task WHERE blocker = ? AND NOT is_void
+"""
+ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
+DROP_ALIAS = "DELETE FROM alias WHERE alias = ? AND task = ?"
+
+GET_FILES = "SELECT path, size, mtime, inode FROM file"
+PUT_FILE = "REPLACE INTO file VALUES (?, ?, ?, ?)"
+DROP_PROBLEMS = "DELETE FROM problem WHERE file = ?"
+ADD_PROBLEM = "INSERT INTO problem VALUES (?, ?, ?)"
+GET_PROBLEMS = "SELECT file, line, problem FROM problem ORDER BY file, line"
+QUARANTINE = "INSERT OR IGNORE INTO quarantine VALUES (?, ?, ?)"
+RIPE = "DELETE FROM quarantine WHERE ts <= ? RETURNING line"
+GET_VALUE = "SELECT value FROM ledger WHERE key = ?"
+PUT_VALUE = "REPLACE INTO ledger VALUES (?, ?)"

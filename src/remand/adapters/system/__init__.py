@@ -1,0 +1,1 @@
+"""The machine: its clock, its random source, and what it remembers outside the repository."""

@@ -1,0 +1,30 @@
+"""Where things are kept outside a repository."""
+
+from __future__ import annotations
+
+import os
+
+
+def runtime_folder() -> str:
+    """The folder for sockets: short, private, gone after a restart."""
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if base and os.path.isdir(base) and len(base) < 60:
+        return os.path.join(base, "remand")
+    return f"/tmp/remand-{os.getuid()}"  # noqa: S108 - made private and checked before use
+
+
+def state_folder() -> str:
+    """The folder for what is remembered about ledgers."""
+    base = os.environ.get("XDG_STATE_HOME", "") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "remand")
+
+
+def private_folder(path: str) -> str:
+    """Makes a folder for this user alone; empty when someone else's is in the way."""
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    is_ours = status.st_uid == os.getuid() and not status.st_mode & 0o077 and not os.path.islink(path)
+    return path if is_ours else ""

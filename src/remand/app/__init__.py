@@ -1,0 +1,1 @@
+"""Use cases: what is done with commands and queries, over ports."""

@@ -1,0 +1,124 @@
+"""Events that others wrote: read from files, kept, and folded into the tasks they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from msgspec.structs import replace
+
+from remand.app.ports import Clock, Exchange, Marks, Segment
+from remand.app.rebuild import rebuild
+from remand.domain.events import Event, subject
+from remand.domain.evolve import replay
+from remand.domain.instant import Instant
+from remand.ledger import codec
+from remand.ledger.order import horizon
+from remand.ledger.problems import BadLine, Problem
+from remand.ledger.store import Entry, FileMark, Transaction
+
+_BATCH = 5000
+
+
+def changed_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list[FileMark]:
+    """The files that were not read yet as they are now. The ledger's own open segment is no news."""
+    known = tx.files.marks()
+    own = segment.path(tx.head.segment) if tx.head.segment else ""
+    return [mark for mark in exchange.files() if mark.path != own and known.get(mark.path) != mark]
+
+
+def read_in(tx: Transaction, files: list[FileMark], exchange: Exchange, clock: Clock, marks: Marks) -> None:
+    """Keeps every event of the files that is not kept yet, and folds the tasks they touch anew."""
+    limit = horizon(clock.now())
+    count = tx.events.count()
+    touched = _Touched()
+    for mark in files:
+        problems: list[Problem] = []
+        events = _events(exchange.read(mark.path), mark.path, problems)
+        while batch := list(islice(events, _BATCH)):
+            _keep(tx, batch, limit, touched)
+        tx.files.note(mark, problems)
+    _keep(tx, [(codec.recall(line), line) for line in tx.files.ripe(limit)], limit, touched)
+    if touched.clock > tx.head.clock:
+        tx.head = replace(tx.head, clock=touched.clock)
+    for session, (seq, tip) in touched.sessions.items():
+        marks.raise_to(session, seq, tip)
+    if touched.count > count // 4 + 1000:
+        rebuild(tx)
+    else:
+        fold_anew(tx, touched.tasks)
+
+
+def absorb(tx: Transaction, entries: list[Entry]) -> None:
+    """Keeps events and folds the tasks they touch anew."""
+    if entries:
+        tx.events.add(entries)
+        fold_anew(tx, {entry.subject for entry in entries} - {""})
+
+
+def fold_anew(tx: Transaction, tasks: Iterable[str]) -> None:
+    """Folds tasks from all their events."""
+    for task_id in sorted(tasks):
+        task = replay(tx.events.of_task(task_id))
+        if task is not None:
+            tx.tasks.put(task)
+
+
+class _Touched:
+    """What the files brought: tasks, sessions, the latest time, and how many events."""
+
+    def __init__(self) -> None:
+        self.tasks: set[str] = set()
+        self.sessions: dict[str, tuple[int, str]] = {}
+        self.clock: Instant = ""
+        self.count = 0
+
+    def add(self, event: Event, task_id: str) -> None:
+        """Takes one event into account."""
+        self.count += 1
+        self.clock = max(self.clock, event.ts)
+        if task_id:
+            self.tasks.add(task_id)
+        meta = event.meta
+        if meta.seq > self.sessions.get(meta.session, (0, ""))[0]:
+            self.sessions[meta.session] = (meta.seq, meta.id)
+
+
+def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched) -> None:
+    entries: list[Entry] = []
+    for event, line in batch:
+        if event.ts > limit:
+            tx.files.hold_back(event, line)
+            continue
+        task_id = subject(event) or _of_handoff(tx, event, entries)
+        entries.append(Entry(event, line, task_id))
+        touched.add(event, task_id)
+    tx.events.add(entries)
+
+
+def _of_handoff(tx: Transaction, event: Event, entries: list[Entry]) -> str:
+    """The task of a handoff event that does not name it, as those of GoT tools."""
+    handoff_id = getattr(event, "handoff_id", "")
+    if not handoff_id:
+        return ""
+    for entry in reversed(entries):
+        if entry.subject and getattr(entry.event, "handoff_id", "") == handoff_id:
+            return entry.subject
+    return tx.tasks.named(handoff_id)
+
+
+def _events(
+    lines: Iterator[tuple[int, bytes | str]], path: str, problems: list[Problem]
+) -> Iterator[tuple[Event, bytes]]:
+    """The good events of a file; what is wrong with the others is noted."""
+    for number, line in lines:
+        if isinstance(line, str):
+            problems.append(Problem(file=path, line=number, problem=line))
+            continue
+        bare = line.rstrip(b"\r")
+        if not bare.strip():
+            continue
+        try:
+            yield codec.read(bare), bare
+        except BadLine as bad:
+            problems.append(Problem(file=path, line=number, problem=str(bad)))

@@ -1,0 +1,15 @@
+"""What stops the program that is no refusal: the environment does not allow to go on."""
+
+from __future__ import annotations
+
+
+class RemandError(Exception):
+    """The base of everything that is said to the user as an error."""
+
+
+class EnvironmentFault(RemandError):
+    """The machine, the repository or the configuration does not allow to go on."""
+
+
+class UsageError(RemandError):
+    """The call itself is wrong."""

@@ -1,0 +1,128 @@
+"""The ledger as its users see it: asks are answered durably, and the files of others are read in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from remand.app.absorb import absorb, changed_files, read_in
+from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.handle import Handler
+from remand.app.ports import Clock, Commit, Exchange, Ids, Marks, Repository, Segment
+from remand.domain import commands as c
+from remand.domain.events import subject
+from remand.ledger import codec
+from remand.ledger.problems import BadLine
+from remand.ledger.store import Entry, Head, Store, Transaction
+
+
+class Ledger:
+    """Everything that is written goes through here: fold, decide, append, commit, sync, answer."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        exchange: Exchange,
+        segment: Segment,
+        clock: Clock,
+        ids: Ids,
+        repository: Repository,
+        marks: Marks,
+        rules: Callable[[], Rules],
+    ) -> None:
+        self.store = store
+        self.exchange = exchange
+        self.segment = segment
+        self.clock = clock
+        self.repository = repository
+        self.marks = marks
+        self._ids = ids
+        self._rules = rules
+        self._signature: tuple[int, ...] | None = None
+
+    def ask(self, request: Request) -> Answer:
+        """Answers one ask."""
+        return self.ask_all([request])[0]
+
+    def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answers asks in their order, all made durable by one sync before the first answer is given."""
+        rules = self._rules()
+        commits = [self._commit(request.ask) for request in requests]
+        with self.store.write() as tx:
+            self._catch_up(tx)
+            handler = Handler(tx, rules, self.clock, self._ids, self.repository)
+            handler.settle_due()
+            answers = [
+                handler.answer(request, commit) for request, commit in zip(requests, commits, strict=True)
+            ]
+            if handler.lines:
+                self._append(tx, handler.lines)
+            head = tx.head
+        if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines:
+            self.exchange.sync()
+            self.marks.raise_to(head.session, head.seq, head.tip)
+        return answers
+
+    def refresh(self) -> None:
+        """Reads in what git or another tool has brought, when anything has changed."""
+        with self.store.read() as view:
+            is_current = self.segment.is_whole(view.head) and not changed_files(
+                view, self.exchange, self.segment
+            )
+        if not is_current:
+            with self.store.write() as tx:
+                self._catch_up(tx)
+
+    def _commit(self, ask: c.Ask) -> Commit | None:
+        name = getattr(ask, "commit", "")
+        return self.repository.commit(name) if name else None
+
+    def _append(self, tx: Transaction, lines: list[bytes]) -> None:
+        before = tx.head
+        after = self.exchange.append(before, lines)
+        if after.segment == before.segment:
+            tx.on_rollback(lambda: self.segment.shrink(before.segment, before.size))
+        tx.head = after
+
+    def _catch_up(self, tx: Transaction) -> None:
+        """Mends the open segment if a command was killed, and reads in files that came since."""
+        if not self.segment.is_whole(tx.head):
+            self._mend(tx)
+        signature = self.exchange.signature()
+        if signature != self._signature:
+            read_in(tx, changed_files(tx, self.exchange, self.segment), self.exchange, self.clock, self.marks)
+            self._signature = signature
+
+    def _mend(self, tx: Transaction) -> None:
+        """Brings ledger and open segment together again, whichever of the two knows more."""
+        head = tx.head
+        tail = self.segment.surplus(head)
+        entries, continued = _continuation(head, tail)
+        absorb(tx, entries)
+        tx.head = continued
+        if self.segment.is_whole(tx.head):
+            return
+        lost = self.segment.missing(tx.head, tx.events.lines(head.session, head.first))
+        tx.head = replace(tx.head, segment="", size=0, inode=0)
+        if lost:
+            started = self.exchange.append(replace(tx.head, seq=head.first - 1), lost)
+            tx.head = replace(started, seq=tx.head.seq)
+
+
+def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head]:
+    """The events that a killed command left behind the head, as far as they continue its chain."""
+    entries: list[Entry] = []
+    for line in lines:
+        try:
+            event = codec.read(line)
+        except BadLine:
+            break
+        meta = event.meta
+        if (meta.session, meta.seq, meta.prev) != (head.session, head.seq + 1, head.tip):
+            break
+        entries.append(Entry(event, line, subject(event)))
+        clock = max(head.clock, event.ts)
+        head = replace(head, seq=meta.seq, tip=meta.id, clock=clock, size=head.size + len(line) + 1)
+    return entries, head

@@ -1,0 +1,88 @@
+"""What the use cases ask of the world, each port in a handful of methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from remand.domain.instant import Instant
+from remand.ledger.store import FileMark, Head
+
+
+class Commit(NamedTuple):
+    """A commit and its code tree: the tree without `.got`."""
+
+    sha: str
+    tree: str
+
+
+class Clock(Protocol):
+    """The machine's clock."""
+
+    def now(self) -> Instant:
+        """What time it is."""
+
+
+class Ids(Protocol):
+    """The machine's random source."""
+
+    def hex(self) -> str:
+        """Eight random hex digits."""
+
+
+class Repository(Protocol):
+    """The git repository around the ledger."""
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit behind a name; None when there is none."""
+
+    def branch(self) -> str:
+        """The branch checked out where we were called; empty when there is none."""
+
+
+class Marks(Protocol):
+    """How far each session was seen, remembered outside the repository."""
+
+    def raise_to(self, session: str, seq: int, tip: str) -> None:
+        """Remembers that a session was seen that far."""
+
+    def all(self) -> dict[str, tuple[int, str]]:
+        """Every session's number and tip as last seen."""
+
+
+class Exchange(Protocol):
+    """The event files that travel with git: reading them, and writing the one that is ours."""
+
+    def files(self) -> list[FileMark]:
+        """Every event file there is."""
+
+    def signature(self) -> tuple[int, ...]:
+        """Changes when files come or go."""
+
+    def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
+        """A file's lines with their numbers; a text in place of a line says why it cannot be had."""
+
+    def append(self, head: Head, lines: Sequence[bytes]) -> Head:
+        """Writes lines to the open segment, or to a new one when it must not grow."""
+
+    def sync(self) -> None:
+        """Returns when what was written is on disk."""
+
+
+class Segment(Protocol):
+    """The open segment, looked at after something went wrong."""
+
+    def path(self, segment: str) -> str:
+        """Where a segment's file is."""
+
+    def is_whole(self, head: Head) -> bool:
+        """True when the file is as the head says."""
+
+    def surplus(self, head: Head) -> list[bytes]:
+        """Whole lines behind what the ledger knows of: written by a command that was killed."""
+
+    def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
+        """Which of the lines the file has lost."""
+
+    def shrink(self, segment: str, size: int) -> None:
+        """Takes back what was appended by a change that did not come to be."""

@@ -1,0 +1,57 @@
+"""How a task stands in the queue: its rank, the pool of agents it suits, and when it is due."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from remand.domain.instant import Instant
+from remand.domain.roles import Actor, Role
+from remand.domain.task import CLAIMABLE, PRIORITIES, QUEUES, Status, Task
+
+_LANES = {status: str(lane) for lane, status in enumerate(QUEUES)}
+_LEVELS = {priority: str(level) for level, priority in enumerate(PRIORITIES)}
+_RANK_PREFIX = 2 + len("2026-11-15T09:00:00.000000Z")
+_PART, _ITEM = "\x1e", "\x1f"
+DUE_NOW: Instant = ""
+
+
+def rank(task: Task, open_blockers: int) -> str | None:
+    """Where the task stands in the queue: lane, priority, age, id. None when it cannot be claimed."""
+    if task.status not in CLAIMABLE or open_blockers:
+        return None
+    return f"{_LANES[task.status]}{_LEVELS[task.priority]}{task.created_at}{task.id}"
+
+
+def ranked(text: str) -> str:
+    """The id of the task with that rank."""
+    return text[_RANK_PREFIX:]
+
+
+def pool(task: Task) -> str:
+    """The agents the task suits, as a key: skills asked for, agents locked out, agent reserved for."""
+    locked = sorted(lockout.agent for lockout in task.lockouts)
+    reserved = task.offers[-1].target if task.offers else ""
+    return _PART.join((_ITEM.join(task.skills), _ITEM.join(locked), reserved))
+
+
+@lru_cache(maxsize=4096)
+def suits(key: str, agent: Actor, has_team: bool) -> bool:
+    """True when the agent is one of those a pool is for."""
+    skills, locked, reserved = key.split(_PART)
+    if Role.AGENT not in agent.roles or (reserved and reserved != agent.name):
+        return False
+    if locked and agent.name in locked.split(_ITEM):
+        return False
+    return not has_team or not skills or all(skill in agent.skills for skill in skills.split(_ITEM))
+
+
+def due(task: Task, open_blockers: int) -> Instant | None:
+    """When something happens to the task by itself; None when nothing does."""
+    if task.status == Status.DEFERRED:
+        return DUE_NOW if task.waits_for and not open_blockers else None
+    if task.status == Status.DECOMPOSED:
+        return DUE_NOW if not open_blockers else None
+    times = [offer.lapses_at for offer in task.offers]
+    if task.claim is not None:
+        times.append(task.claim.lease_expires_at)
+    return min(times, default=None)

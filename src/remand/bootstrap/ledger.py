@@ -1,0 +1,98 @@
+"""Opening the ledger of a place, with everything it needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from remand.adapters.exchange.segments import Segments
+from remand.adapters.git.place import Place, locate
+from remand.adapters.git.repository import GitRepository
+from remand.adapters.stores.sqlite import SqliteStore
+from remand.adapters.system.clock import RandomIds, SystemClock
+from remand.adapters.system.folders import state_folder
+from remand.adapters.system.marks import FileMarks
+from remand.app.errors import EnvironmentFault
+from remand.app.ledger import Ledger
+from remand.bootstrap.settings import SettingsSource
+from remand.domain.ids import session_name
+
+IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
+ATTRIBUTES = "# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n"
+
+
+class Opened(NamedTuple):
+    """A ledger with its surroundings."""
+
+    ledger: Ledger
+    place: Place
+    settings: SettingsSource
+    store: SqliteStore
+
+
+def find_place(folder: str) -> Place:
+    """The place of the ledger seen from a folder; says what to do when there is none."""
+    if not os.path.isdir(folder):
+        raise EnvironmentFault(f"There is no folder {folder}.")
+    place = locate(folder)
+    if place is None:
+        raise EnvironmentFault(
+            f"{os.path.realpath(folder)} is in no git repository. Run `git init` there first, or use -C DIR."
+        )
+    return place
+
+
+def open_ledger(folder: str = ".") -> Opened:
+    """Opens the ledger of the repository around a folder; a fresh clone gets a new one."""
+    return open_at(find_place(folder))
+
+
+def open_at(place: Place) -> Opened:
+    """Opens the ledger of a place."""
+    prepare_folder(place)
+    store = SqliteStore(Path(place.got, "ledger.db"))
+    clock, ids = SystemClock(), RandomIds()
+    ledger_id = _identity(store, clock, ids, place)
+    segments = Segments(
+        place.event_folders,
+        os.path.join(place.git_dir, "index") if place.git_dir else "",
+        os.path.join(place.got, "quarantine"),
+        clock,
+        ids,
+    )
+    repository = GitRepository(place)
+    settings = SettingsSource(repository)
+    ledger = Ledger(
+        store=store,
+        exchange=segments,
+        segment=segments,
+        clock=clock,
+        ids=ids,
+        repository=repository,
+        marks=FileMarks(Path(state_folder()), ledger_id, place.root),
+        rules=settings.rules,
+    )
+    return Opened(ledger, place, settings, store)
+
+
+def prepare_folder(place: Place) -> None:
+    """Makes `.got` with what keeps git from tracking anything but events."""
+    os.makedirs(place.events, exist_ok=True)
+    for name, text in ((".gitignore", IGNORED), (".gitattributes", ATTRIBUTES)):
+        path = Path(place.got, name)
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+
+
+def _identity(store: SqliteStore, clock: SystemClock, ids: RandomIds, place: Place) -> str:
+    """The ledger's id. A copied ledger file is another ledger and gets an id of its own."""
+    body = store.file_identity()
+    known = store.value("file")
+    ledger_id = store.value("id")
+    if not ledger_id or known != body:
+        ledger_id = store.adopt(body, session_name(clock.now(), ids.hex()))
+    path = os.path.join(place.got, "ledger.id")
+    if not os.path.exists(path) or Path(path).read_text(encoding="utf-8") != ledger_id:
+        Path(path).write_text(ledger_id, encoding="utf-8")
+    return ledger_id

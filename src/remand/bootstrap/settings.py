@@ -1,0 +1,103 @@
+"""Finding the configuration: on the protected base branch, or before that has one in the working tree."""
+
+from __future__ import annotations
+
+import os
+
+from remand import config
+from remand.adapters.git.place import read_ref
+from remand.adapters.git.repository import GitRepository
+from remand.app.asking import Rules
+from remand.app.errors import EnvironmentFault
+
+
+class SettingsSource:
+    """Reads the configuration again whenever the base branch or the working file has moved."""
+
+    def __init__(self, repository: GitRepository) -> None:
+        self._repository = repository
+        self._seen: tuple[object, ...] = ()
+        self._settings = config.Settings()
+        self._rules = Rules()
+        self._watched = self._watch("main")
+
+    def rules(self) -> Rules:
+        """The team and its policy."""
+        self.settings()
+        return self._rules
+
+    def settings(self) -> config.Settings:
+        """The configuration as it is now."""
+        seen = tuple(map(_stamp, self._watched))
+        if seen != self._seen:
+            try:
+                self._settings = self._read()
+            except config.ConfigError as error:
+                raise EnvironmentFault(str(error)) from None
+            self._rules = Rules(
+                team=self._settings.as_team(), policy=self._settings.policy, gates=self._settings.gates
+            )
+            self._watched = self._watch(self._settings.base or self.base())
+            self._seen = tuple(map(_stamp, self._watched))
+        return self._settings
+
+    def _watch(self, base: str) -> tuple[str, ...]:
+        place = self._repository.place
+        refs = (f"refs/heads/{base}", f"refs/remotes/origin/{base}", "packed-refs")
+        return (
+            os.path.join(place.root, config.NAME),
+            *(os.path.join(place.common_dir, name) for name in refs),
+        )
+
+    def _read(self) -> config.Settings:
+        base = self.base()
+        settings = self._at(base)
+        if settings is None:
+            return self._from_working_tree(base)
+        if settings.base and settings.base != base:
+            settings = self._at(settings.base) or settings
+        return settings
+
+    def _at(self, branch: str) -> config.Settings | None:
+        tip = self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
+        content = self._repository.file(tip, config.NAME) if tip else None
+        return None if content is None else config.parse(_decoded(content), source=branch)
+
+    def _from_working_tree(self, base: str) -> config.Settings:
+        try:
+            with open(os.path.join(self._repository.place.root, config.NAME), "rb") as file:
+                settings = config.parse(_decoded(file.read()), source="working tree")
+        except FileNotFoundError:
+            return config.Settings(base=base)
+        named = self._at(settings.base) if settings.base and settings.base != base else None
+        return named or settings
+
+    def base(self) -> str:
+        """The branch that counts as protected: the remote's default, else main, else master, else the current."""
+        common = self._repository.place.common_dir
+        try:
+            with open(os.path.join(common, "refs/remotes/origin/HEAD"), encoding="utf-8") as file:
+                return file.read().strip().removeprefix("ref: refs/remotes/origin/")
+        except OSError:
+            pass
+        for name in ("main", "master"):
+            if read_ref(common, f"refs/heads/{name}") or read_ref(common, f"refs/remotes/origin/{name}"):
+                return name
+        return self._repository.branch()
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise config.ConfigError(
+            f"{config.NAME} is not UTF-8 (byte {error.start}). Save it as UTF-8."
+        ) from None

@@ -1,0 +1,228 @@
+"""What can be asked: one class per ask, and the command that carries it with time, actor and facts."""
+
+from __future__ import annotations
+
+from remand.domain.events import Finding
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+from remand.domain.roles import Actor
+
+
+class Ask(Record, tag_field="ask", tag=str.lower):
+    """A wish, as it comes through any door. What follows from it only `decide` says."""
+
+
+class AddTask(Ask, kw_only=True):
+    """Write a task down."""
+
+    title: str
+    scope: str = ""
+    priority: str = "medium"
+    category: str = ""
+    skills: tuple[str, ...] = ()
+    branch: str = ""
+    aliases: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+
+
+class TaskAsk(Ask, kw_only=True):
+    """An ask about one task."""
+
+    task_id: str
+
+
+class EditTask(TaskAsk, kw_only=True):
+    """Change what a task says; None leaves a field as it is."""
+
+    title: str | None = None
+    scope: str | None = None
+    priority: str | None = None
+    category: str | None = None
+    skills: tuple[str, ...] | None = None
+    branch: str | None = None
+    aliases: tuple[str, ...] | None = None
+    pr: int | None = None
+    depends_on: tuple[str, ...] = ()
+    drop_depends_on: tuple[str, ...] = ()
+
+
+class ClaimTask(Ask, kw_only=True):
+    """Take a task, or with no id the next one that suits the agent."""
+
+    agent: str
+    task_id: str = ""
+
+
+class ClaimAsk(TaskAsk, kw_only=True):
+    """An ask of the agent that holds the task; the handoff, when given, must be the current one."""
+
+    agent: str
+    handoff_id: str = ""
+    reason: str = ""
+
+
+class Heartbeat(ClaimAsk, kw_only=True):
+    """Say that the agent is still at work."""
+
+
+class ReleaseTask(ClaimAsk, kw_only=True):
+    """Give the task back untouched."""
+
+
+class ContinueTask(ClaimAsk, kw_only=True):
+    """Stop in the middle and let another session go on."""
+
+
+class WaitTask(ClaimAsk, kw_only=True):
+    """Wait for something outside, named in `reason`."""
+
+
+class FailTask(ClaimAsk, kw_only=True):
+    """Give up."""
+
+
+class SubmitTask(ClaimAsk, kw_only=True):
+    """Claim that the task is done at a commit."""
+
+    commit: str
+    branch: str = ""
+    pr: int = 0
+
+
+class CancelTask(TaskAsk, kw_only=True):
+    """Decide that the task will not be done."""
+
+    reason: str = ""
+
+
+class ReopenTask(TaskAsk, kw_only=True):
+    """Bring a failed, blocked or escalated task back to its queue."""
+
+    reason: str = ""
+
+
+class DeferTask(TaskAsk, kw_only=True):
+    """Let the task sleep until others are done."""
+
+    waits_for: tuple[str, ...]
+    reason: str = ""
+
+
+class InitiateHandoff(TaskAsk, kw_only=True):
+    """Pass the task to one agent."""
+
+    target: str
+    source: str = ""
+    instructions: str = ""
+
+
+class AcceptHandoff(Ask, kw_only=True):
+    """Take a handoff as its target."""
+
+    handoff_id: str
+    agent: str
+    acknowledgment: str = ""
+
+
+class CompleteHandoff(Ask, kw_only=True):
+    """Claim that a handoff's task is done at a commit."""
+
+    handoff_id: str
+    agent: str
+    commit: str
+    branch: str = ""
+    pr: int = 0
+    result: str = ""
+
+
+class LockOut(TaskAsk, kw_only=True):
+    """Keep an agent away from the task."""
+
+    agent: str
+    reason: str
+
+
+class Unlock(TaskAsk, kw_only=True):
+    """Let a locked-out agent work on the task again."""
+
+    agent: str
+    reason: str
+
+
+class ApproveReview(TaskAsk, kw_only=True):
+    """Accept the submission at a commit."""
+
+    commit: str
+
+
+class RejectReview(TaskAsk, kw_only=True):
+    """Send the submission at a commit back with findings."""
+
+    commit: str
+    findings: tuple[Finding, ...] = ()
+
+
+class ExpireLease(TaskAsk, kw_only=True):
+    """End what has run out on a task: its lease, or offers nobody accepted."""
+
+
+class WakeTask(TaskAsk, kw_only=True):
+    """Wake a deferred task whose blockers are done."""
+
+
+class SettleTask(TaskAsk, kw_only=True):
+    """Close a decomposed task whose sub-tasks have ended."""
+
+
+class Facts(Record, kw_only=True):
+    """What was measured for a command before it is decided."""
+
+    fresh_task_id: str = ""
+    fresh_handoff_id: str = ""
+    lease_seconds: float = 1800.0
+    open_blockers: tuple[str, ...] = ()
+    unknown_tasks: tuple[str, ...] = ()
+    taken_aliases: tuple[str, ...] = ()
+    cycle: tuple[str, ...] = ()
+    has_team: bool = False
+    target: Actor | None = None
+    commit: str = ""
+    tree: str = ""
+    gates: tuple[str, ...] | None = None
+    """The names of the configured gates; None when the configuration has no `[gates]` table."""
+    locks_out: bool = True
+    child_statuses: tuple[str, ...] = ()
+    handoff_is_known: bool = False
+
+
+class Command(Record, kw_only=True):
+    """An ask with everything `decide` may look at besides the task itself."""
+
+    ask: Ask
+    actor: Actor
+    at: Instant
+    facts: Facts = Facts()
+
+
+ASKS = (
+    AddTask,
+    EditTask,
+    ClaimTask,
+    Heartbeat,
+    ReleaseTask,
+    ContinueTask,
+    WaitTask,
+    FailTask,
+    SubmitTask,
+    CancelTask,
+    ReopenTask,
+    DeferTask,
+    InitiateHandoff,
+    AcceptHandoff,
+    CompleteHandoff,
+    LockOut,
+    Unlock,
+    ApproveReview,
+    RejectReview,
+)
+"""What may come through a door. The rest (expire, wake, settle) only the coordinator asks itself."""

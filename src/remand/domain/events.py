@@ -1,0 +1,376 @@
+"""What has happened: one class per event of the ledger, tagged with its name in the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from remand.domain import ids
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+
+
+class Meta(Record, kw_only=True):
+    """Where an event comes from.
+
+    `id` is the hash of the rest of its line, `prev` the id before it in its session, `key` the idempotency
+    key it was asked under and `ask` the fingerprint of what was asked with it.
+    """
+
+    id: str
+    session: str = ""
+    seq: int = 0
+    actor: str = ""
+    branch: str = ""
+    prev: str = ""
+    key: str = ""
+    ask: str = ""
+
+
+UNSTAMPED = Meta(id="")
+
+
+class Event(Record, tag_field="event", tag="", kw_only=True):
+    """A fact in the ledger: when, from where, and (in its subclass) what."""
+
+    ts: Instant = ""
+    meta: Meta = UNSTAMPED
+
+    @property
+    def name(self) -> str:
+        """The event's name in the log."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def is_legacy(self) -> bool:
+        """True when a GoT tool wrote it: such events have no place in a chain."""
+        return self.meta.seq <= 0
+
+
+class TaskData(Record, kw_only=True):
+    """A task as it is first written down."""
+
+    title: str
+    description: str = ""
+    status: str = "pending"
+    priority: str = "medium"
+    category: str = ""
+    skills: tuple[str, ...] = ()
+    branch: str = ""
+    aliases: tuple[str, ...] = ()
+    parent: str = ""
+
+
+class TaskChanges(Record, kw_only=True):
+    """What an edit changes; None leaves a field as it is."""
+
+    title: str | None = None
+    description: str | None = None
+    status: str | None = None
+    priority: str | None = None
+    category: str | None = None
+    skills: tuple[str, ...] | None = None
+    branch: str | None = None
+    aliases: tuple[str, ...] | None = None
+    pr: int | None = None
+
+
+class TaskAdded(Event, tag="node.create", kw_only=True):
+    """A task was written down; in the graph it is a node of type TASK."""
+
+    id: str
+    type: str = "TASK"
+    data: TaskData
+
+
+class TaskEdited(Event, tag="node.update", kw_only=True):
+    """What a task says was changed."""
+
+    id: str
+    changes: TaskChanges
+
+
+class TaskDeleted(Event, tag="node.delete", kw_only=True):
+    """A GoT tool took the node away; ours cancel a task instead."""
+
+    id: str
+
+
+class EdgeCreated(Event, tag="edge.create", kw_only=True):
+    """Two nodes were linked; DEPENDS_ON and BLOCKS between tasks make one wait for the other."""
+
+    src: str
+    tgt: str
+    type: str
+    weight: float = 1.0
+
+
+class EdgeDeleted(Event, tag="edge.delete", kw_only=True):
+    """A link was taken away."""
+
+    src: str
+    tgt: str
+    type: str
+
+
+class TaskEvent(Event, tag="", kw_only=True):
+    """An event of one task."""
+
+    task_id: str
+
+
+class TaskClaimed(TaskEvent, tag="task.claim", kw_only=True):
+    """An agent took the task from the queue, which is a handoff from the queue."""
+
+    handoff_id: str
+    agent: str
+    attempt: int
+    epoch: int
+    lease_expires_at: Instant
+    branch: str = ""
+
+
+class HandoffInitiated(TaskEvent, tag="handoff.initiate", kw_only=True):
+    """The task was passed to one agent, for which it is reserved until the offer lapses."""
+
+    handoff_id: str
+    source_agent: str = ""
+    target_agent: str = ""
+    instructions: str = ""
+    lapses_at: Instant = ""
+    context: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class HandoffAccepted(TaskEvent, tag="handoff.accept", kw_only=True):
+    """The target agent took the handoff: a claim with its lease."""
+
+    handoff_id: str
+    agent: str
+    acknowledgment: str = ""
+    attempt: int = 0
+    epoch: int = 0
+    lease_expires_at: Instant = ""
+    branch: str = ""
+
+
+class HandoffCompleted(TaskEvent, tag="handoff.complete", kw_only=True):
+    """The agent handed in its work under an accepted handoff: a done claim."""
+
+    handoff_id: str
+    agent: str
+    commit: str = ""
+    tree: str = ""
+    branch: str = ""
+    pr: int = 0
+    result: dict[str, Any] = msgspec.field(default_factory=dict)
+    artifacts: list[Any] = msgspec.field(default_factory=list)
+
+
+class HandoffLapsed(TaskEvent, tag="handoff.lapse", kw_only=True):
+    """Nobody accepted the handoff in time; the task is free for others again."""
+
+    handoff_id: str
+
+
+class LeaseRenewed(TaskEvent, tag="task.heartbeat", kw_only=True):
+    """The agent is still at work."""
+
+    handoff_id: str
+    agent: str
+    lease_expires_at: Instant
+
+
+class LeaseExpired(TaskEvent, tag="task.expire", kw_only=True):
+    """The agent was not heard of; the task returned to its queue without blame."""
+
+    handoff_id: str
+    agent: str
+
+
+class TaskReleased(TaskEvent, tag="task.release", kw_only=True):
+    """The agent gave the task back untouched."""
+
+    handoff_id: str
+    agent: str
+    reason: str = ""
+
+
+class TaskContinued(TaskEvent, tag="task.continue", kw_only=True):
+    """The agent stopped in the middle; another session goes on from there."""
+
+    handoff_id: str
+    agent: str
+    reason: str = ""
+
+
+class TaskWaiting(TaskEvent, tag="task.wait", kw_only=True):
+    """The agent waits for something outside."""
+
+    handoff_id: str
+    agent: str
+    waiting_for: str
+
+
+class TaskFailed(TaskEvent, tag="task.fail", kw_only=True):
+    """The agent gave up without a valid rejection."""
+
+    handoff_id: str
+    agent: str
+    reason: str = ""
+
+
+class TaskSubmitted(TaskEvent, tag="task.submit", kw_only=True):
+    """A done claim passed its gates and awaits review."""
+
+    handoff_id: str
+    agent: str
+    commit: str
+    tree: str = ""
+    branch: str = ""
+    pr: int = 0
+    gates: tuple[str, ...] = ()
+
+
+class TaskCancelled(TaskEvent, tag="task.cancel", kw_only=True):
+    """The task will not be done."""
+
+    reason: str = ""
+
+
+class TaskReopened(TaskEvent, tag="task.reopen", kw_only=True):
+    """The task came back to its queue."""
+
+    reason: str = ""
+
+
+class TaskDeferred(TaskEvent, tag="task.defer", kw_only=True):
+    """The task sleeps until the tasks it waits for are done."""
+
+    waits_for: tuple[str, ...]
+    reason: str = ""
+
+
+class TaskWoken(TaskEvent, tag="task.wake", kw_only=True):
+    """What a deferred task waited for is there."""
+
+    because: tuple[str, ...] = ()
+
+
+class TaskSettled(TaskEvent, tag="task.settle", kw_only=True):
+    """All sub-tasks of a decomposed task have ended."""
+
+    status: str
+
+
+class TaskDecomposed(TaskEvent, tag="task.decompose", kw_only=True):
+    """The task was cut into sub-tasks and is done when they are."""
+
+    children: tuple[str, ...]
+
+
+class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
+    """An agent may not work on the task any more."""
+
+    agent: str
+    reason: str = ""
+
+
+class LockoutCleared(TaskEvent, tag="lockout.clear", kw_only=True):
+    """An agent may work on the task again."""
+
+    agent: str
+    reason: str = ""
+
+
+class Finding(Record, kw_only=True):
+    """One remark of a review."""
+
+    text: str
+    path: str = ""
+    line: int = 0
+    is_blocking: bool = True
+
+
+class ReviewApproved(TaskEvent, tag="review.approve", kw_only=True):
+    """A reviewer accepted the submission at that commit."""
+
+    reviewer: str
+    commit: str
+    tree: str = ""
+
+
+class ReviewRejected(TaskEvent, tag="review.reject", kw_only=True):
+    """A reviewer sent the submission back."""
+
+    reviewer: str
+    commit: str
+    tree: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
+    """A question only a human can answer."""
+
+    reason: str = ""
+
+
+class Unknown(Event, tag="?", kw_only=True):
+    """An event kept and carried without effect: of another graph element, or of a newer version."""
+
+    kind: str
+    fields: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.kind
+
+
+def subject(event: Event) -> str:
+    """The task an event belongs to; empty when it belongs to none."""
+    if isinstance(event, TaskEvent):
+        return event.task_id
+    if isinstance(event, TaskAdded | TaskEdited | TaskDeleted):
+        return ids.task_id(event.id) or ""
+    if isinstance(event, EdgeCreated | EdgeDeleted):
+        return _waiting_task(event)
+    return ""
+
+
+def _waiting_task(edge: EdgeCreated | EdgeDeleted) -> str:
+    src, tgt = ids.task_id(edge.src), ids.task_id(edge.tgt)
+    if src is None or tgt is None:
+        return ""
+    return {"DEPENDS_ON": src, "BLOCKS": tgt}.get(edge.type, "")
+
+
+NATIVE = (
+    TaskAdded,
+    TaskEdited,
+    TaskDeleted,
+    EdgeCreated,
+    EdgeDeleted,
+    TaskClaimed,
+    HandoffInitiated,
+    HandoffAccepted,
+    HandoffCompleted,
+    HandoffLapsed,
+    LeaseRenewed,
+    LeaseExpired,
+    TaskReleased,
+    TaskContinued,
+    TaskWaiting,
+    TaskFailed,
+    TaskSubmitted,
+    TaskCancelled,
+    TaskReopened,
+    TaskDeferred,
+    TaskWoken,
+    TaskSettled,
+    TaskDecomposed,
+    LockoutSet,
+    LockoutCleared,
+    ReviewApproved,
+    ReviewRejected,
+    EscalationOpened,
+)

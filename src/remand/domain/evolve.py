@@ -1,0 +1,326 @@
+"""What follows from an event. Pure and total: what cannot apply becomes a conflict, never an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain import ids
+from remand.domain.task import (
+    PRIORITIES,
+    TERMINAL,
+    TRANSITIONS,
+    Claim,
+    Conflict,
+    Lockout,
+    Offer,
+    Priority,
+    Status,
+    Step,
+    Submission,
+    Task,
+)
+
+LEGACY_STATUS = {
+    "pending": Status.INCOMING,
+    "in_progress": Status.INCOMING,
+    "completed": Status.DONE,
+    "blocked": Status.BLOCKED,
+    "deferred": Status.DEFERRED,
+}
+MAX_CONFLICTS = 50
+
+E = TypeVar("E", bound=e.Event)
+
+
+def evolve(task: Task | None, event: e.Event) -> Task | None:
+    """The task after the event. Events before a task's creation have nothing to apply to."""
+    handler = _HANDLERS.get(type(event))
+    if task is None:
+        return _added(event) if type(event) is e.TaskAdded else None
+    return task if handler is None else handler(task, event)
+
+
+def replay(events: Iterable[e.Event]) -> Task | None:
+    """Folds one task's events, in their order."""
+    task: Task | None = None
+    for event in events:
+        task = evolve(task, event)
+    return task
+
+
+def _conflict(task: Task, event: e.Event, why: str) -> Task:
+    found = Conflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
+    return replace(task, conflicts=(*task.conflicts, found)[-MAX_CONFLICTS:])
+
+
+def _advance(task: Task, event: e.Event, **changes: Any) -> Task:
+    """Moves the task along its transition, or records why it could not."""
+    step = _STEPS[type(event)]
+    if task.status not in step.sources:
+        return _conflict(task, event, f"the task was {task.status} at that time")
+    status = step.target or task.queue
+    if status in TERMINAL:
+        changes |= {"claim": None, "offers": ()}
+    return replace(task, status=status, is_legacy=False, **changes)
+
+
+def _added(event: e.TaskAdded) -> Task:
+    data = event.data
+    is_legacy = event.is_legacy
+    return Task(
+        id=ids.task_id(event.id) or event.id,
+        title=data.title,
+        created_at=event.ts,
+        created_by=event.meta.actor,
+        scope=data.description,
+        priority=_priority(data.priority),
+        category=data.category,
+        skills=data.skills,
+        branch=data.branch,
+        aliases=data.aliases,
+        parent=data.parent,
+        status=LEGACY_STATUS.get(data.status, Status.INCOMING) if is_legacy else Status.INCOMING,
+        is_legacy=is_legacy,
+    )
+
+
+def _priority(text: str) -> Priority:
+    return Priority(text) if text in PRIORITIES else Priority.MEDIUM
+
+
+def _added_again(task: Task, event: e.TaskAdded) -> Task:
+    if event.data.title == task.title and event.data.description == task.scope:
+        return task
+    return _conflict(task, event, "another task with this id was written down first")
+
+
+def _edited(task: Task, event: e.TaskEdited) -> Task:
+    changes = event.changes
+    new: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("title", changes.title),
+            ("scope", changes.description),
+            ("category", changes.category),
+            ("skills", changes.skills),
+            ("branch", changes.branch),
+            ("aliases", changes.aliases),
+            ("pr", changes.pr),
+            ("priority", None if changes.priority is None else _priority(changes.priority)),
+        )
+        if value is not None
+    }
+    if changes.status is not None:
+        if not (task.is_legacy and event.is_legacy):
+            return _conflict(task, event, "an edit cannot change the status of a task that has a lifecycle")
+        new["status"] = LEGACY_STATUS.get(changes.status, task.status)
+    return replace(task, **new)
+
+
+def _deleted(task: Task, event: e.TaskDeleted) -> Task:
+    if not (task.is_legacy and event.is_legacy):
+        return _conflict(task, event, "a task that has a lifecycle is cancelled, not deleted")
+    return replace(task, status=Status.CANCELLED)
+
+
+def _linked(task: Task, event: e.EdgeCreated) -> Task:
+    on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+    if on is None or on in task.depends_on:
+        return task
+    if on == task.id:
+        return _conflict(task, event, "a task cannot wait for itself")
+    return replace(task, depends_on=(*task.depends_on, on))
+
+
+def _unlinked(task: Task, event: e.EdgeDeleted) -> Task:
+    on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+    if on not in task.depends_on:
+        return _conflict(task, event, f"there was no such dependency on {on}")
+    return replace(task, depends_on=tuple(other for other in task.depends_on if other != on))
+
+
+def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
+    if event.is_legacy:
+        return task
+    if task.claim is not None:
+        return _conflict(task, event, f"{task.claim.agent} had claimed the task first")
+    if task.is_locked_out(event.agent):
+        return _conflict(task, event, f"{event.agent} was locked out")
+    reserved = task.reserved_for(event.ts)
+    if reserved is not None and reserved.target != event.agent:
+        return _conflict(task, event, f"the task was reserved for {reserved.target}")
+    claim = Claim(
+        handoff_id=event.handoff_id,
+        agent=event.agent,
+        epoch=task.epoch + 1,
+        claimed_at=event.ts,
+        lease_expires_at=event.lease_expires_at,
+    )
+    return _advance(
+        task,
+        event,
+        claim=claim,
+        offers=(),
+        epoch=task.epoch + 1,
+        attempt_count=task.attempt_count + 1,
+        waiting_for="",
+    )
+
+
+def _offered(task: Task, event: e.HandoffInitiated) -> Task:
+    if event.is_legacy:
+        return task
+    if task.status in TERMINAL or task.offer(event.handoff_id):
+        return _conflict(task, event, f"the task was {task.status} at that time")
+    offer = Offer(
+        handoff_id=event.handoff_id,
+        source=event.source_agent,
+        target=event.target_agent,
+        instructions=event.instructions,
+        lapses_at=event.lapses_at,
+    )
+    return replace(task, offers=(*task.offers, offer), is_legacy=False)
+
+
+def _lapsed(task: Task, event: e.HandoffLapsed) -> Task:
+    return replace(task, offers=tuple(o for o in task.offers if o.handoff_id != event.handoff_id))
+
+
+def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
+    """Lets an event of a claim apply only while that very claim holds."""
+
+    def guarded(task: Task, event: E) -> Task:
+        handoff_id = getattr(event, "handoff_id", "")
+        if event.is_legacy:
+            return task
+        if task.claim is None or task.claim.handoff_id != handoff_id:
+            return _conflict(task, event, f"the claim {handoff_id} did not hold at that time")
+        return apply(task, event)
+
+    return guarded
+
+
+def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
+    assert task.claim is not None
+    return _advance(task, event, claim=replace(task.claim, lease_expires_at=event.lease_expires_at))
+
+
+def _ended(task: Task, event: e.LeaseExpired | e.TaskReleased | e.TaskFailed) -> Task:
+    return _advance(task, event, claim=None)
+
+
+def _continued(task: Task, event: e.TaskContinued) -> Task:
+    return _advance(task, event, claim=None, queue=Status.NEEDS_CONTINUATION)
+
+
+def _waiting(task: Task, event: e.TaskWaiting) -> Task:
+    return _advance(task, event, waiting_for=event.waiting_for)
+
+
+def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
+    submission = Submission(
+        commit=event.commit, tree=event.tree, agent=event.agent, handoff_id=event.handoff_id, at=event.ts
+    )
+    return _advance(
+        task,
+        event,
+        claim=None,
+        submission=submission,
+        branch=task.branch or event.branch,
+        pr=event.pr or task.pr,
+        authors=_with(task.authors, event.agent),
+    )
+
+
+def _approved(task: Task, event: e.ReviewApproved) -> Task:
+    if task.submission is None or task.submission.commit != event.commit:
+        return _conflict(task, event, "the approval names a commit that was not the one under review")
+    return _advance(task, event, lockouts=())
+
+
+def _rejected(task: Task, event: e.ReviewRejected) -> Task:
+    if task.submission is None or task.submission.commit != event.commit:
+        return _conflict(task, event, "the rejection names a commit that was not the one under review")
+    return _advance(task, event, queue=Status.REJECTED, rejection_count=task.rejection_count + 1)
+
+
+def _locked(task: Task, event: e.LockoutSet) -> Task:
+    if task.is_locked_out(event.agent):
+        return task
+    lockout = Lockout(agent=event.agent, by=event.meta.actor, reason=event.reason, since=event.ts)
+    return replace(task, lockouts=(*task.lockouts, lockout))
+
+
+def _unlocked(task: Task, event: e.LockoutCleared) -> Task:
+    return replace(task, lockouts=tuple(item for item in task.lockouts if item.agent != event.agent))
+
+
+def _deferred(task: Task, event: e.TaskDeferred) -> Task:
+    return _advance(task, event, claim=None, offers=(), waits_for=event.waits_for)
+
+
+def _woken(task: Task, event: e.TaskWoken) -> Task:
+    if task.status != Status.DEFERRED:
+        return task
+    return _advance(task, event, waits_for=())
+
+
+def _decomposed(task: Task, event: e.TaskDecomposed) -> Task:
+    return _advance(task, event, claim=None, offers=(), children=event.children)
+
+
+def _settled(task: Task, event: e.TaskSettled) -> Task:
+    if task.status != Status.DECOMPOSED:
+        return task
+    status = Status.CANCELLED if event.status == Status.CANCELLED else Status.DONE
+    return replace(_advance(task, event), status=status)
+
+
+def _closed(task: Task, event: e.TaskCancelled | e.EscalationOpened | e.TaskReopened) -> Task:
+    return _advance(task, event, claim=None, offers=())
+
+
+def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return names if name in names else (*names, name)
+
+
+_HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
+    e.TaskAdded: _added_again,
+    e.TaskEdited: _edited,
+    e.TaskDeleted: _deleted,
+    e.EdgeCreated: _linked,
+    e.EdgeDeleted: _unlinked,
+    e.TaskClaimed: _claimed,
+    e.HandoffInitiated: _offered,
+    e.HandoffAccepted: _claimed,
+    e.HandoffCompleted: _fenced(_submitted),
+    e.HandoffLapsed: _lapsed,
+    e.LeaseRenewed: _fenced(_renewed),
+    e.LeaseExpired: _fenced(_ended),
+    e.TaskReleased: _fenced(_ended),
+    e.TaskContinued: _fenced(_continued),
+    e.TaskWaiting: _fenced(_waiting),
+    e.TaskFailed: _fenced(_ended),
+    e.TaskSubmitted: _fenced(_submitted),
+    e.TaskCancelled: _closed,
+    e.TaskReopened: _closed,
+    e.TaskDeferred: _deferred,
+    e.TaskWoken: _woken,
+    e.TaskSettled: _settled,
+    e.TaskDecomposed: _decomposed,
+    e.LockoutSet: _locked,
+    e.LockoutCleared: _unlocked,
+    e.ReviewApproved: _approved,
+    e.ReviewRejected: _rejected,
+    e.EscalationOpened: _closed,
+}
+
+_STEPS: dict[type[e.Event], Step] = {
+    kind: TRANSITIONS[str(kind.__struct_config__.tag)]
+    for kind in _HANDLERS
+    if str(kind.__struct_config__.tag) in TRANSITIONS
+}

@@ -1,0 +1,64 @@
+"""The names of things: how ids look, are made, and are read from what people and old logs write."""
+
+from __future__ import annotations
+
+import re
+
+from remand.domain.instant import Instant
+
+_TASK = re.compile(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_HANDOFF = re.compile(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_ALIAS = re.compile(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
+_AGENT = re.compile(r"[\w@.+\- \[\]:/]{1,64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NODE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+
+
+def stamp_id(prefix: str, now: Instant, random_hex: str) -> str:
+    """Makes an id that sorts by the second it was made in: `T-20261115-090000-1a2b3c4d`."""
+    return f"{prefix}-{session_name(now, random_hex)}"
+
+
+def session_name(now: Instant, random_hex: str) -> str:
+    """Names a session or a segment file: `20261115-090000-1a2b3c4d`."""
+    return f"{now[0:4]}{now[5:7]}{now[8:10]}-{now[11:13]}{now[14:16]}{now[17:19]}-{random_hex}"
+
+
+def task_id(text: str) -> str | None:
+    """The bare task id in `T-…` or `task:T-…`; None when it is none."""
+    bare = text.removeprefix("task:")
+    return bare if _TASK.fullmatch(bare) else None
+
+
+def handoff_id(text: str) -> str | None:
+    """The bare handoff id in `H-…` or `handoff:H-…`; None when it is none."""
+    bare = text.removeprefix("handoff:")
+    return bare if _HANDOFF.fullmatch(bare) else None
+
+
+def node_id(text: str) -> str | None:
+    """The graph's id for a text: tasks always carry their prefix; None when it cannot be an id."""
+    bare = task_id(text)
+    if bare is not None:
+        return f"task:{bare}"
+    return text if _NODE.fullmatch(text) else None
+
+
+def task_node(task: str) -> str:
+    """How a task is written in the graph."""
+    return f"task:{task}"
+
+
+def is_alias(text: str) -> bool:
+    """True for a forge number such as `#42` or `owner/name#42`."""
+    return _ALIAS.fullmatch(text) is not None
+
+
+def is_agent_name(text: str) -> bool:
+    """True for a name one may put in a log line or a file without harm."""
+    return _AGENT.fullmatch(text) is not None and text.strip() == text
+
+
+def is_commit(text: str) -> bool:
+    """True for a full commit id."""
+    return _COMMIT.fullmatch(text) is not None

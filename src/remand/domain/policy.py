@@ -1,0 +1,17 @@
+"""The rules a team sets for itself in `remand.toml`."""
+
+from __future__ import annotations
+
+from remand.domain.record import Record
+
+
+class Policy(Record, kw_only=True):
+    """What may be set, with its defaults. Lockout after so many rejections; 0 is off, 1 is strict."""
+
+    lockout_after: int = 1
+    escalate_after_reviews: int = 3
+    alert_after_gates: int = 3
+    escalate_after_gates: int = 8
+    max_invalid_rejections: int = 2
+    lease_seconds: float = 1800.0
+    director: tuple[str, ...] = ("auto",)

@@ -1,0 +1,99 @@
+"""Every refusal the system can give: its code, what it means, and what to do about it."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
+    """The system's own no to a command it does not allow."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+MEANINGS: dict[str, tuple[str, str]] = {
+    "already_claimed": (
+        "Another agent holds the task under a lease.",
+        "Claim another task, or wait until the lease is released or ends.",
+    ),
+    "bad_value": ("A value does not have the form it must have.", "Correct the value the message names."),
+    "bad_transition": (
+        "The task's status does not allow this.",
+        "Look at `remand task show ID`; the lifecycle table in the docs lists what each status allows.",
+    ),
+    "closes_cycle": (
+        "The dependency would make tasks wait for each other in a circle.",
+        "Remove one of the dependencies the message names, or leave this one out.",
+    ),
+    "gates_unavailable": (
+        "Gates are configured, and this version cannot run them yet.",
+        "Remove the gates from `remand.toml` on the base branch, keeping an empty `[gates]` table.",
+    ),
+    "handoff_closed": (
+        "The handoff is not open any more.",
+        "Look at `remand handoff status H`; claim the task anew if it is free.",
+    ),
+    "key_reused": (
+        "The idempotency key was used for another command.",
+        "Use a new key for every new command; repeat a key only to repeat its command.",
+    ),
+    "lease_lost": (
+        "The claim this was meant for has ended: its lease ran out or another claim followed.",
+        "Claim the task again before going on; what was committed is not lost.",
+    ),
+    "locked_out": (
+        "The agent's work on this task was rejected, and it may not work on it any more.",
+        "Take another task. Only the user can lift a lockout.",
+    ),
+    "no_gates": (
+        "There is no `[gates]` table in `remand.toml`, so it is not decided what a done claim must pass.",
+        "Add the line `[gates]` to `remand.toml` on the base branch: empty, it means that there are no gates.",
+    ),
+    "not_authorised": (
+        "The actor's roles do not allow this command.",
+        "Ask someone who has the role the message names.",
+    ),
+    "not_eligible": (
+        "The agent is not on the team as an agent, lacks a skill the task asks for, or reviews the task.",
+        "Take a task that asks for your skills; the user adds members and skills in `remand.toml`.",
+    ),
+    "not_yours": (
+        "The task or handoff belongs to another agent.",
+        "Act on your own claim; `remand task claim` gives you one.",
+    ),
+    "nothing_to_claim": (
+        "No free task suits this agent now.",
+        "Wait for new work; `remand task list` shows what there is and who holds it.",
+    ),
+    "nothing_to_review": (
+        "The task has no submission at that commit that awaits review.",
+        "Look at `remand task show ID` for the commit that does.",
+    ),
+    "own_work": ("Nobody reviews a task they authored.", "Ask another reviewer, or the user."),
+    "stale_review": (
+        "The review names another commit than the one submitted last.",
+        "Look at the latest submission and review that commit.",
+    ),
+    "taken": (
+        "The id or alias already belongs to another task.",
+        "Choose another, or edit the task that has it.",
+    ),
+    "unknown_commit": (
+        "The repository does not have that commit.",
+        "Commit the work, and give the id that `git rev-parse HEAD` prints.",
+    ),
+    "unknown_handoff": ("There is no such handoff.", "`remand task show ID` lists the handoffs of a task."),
+    "unknown_task": (
+        "There is no such task.",
+        "`remand task list` lists the tasks; ids and aliases both work.",
+    ),
+    "user_only": (
+        "Only the user may do this, and not from inside an agent's environment.",
+        "Leave it to the user.",
+    ),
+    "waits_on_other": (
+        "The task waits for other tasks, or is reserved for another agent.",
+        "Take another task; this one comes back by itself.",
+    ),
+}

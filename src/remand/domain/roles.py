@@ -1,0 +1,87 @@
+"""Who is on the team, under which names, and what each role may do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+
+from remand.domain.record import Record
+
+USER = "user"
+COORDINATOR = "coordinator"
+
+
+class Role(StrEnum):
+    """What a member may be. A lead and a tester are reviewers with a scope; the user may do everything."""
+
+    AGENT = "agent"
+    LEAD = "lead"
+    TESTER = "tester"
+    DIRECTOR = "director"
+    USER = "user"
+    COORDINATOR = "coordinator"
+
+
+REVIEWERS = frozenset({Role.LEAD, Role.TESTER, Role.USER})
+
+
+class Actor(Record, kw_only=True):
+    """Who asks: a member's own name, its roles, and whether it speaks from inside an agent's environment."""
+
+    name: str
+    roles: frozenset[Role] = frozenset()
+    skills: frozenset[str] = frozenset()
+    confined: bool = False
+
+    def has(self, *roles: Role) -> bool:
+        """True when the actor has one of the roles."""
+        return any(role in self.roles for role in roles)
+
+
+class Member(Record, kw_only=True):
+    """One member of the team, as `remand.toml` names it."""
+
+    name: str
+    roles: tuple[Role, ...] = (Role.AGENT,)
+    skills: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    capacity: int = 1
+
+
+class Team:
+    """The members, looked up by any of their names. Without members any name is an agent and `user` the user."""
+
+    def __init__(self, members: tuple[Member, ...] = ()) -> None:
+        self.members = members
+
+    @cached_property
+    def _by_name(self) -> dict[str, Member]:
+        names = {name: member for member in self.members for name in (*member.aliases, *member.accounts)}
+        return names | {member.name: member for member in self.members}
+
+    def actor(self, name: str, *, confined: bool = False) -> Actor:
+        """The actor behind a name: its member's own name, roles and skills."""
+        member = self._by_name.get(name)
+        if member is not None:
+            return Actor(
+                name=member.name,
+                roles=frozenset(member.roles),
+                skills=frozenset(member.skills),
+                confined=confined,
+            )
+        if name == USER:
+            return Actor(name=USER, roles=frozenset({Role.USER}), confined=confined)
+        if self.members:
+            return Actor(name=name, confined=confined)
+        return Actor(name=name, roles=frozenset({Role.AGENT}), confined=confined)
+
+    @property
+    def has_members(self) -> bool:
+        """True when there is a team; without one everyone suits every task."""
+        return bool(self.members)
+
+
+THE_COORDINATOR = Actor(name=COORDINATOR, roles=frozenset({Role.COORDINATOR}))

@@ -1,0 +1,163 @@
+"""The guards that more than one decision asks: each raises the refusal it stands for."""
+
+from __future__ import annotations
+
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.refusals import Refused
+from remand.domain.roles import REVIEWERS, Actor, Role
+from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
+
+MAX_TITLE = 500
+MAX_TEXT = 64 * 1024
+
+_DIRECTORS = frozenset({Role.USER, Role.DIRECTOR})
+_LEADERS = _DIRECTORS | REVIEWERS
+_USER = frozenset({Role.USER})
+
+PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
+    c.EditTask: _DIRECTORS,
+    c.CancelTask: _DIRECTORS,
+    c.ReopenTask: _DIRECTORS,
+    c.DeferTask: _DIRECTORS,
+    c.InitiateHandoff: _LEADERS,
+    c.LockOut: REVIEWERS,
+    c.ApproveReview: REVIEWERS,
+    c.RejectReview: REVIEWERS,
+    c.Unlock: _USER,
+    c.ExpireLease: frozenset({Role.COORDINATOR}),
+    c.WakeTask: frozenset({Role.COORDINATOR}),
+    c.SettleTask: frozenset({Role.COORDINATOR}),
+}
+"""Which roles may ask what. What is not listed is open to all, or asks for the agent that holds the claim."""
+
+
+def require_permission(ask: c.Ask, actor: Actor) -> None:
+    """Refuses an ask that none of the actor's roles allows."""
+    allowed = PERMITTED.get(type(ask))
+    if allowed is None:
+        return
+    roles = actor.roles - _USER if actor.confined else actor.roles
+    if roles & allowed:
+        return
+    if allowed == _USER or (actor.confined and Role.USER in actor.roles):
+        raise Refused("user_only", f"Only the user may do this; {actor.name} asks from an agent's place.")
+    names = ", ".join(sorted(allowed))
+    raise Refused("not_authorised", f"{actor.name} may not do this: it takes one of the roles {names}.")
+
+
+def require_status(task: Task, event: str, wish: str) -> None:
+    """Refuses what the transition table does not allow from here."""
+    if task.status not in TRANSITIONS[event].sources:
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be {wish} from there.")
+
+
+def require_claim(task: Task, ask: c.ClaimAsk, at: str) -> Claim:
+    """The claim the agent acts under; refuses when it is another's, or was lost."""
+    claim = task.claim
+    if claim is None:
+        if ask.handoff_id or ask.agent in task.authors:
+            raise Refused("lease_lost", f"{ask.agent} does not hold task {task.id} any more: {_fate(task)}.")
+        raise Refused("not_yours", f"{ask.agent} does not hold task {task.id}: {_fate(task)}.")
+    if ask.handoff_id and ask.handoff_id != claim.handoff_id:
+        raise Refused(
+            "lease_lost",
+            f"The claim {ask.handoff_id} on task {task.id} has ended; "
+            f"{claim.agent} holds it under {claim.handoff_id} (epoch {claim.epoch}).",
+        )
+    if claim.agent != ask.agent:
+        raise Refused("not_yours", f"Task {task.id} is held by {claim.agent}, not by {ask.agent}.")
+    if claim.lease_expires_at <= at:
+        raise Refused(
+            "lease_lost",
+            f"The lease of {ask.agent} on task {task.id} ran out at {claim.lease_expires_at}. Claim it again.",
+        )
+    return claim
+
+
+def _fate(task: Task) -> str:
+    return "nobody does, it waits in the queue" if task.status in CLAIMABLE else f"it is {task.status}"
+
+
+def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
+    """Refuses a claim, in the order in which an agent should hear it."""
+    facts = command.facts
+    if task.is_locked_out(agent.name):
+        raise Refused(
+            "locked_out",
+            f"{agent.name} may not work on task {task.id} any more: its work on it was rejected. "
+            "Other tasks are free.",
+        )
+    require_eligible(task, agent, facts.has_team)
+    if task.claim is not None:
+        claim = task.claim
+        raise Refused(
+            "already_claimed",
+            f"Task {task.id} is held by {claim.agent} (epoch {claim.epoch}) until {claim.lease_expires_at}.",
+        )
+    require_status(task, "task.claim", "claimed")
+    if facts.open_blockers:
+        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.open_blockers)}.")
+    reserved = task.reserved_for(command.at)
+    if reserved is not None and reserved.target != agent.name:
+        raise Refused(
+            "waits_on_other",
+            f"Task {task.id} is reserved for {reserved.target} until {reserved.lapses_at}.",
+        )
+
+
+def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
+    """Refuses an agent that is none, or lacks a skill the task asks for."""
+    if Role.AGENT not in agent.roles:
+        raise Refused("not_eligible", f"{agent.name} is not an agent of this team.")
+    missing = [skill for skill in task.skills if skill not in agent.skills] if has_team else []
+    if missing:
+        raise Refused(
+            "not_eligible", f"Task {task.id} asks for {', '.join(missing)}, which {agent.name} lacks."
+        )
+
+
+def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: bool = True) -> None:
+    """Refuses text that is empty where it must not be, too long, or not text at all."""
+    if not may_be_empty and not value.strip():
+        raise Refused("bad_value", f"The {name} is empty.")
+    if len(value) > limit:
+        raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are kept.")
+    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        raise Refused("bad_value", f"The {name} holds characters that are no text (NUL or half a pair).")
+
+
+def require_priority(value: str) -> None:
+    """Refuses an unknown priority."""
+    if value not in PRIORITIES:
+        raise Refused("bad_value", f"There is no priority {value!r}; use one of {', '.join(PRIORITIES)}.")
+
+
+def require_aliases(aliases: tuple[str, ...], facts: c.Facts) -> None:
+    """Refuses aliases of a wrong form, or that name another task already."""
+    for alias in aliases:
+        if not ids.is_alias(alias):
+            raise Refused("bad_value", f"{alias!r} is no alias; write it as #42 or owner/name#42.")
+    if facts.taken_aliases:
+        raise Refused("taken", f"Another task has the alias {', '.join(facts.taken_aliases)} already.")
+
+
+def require_names(*names: str) -> None:
+    """Refuses names that could not be shown in a line of the log."""
+    for name in names:
+        if name and not ids.is_agent_name(name):
+            raise Refused(
+                "bad_value", f"{name[:80]!r} is no name: use up to 64 letters, digits or @ . + - _ / :"
+            )
+
+
+def require_known(facts: c.Facts) -> None:
+    """Refuses ids of tasks that do not exist."""
+    if facts.unknown_tasks:
+        raise Refused("unknown_task", f"There is no task {', '.join(facts.unknown_tasks)}.")
+
+
+def require_no_cycle(facts: c.Facts) -> None:
+    """Refuses dependencies that close a circle."""
+    if facts.cycle:
+        raise Refused("closes_cycle", f"That would close a circle: {' → '.join(facts.cycle)}.")

@@ -1,0 +1,187 @@
+"""A task's state, and the one table of what may change its status."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+
+
+class Status(StrEnum):
+    """Where a task is in its life."""
+
+    INCOMING = "incoming"
+    CLAIMED = "claimed"
+    PROVISIONAL = "provisional"
+    DONE = "done"
+    REJECTED = "rejected"
+    NEEDS_CONTINUATION = "needs_continuation"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    DEFERRED = "deferred"
+    DECOMPOSED = "decomposed"
+    INFEASIBLE = "infeasible"
+    ESCALATED = "escalated"
+    CANCELLED = "cancelled"
+
+
+class Priority(StrEnum):
+    """How urgent a task is; the order is the order of the queue."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+TERMINAL = frozenset({Status.DONE, Status.CANCELLED, Status.INFEASIBLE})
+QUEUES = (Status.REJECTED, Status.NEEDS_CONTINUATION, Status.INCOMING)
+CLAIMABLE = frozenset(QUEUES)
+_OPEN = frozenset(Status) - TERMINAL
+
+PRIORITIES = tuple(Priority)
+
+
+class Step(Record, kw_only=True):
+    """One row of the transition table: from which statuses an event applies, and where it leads."""
+
+    sources: frozenset[Status]
+    target: Status | None
+    """None: back to the queue the task came from."""
+
+
+def _step(sources: frozenset[Status] | Status, target: Status | None) -> Step:
+    return Step(sources=frozenset({sources}) if isinstance(sources, Status) else sources, target=target)
+
+
+TRANSITIONS: dict[str, Step] = {
+    "task.claim": _step(CLAIMABLE, Status.CLAIMED),
+    "handoff.accept": _step(CLAIMABLE, Status.CLAIMED),
+    "task.heartbeat": _step(Status.CLAIMED, Status.CLAIMED),
+    "task.wait": _step(Status.CLAIMED, Status.CLAIMED),
+    "task.expire": _step(Status.CLAIMED, None),
+    "task.release": _step(Status.CLAIMED, None),
+    "task.continue": _step(Status.CLAIMED, Status.NEEDS_CONTINUATION),
+    "task.fail": _step(Status.CLAIMED, Status.FAILED),
+    "task.submit": _step(Status.CLAIMED, Status.PROVISIONAL),
+    "handoff.complete": _step(Status.CLAIMED, Status.PROVISIONAL),
+    "review.approve": _step(Status.PROVISIONAL, Status.DONE),
+    "review.reject": _step(Status.PROVISIONAL, Status.REJECTED),
+    "task.defer": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DEFERRED),
+    "task.wake": _step(Status.DEFERRED, None),
+    "task.block": _step(CLAIMABLE | {Status.CLAIMED}, Status.BLOCKED),
+    "task.decompose": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DECOMPOSED),
+    "task.settle": _step(Status.DECOMPOSED, Status.DONE),
+    "task.infeasible": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.INFEASIBLE),
+    "escalation.open": _step(_OPEN - {Status.DECOMPOSED, Status.ESCALATED}, Status.ESCALATED),
+    "task.reopen": _step(frozenset({Status.FAILED, Status.BLOCKED, Status.DEFERRED, Status.ESCALATED}), None),
+    "task.cancel": _step(_OPEN, Status.CANCELLED),
+}
+"""What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done."""
+
+
+class Claim(Record, kw_only=True):
+    """A lease on the task: whose, under which handoff, until when. The epoch tells claims apart for ever."""
+
+    handoff_id: str
+    agent: str
+    epoch: int
+    claimed_at: Instant
+    lease_expires_at: Instant
+
+
+class Offer(Record, kw_only=True):
+    """A handoff that waits for its target agent; until it lapses the task is reserved for that agent."""
+
+    handoff_id: str
+    source: str
+    target: str
+    instructions: str = ""
+    lapses_at: Instant
+
+
+class Submission(Record, kw_only=True):
+    """Work handed in: the commit, its code tree, and the agent that held the claim."""
+
+    commit: str
+    agent: str
+    handoff_id: str
+    at: Instant
+    tree: str = ""
+
+
+class Lockout(Record, kw_only=True):
+    """An agent may not work on the task any more, on whose word and why."""
+
+    agent: str
+    by: str
+    reason: str
+    since: Instant
+
+
+class Conflict(Record, kw_only=True):
+    """An event that a merge brought and that could not apply, kept for a human to see."""
+
+    event_id: str
+    event: str
+    at: Instant
+    why: str
+
+
+class Task(Record, kw_only=True):
+    """All that the rules need to know of one task, folded from its own events alone."""
+
+    id: str
+    title: str
+    created_at: Instant
+    created_by: str = ""
+    scope: str = ""
+    priority: Priority = Priority.MEDIUM
+    category: str = ""
+    skills: tuple[str, ...] = ()
+    branch: str = ""
+    aliases: tuple[str, ...] = ()
+    pr: int = 0
+    parent: str = ""
+    status: Status = Status.INCOMING
+    queue: Status = Status.INCOMING
+    """The queue the task waits in, or returns to when its claim ends."""
+    claim: Claim | None = None
+    offers: tuple[Offer, ...] = ()
+    epoch: int = 0
+    attempt_count: int = 0
+    rejection_count: int = 0
+    gate_rejection_count: int = 0
+    depends_on: tuple[str, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+    waiting_for: str = ""
+    submission: Submission | None = None
+    authors: tuple[str, ...] = ()
+    lockouts: tuple[Lockout, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    is_legacy: bool = False
+    """Written by a GoT tool and untouched by ours: its status follows the old events."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when nothing can follow."""
+        return self.status in TERMINAL
+
+    @property
+    def blockers(self) -> tuple[str, ...]:
+        """The tasks that must end before this one goes on: dependencies, what it was deferred for, sub-tasks."""
+        return self.depends_on + self.waits_for + self.children
+
+    def is_locked_out(self, agent: str) -> bool:
+        """True when the agent may not work on this task."""
+        return any(lockout.agent == agent for lockout in self.lockouts)
+
+    def offer(self, handoff_id: str) -> Offer | None:
+        """The open offer with that id."""
+        return next((offer for offer in self.offers if offer.handoff_id == handoff_id), None)
+
+    def reserved_for(self, now: Instant) -> Offer | None:
+        """The offer that reserves the task at this time."""
+        return next((offer for offer in reversed(self.offers) if offer.lapses_at > now), None)

@@ -1,0 +1,190 @@
+"""Events as lines: writing them with their hash, and reading lines that anyone may have written."""
+
+from __future__ import annotations
+
+import json
+import math
+from hashlib import sha256
+from typing import Any, NoReturn, Union
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.instant import is_instant
+from remand.ledger import legacy
+from remand.ledger.problems import BadLine
+
+MAX_EVENT = 256 * 1024
+ID_LENGTH = 32
+_ID_MARK = b'"meta":{"id":"'
+_CUT = 4096
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Union[e.NATIVE]).decode  # noqa: UP007 - built from a tuple
+_KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
+
+
+def write(event: e.Event, meta: e.Meta) -> tuple[e.Event, bytes]:
+    """Stamps an event: gives it the hash of its line as id, and the line itself (without its newline)."""
+    stamped = replace(event, meta=replace(meta, id=""))
+    line = _encode(stamped)
+    if len(line) + ID_LENGTH > MAX_EVENT:
+        stamped = _shortened(stamped)
+        line = _encode(stamped)
+    event_id = sha256(line).hexdigest()[:ID_LENGTH]
+    place = line.index(_ID_MARK) + len(_ID_MARK)
+    line = line[:place] + event_id.encode() + line[place:]
+    return replace(stamped, meta=replace(stamped.meta, id=event_id)), line
+
+
+def read(line: bytes) -> e.Event:
+    """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
+    if len(line) > MAX_EVENT:
+        raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
+    try:
+        event = trusted(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _examined(line, str(error))
+    if event.is_legacy or not is_instant(event.ts) or _encode(event) != line:
+        return _examined(line, "")
+    _require_hash(line, event.meta.id)
+    return event
+
+
+def trusted(line: bytes) -> e.Event:
+    """Reads a line that was examined when it entered the ledger."""
+    event: e.Event = _decode(line)
+    if type(event) is e.TaskAdded and event.type != "TASK":
+        raise msgspec.ValidationError("a node that is no task")
+    return event
+
+
+def recall(line: bytes) -> e.Event:
+    """Reads a line of the ledger's own, of whatever kind."""
+    try:
+        event = trusted(line)
+    except msgspec.MsgspecError:
+        return _examined(line, "")
+    return _examined(line, "") if event.is_legacy else event
+
+
+def content_hash(line: bytes) -> str:
+    """The id a native line must carry."""
+    place = line.find(_ID_MARK) + len(_ID_MARK)
+    return sha256(line[:place] + line[place + ID_LENGTH :]).hexdigest()[:ID_LENGTH]
+
+
+def _require_hash(line: bytes, event_id: str) -> None:
+    if content_hash(line) != event_id:
+        raise BadLine(f"was changed after it was written: its content does not match its id {event_id[:40]}")
+
+
+def _examined(line: bytes, error: str) -> e.Event:
+    """Reads a line slowly and strictly: one of a GoT tool, of a newer version, or a bad one."""
+    fields = _strict(line)
+    name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta", {})
+    if not isinstance(name, str) or not isinstance(ts, str) or not isinstance(meta, dict):
+        raise BadLine("is no event: it needs a text `ts`, a text `event` and an object `meta`")
+    if not (isinstance(meta.get("seq"), int) and meta["seq"] > 0 and isinstance(meta.get("id"), str)):
+        return legacy.translate(fields)
+    if not is_instant(ts):
+        raise BadLine(f"has a time that is none: {ts[:40]!r}")
+    _require_hash(line, meta["id"])
+    return _native(fields, name, error)
+
+
+def _native(fields: dict[str, Any], name: str, error: str) -> e.Event:
+    kind = _KINDS.get(name)
+    if kind is None or (kind is e.TaskAdded and fields.get("type") != "TASK"):
+        rest = {key: value for key, value in fields.items() if key not in ("ts", "event", "meta")}
+        meta = msgspec.convert(fields["meta"], e.Meta, strict=False)
+        return e.Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as wrong:
+        raise BadLine(f"is no {name} event: {error or wrong}") from None
+
+
+def _strict(line: bytes) -> dict[str, Any]:
+    """One JSON object without anything that readers take differently."""
+    try:
+        text = line.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant, parse_float=_finite
+        )
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadLine(f"is not UTF-8 (byte {error.start})") from None
+    except UnicodeEncodeError:
+        raise BadLine("holds half a surrogate pair") from None
+    except RecursionError:
+        raise BadLine("is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise BadLine(_not_json(line, error)) from None
+    except ValueError as error:
+        raise BadLine(f"holds a number that is too long ({str(error)[:60]})") from None
+    if not isinstance(value, dict):
+        raise BadLine("is no JSON object")
+    return value
+
+
+def _not_json(line: bytes, error: json.JSONDecodeError) -> str:
+    if line.startswith((b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")):
+        return "is a conflict marker that git left"
+    if b"\x00" in line:
+        return "holds NUL bytes"
+    if line.startswith(b"\xef\xbb\xbf"):
+        return "starts with a byte order mark"
+    return f"is not JSON: {error.msg} at column {error.colno}"
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise BadLine("holds a key twice")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise BadLine(f"holds {name}, which is no JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise BadLine("holds a number that is too large")
+    return value
+
+
+def _shortened(event: e.Event) -> e.Event:
+    """Cuts long texts, longest first, until the event fits; each cut names the hash of what it cut."""
+    fields = msgspec.to_builtins(event)
+    while len(_encode(fields)) + ID_LENGTH > MAX_EVENT:
+        fields = _cut_longest(fields)
+    return msgspec.convert(fields, type(event))
+
+
+def _cut_longest(value: Any) -> Any:
+    longest = max(_texts(value), key=len)
+    digest = sha256(longest.encode()).hexdigest()
+    short = f"{longest[:_CUT]}… [cut: {len(longest)} characters, sha256 {digest}]"
+    if len(short) >= len(longest):
+        raise BadLine("has too many fields to fit into one event")
+    return _swapped(value, longest, short)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in _texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def _swapped(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _swapped(item, old, new) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_swapped(item, old, new) for item in value]
+    return new if value == old else value

@@ -1,0 +1,144 @@
+"""What the ledger asks of a store: events and the tables made from them, changed in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from remand.domain.events import Event
+from remand.domain.instant import BEGINNING, Instant
+from remand.domain.record import Record
+from remand.domain.roles import Actor
+from remand.domain.task import Task
+from remand.ledger.problems import Problem
+
+
+class FileMark(NamedTuple):
+    """A file as it was when it was read."""
+
+    path: str
+    size: int
+    mtime: int
+    inode: int
+
+
+class Entry(NamedTuple):
+    """An event on its way into the log: itself, its line, and the task it belongs to (or none)."""
+
+    event: Event
+    line: bytes
+    subject: str
+
+
+class Head(Record, kw_only=True):
+    """How far the ledger's own session has come, and the segment it is written to."""
+
+    session: str
+    seq: int = 0
+    tip: str = ""
+    clock: Instant = BEGINNING
+    segment: str = ""
+    first: int = 0
+    """The number of the segment's first event."""
+    size: int = 0
+    inode: int = 0
+
+
+class EventLog(Protocol):
+    """The events, each known by its id."""
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Keeps the events that are not kept yet."""
+
+    def count(self) -> int:
+        """How many events there are."""
+
+    def of_task(self, task_id: str) -> list[Event]:
+        """A task's events in their order."""
+
+    def of_key(self, key: str) -> list[Event]:
+        """The events that an idempotency key led to, in their order."""
+
+    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
+        """Every line in order; with a session, its own from that number on."""
+
+
+class TaskTable(Protocol):
+    """The tasks, folded."""
+
+    def get(self, task_id: str) -> Task | None:
+        """A task by its id."""
+
+    def put(self, task: Task) -> None:
+        """Keeps a task as it is now, in every table made from it."""
+
+    def replace_all(self, tasks: Iterable[Task]) -> None:
+        """Throws the tables away and makes them anew."""
+
+    def named(self, name: str) -> str:
+        """The task an alias or a handoff belongs to; empty when there is none."""
+
+    def every(self) -> Iterator[Task]:
+        """All tasks, by id."""
+
+
+class Queue(Protocol):
+    """The ready set: what can be claimed, what is due, and what waits for what."""
+
+    def next(self, agent: Actor, *, has_team: bool) -> str:
+        """The first task in the queue's order that suits the agent; empty when there is none."""
+
+    def due(self, now: Instant) -> list[str]:
+        """The tasks with a lease, an offer or a wait that has ended."""
+
+    def ready(self) -> list[str]:
+        """Every task that could be claimed, in the queue's order."""
+
+    def open_blockers(self, blockers: Sequence[str]) -> tuple[str, ...]:
+        """Which of the tasks have not ended."""
+
+    def path(self, source: str, target: str) -> tuple[str, ...]:
+        """How `source` comes to wait for `target`; empty when it does not."""
+
+
+class FileBook(Protocol):
+    """Which event files were read, and what was wrong with them."""
+
+    def marks(self) -> dict[str, FileMark]:
+        """Every file that was read, as it was then."""
+
+    def note(self, mark: FileMark, problems: Sequence[Problem]) -> None:
+        """Remembers that a file was read, and what was wrong with it."""
+
+    def problems(self) -> list[Problem]:
+        """Everything that was wrong with the files."""
+
+    def hold_back(self, event: Event, line: bytes) -> None:
+        """Keeps an event from too far ahead aside, without effect."""
+
+    def ripe(self, horizon: Instant) -> list[bytes]:
+        """Takes out the lines held back whose time has come near enough."""
+
+
+class Transaction(Protocol):
+    """One change of the ledger: all of it happens, or nothing."""
+
+    events: EventLog
+    tasks: TaskTable
+    queue: Queue
+    files: FileBook
+    head: Head
+
+    def on_rollback(self, undo: Callable[[], None]) -> None:
+        """What to take back outside the store, should the change not come to be."""
+
+
+class Store(Protocol):
+    """Where the ledger lives."""
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """Opens a change, alone among all writers; leaving it without an error makes it so."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """Opens a view of one moment."""
