@@ -8,9 +8,8 @@ from itertools import islice
 from msgspec.structs import replace
 
 from remand.app.ports import Clock, Exchange, Marks, Segment
-from remand.app.rebuild import rebuild
+from remand.app.rebuild import rebuild, refold
 from remand.domain.events import Event, subject
-from remand.domain.evolve import replay
 from remand.domain.instant import Instant
 from remand.ledger import codec
 from remand.ledger.order import horizon
@@ -59,9 +58,17 @@ def absorb(tx: Transaction, entries: list[Entry]) -> None:
 def fold_anew(tx: Transaction, tasks: Iterable[str]) -> None:
     """Folds tasks from all their events."""
     for task_id in sorted(tasks):
-        task = replay(tx.events.of_task(task_id))
+        task = refold(tx, task_id)
         if task is not None:
             tx.tasks.put(task)
+
+
+def problems_in(exchange: Exchange, path: str) -> list[Problem]:
+    """What is wrong with a file, read anew."""
+    problems: list[Problem] = []
+    for _ in _events(exchange.read(path), path, problems):
+        continue
+    return problems
 
 
 class _Touched:

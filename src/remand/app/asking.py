@@ -22,6 +22,8 @@ class Request(Record, kw_only=True):
     actor: str
     confined: bool = False
     key: str = ""
+    branch: str = ""
+    """The branch checked out where it was asked."""
 
 
 class Accepted(Record, kw_only=True):

@@ -7,7 +7,7 @@ class RemandError(Exception):
     """The base of everything that is said to the user as an error."""
 
 
-class EnvironmentFault(RemandError):
+class EnvironmentFault(RemandError):  # noqa: N818 - the fault is the environment's
     """The machine, the repository or the configuration does not allow to go on."""
 
 

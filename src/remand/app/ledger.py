@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -74,6 +75,26 @@ class Ledger:
         if not is_current:
             with self.store.write() as tx:
                 self._catch_up(tx)
+
+    def event_files(self) -> dict[str, bytes]:
+        """The event files of the ledger's own folder, by name."""
+        self.refresh()
+        with self.store.read() as view:
+            limit = {self.segment.path(view.head.segment): view.head.size}
+        folder = os.path.dirname(self.segment.path("x"))
+        found: dict[str, bytes] = {}
+        for mark in self.exchange.files():
+            if os.path.dirname(mark.path) == folder:
+                whole = b"".join(
+                    line + b"\n" for _, line in self.exchange.read(mark.path) if isinstance(line, bytes)
+                )
+                found[os.path.basename(mark.path)] = whole[: limit.get(mark.path)]
+        return {name: content for name, content in found.items() if content}
+
+    def lines_of(self, task_id: str) -> list[bytes]:
+        """The lines of a task's events."""
+        with self.store.read() as view:
+            return view.events.of_task(task_id)
 
     def _commit(self, ask: c.Ask) -> Commit | None:
         name = getattr(ask, "commit", "")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from remand.domain.events import Event, subject
+from remand.domain.events import Event, HandoffInitiated, TaskClaimed, subject
 from remand.domain.evolve import evolve, replay
 from remand.domain.task import Task
 from remand.ledger import codec
+from remand.ledger.order import place
 from remand.ledger.store import Transaction
+
+
+def story(tx: Transaction, task_id: str) -> list[Event]:
+    """A task's events in their order."""
+    return sorted(map(codec.recall, tx.events.of_task(task_id)), key=place)
+
+
+def refold(tx: Transaction, task_id: str) -> Task | None:
+    """A task folded from all its events."""
+    return replay(story(tx, task_id))
 
 
 def rebuild(tx: Transaction) -> None:
@@ -18,6 +29,7 @@ def rebuild(tx: Transaction) -> None:
     tasks: dict[str, Task | None] = {}
     latest: dict[str, Event] = {}
     tangled: set[str] = set()
+    handoffs: dict[str, str] = {}
     for line in tx.events.lines():
         event = codec.recall(line)
         name = subject(event)
@@ -28,7 +40,9 @@ def rebuild(tx: Transaction) -> None:
             tangled.add(name)
         latest[name] = event
         tasks[name] = evolve(tasks.get(name), event)
+        if isinstance(event, TaskClaimed | HandoffInitiated):
+            handoffs.setdefault(event.handoff_id, name)
     latest.clear()
     for name in tangled:
-        tasks[name] = replay(tx.events.of_task(name))
-    tx.tasks.replace_all(task for task in tasks.values() if task is not None)
+        tasks[name] = refold(tx, name)
+    tx.tasks.replace_all((task for task in tasks.values() if task is not None), handoffs.items())

@@ -36,46 +36,44 @@ def path(graph: Waiting, source: str, target: str) -> tuple[str, ...]:
     top, bottom = graph.position(source), graph.position(target)
     if top is None or bottom is None or top < bottom:
         return ()
-    down: dict[str, str] = {source: ""}
-    up: dict[str, str] = {target: ""}
-    lower, upper = [source], [target]
-    while lower and upper:
-        if len(lower) <= len(upper):
-            lower, met = _widen(lower, down, up, graph.blockers, bottom, top)
-        else:
-            upper, met = _widen(upper, up, down, graph.waiters, bottom, top)
+    down, up = _Search(source, graph.blockers), _Search(target, graph.waiters)
+    while down.edge and up.edge:
+        narrow, wide = (down, up) if len(down.edge) <= len(up.edge) else (up, down)
+        met = narrow.widen(wide, bottom, top)
         if met:
-            return (*reversed(_trail(met, down)), *_trail(met, up)[1:])
+            return (*reversed(down.trail(met)), *up.trail(met)[1:])
     return ()
 
 
-def _widen(
-    edge: list[str],
-    seen: dict[str, str],
-    other: dict[str, str],
-    neighbours: Callable[[str], Neighbours],
-    bottom: int,
-    top: int,
-) -> tuple[list[str], str]:
-    """Goes one step further from one end; returns the new edge and where both ends met."""
-    found: list[str] = []
-    for task in edge:
-        for neighbour, position in neighbours(task):
-            if neighbour in seen or not bottom <= position <= top:
-                continue
-            seen[neighbour] = task
-            if neighbour in other:
-                return [], neighbour
-            found.append(neighbour)
-    return found, ""
+class _Search:
+    """All that was reached from one end, and how."""
 
+    def __init__(self, start: str, neighbours: Callable[[str], Neighbours]) -> None:
+        self.came_from = {start: ""}
+        self.edge = [start]
+        self._neighbours = neighbours
 
-def _trail(task: str, came_from: dict[str, str]) -> list[str]:
-    trail = []
-    while task:
-        trail.append(task)
-        task = came_from[task]
-    return trail
+    def widen(self, other: _Search, bottom: int, top: int) -> str:
+        """Goes one step further; returns where both searches met, if they did."""
+        found: list[str] = []
+        for task in self.edge:
+            for neighbour, position in self._neighbours(task):
+                if neighbour in self.came_from or not bottom <= position <= top:
+                    continue
+                self.came_from[neighbour] = task
+                if neighbour in other.came_from:
+                    return neighbour
+                found.append(neighbour)
+        self.edge = found
+        return ""
+
+    def trail(self, task: str) -> list[str]:
+        """The way from a task back to the start."""
+        trail = []
+        while task:
+            trail.append(task)
+            task = self.came_from[task]
+        return trail
 
 
 def make_room(graph: Waiting, task: str, blocker: str) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain import handoffs as h
 from remand.domain import ids
+from remand.domain import reviews as v
 from remand.domain import rules as r
 from remand.domain.instant import plus
 from remand.domain.refusals import Refused
-from remand.domain.task import TERMINAL, Claim, Offer, Status, Task
+from remand.domain.task import TERMINAL, Status, Task
 
 Events = tuple[e.Event, ...]
 
@@ -108,7 +110,7 @@ def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> Events:
     r.require_claimable(task, command.actor, command)
     offer = next((o for o in task.offers if o.target == ask.agent and o.lapses_at > command.at), None)
     if offer is not None:
-        return (_accepted(task, offer, command),)
+        return (h.accepted(task, offer, command),)
     return (
         e.TaskClaimed(
             task_id=task.id,
@@ -120,32 +122,6 @@ def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> Events:
             branch=task.branch,
         ),
     )
-
-
-def _accepted(task: Task, offer: Offer, command: c.Command, acknowledgment: str = "") -> e.HandoffAccepted:
-    return e.HandoffAccepted(
-        task_id=task.id,
-        handoff_id=offer.handoff_id,
-        agent=command.actor.name,
-        acknowledgment=acknowledgment,
-        attempt=task.attempt_count + 1,
-        epoch=task.epoch + 1,
-        lease_expires_at=plus(command.at, command.facts.lease_seconds),
-        branch=task.branch,
-    )
-
-
-def _accept(task: Task, ask: c.AcceptHandoff, command: c.Command) -> Events:
-    r.require_text("acknowledgment", ask.acknowledgment)
-    offer = task.offer(ask.handoff_id)
-    if offer is None or offer.lapses_at <= command.at:
-        raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
-    if offer.target != command.actor.name:
-        raise Refused(
-            "not_yours", f"The handoff {ask.handoff_id} is for {offer.target}, not for {ask.agent}."
-        )
-    r.require_claimable(task, command.actor, command)
-    return (_accepted(task, offer, command, ask.acknowledgment),)
 
 
 def _heartbeat(task: Task, ask: c.Heartbeat, command: c.Command) -> Events:
@@ -187,7 +163,7 @@ def _wait(task: Task, ask: c.WaitTask, command: c.Command) -> Events:
 
 
 def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
-    claim = _done_claim(task, ask, command)
+    claim = h.done_claim(task, ask, command)
     facts = command.facts
     return (
         e.TaskSubmitted(
@@ -198,52 +174,6 @@ def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
             tree=facts.tree,
             branch=ask.branch,
             pr=ask.pr,
-        ),
-    )
-
-
-def _done_claim(task: Task, ask: c.ClaimAsk, command: c.Command) -> Claim:
-    """The claim under which work may be handed in: held, not locked out, at a real commit, past its gates."""
-    if task.is_locked_out(ask.agent):
-        raise Refused("locked_out", f"{ask.agent} may not hand in work on task {task.id} any more.")
-    claim = r.require_claim(task, ask, command.at)
-    facts = command.facts
-    if not facts.commit:
-        raise Refused("unknown_commit", f"The repository has no commit {getattr(ask, 'commit', '')!r}.")
-    if facts.gates is None:
-        raise Refused(
-            "no_gates",
-            "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
-        )
-    if facts.gates:
-        raise Refused(
-            "gates_unavailable",
-            f"The gates {', '.join(facts.gates)} are configured, but this version cannot run gates yet; "
-            "nothing is handed in unmeasured.",
-        )
-    return claim
-
-
-def _complete(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
-    if task.offer(ask.handoff_id) is not None:
-        raise Refused("bad_transition", f"The handoff {ask.handoff_id} is not accepted yet. Accept it first.")
-    if task.claim is None or task.claim.handoff_id != ask.handoff_id:
-        raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
-    under = c.SubmitTask(
-        task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id, commit=ask.commit, branch=ask.branch
-    )
-    claim = _done_claim(task, under, command)
-    r.require_text("result", ask.result)
-    return (
-        e.HandoffCompleted(
-            task_id=task.id,
-            handoff_id=claim.handoff_id,
-            agent=claim.agent,
-            commit=command.facts.commit,
-            tree=command.facts.tree,
-            branch=ask.branch,
-            pr=ask.pr,
-            result={"text": ask.result} if ask.result else {},
         ),
     )
 
@@ -268,105 +198,6 @@ def _defer(task: Task, ask: c.DeferTask, command: c.Command) -> Events:
     if not command.facts.open_blockers:
         raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
     return (e.TaskDeferred(task_id=task.id, waits_for=_unique(ask.waits_for), reason=ask.reason),)
-
-
-def _initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
-    facts = command.facts
-    r.require_names(ask.target, ask.source)
-    r.require_text("instructions", ask.instructions)
-    if task.status in TERMINAL:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed to anyone.")
-    if facts.target is None:
-        raise Refused("bad_value", "Say to whom the task is handed.")
-    r.require_claimable(task, facts.target, command)
-    return (
-        e.HandoffInitiated(
-            task_id=task.id,
-            handoff_id=facts.fresh_handoff_id,
-            source_agent=ask.source or command.actor.name,
-            target_agent=facts.target.name,
-            instructions=ask.instructions,
-            lapses_at=plus(command.at, facts.lease_seconds),
-            context={"task_title": task.title, "task_status": task.status, "task_priority": task.priority},
-        ),
-    )
-
-
-def _lock_out(task: Task, ask: c.LockOut, command: c.Command) -> Events:
-    r.require_names(ask.agent)
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    if task.status in TERMINAL:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody works on it any more.")
-    if task.is_locked_out(ask.agent):
-        return ()
-    ended: Events = ()
-    if task.claim is not None and task.claim.agent == ask.agent:
-        claim = task.claim
-        ended = (
-            e.TaskReleased(
-                task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason="locked out"
-            ),
-        )
-    lapsed = tuple(
-        e.HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
-        for offer in task.offers
-        if offer.target == ask.agent
-    )
-    return (*ended, *lapsed, e.LockoutSet(task_id=task.id, agent=ask.agent, reason=ask.reason))
-
-
-def _unlock(task: Task, ask: c.Unlock, command: c.Command) -> Events:
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    if not task.is_locked_out(ask.agent):
-        raise Refused("bad_value", f"{ask.agent} is not locked out of task {task.id}.")
-    return (e.LockoutCleared(task_id=task.id, agent=ask.agent, reason=ask.reason),)
-
-
-def _approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
-    tree = _under_review(task, ask.commit, command)
-    return (
-        e.ReviewApproved(
-            task_id=task.id, reviewer=command.actor.name, commit=command.facts.commit, tree=tree
-        ),
-    )
-
-
-def _reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
-    tree = _under_review(task, ask.commit, command)
-    for finding in ask.findings:
-        r.require_text("finding", finding.text, may_be_empty=False)
-    if not any(finding.is_blocking for finding in ask.findings):
-        raise Refused(
-            "bad_value", "A rejection needs at least one blocking finding; nits alone do not reject."
-        )
-    assert task.submission is not None
-    rejected = e.ReviewRejected(
-        task_id=task.id,
-        reviewer=command.actor.name,
-        commit=command.facts.commit,
-        tree=tree,
-        findings=ask.findings,
-    )
-    if not command.facts.locks_out:
-        return (rejected,)
-    reason = next(finding.text for finding in ask.findings if finding.is_blocking)
-    return (rejected, e.LockoutSet(task_id=task.id, agent=task.submission.agent, reason=reason[:500]))
-
-
-def _under_review(task: Task, commit: str, command: c.Command) -> str:
-    """The code tree under review; refuses the author, and any other commit than the one submitted last."""
-    if command.actor.name in task.authors:
-        raise Refused("own_work", f"{command.actor.name} worked on task {task.id} and cannot review it.")
-    if task.status != Status.PROVISIONAL or task.submission is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
-    if not command.facts.commit:
-        raise Refused("unknown_commit", f"The repository has no commit {commit!r}.")
-    if command.facts.commit != task.submission.commit:
-        raise Refused(
-            "stale_review",
-            f"The review names {command.facts.commit[:12]}, but {task.submission.commit[:12]} was submitted last.",
-        )
-    return task.submission.tree
 
 
 def _expire(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
@@ -406,8 +237,8 @@ def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
 _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.EditTask: _edit,
     c.ClaimTask: _claim,
-    c.AcceptHandoff: _accept,
-    c.CompleteHandoff: _complete,
+    c.AcceptHandoff: h.accept,
+    c.CompleteHandoff: h.complete,
     c.Heartbeat: _heartbeat,
     c.ReleaseTask: _under_claim(e.TaskReleased),
     c.ContinueTask: _under_claim(e.TaskContinued),
@@ -417,11 +248,11 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.CancelTask: _cancel,
     c.ReopenTask: _reopen,
     c.DeferTask: _defer,
-    c.InitiateHandoff: _initiate,
-    c.LockOut: _lock_out,
-    c.Unlock: _unlock,
-    c.ApproveReview: _approve,
-    c.RejectReview: _reject,
+    c.InitiateHandoff: h.initiate,
+    c.LockOut: v.lock_out,
+    c.Unlock: v.unlock,
+    c.ApproveReview: v.approve,
+    c.RejectReview: v.reject,
     c.ExpireLease: _expire,
     c.WakeTask: _wake,
     c.SettleTask: _settle,

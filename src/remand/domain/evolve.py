@@ -205,8 +205,8 @@ def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
 
 
 def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
-    assert task.claim is not None
-    return _advance(task, event, claim=replace(task.claim, lease_expires_at=event.lease_expires_at))
+    claim = task.claim and replace(task.claim, lease_expires_at=event.lease_expires_at)
+    return _advance(task, event, claim=claim)
 
 
 def _ended(task: Task, event: e.LeaseExpired | e.TaskReleased | e.TaskFailed) -> Task:

@@ -54,14 +54,17 @@ class EventLog(Protocol):
     def count(self) -> int:
         """How many events there are."""
 
-    def of_task(self, task_id: str) -> list[Event]:
-        """A task's events in their order."""
+    def of_task(self, task_id: str) -> list[bytes]:
+        """The lines of a task's events, in no order."""
 
-    def of_key(self, key: str) -> list[Event]:
-        """The events that an idempotency key led to, in their order."""
+    def of_key(self, key: str) -> list[bytes]:
+        """The lines that an idempotency key led to, in their order."""
 
     def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line in order; with a session, its own from that number on."""
+        """Every line, session by session; with a session, its own from that number on."""
+
+    def tail(self, count: int) -> list[bytes]:
+        """At least the latest lines, in no order."""
 
 
 class TaskTable(Protocol):
@@ -73,8 +76,8 @@ class TaskTable(Protocol):
     def put(self, task: Task) -> None:
         """Keeps a task as it is now, in every table made from it."""
 
-    def replace_all(self, tasks: Iterable[Task]) -> None:
-        """Throws the tables away and makes them anew."""
+    def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
+        """Throws the tables away and makes them anew; each handoff comes with its task."""
 
     def named(self, name: str) -> str:
         """The task an alias or a handoff belongs to; empty when there is none."""

@@ -18,7 +18,7 @@ CREATE INDEX event_key ON event(key) WHERE key != '';
 CREATE TABLE unnumbered(id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE task(
     n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, position INTEGER NOT NULL,
-    due TEXT, rank TEXT, pool TEXT, state BLOB NOT NULL
+    due TEXT, rank TEXT, pool TEXT, state TEXT NOT NULL
 );
 CREATE INDEX task_due ON task(due) WHERE due IS NOT NULL;
 CREATE INDEX task_rank ON task(rank, pool) WHERE rank IS NOT NULL;

@@ -1,0 +1,199 @@
+"""The resident process: takes asks from many, answers them in groups, each group durable by one sync."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import selectors
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from remand.adapters.coordinator import frames, wire
+from remand.app.asking import Answer, Request
+from remand.app.errors import EnvironmentFault
+from remand.app.ledger import Ledger
+
+HOUSEKEEPING_SECONDS = 5.0
+_GROUP = 1000
+
+Call = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
+"""Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
+
+
+class Client:
+    """One connection, with what was read of it and what is still to be sent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.incoming = bytearray()
+        self.outgoing = bytearray()
+
+    def send(self) -> bool:
+        """Sends what can be sent now; True when something is left."""
+        with suppress(BlockingIOError):
+            while self.outgoing:
+                del self.outgoing[: self.connection.send(self.outgoing)]
+        return bool(self.outgoing)
+
+
+class Coordinator:
+    """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not mend."""
+
+    def __init__(self, ledger: Ledger, path: str, call: Call) -> None:
+        self._ledger = ledger
+        self._call = call
+        self._selector = selectors.DefaultSelector()
+        self._path = path
+        self._stopping = False
+        self._listener, self._lock = _listen(self._path)
+        self._wakeup = socket.socketpair()
+        self._wakeup[0].setblocking(False)
+
+    def stop(self) -> None:
+        """Asks the loop to end; may be called from a signal handler or another thread."""
+        self._stopping = True
+        with suppress(OSError):
+            self._wakeup[1].send(b"x")
+
+    def serve(self) -> None:
+        """Answers until it is told to stop."""
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._selector.register(self._wakeup[0], selectors.EVENT_READ, "stop")
+        try:
+            while not self._stopping:
+                ready = self._selector.select(HOUSEKEEPING_SECONDS)
+                if not ready:
+                    with suppress(EnvironmentFault):
+                        self._ledger.ask_all([])
+                self._round(ready)
+        finally:
+            self._close()
+
+    def _round(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        """One turn: accept, read, answer all asks that are there as one group, send."""
+        waiting: list[tuple[Client, list[Request]]] = []
+        for key, mask in ready:
+            if key.data is None:
+                self._accept()
+            elif isinstance(key.data, Client):
+                if mask & selectors.EVENT_READ:
+                    self._read(key.data, waiting)
+                elif not key.data.send():
+                    self._selector.modify(key.data.connection, selectors.EVENT_READ, key.data)
+        if waiting:
+            self._answer(waiting)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                if not _is_own(connection):
+                    connection.close()
+                    continue
+                connection.setblocking(False)
+                self._selector.register(connection, selectors.EVENT_READ, Client(connection))
+
+    def _read(self, client: Client, waiting: list[tuple[Client, list[Request]]]) -> None:
+        try:
+            part = client.connection.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        if not part:
+            self._drop(client)
+            return
+        client.incoming += part
+        try:
+            while (found := frames.unpack(client.incoming)) is not None:
+                kind, payload, taken = found
+                del client.incoming[:taken]
+                self._take(client, kind, payload, waiting)
+        except (ValueError, IndexError, msgspec.MsgspecError) as error:
+            self._reply(client, wire.encode_answers([EnvironmentFault(f"That is no request: {error}")]))
+            self._drop(client)
+
+    def _take(
+        self, client: Client, kind: bytes, payload: bytes, waiting: list[tuple[Client, list[Request]]]
+    ) -> None:
+        if kind == frames.CALL:
+            client.outgoing += frames.pack_result(*self._call(*frames.unpack_call(payload)))
+            self._flush(client)
+        elif kind == frames.ASKS:
+            waiting.append((client, wire.decode_requests(payload)))
+        else:
+            raise ValueError(f"kind {kind!r}")
+
+    def _answer(self, waiting: list[tuple[Client, list[Request]]]) -> None:
+        """Answers every client's asks; should a group fail, each client's are tried on their own."""
+        try:
+            answers = self._ledger.ask_all([request for _, requests in waiting for request in requests])
+        except (EnvironmentFault, OSError) as error:
+            if len(waiting) == 1:
+                client, requests = waiting[0]
+                fault = EnvironmentFault(str(error))
+                self._reply(client, wire.encode_answers([fault] * max(len(requests), 1)))
+                return
+            for one in waiting:
+                self._answer([one])
+            return
+        start = 0
+        for client, requests in waiting:
+            part: list[Answer | EnvironmentFault] = [*answers[start : start + len(requests)]]
+            start += len(requests)
+            self._reply(client, wire.encode_answers(part))
+
+    def _reply(self, client: Client, payload: bytes) -> None:
+        client.outgoing += frames.pack(frames.ANSWER, payload)
+        self._flush(client)
+
+    def _flush(self, client: Client) -> None:
+        try:
+            if client.send():
+                both = selectors.EVENT_READ | selectors.EVENT_WRITE
+                self._selector.modify(client.connection, both, client)
+        except OSError:
+            self._drop(client)
+
+    def _drop(self, client: Client) -> None:
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(client.connection)
+        client.connection.close()
+
+    def _close(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._path)
+        self._listener.close()
+        self._selector.close()
+        os.close(self._lock)
+
+
+def _listen(path: str) -> tuple[socket.socket, int]:
+    """The socket, and the lock that keeps a second coordinator of the same ledger away."""
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise EnvironmentFault("A coordinator of this ledger is running already.") from None
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    os.chmod(path, 0o600)
+    listener.listen(1024)
+    listener.setblocking(False)
+    return listener, lock
+
+
+def _is_own(connection: socket.socket) -> bool:
+    """True when the one who connects is this very user, or root."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", answer)
+    return user in (0, os.getuid())

@@ -1,0 +1,67 @@
+"""Asks and answers as they travel to a coordinator and back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from remand.app.asking import Accepted, Answer, Request
+from remand.app.errors import EnvironmentFault
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.ledger import codec
+
+
+class WireAnswer(Record, kw_only=True):
+    """An answer: the events and the task, a refusal, or a fault of the environment."""
+
+    events: tuple[msgspec.Raw, ...] = ()
+    task: Task | None = None
+    refused: str = ""
+    message: str = ""
+    fault: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_requests = msgspec.json.Decoder(list[Request]).decode
+_decode_answers = msgspec.json.Decoder(list[WireAnswer]).decode
+
+
+def encode_requests(requests: list[Request]) -> bytes:
+    """Asks on their way to the coordinator."""
+    return _encode(requests)
+
+
+def decode_requests(payload: bytes) -> list[Request]:
+    """Asks from anyone; raises msgspec's errors on what is none."""
+    return _decode_requests(payload)
+
+
+def encode_answers(answers: list[Answer | EnvironmentFault]) -> bytes:
+    """Answers on their way back."""
+    return _encode([_wire(answer) for answer in answers])
+
+
+def _wire(answer: Answer | EnvironmentFault) -> WireAnswer:
+    match answer:
+        case Accepted():
+            return WireAnswer(
+                events=tuple(msgspec.Raw(_encode(event)) for event in answer.events), task=answer.task
+            )
+        case Refused():
+            return WireAnswer(refused=answer.code, message=answer.message)
+        case _:
+            return WireAnswer(fault=str(answer))
+
+
+def decode_answers(payload: bytes) -> list[Answer]:
+    """Answers as the ledger gave them; a fault is raised."""
+    return [_answer(wire) for wire in _decode_answers(payload)]
+
+
+def _answer(wire: WireAnswer) -> Answer:
+    if wire.refused:
+        return Refused(wire.refused, wire.message)
+    if wire.task is None:
+        raise EnvironmentFault(wire.fault or "The coordinator gave an answer that says nothing.")
+    return Accepted(events=tuple(codec.trusted(bytes(raw)) for raw in wire.events), task=wire.task)

@@ -1,0 +1,114 @@
+"""Committing event files, and nothing else, without touching what anyone is working on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+
+from remand.adapters.git.place import Place, current_branch
+from remand.adapters.git.repository import git
+from remand.app.errors import EnvironmentFault
+
+_FOLDER = ".got/events"
+
+
+class GitPublisher:
+    """Puts event files on a branch with plumbing alone: no hook runs, no other change is taken along."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def current_branch(self) -> str:
+        """The branch checked out where we were called."""
+        return current_branch(self._place.git_dir)
+
+    def names(self, branch: str) -> set[str]:
+        """The event files a branch has already."""
+        if not self._tip(branch):
+            return set()
+        answer = git(
+            self._place.worktree, "ls-tree", "--name-only", "-z", f"refs/heads/{branch}", f"{_FOLDER}/"
+        )
+        return {os.path.basename(name) for name in answer.stdout.decode(errors="replace").split("\0") if name}
+
+    def read(self, branch: str, name: str) -> bytes:
+        """An event file's content on a branch."""
+        return git(self._place.worktree, "cat-file", "blob", f"refs/heads/{branch}:{_FOLDER}/{name}").stdout
+
+    def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
+        """Commits the files on the branch and returns the commit; what is checked out follows."""
+        parent = self._tip(branch)
+        blobs = {f"{_FOLDER}/{name}": self._blob(content) for name, content in files.items()}
+        with tempfile.TemporaryDirectory(prefix="remand-") as folder:
+            environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+            if parent:
+                self._run("read-tree", parent, environment=environment)
+            self._add(blobs, environment)
+            tree = self._run("write-tree", environment=environment)
+        parents = ("-p", parent) if parent else ()
+        commit = self._run("commit-tree", tree, *parents, "-m", message, environment=self._identity())
+        self._run("update-ref", f"refs/heads/{branch}", commit, parent or "0" * len(commit))
+        self._follow(branch, files, blobs)
+        return commit
+
+    def _follow(self, branch: str, files: dict[str, bytes], blobs: dict[str, str]) -> None:
+        """Brings index and files of the worktree that has the branch checked out up to the new commit."""
+        for worktree, checked_out in self._worktrees():
+            if checked_out != branch:
+                continue
+            for name, content in files.items():
+                path = os.path.join(worktree, _FOLDER, name)
+                if not os.path.exists(path):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with open(path, "wb") as file:
+                        file.write(content)
+            self._add(blobs, {}, folder=worktree)
+
+    def _worktrees(self) -> list[tuple[str, str]]:
+        rows = self._run("worktree", "list", "--porcelain").split("\n")
+        found, path = [], ""
+        for row in rows:
+            if row.startswith("worktree "):
+                path = row[len("worktree ") :]
+            elif row.startswith("branch refs/heads/"):
+                found.append((path, row[len("branch refs/heads/") :]))
+        return found
+
+    def _tip(self, branch: str) -> str:
+        answer = git(self._place.worktree, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
+        return answer.stdout.decode().strip()
+
+    def _blob(self, content: bytes) -> str:
+        return self._run("hash-object", "-w", "--stdin", stdin=content)
+
+    def _add(self, blobs: dict[str, str], environment: dict[str, str], folder: str = "") -> None:
+        rows = "".join(f"100644 {blob}\t{path}\n" for path, blob in blobs.items())
+        self._run(
+            "update-index",
+            "--add",
+            "--index-info",
+            stdin=rows.encode(),
+            environment=environment,
+            folder=folder,
+        )
+
+    def _identity(self) -> dict[str, str]:
+        """The user's own name, as git knows it, or ours."""
+        found = {}
+        for key, fallback in (("name", "Remand"), ("email", "remand@localhost")):
+            asked = subprocess.run(
+                ["git", "config", f"user.{key}"], cwd=self._place.worktree, capture_output=True, check=False
+            )
+            value = asked.stdout.decode(errors="replace").strip() or fallback
+            found[f"GIT_AUTHOR_{key.upper()}"] = found[f"GIT_COMMITTER_{key.upper()}"] = value
+        return found
+
+    def _run(
+        self, *arguments: str, stdin: bytes = b"", environment: dict[str, str] | None = None, folder: str = ""
+    ) -> str:
+        answer = git(folder or self._place.worktree, *arguments, stdin=stdin, environment=environment)
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(f"git {arguments[0]} failed: {said or answer.returncode}")
+        return answer.stdout.decode(errors="replace").strip()

@@ -1,0 +1,131 @@
+"""The events of an embedded ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_statements import Statements
+from remand.domain.events import Event, HandoffInitiated, TaskClaimed
+from remand.domain.instant import Instant
+from remand.ledger.problems import Problem
+from remand.ledger.store import Entry, FileMark
+
+_SEQ_BITS = 40
+_SEQ_MASK = (1 << _SEQ_BITS) - 1
+_HANDING = (TaskClaimed, HandoffInitiated)
+
+
+class SqliteEvents:
+    """The events, numbered so that one session's stand together in their order: session, then place in it.
+
+    The number makes an event known. A session that was written twice (its ledger was copied) forks: what
+    differs from the first writing is kept under a number of its own.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Keeps the events that are not kept yet, and remembers which task each handoff belongs to."""
+        for entry in entries:
+            event, line, subject = entry
+            meta = event.meta
+            is_numbered = meta.seq > 0
+            n = (
+                self._number(meta.session) << _SEQ_BITS | meta.seq
+                if is_numbered
+                else self._unnumbered(meta.id)
+            )
+            if not n:
+                continue
+            if not self._db.changed(sql.ADD_EVENT, (n, subject, meta.key, line)):
+                self._add_again(n, entry)
+            if subject and isinstance(event, _HANDING):
+                self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
+
+    def _number(self, session: str, fork: int = 0) -> int:
+        """The number of a session, given when it is first seen."""
+        known = self._numbers.get((session, fork))
+        if known is None:
+            known = self._db.value(sql.GET_SESSION, (session, fork)) or self._db.value(
+                sql.ADD_SESSION, (session, fork)
+            )
+            self._numbers[session, fork] = known
+        return known
+
+    def _unnumbered(self, event_id: str) -> int:
+        """A number for an event that has none; 0 when it is kept already."""
+        if not self._db.changed(sql.ADD_UNNUMBERED, (event_id,)):
+            return 0
+        first = self._number("") << _SEQ_BITS
+        last: int | None = self._db.value(sql.LAST_OF, (first, first | _SEQ_MASK))
+        return (last or first) + 1
+
+    def _add_again(self, n: int, entry: Entry) -> None:
+        """The number is taken: by this very event, or by another of a session that forked."""
+        fork = 0
+        while self._db.value(sql.LINE_AT, (n,)) != entry.line:
+            fork += 1
+            meta = entry.event.meta
+            n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
+            self._db.run(sql.ADD_EVENT, (n, entry.subject, meta.key, entry.line))
+
+    def count(self) -> int:
+        """How many events there are."""
+        count: int = self._db.value(sql.COUNT_EVENTS)
+        return count
+
+    def of_task(self, task_id: str) -> list[bytes]:
+        """The lines of a task's events."""
+        return [row[0] for row in self._db.rows(sql.EVENTS_OF_TASK, (task_id,))]
+
+    def of_key(self, key: str) -> list[bytes]:
+        """The lines that an idempotency key led to."""
+        return [row[0] for row in self._db.rows(sql.EVENTS_OF_KEY, (key,))]
+
+    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
+        """Every line, session by session; with a session, its own from that number on."""
+        if not session:
+            return (row[0] for row in self._db.rows(sql.LINES))
+        start = self._number(session) << _SEQ_BITS
+        return (row[0] for row in self._db.rows(sql.LINES_BETWEEN, (start | first, start | _SEQ_MASK)))
+
+    def tail(self, count: int) -> list[bytes]:
+        """The latest lines of each session, in no order."""
+        found: list[bytes] = []
+        for number, _, _ in self._db.all(sql.SESSIONS):
+            span = (number << _SEQ_BITS, number << _SEQ_BITS | _SEQ_MASK, count)
+            found += [row[0] for row in self._db.rows(sql.LAST_LINES_BETWEEN, span)]
+        return found
+
+
+class SqliteFiles:
+    """Which event files were read, and what was wrong with them."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def marks(self) -> dict[str, FileMark]:
+        """Every file that was read, as it was then."""
+        return {row[0]: FileMark(*row) for row in self._db.rows(sql.GET_FILES)}
+
+    def note(self, mark: FileMark, problems: Sequence[Problem]) -> None:
+        """Remembers a file, and what was wrong with it this time."""
+        self._db.run(sql.PUT_FILE, mark)
+        self._db.run(sql.DROP_PROBLEMS, (mark.path,))
+        for problem in problems:
+            self._db.run(sql.ADD_PROBLEM, (problem.file, problem.line, problem.problem))
+
+    def problems(self) -> list[Problem]:
+        """Everything that was wrong with the files."""
+        return [Problem(file=row[0], line=row[1], problem=row[2]) for row in self._db.rows(sql.GET_PROBLEMS)]
+
+    def hold_back(self, event: Event, line: bytes) -> None:
+        """Keeps an event from too far ahead aside."""
+        self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
+
+    def ripe(self, horizon: Instant) -> list[bytes]:
+        """Takes out what is not too far ahead any more."""
+        return [row[0] for row in self._db.all(sql.RIPE, (horizon,))]

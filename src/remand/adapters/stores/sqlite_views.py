@@ -1,0 +1,48 @@
+"""Views that are read straight from an embedded ledger's tables, without anything heavy being loaded."""
+
+from __future__ import annotations
+
+import apsw
+
+_LIST = """
+SELECT json_group_array(json_object(
+    'task_id', id, 'title', state ->> '$.title', 'status', status,
+    'priority', ifnull(state ->> '$.priority', 'medium'),
+    'agent', CASE status WHEN 'claimed' THEN state ->> '$.claim.agent'
+                         WHEN 'provisional' THEN state ->> '$.submission.agent' END,
+    'branch', state ->> '$.branch', 'alias', state ->> '$.aliases[0]', 'pr', state ->> '$.pr',
+    'rejection_count', ifnull(state ->> '$.rejection_count', 0),
+    'gate_rejection_count', ifnull(state ->> '$.gate_rejection_count', 0),
+    'attempt_count', ifnull(state ->> '$.attempt_count', 0)
+) ORDER BY id)
+FROM task
+"""
+
+
+class View:
+    """A ledger file, opened for reading alone."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        self._connection.set_busy_timeout(60_000)
+
+    def is_current(self, folders: tuple[str, ...], files: dict[str, tuple[int, int, int]]) -> bool:
+        """True when the ledger has read every file as it is now, and its own segment is as it left it."""
+        run = self._connection.execute
+        segment, size, inode = run("SELECT segment, size, inode FROM head").fetchone() or ("", 0, 0)
+        rest = dict(files)
+        if segment:
+            own = rest.pop(f"{folders[0]}/{segment}.jsonl", None)
+            if own is None or (own[0], own[2]) != (size, inode):
+                return False
+        known = {row[0]: tuple(row[1:]) for row in run("SELECT path, size, mtime, inode FROM file")}
+        if run("SELECT 1 FROM quarantine").fetchone():
+            return False
+        return all(known.get(path) == mark for path, mark in rest.items())
+
+    def tasks(self, statuses: list[str]) -> str:
+        """The tasks as a JSON document."""
+        marks = ",".join("?" * len(statuses))
+        where = f"WHERE status IN ({marks})" if statuses else ""
+        rows = self._connection.execute(_LIST + where, statuses).fetchall()
+        return str(rows[0][0])

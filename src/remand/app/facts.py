@@ -1,0 +1,82 @@
+"""What has to be looked up before an ask can be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.app.asking import Rules
+from remand.app.ports import Commit, Ids
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.instant import Instant
+from remand.domain.task import Task
+from remand.ledger.store import Transaction
+
+
+def locate(tx: Transaction, name: str) -> str:
+    """The task id behind an id or alias; empty when there is none."""
+    bare = ids.task_id(name)
+    if bare is not None and tx.tasks.get(bare) is not None:
+        return bare
+    return tx.tasks.named(name)
+
+
+class Lookup:
+    """Gathers the facts of an ask from the ledger, the rules and the repository."""
+
+    def __init__(self, tx: Transaction, rules: Rules, id_source: Ids) -> None:
+        self._tx = tx
+        self._rules = rules
+        self._ids = id_source
+
+    def facts(self, ask: c.Ask, task: Task | None, now: Instant, commit: Commit | None) -> c.Facts:
+        """Everything `decide` may want to know besides the task."""
+        facts = c.Facts(
+            lease_seconds=self._rules.policy.lease_seconds,
+            has_team=self._rules.team.has_members,
+            gates=self._rules.gates,
+            commit=commit.sha if commit else "",
+            tree=commit.tree if commit else "",
+            open_blockers=self._tx.queue.open_blockers(task.blockers) if task and task.blockers else (),
+        )
+        match ask:
+            case c.ClaimTask():
+                return replace(facts, fresh_handoff_id=self._fresh("H", now, self._tx.tasks.named))
+            case c.AddTask():
+                fresh = self._fresh("T", now, self._tx.tasks.get)
+                return replace(facts, fresh_task_id=fresh, **self._links(ask.depends_on, ask.aliases, task))
+            case c.EditTask():
+                return replace(facts, **self._links(ask.depends_on, ask.aliases or (), task))
+            case c.DeferTask():
+                waits = self._tx.queue.open_blockers(ask.waits_for)
+                return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
+            case c.InitiateHandoff():
+                target = self._rules.team.actor(ask.target) if ask.target else None
+                fresh = self._fresh("H", now, self._tx.tasks.named)
+                return replace(facts, fresh_handoff_id=fresh, target=target)
+            case c.RejectReview():
+                after = self._rules.policy.lockout_after
+                count = (task.rejection_count if task else 0) + 1
+                return replace(facts, locks_out=bool(after) and count >= after)
+            case _:
+                return facts
+
+    def _links(self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None) -> dict[str, Any]:
+        """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""
+        own = task.id if task else ""
+        owners = {alias: self._tx.tasks.named(alias) for alias in aliases}
+        paths = (self._tx.queue.path(other, own) for other in others) if task else ()
+        return {
+            "unknown_tasks": tuple(name for name in others if self._tx.tasks.get(name) is None),
+            "taken_aliases": tuple(alias for alias, owner in owners.items() if owner not in ("", own)),
+            "cycle": next(((own, *path) for path in paths if path), ()),
+        }
+
+    def _fresh(self, prefix: str, now: Instant, taken: Callable[[str], object]) -> str:
+        """A new id that nothing here has yet."""
+        while taken(name := ids.stamp_id(prefix, now, self._ids.hex())):
+            continue
+        return name

@@ -1,0 +1,233 @@
+"""The graph as the events tell it: tasks, decisions and other nodes, and the edges between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from remand.domain import events as e
+from remand.domain import ids
+from remand.domain.graph import Edge, EdgeKey, Node, NodeType, ThoughtGraph
+from remand.domain.record import Record
+from remand.domain.task import Conflict
+from remand.ledger.order import place
+
+_CONTENT = ("title", "name", "message", "content", "text", "summary")
+"""Where nodes of GoT tools hold their text: the first of these there is."""
+
+
+class _Description(Record, kw_only=True):
+    """A node as an event tells it, and under which key it told the content."""
+
+    node: Node
+    content_key: str
+
+
+class GraphView(Record, kw_only=True):
+    """The graph, and the events that could not apply to it, in their order."""
+
+    graph: ThoughtGraph
+    conflicts: list[Conflict]
+
+
+def fold_graph(events: Iterable[e.Event], statuses: Mapping[str, str] | None = None) -> GraphView:
+    """Folds events in any order and any number of copies. `statuses` tells where tasks are, by their ids."""
+    fold = _Fold()
+    for event in sorted(events, key=place):
+        fold.apply(event)
+    fold.leave_out_dangling()
+    for task, status in (statuses or {}).items():
+        node = fold.graph.get_node(ids.task_node(task))
+        if node is not None:
+            node.properties["status"] = str(status)
+    return GraphView(graph=fold.graph, conflicts=fold.conflicts())
+
+
+def stats(view: GraphView) -> dict[str, Any]:
+    """The graph in figures, the most frequent types first."""
+    graph = view.graph
+    return {
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "by_node_type": _counts(str(node.node_type) for node in graph.nodes.values()),
+        "by_edge_type": _counts(str(edge.edge_type) for edge in graph.edges),
+        "conflicts": len(view.conflicts),
+    }
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
+
+
+class _Fold:
+    """A graph in the making."""
+
+    def __init__(self) -> None:
+        self.graph = ThoughtGraph()
+        self._seen: set[str] = set()
+        self._created: dict[str, _Description] = {}
+        self._linked: dict[EdgeKey, e.Event] = {}
+        self._lost: set[EdgeKey] = set()
+        """Edges that went with one of their nodes."""
+        self._misfits: list[tuple[e.Event, str]] = []
+
+    def apply(self, event: e.Event) -> None:
+        """Applies one event; copies of an event apply once."""
+        if event.meta.id in self._seen:
+            return
+        if event.meta.id:
+            self._seen.add(event.meta.id)
+        handler = _HANDLERS.get(event.name)
+        if handler is None:
+            return
+        why = handler(self, event)
+        if why:
+            self._misfits.append((event, why))
+
+    def conflicts(self) -> list[Conflict]:
+        """What could not apply, in the order of the events."""
+        return [
+            Conflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
+            for event, why in sorted(self._misfits, key=lambda misfit: place(misfit[0]))
+        ]
+
+    def leave_out_dangling(self) -> None:
+        """Takes away the edges that lead from or to nothing."""
+        for edge in list(self.graph.dangling()):
+            self.graph.remove_edge(edge.source, edge.target, edge.edge_type)
+            absent = edge.target if edge.source in self.graph.nodes else edge.source
+            self._misfits.append((self._linked[_key(edge)], f"{absent} is no node"))
+
+    def create(self, event: e.Event) -> str:
+        """Adds the node an event describes, unless its id is taken."""
+        told = _described(event)
+        if told is None:
+            return "it does not describe a node"
+        node = told.node
+        if node.id in self.graph.nodes:
+            return (
+                ""
+                if _are_equal(self._created[node.id], told)
+                else f"{node.id} exists and says something else"
+            )
+        self._created[node.id] = told
+        self.graph.add_node(node.id, node.node_type, node.content, node.properties)
+        return ""
+
+    def update(self, event: e.Event) -> str:
+        """Changes what a node says."""
+        name, changes = _changes(event)
+        node = self.graph.get_node(name)
+        if node is None:
+            return f"{name or 'what it changes'} is no node"
+        current = {key: _current(value) for key, value in changes.items()}
+        content = current.pop(self._created[name].content_key, node.content)
+        self.graph.add_node(name, node.node_type, _text(content), node.properties | current)
+        return ""
+
+    def delete(self, event: e.Event) -> str:
+        """Removes a node; its edges go with it."""
+        name = _node_id(event)
+        if name not in self.graph.nodes:
+            return f"{name or 'what it deletes'} is no node"
+        self._lost.update(_key(edge) for edge in self.graph.remove_node(name))
+        return ""
+
+    def link(self, event: e.Event) -> str:
+        """Adds an edge."""
+        if not isinstance(event, e.EdgeCreated):
+            return "it does not describe an edge"
+        source, target = _end(event.src), _end(event.tgt)
+        key = _key(self.graph.add_edge(source, target, event.type, event.weight))
+        self._linked[key] = event
+        self._lost.discard(key)
+        return ""
+
+    def unlink(self, event: e.Event) -> str:
+        """Removes an edge, which may have gone with one of its nodes already."""
+        if not isinstance(event, e.EdgeDeleted):
+            return "it does not describe an edge"
+        source, target = _end(event.src), _end(event.tgt)
+        if self.graph.remove_edge(source, target, event.type) or (source, target, event.type) in self._lost:
+            return ""
+        return f"there is no edge {event.type} from {source} to {target}"
+
+
+def _key(edge: Edge) -> EdgeKey:
+    return (edge.source, edge.target, str(edge.edge_type))
+
+
+def _end(text: str) -> str:
+    return ids.node_id(text) or text
+
+
+def _node_id(event: e.Event) -> str:
+    """The node an event is about; empty when it names none."""
+    found = event.fields.get("id") if isinstance(event, e.Unknown) else getattr(event, "id", "")
+    return ids.node_id(found) or "" if isinstance(found, str) else ""
+
+
+def _described(event: e.Event) -> _Description | None:
+    """The node in an event that creates one; None when it holds none."""
+    name = _node_id(event)
+    if not name:
+        return None
+    if isinstance(event, e.TaskAdded):
+        return _description(name, NodeType.TASK, msgspec.structs.asdict(event.data), "title")
+    if not isinstance(event, e.Unknown):
+        return None
+    fields = event.fields
+    if event.kind == "decision.create":
+        said = {key: value for key, value in fields.items() if key != "id"}
+        return _description(name, NodeType.DECISION, said, "decision")
+    kind, data = fields.get("type"), fields.get("data", {})
+    if not isinstance(kind, str) or not kind or not isinstance(data, dict):
+        return None
+    return _description(name, kind, data, next((key for key in _CONTENT if key in data), _CONTENT[0]))
+
+
+def _description(name: str, kind: str, said: Mapping[str, Any], content_key: str) -> _Description:
+    told = {key: value for key, value in said.items() if value not in (None, "", (), [], {})}
+    content = _text(told.pop(content_key, None))
+    known = NodeType.__members__.get(kind, kind)
+    node = Node(id=name, node_type=known, content=content, properties=told)
+    return _Description(node=node, content_key=content_key)
+
+
+def _are_equal(one: _Description, other: _Description) -> bool:
+    try:
+        return one == other
+    except RecursionError:  # values nested as deeply as a line may hold
+        return False
+
+
+def _changes(event: e.Event) -> tuple[str, dict[str, Any]]:
+    """The node an event changes, and the new values."""
+    name = _node_id(event)
+    if isinstance(event, e.TaskEdited):
+        told = msgspec.structs.asdict(event.changes)
+        return name, {key: value for key, value in told.items() if value is not None}
+    changes = event.fields.get("changes") if isinstance(event, e.Unknown) else None
+    return (name, changes) if isinstance(changes, dict) else ("", {})
+
+
+def _current(value: Any) -> Any:
+    """The value; of `{"old": …, "new": …}`, which people wrote by hand, the new one."""
+    return value["new"] if isinstance(value, dict) and value.keys() == {"old", "new"} else value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+_HANDLERS: dict[str, Callable[[_Fold, e.Event], str]] = {
+    "node.create": _Fold.create,
+    "decision.create": _Fold.create,
+    "node.update": _Fold.update,
+    "node.delete": _Fold.delete,
+    "edge.create": _Fold.link,
+    "edge.delete": _Fold.unlink,
+}

@@ -1,0 +1,50 @@
+"""What the agent that holds a task is given to read."""
+
+from __future__ import annotations
+
+from remand.domain import events as e
+from remand.domain.task import Task
+
+
+def prompt(task: Task, events: list[e.Event]) -> str:
+    """The task as text: feedback first, then what it is, where it stands, and how to end it."""
+    sections = [*_feedback(events), _task(task), _standing(task), _ending(task)]
+    return "\n\n".join(section for section in sections if section)
+
+
+def _feedback(events: list[e.Event]) -> list[str]:
+    rejections = [event for event in events if isinstance(event, e.ReviewRejected)]
+    if not rejections:
+        return []
+    latest = rejections[-1]
+    rows = [
+        f"## Review Feedback (rejection #{len(rejections)})",
+        "",
+        f"### From {latest.reviewer} ({latest.ts})",
+    ]
+    for finding in latest.findings:
+        where = f"**{finding.path}:{finding.line}** " if finding.path else ""
+        kind = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
+        rows += ["", f"{where}{kind}", *(f"> {line}" for line in finding.text.split("\n"))]
+    return ["\n".join(rows)]
+
+
+def _task(task: Task) -> str:
+    return f"## Task {task.id}: {task.title}\n\n{task.scope}".rstrip()
+
+
+def _standing(task: Task) -> str:
+    rows = [f"- attempt {task.attempt_count}"]
+    if task.branch:
+        rows.append(f"- branch `{task.branch}`: go on there")
+    if task.submission:
+        rows.append(f"- earlier submission: {task.submission.commit} by {task.submission.agent}")
+    return "\n".join(rows)
+
+
+def _ending(task: Task) -> str:
+    agent = task.claim.agent if task.claim else "NAME"
+    return (
+        "When it is done, commit and run:\n\n"
+        f"    remand task submit {task.id} --agent {agent} --commit $(git rev-parse HEAD)"
+    )

@@ -1,0 +1,49 @@
+"""One way to ask, whether a coordinator runs or not."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from remand.adapters.coordinator.client import Lost
+from remand.adapters.coordinator.remote import RemoteLedger
+from remand.adapters.git.place import Place
+from remand.adapters.git.publish import GitPublisher
+from remand.adapters.git.repository import GitRepository
+from remand.adapters.system.clock import RandomIds
+from remand.app.asking import Answer, Request
+from remand.bootstrap.ledger import Opened, open_at
+from remand.bootstrap.quick import find_socket
+
+
+class Gateway:
+    """Asks the coordinator where one runs, and the ledger itself where none does."""
+
+    def __init__(self, place: Place, opened: Opened | None = None) -> None:
+        self.place = place
+        self.repository = GitRepository(place)
+        self.ids = RandomIds()
+        self._given = opened
+
+    @cached_property
+    def opened(self) -> Opened:
+        """The ledger itself."""
+        return self._given or open_at(self.place)
+
+    @cached_property
+    def publisher(self) -> GitPublisher:
+        """Commits event files."""
+        return GitPublisher(self.place)
+
+    def ask(self, request: Request) -> Answer:
+        """Answers an ask. Should the coordinator go away meanwhile, the key keeps it from happening twice."""
+        path = "" if self._given else find_socket(self.place)
+        if path:
+            try:
+                remote = RemoteLedger(path)
+                try:
+                    return remote.ask(request)
+                finally:
+                    remote.close()
+            except Lost:
+                pass
+        return self.opened.ledger.ask(request)

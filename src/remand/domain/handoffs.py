@@ -1,0 +1,106 @@
+"""What may be decided about handoffs and the claims they become."""
+
+from __future__ import annotations
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain import rules as r
+from remand.domain.instant import plus
+from remand.domain.refusals import Refused
+from remand.domain.task import TERMINAL, Claim, Offer, Task
+
+Events = tuple[e.Event, ...]
+
+
+def accepted(task: Task, offer: Offer, command: c.Command, acknowledgment: str = "") -> e.HandoffAccepted:
+    return e.HandoffAccepted(
+        task_id=task.id,
+        handoff_id=offer.handoff_id,
+        agent=command.actor.name,
+        acknowledgment=acknowledgment,
+        attempt=task.attempt_count + 1,
+        epoch=task.epoch + 1,
+        lease_expires_at=plus(command.at, command.facts.lease_seconds),
+        branch=task.branch,
+    )
+
+
+def accept(task: Task, ask: c.AcceptHandoff, command: c.Command) -> Events:
+    r.require_text("acknowledgment", ask.acknowledgment)
+    offer = task.offer(ask.handoff_id)
+    if offer is None or offer.lapses_at <= command.at:
+        raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
+    if offer.target != command.actor.name:
+        raise Refused(
+            "not_yours", f"The handoff {ask.handoff_id} is for {offer.target}, not for {ask.agent}."
+        )
+    r.require_claimable(task, command.actor, command)
+    return (accepted(task, offer, command, ask.acknowledgment),)
+
+
+def complete(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
+    if task.offer(ask.handoff_id) is not None:
+        raise Refused("bad_transition", f"The handoff {ask.handoff_id} is not accepted yet. Accept it first.")
+    if task.claim is None or task.claim.handoff_id != ask.handoff_id:
+        raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
+    under = c.SubmitTask(
+        task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id, commit=ask.commit, branch=ask.branch
+    )
+    claim = done_claim(task, under, command)
+    r.require_text("result", ask.result)
+    return (
+        e.HandoffCompleted(
+            task_id=task.id,
+            handoff_id=claim.handoff_id,
+            agent=claim.agent,
+            commit=command.facts.commit,
+            tree=command.facts.tree,
+            branch=ask.branch,
+            pr=ask.pr,
+            result={"text": ask.result} if ask.result else {},
+        ),
+    )
+
+
+def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
+    facts = command.facts
+    r.require_names(ask.target, ask.source)
+    r.require_text("instructions", ask.instructions)
+    if task.status in TERMINAL:
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed to anyone.")
+    if facts.target is None:
+        raise Refused("bad_value", "Say to whom the task is handed.")
+    r.require_claimable(task, facts.target, command)
+    return (
+        e.HandoffInitiated(
+            task_id=task.id,
+            handoff_id=facts.fresh_handoff_id,
+            source_agent=ask.source or command.actor.name,
+            target_agent=facts.target.name,
+            instructions=ask.instructions,
+            lapses_at=plus(command.at, facts.lease_seconds),
+            context={"task_title": task.title, "task_status": task.status, "task_priority": task.priority},
+        ),
+    )
+
+
+def done_claim(task: Task, ask: c.ClaimAsk, command: c.Command) -> Claim:
+    """The claim under which work may be handed in: held, not locked out, at a real commit, past its gates."""
+    if task.is_locked_out(ask.agent):
+        raise Refused("locked_out", f"{ask.agent} may not hand in work on task {task.id} any more.")
+    claim = r.require_claim(task, ask, command.at)
+    facts = command.facts
+    if not facts.commit:
+        raise Refused("unknown_commit", f"The repository has no commit {getattr(ask, 'commit', '')!r}.")
+    if facts.gates is None:
+        raise Refused(
+            "no_gates",
+            "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
+        )
+    if facts.gates:
+        raise Refused(
+            "gates_unavailable",
+            f"The gates {', '.join(facts.gates)} are configured, but this version cannot run gates yet; "
+            "nothing is handed in unmeasured.",
+        )
+    return claim

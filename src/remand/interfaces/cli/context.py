@@ -1,0 +1,155 @@
+"""What a command works with: its arguments, who acts, and the ledger of the place."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, NoReturn
+
+from remand.app.asking import Accepted, Request
+from remand.app.errors import UsageError
+from remand.bootstrap.gateway import Gateway
+from remand.bootstrap.ledger import Opened, find_place
+from remand.bootstrap.quick import Place, current_branch
+from remand.domain import commands as c
+from remand.domain.refusals import Refused
+from remand.domain.roles import USER
+from remand.interfaces.cli.arguments import Call
+from remand.interfaces.cli.output import Result
+
+MAX_VALUE = 1 << 20
+
+
+class Command(NamedTuple):
+    """One command: how its arguments are read, and what it does."""
+
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Context], Result]
+
+
+class Surroundings(NamedTuple):
+    """The process a call comes from."""
+
+    folder: str
+    environment: Mapping[str, str]
+    stdout: Any
+    stderr: Any
+    is_terminal: bool = False
+    width: int = 0
+    opened: Opened | None = None
+    """The ledger, where it is open already: in the coordinator."""
+
+    @classmethod
+    def of_this_process(cls, environment: Mapping[str, str]) -> Surroundings:
+        """This very process."""
+        return cls(os.getcwd(), environment, sys.stdout, sys.stderr, sys.stdout.isatty())
+
+
+class Context:
+    """One call, with everything it may use, each opened when it is first used."""
+
+    def __init__(self, call: Call, arguments: Namespace, surroundings: Surroundings) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.surroundings = surroundings
+        self.folder = os.path.normpath(os.path.join(surroundings.folder, call.folder))
+
+    @cached_property
+    def place(self) -> Place:
+        """Where the ledger is."""
+        return find_place(self.folder)
+
+    @cached_property
+    def gateway(self) -> Gateway:
+        """The way to the ledger."""
+        return Gateway(self.place, self.surroundings.opened)
+
+    @cached_property
+    def opened(self) -> Opened:
+        """The ledger itself, with all files read in."""
+        opened = self.gateway.opened
+        opened.ledger.refresh()
+        return opened
+
+    @property
+    def is_confined(self) -> bool:
+        """True inside an agent's environment."""
+        return bool(self.surroundings.environment.get("REMAND_TASK"))
+
+    def actor(self, *, option: str = "") -> str:
+        """Who acts: the command's own option, `--as`, the environment, or the user."""
+        named = option and getattr(self.arguments, option, "")
+        environment = self.surroundings.environment.get("REMAND_ACTOR", "")
+        return named or self.call.actor or environment or ("agent" if self.is_confined else USER)
+
+    def agent(self) -> str:
+        """The agent that acts; refuses to guess."""
+        name = self.actor(option="agent")
+        if name == USER and not self.call.actor:
+            raise UsageError("Say which agent acts: --agent NAME.")
+        return name
+
+    def ask(self, ask: c.Ask, actor: str) -> Accepted:
+        """Asks the ledger; a refusal is raised."""
+        request = Request(
+            ask=ask,
+            actor=actor,
+            confined=self.is_confined,
+            key=self.call.key or f"cli-{self.gateway.ids.hex()}{self.gateway.ids.hex()}",
+            branch=current_branch(self.place.git_dir),
+        )
+        answer = self.gateway.ask(request)
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    def commit(self, name: str) -> str:
+        """The full id of a commit as it is called here; what git does not know is passed on to be refused."""
+        found = self.gateway.repository.commit(name)
+        return found.sha if found else name
+
+    def text(self, value: str | None) -> str:
+        """A value, or what it points to: `@file` a file, `-` standard input."""
+        if value is None:
+            return ""
+        if value == "-":
+            return sys.stdin.read(MAX_VALUE)
+        if value.startswith("@") and len(value) > 1:
+            return self._file(value[1:])
+        return value
+
+    def _file(self, name: str) -> str:
+        path = os.path.join(self.surroundings.folder, name)
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read(MAX_VALUE)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"The file {path} cannot be read: {error}.") from None
+
+
+class Parser(ArgumentParser):
+    """An argument parser that raises instead of leaving the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong with the call, and how it is called."""
+        raise UsageError(f"{message}\n{self.format_usage().strip()}")
+
+
+def words(value: str) -> tuple[str, ...]:
+    """A list written with commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def json_object(value: str) -> str:
+    """A text that must be a JSON object, kept as text."""
+    try:
+        found = json.loads(value)
+    except ValueError as error:
+        raise UsageError(f"That is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise UsageError('That must be a JSON object, as in \'{"key": "value"}\'.')
+    return value

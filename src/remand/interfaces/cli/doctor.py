@@ -1,0 +1,115 @@
+"""Checking the set-up."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from remand.app.errors import EnvironmentFault
+from remand.app.verify import verify
+from remand.bootstrap.health import git_version, sqlite_version
+from remand.bootstrap.quick import find_socket
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import Result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SAFE_SQLITE = (3, 51, 3)
+TIER = 0
+
+
+class Check(NamedTuple):
+    """One thing looked at: how it is, and what to do when it is not well."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+def _nothing(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+def _doctor(context: Context) -> Result:
+    checks = list(_checks(context))
+    data = {"tier": TIER, "checks": [check._asdict() for check in checks]}
+    return Result(data, _page(checks), code=0 if all(check.ok for check in checks) else 1)
+
+
+def _checks(context: Context) -> Iterator[Check]:
+    yield Check(
+        "git", bool(git_version()), git_version() or "not found", "" if git_version() else "Install git."
+    )
+    version = sqlite_version()
+    is_safe = tuple(int(part) for part in version.split(".")) >= SAFE_SQLITE
+    yield Check("sqlite", is_safe, version, "" if is_safe else "Update the package apsw.")
+    try:
+        opened = context.opened
+    except EnvironmentFault as fault:
+        yield Check("ledger", False, str(fault), "Do what the message says, then repeat.")
+        return
+    yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
+    yield _configuration(context)
+    with opened.store.write() as tx:
+        found = verify(tx, opened.ledger.exchange, opened.ledger.marks)
+        conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
+    count = len(found.problems)
+    yield Check(
+        "log",
+        found.ok,
+        f"{found.events} events, {count} problems",
+        "" if found.ok else "`remand log verify` names each by file and line.",
+    )
+    yield Check(
+        "conflicts",
+        not conflicts,
+        f"{conflicts} events could not apply after a merge" if conflicts else "none",
+        "`remand task show ID` lists them; the first in order has won." if conflicts else "",
+    )
+    yield Check("ignored", *_ignored(context))
+    socket = find_socket(opened.place)
+    yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
+
+
+def _configuration(context: Context) -> Check:
+    try:
+        settings = context.opened.settings.settings()
+    except EnvironmentFault as fault:
+        return Check("configuration", False, str(fault), "Mend remand.toml on the base branch.")
+    if not settings.source:
+        return Check("configuration", False, "there is no remand.toml", "Run `remand init`.")
+    if settings.source == "working tree":
+        return Check("configuration", True, "read from the working tree, as the base branch has none yet")
+    return Check("configuration", True, f"read from branch {settings.source}")
+
+
+def _ignored(context: Context) -> tuple[bool, str, str]:
+    path = os.path.join(context.place.got, ".gitignore")
+    if os.path.exists(path):
+        return True, ".got keeps everything but events out of git", ""
+    return False, ".got/.gitignore is missing", "Run `remand init`."
+
+
+def _page(checks: list[Check]) -> Any:
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        for check in checks:
+            mark = Text("ok    ", style="green") if check.ok else Text("wrong ", style="bold red")
+            out.print(mark + Text(f"{check.name:<14} {check.detail}"))
+            if check.fix:
+                out.print(Text(f"      {'':<14} {check.fix}", style="dim"))
+        out.print()
+        out.print(
+            f"Tier {TIER}: agents run as the same user without a sandbox. What they tamper with is evident"
+        )
+        out.print("(chains, high-water mark, refusals at every door), not impossible.")
+
+    return show
+
+
+COMMANDS = {"doctor": Command(_nothing, _doctor)}

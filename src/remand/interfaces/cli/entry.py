@@ -1,0 +1,82 @@
+"""The first thing that runs: hands the call to a coordinator if one is there, else does it here.
+
+Nothing heavy is imported before that is known; a call through a coordinator starts in little more time
+than Python itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from remand.bootstrap import quick
+from remand.interfaces.cli.arguments import Call, split
+from remand.interfaces.cli.registry import COMMANDS
+
+ENVIRONMENT = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "NO_COLOR", "COLUMNS")
+
+
+def main() -> None:
+    """Runs one call of the command line and leaves with its exit code."""
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    # Everything is written; what is left of the interpreter's end is not worth waiting for.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one call, here or in the coordinator."""
+    call = split(arguments)
+    forwarded = _forwarded(call, arguments)
+    if forwarded is not None:
+        return forwarded
+    if call.command == "task list" and call.is_json and not call.wants_help:
+        listed = import_module("remand.bootstrap.reading").task_list(call.folder, call.rest)
+        if listed is not None:
+            sys.stdout.write(listed + "\n")
+            return 0
+    here = import_module("remand.interfaces.cli.main")
+    environment = {name: os.environ.get(name, "") for name in ENVIRONMENT}
+    code: int = here.run(arguments, here.Surroundings.of_this_process(environment))
+    return code
+
+
+def _forwarded(call: Call, arguments: list[str]) -> int | None:
+    """The exit code of a call that a coordinator ran; None when it is to be run here."""
+    entry = COMMANDS.get(call.command)
+    if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
+        return None
+    place = quick.locate(call.folder)
+    if place is None or len(place.event_folders) > 1:
+        return None
+    path = quick.find_socket(place)
+    if not path:
+        return None
+    settings = [os.environ.get(name, "") for name in ENVIRONMENT]
+    settings += ["1" if sys.stdout.isatty() else "", _width()]
+    try:
+        code, output, errors = quick.forward(path, os.getcwd(), settings, arguments)
+    except quick.Lost:
+        return None
+    sys.stdout.buffer.write(output)
+    sys.stderr.buffer.write(errors)
+    return code
+
+
+def _width() -> str:
+    try:
+        return str(os.get_terminal_size().columns)
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""What a refusal means."""
+
+from __future__ import annotations
+
+import difflib
+from argparse import ArgumentParser
+
+from remand.app.errors import UsageError
+from remand.domain.refusals import MEANINGS
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import Result, table
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("code", nargs="?", default="")
+
+
+def _explain(context: Context) -> Result:
+    code = context.arguments.code
+    if not code:
+        rows = [(name, meaning) for name, (meaning, _) in sorted(MEANINGS.items())]
+        return Result(dict(rows), table(("code", "meaning"), rows, ""))
+    if code not in MEANINGS:
+        close = difflib.get_close_matches(code, MEANINGS, 1)
+        hint = f"did you mean {close[0]}?" if close else "`remand explain` lists them all."
+        raise UsageError(f"There is no refusal {code!r}; {hint}")
+    meaning, remedy = MEANINGS[code]
+    return Result({"code": code, "meaning": meaning, "remedy": remedy}, f"{code}: {meaning}\n  {remedy}")
+
+
+COMMANDS = {"explain": Command(_arguments, _explain)}

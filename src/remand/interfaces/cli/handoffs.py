@@ -1,0 +1,104 @@
+"""Commands on handoffs."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+import msgspec
+
+from remand.app import stories
+from remand.app.rebuild import story
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.events import HandoffInitiated
+from remand.domain.refusals import Refused
+from remand.interfaces.cli.context import Command, Context, json_object
+from remand.interfaces.cli.output import Result, facts
+from remand.interfaces.cli.tasks import claimed, submitted
+
+
+def _initiate_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("--to", required=True, metavar="AGENT")
+    parser.add_argument("--from", dest="source", default="", metavar="NAME")
+    parser.add_argument("--instructions", default="", metavar="TEXT", help="@file and - are read")
+
+
+def _initiate(context: Context) -> Result:
+    options = context.arguments
+    ask = c.InitiateHandoff(
+        task_id=options.task,
+        target=options.to,
+        source=options.source,
+        instructions=context.text(options.instructions),
+    )
+    answer = context.ask(ask, context.actor())
+    event = next(event for event in answer.events if isinstance(event, HandoffInitiated))
+    return Result(
+        {"handoff_id": event.handoff_id, "task_id": event.task_id, "warnings": []},
+        f"{event.handoff_id}: {event.task_id} is handed to {event.target_agent}, reserved until {event.lapses_at}",
+    )
+
+
+def _accept_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+    parser.add_argument("--agent")
+    parser.add_argument("--acknowledgment", default="", metavar="TEXT")
+
+
+def _accept(context: Context) -> Result:
+    options, agent = context.arguments, context.agent()
+    ask = c.AcceptHandoff(
+        handoff_id=options.handoff, agent=agent, acknowledgment=context.text(options.acknowledgment)
+    )
+    return claimed(context.ask(ask, agent))
+
+
+def _complete_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+    parser.add_argument("--agent")
+    parser.add_argument("--commit", required=True, metavar="SHA")
+    parser.add_argument("--branch", default="")
+    parser.add_argument("--pr", type=int, default=0, metavar="N")
+    parser.add_argument("--result", default="", metavar="JSON")
+
+
+def _complete(context: Context) -> Result:
+    options, agent = context.arguments, context.agent()
+    result = context.text(options.result)
+    ask = c.CompleteHandoff(
+        handoff_id=options.handoff,
+        agent=agent,
+        commit=context.commit(options.commit),
+        branch=options.branch or context.gateway.repository.branch(),
+        pr=options.pr,
+        result=json_object(result) if result else "",
+    )
+    return submitted(context.ask(ask, agent))
+
+
+def _status_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+
+
+def _status(context: Context) -> Result:
+    name = ids.handoff_id(context.arguments.handoff) or ""
+    with context.opened.store.read() as view:
+        task_id = view.tasks.named(name) if name else ""
+        events = story(view, task_id) if task_id else []
+    found = next((view for view in stories.handoffs(events) if view.handoff_id == name), None)
+    if found is None:
+        raise Refused("unknown_handoff", f"There is no handoff {context.arguments.handoff}.")
+    data = {field: getattr(found, field) for field in found.__struct_fields__}
+    data |= {"rejection": None, "decision": None}
+    return Result(
+        msgspec.to_builtins(data), facts([(key.replace("_", " "), value) for key, value in data.items()])
+    )
+
+
+COMMANDS = {
+    "handoff initiate": Command(_initiate_arguments, _initiate),
+    "handoff accept": Command(_accept_arguments, _accept),
+    "handoff complete": Command(_complete_arguments, _complete),
+    "handoff status": Command(_status_arguments, _status),
+}

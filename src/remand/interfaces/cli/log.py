@@ -1,0 +1,161 @@
+"""Commands on the log."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+import msgspec
+
+from remand.app.digest import digest
+from remand.app.errors import UsageError
+from remand.app.importing import import_folder
+from remand.app.publish import publish_all, publish_task
+from remand.app.rebuild import rebuild
+from remand.app.verify import verify
+from remand.domain.events import Event
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import Result, as_json, one_line, table
+from remand.interfaces.cli.task_views import find_task
+from remand.ledger import codec
+from remand.ledger.order import place
+
+_POLL_SECONDS = 0.3
+
+
+def _nothing(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+def _tail_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-n", dest="count", type=int, default=20, metavar="N", help="how many (20)")
+    parser.add_argument("-f", dest="follow", action="store_true", help="go on until interrupted")
+
+
+def _latest(context: Context, count: int) -> list[Event]:
+    with context.opened.store.read() as view:
+        events = sorted(map(codec.recall, view.events.tail(count)), key=place)
+    return events[-count:] if count > 0 else []
+
+
+def _tail(context: Context) -> Result:
+    events = _latest(context, context.arguments.count)
+    if context.arguments.follow:
+        _follow(context, events)
+    rows = [(event.ts[:23], event.name, event.meta.actor, _gist(event)) for event in events]
+    data = [_plain(event) for event in events]
+    return Result(data, table(("time", "event", "actor", "what"), rows, "The log is empty."))
+
+
+def _follow(context: Context, events: list[Event]) -> None:
+    """Prints events as they come, one a line, until interrupted."""
+    seen: set[str] = set()
+    write = context.surroundings.stdout.write
+    while True:
+        for event in events:
+            if event.meta.id not in seen:
+                seen.add(event.meta.id)
+                line = as_json(_plain(event)) if context.call.is_json else _line(event)
+                write(line + "\n")
+        context.surroundings.stdout.flush()
+        time.sleep(_POLL_SECONDS)
+        context.opened.ledger.refresh()
+        events = _latest(context, 500)
+
+
+def _line(event: Event) -> str:
+    return f"{event.ts[:23]}  {event.name:<18} {one_line(event.meta.actor, 16):<16} {_gist(event)}"
+
+
+def _plain(event: Event) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    return {"ts": event.ts, "event": event.name} | fields
+
+
+def _gist(event: Event) -> str:
+    fields = msgspec.to_builtins(event)
+    skipped = ("ts", "meta", "event", "context", "epoch")
+    parts = [f"{name}={value}" for name, value in fields.items() if name not in skipped and value]
+    return one_line("  ".join(parts), 110)
+
+
+def _verify(context: Context) -> Result:
+    opened = context.opened
+    with opened.store.write() as tx:
+        found = verify(tx, opened.ledger.exchange, opened.ledger.marks)
+    problems = [msgspec.to_builtins(problem) for problem in found.problems]
+    for problem in problems:
+        problem["file"] = (
+            os.path.relpath(problem["file"], opened.place.root)
+            if os.path.isabs(problem["file"])
+            else problem["file"]
+        )
+    data = {"events": found.events, "ok": found.ok, "problems": problems}
+    if found.ok:
+        return Result(data, f"{found.events} events, all in order.")
+    rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
+    return Result(data, table(("file", "line", "problem"), rows, ""), code=1)
+
+
+def _rebuild(context: Context) -> Result:
+    opened = context.opened
+    with opened.store.write() as tx:
+        rebuild(tx)
+        text, count = digest(tx)
+    return Result({"events": count, "digest": text}, f"Every table was made anew from {count} events.")
+
+
+def _digest(context: Context) -> Result:
+    with context.opened.store.read() as view:
+        text, count = digest(view)
+    return Result({"digest": text, "events": count}, f"{text}  {count} events")
+
+
+def _import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR")
+
+
+def _import(context: Context) -> Result:
+    folder = os.path.join(context.surroundings.folder, context.arguments.folder)
+    if not os.path.isdir(folder):
+        raise UsageError(f"There is no folder {folder}.")
+    found = import_folder(context.opened.ledger, folder)
+    data = {
+        "files": found.files,
+        "events": found.events,
+        "problems": [msgspec.to_builtins(p) for p in found.problems],
+    }
+    return Result(
+        data, f"{found.events} new events from {found.files} files, {len(found.problems)} problems."
+    )
+
+
+def _publish_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--task", metavar="ID", help="this task's events alone, on its branch")
+
+
+def _publish(context: Context) -> Result:
+    ledger, publisher = context.opened.ledger, context.gateway.publisher
+    if context.arguments.task:
+        task, _ = find_task(context, context.arguments.task)
+        done = publish_task(ledger, publisher, task, context.gateway.ids.hex())
+    else:
+        done = publish_all(ledger, publisher)
+    data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
+    if not done.commit:
+        return Result(data, f"{done.branch} has every event already.")
+    return Result(
+        data, f"{done.events} events in {len(done.files)} files are on {done.branch} at {done.commit[:12]}."
+    )
+
+
+COMMANDS = {
+    "log tail": Command(_tail_arguments, _tail),
+    "log verify": Command(_nothing, _verify),
+    "log rebuild": Command(_nothing, _rebuild),
+    "log import": Command(_import_arguments, _import),
+    "log publish": Command(_publish_arguments, _publish),
+    "log digest": Command(_nothing, _digest),
+}

@@ -1,0 +1,158 @@
+"""One call of the command line, from its words to its exit code."""
+
+from __future__ import annotations
+
+import difflib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from remand.app.errors import EnvironmentFault, RemandError, UsageError
+from remand.domain.refusals import MEANINGS, Refused
+from remand.interfaces.cli.arguments import Call, split
+from remand.interfaces.cli.context import Command, Context, Parser, Surroundings
+from remand.interfaces.cli.output import Result, as_json, clean, console
+from remand.interfaces.cli.registry import COMMANDS
+
+DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
+LOCK_PATIENCE = 60
+
+__all__ = ["Surroundings", "command_parser", "run"]
+
+
+def run(arguments: list[str], surroundings: Surroundings) -> int:
+    """Runs a call and returns its exit code. Every failure is said, never thrown."""
+    call = split(arguments)
+    try:
+        with _patience(call, surroundings):
+            result = _result(call, surroundings)
+    except Refused as refusal:
+        return _say_refused(call, surroundings, refusal)
+    except UsageError as error:
+        return _say_error(call, surroundings, "usage", str(error), USAGE)
+    except (EnvironmentFault, RemandError, OSError) as error:
+        return _say_error(call, surroundings, "environment", str(error), ENVIRONMENT)
+    _show(call, surroundings, result)
+    return result.code
+
+
+def _result(call: Call, surroundings: Surroundings) -> Result:
+    if call.is_broken:
+        raise UsageError(call.is_broken)
+    if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
+        return Result(sorted(COMMANDS), _overview())
+    if call.command == "--version":
+        return _version()
+    if call.command not in COMMANDS:
+        raise UsageError(_unknown(call))
+    command, parser = command_parser(call.command)
+    if call.wants_help:
+        return Result({"help": parser.format_help()}, parser.format_help().rstrip())
+    options = parser.parse_args(call.rest)
+    return command.run(Context(call, options, surroundings))
+
+
+def command_parser(name: str) -> tuple[Command, Parser]:
+    """A command and the parser of its arguments."""
+    entry = COMMANDS[name]
+    command: Command = import_module(f"remand.interfaces.cli.{entry.module}").COMMANDS[name]
+    parser = Parser(
+        prog=f"remand {name}",
+        description=f"{entry.help[0].upper()}{entry.help[1:]}.",
+        epilog="Every command takes --json, -C DIR, --as NAME and --key KEY.",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return command, parser
+
+
+def _unknown(call: Call) -> str:
+    group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
+    close = difflib.get_close_matches(call.command, COMMANDS, 1)
+    if close:
+        return f"There is no command `{clean(call.command)}`; did you mean `remand {close[0]}`?"
+    if group:
+        return f"There is no command `{clean(call.command)}`; there are {', '.join(group)}."
+    return f"There is no command `{clean(call.command)}`. `remand --help` lists them all."
+
+
+def _overview() -> str:
+    wide = max(map(len, COMMANDS))
+    rows = [f"  {name:<{wide}}  {entry.help}" for name, entry in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Remand: how a team of AI coding agents says no, and how no is respected.",
+            "",
+            *rows,
+            "",
+            "Every command takes --json, -C DIR, --as NAME, --key KEY and --help.",
+            "Start with `remand demo`, then `remand init` in your own repository.",
+        ]
+    )
+
+
+def _version() -> Result:
+    version = import_module("importlib.metadata").version("remand")
+    return Result({"version": version}, f"remand {version}")
+
+
+@contextmanager
+def _patience(call: Call, surroundings: Surroundings) -> Iterator[None]:
+    """Ends a short call that waits too long for the ledger's lock; a coordinator has its own patience."""
+    entry = COMMANDS.get(call.command)
+    if entry is None or not entry.may_be_forwarded or surroundings.opened is not None:
+        yield
+        return
+
+    def give_up(*_: Any) -> None:
+        raise EnvironmentFault(
+            f"Something has kept this waiting for {LOCK_PATIENCE} s. If another remand process is stopped, "
+            "continue or end it, then repeat."
+        )
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LOCK_PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _show(call: Call, surroundings: Surroundings, result: Result) -> None:
+    if call.is_json:
+        surroundings.stdout.write(as_json(result.data) + "\n")
+    elif isinstance(result.show, str):
+        if result.show:
+            surroundings.stdout.write(result.show + "\n")
+    else:
+        has_color = not surroundings.environment.get("NO_COLOR")
+        width = surroundings.width or int(surroundings.environment.get("COLUMNS") or 0)
+        result.show(
+            console(
+                surroundings.stdout, is_terminal=surroundings.is_terminal, width=width, has_color=has_color
+            )
+        )
+
+
+def _say_refused(call: Call, surroundings: Surroundings, refusal: Refused) -> int:
+    if call.is_json:
+        surroundings.stdout.write(as_json({"refused": refusal.code, "message": refusal.message}) + "\n")
+    else:
+        remedy = MEANINGS.get(refusal.code, ("", ""))[1]
+        lines = [f"refused ({refusal.code}): {clean(refusal.message)}"]
+        if remedy:
+            lines.append(f"  {remedy}")
+        surroundings.stderr.write("\n".join(lines) + "\n")
+    return REFUSED
+
+
+def _say_error(call: Call, surroundings: Surroundings, kind: str, message: str, code: int) -> int:
+    if call.is_json:
+        surroundings.stdout.write(as_json({"error": kind, "message": message}) + "\n")
+    else:
+        surroundings.stderr.write(f"remand: {clean(message)}\n")
+    return code

@@ -1,0 +1,122 @@
+"""What people and programs are shown: JSON for programs, tables and colour for people, nothing hostile for either."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_KEPT = "\n\t"
+_STATUS_STYLES = {
+    "incoming": "cyan",
+    "claimed": "yellow",
+    "provisional": "magenta",
+    "done": "green",
+    "rejected": "red",
+    "needs_continuation": "yellow",
+    "failed": "red",
+    "blocked": "red",
+    "deferred": "blue",
+    "decomposed": "blue",
+    "escalated": "bold red",
+}
+
+
+class Result(NamedTuple):
+    """What a command leads to: data for programs, and how to show it to people."""
+
+    data: Any
+    show: Callable[[Console], None] | str
+    code: int = 0
+
+
+def as_json(data: Any) -> str:
+    """One JSON document in plain ASCII; text that is JSON already is passed on."""
+    if isinstance(data, RawJson):
+        return data if data.isascii() else json.dumps(json.loads(data))
+    return json.dumps(data)
+
+
+class RawJson(str):
+    """A text that is a JSON document."""
+
+    __slots__ = ()
+
+
+def clean(text: object) -> str:
+    """Text without anything a terminal could take for a command, or an eye for other text."""
+    return "".join(
+        char if char in _KEPT or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co") else "�"
+        for char in str(text)
+    )
+
+
+def one_line(text: object, limit: int = 80) -> str:
+    """Text for one cell of a table."""
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+
+
+def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Console:
+    """A console for people."""
+    from rich.console import Console as RichConsole
+
+    return RichConsole(
+        file=write,
+        force_terminal=is_terminal,
+        color_system="auto" if has_color and is_terminal else None,
+        width=width or (None if is_terminal else 160),
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not is_terminal,
+    )
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> Callable[[Console], None]:
+    """Shows rows as a table, or says that there are none."""
+
+    def show(out: Console) -> None:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        if not rows:
+            out.print(empty)
+            return
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for column in columns:
+            is_last = column == columns[-1]
+            made.add_column(
+                column,
+                overflow="ellipsis" if is_last else "fold",
+                no_wrap=True,
+                min_width=None if is_last else len(column),
+            )
+        for row in rows:
+            cells = [one_line(cell) for cell in row]
+            made.add_row(*(Text(cell, style=_STATUS_STYLES.get(cell, "")) for cell in cells))
+        out.print(made)
+
+    return show
+
+
+def facts(rows: Sequence[tuple[str, object]]) -> Callable[[Console], None]:
+    """Shows names and values, one a line; empty values are left out."""
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        wide = max((len(name) for name, _ in rows), default=0)
+        for name, value in rows:
+            if value not in ("", None, [], ()):
+                text = clean(value)
+                out.print(
+                    Text(f"{name:<{wide}}  ", style="dim") + Text(text, style=_STATUS_STYLES.get(text, ""))
+                )
+
+    return show

@@ -1,0 +1,53 @@
+"""Every command by name: where it lives, and what it is for in one line. Loads nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One command: its module under `interfaces.cli`, and its line of help."""
+
+    module: str
+    help: str
+    may_be_forwarded: bool = True
+
+
+COMMANDS: dict[str, Entry] = {
+    "init": Entry("setup", "set Remand up in this repository; safe to repeat", False),
+    "demo": Entry("demo", "tell the whole story on a real git repository in a temporary folder", False),
+    "doctor": Entry("doctor", "check the set-up, and say which tier of enforcement holds", False),
+    "task add": Entry("tasks", "write a task down"),
+    "task list": Entry("task_views", "list the tasks"),
+    "task show": Entry("task_views", "show one task with its whole story"),
+    "task claim": Entry("tasks", "take a task, or the next one that suits the agent"),
+    "task prompt": Entry("task_views", "show what the agent that holds the task should read"),
+    "task submit": Entry("tasks", "claim that the task is done at a commit"),
+    "task heartbeat": Entry("tasks", "say that the agent is still at work"),
+    "task release": Entry("tasks", "give the task back untouched"),
+    "task continue": Entry("tasks", "stop in the middle and let another session go on"),
+    "task wait": Entry("tasks", "wait for something outside"),
+    "task fail": Entry("tasks", "give up"),
+    "task edit": Entry("tasks", "change what a task says"),
+    "task cancel": Entry("tasks", "decide that the task will not be done"),
+    "task reopen": Entry("tasks", "bring a failed, blocked, deferred or escalated task back"),
+    "task defer": Entry("tasks", "let the task sleep until others are done"),
+    "task ready": Entry("task_views", "list what can be claimed now, in the order of the queue"),
+    "handoff initiate": Entry("handoffs", "pass a task to one agent"),
+    "handoff accept": Entry("handoffs", "take a handoff as its target"),
+    "handoff complete": Entry("handoffs", "claim that a handoff's task is done at a commit"),
+    "handoff status": Entry("handoffs", "show a handoff"),
+    "review approve": Entry("reviews", "accept the submission at a commit"),
+    "review reject": Entry("reviews", "send the submission at a commit back with findings"),
+    "log tail": Entry("log", "show the latest events", False),
+    "log verify": Entry("log", "check every line and every chain of the log", False),
+    "log rebuild": Entry("log", "make every table anew from the events", False),
+    "log import": Entry("log", "read event files from another folder in", False),
+    "log publish": Entry("log", "commit event files, and nothing else", False),
+    "log digest": Entry("log", "one short text for the whole state", False),
+    "graph stats": Entry("graph", "count nodes and links", False),
+    "graph export": Entry("graph", "write the graph in another format", False),
+    "explain": Entry("explain", "say what a refusal means and what to do"),
+    "completion": Entry("completion", "print the completion script of a shell", False),
+    "serve": Entry("serve", "run the coordinator of this ledger", False),
+}

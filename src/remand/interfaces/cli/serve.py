@@ -1,0 +1,68 @@
+"""The resident coordinator."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from argparse import ArgumentParser
+
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.bootstrap.coordinator import make_coordinator
+from remand.bootstrap.ledger import Opened
+from remand.bootstrap.quick import find_socket
+from remand.interfaces.cli import main
+from remand.interfaces.cli.context import Command, Context, Surroundings
+from remand.interfaces.cli.entry import ENVIRONMENT
+from remand.interfaces.cli.output import Result
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--no-http", action="store_true", help="the socket alone (all that this version has)")
+
+
+def _serve(context: Context) -> Result:
+    if not context.arguments.no_http:
+        raise UsageError("This version has no HTTP interface yet. Use `remand serve --no-http`.")
+    opened = context.opened
+    coordinator = make_coordinator(opened, lambda *call: _called(opened, *call))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: coordinator.stop())
+    if not context.call.is_json:
+        context.surroundings.stdout.write(
+            f"Coordinator of {opened.place.root} (pid {os.getpid()}): {find_socket(opened.place)}\n"
+        )
+        context.surroundings.stdout.flush()
+    coordinator.serve()
+    return Result({"stopped": True}, "Stopped.")
+
+
+def _called(
+    opened: Opened, folder: str, settings: list[str], arguments: list[str]
+) -> tuple[int, bytes, bytes]:
+    """Runs a forwarded call of the command line in this process."""
+    environment = dict(zip(ENVIRONMENT, settings, strict=False))
+    is_terminal, width = settings[len(ENVIRONMENT) :]
+    out, err = io.StringIO(), io.StringIO()
+    surroundings = Surroundings(
+        folder=folder,
+        environment=environment,
+        stdout=out,
+        stderr=err,
+        is_terminal=bool(is_terminal),
+        width=int(width or 0),
+        opened=opened,
+    )
+    try:
+        code = main.run(arguments, surroundings)
+    except (EnvironmentFault, ValueError, SystemExit) as error:
+        code = main.ENVIRONMENT
+        err.write(f"remand: {error}\n")
+    return (
+        code,
+        out.getvalue().encode("utf-8", "surrogateescape"),
+        err.getvalue().encode("utf-8", "surrogateescape"),
+    )
+
+
+COMMANDS = {"serve": Command(_arguments, _serve)}

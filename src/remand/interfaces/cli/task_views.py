@@ -1,0 +1,181 @@
+"""Commands that show tasks."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from remand.app import stories
+from remand.app.facts import locate
+from remand.app.prompts import prompt
+from remand.app.rebuild import story
+from remand.bootstrap.reading import open_view
+from remand.domain import events as e
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--status", nargs="+", action="extend", default=[], choices=list(Status), metavar="S")
+
+
+def _list(context: Context) -> Result:
+    rows = RawJson(open_view(context.opened.place).tasks(context.arguments.status))
+
+    def show(out: Console) -> None:
+        cells = [
+            (
+                row["task_id"],
+                row["status"],
+                row["priority"],
+                row["agent"] or "",
+                row["attempt_count"] or "",
+                row["rejection_count"] + row["gate_rejection_count"] or "",
+                f"{row['alias']} {row['title']}" if row["alias"] else row["title"],
+            )
+            for row in json.loads(rows)
+        ]
+        table(_COLUMNS, cells, "There are no tasks. Write one down: remand task add TITLE")(out)
+
+    return Result(rows, show)
+
+
+def find_task(context: Context, name: str) -> tuple[Task, list[e.Event]]:
+    """A task and its events; refuses a name that is none."""
+    with context.opened.store.read() as view:
+        task = view.tasks.get(locate(view, name))
+        if task is None:
+            raise Refused("unknown_task", f"There is no task {name}.")
+        return task, story(view, task.id)
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id")
+
+
+def summary(task: Task) -> dict[str, Any]:
+    """A task's row, as lists have it."""
+    holder = task.claim.agent if task.claim else None
+    if task.status == Status.PROVISIONAL and task.submission:
+        holder = task.submission.agent
+    return {
+        "task_id": task.id,
+        "title": task.title,
+        "status": task.status.value,
+        "priority": task.priority.value,
+        "agent": holder,
+        "branch": task.branch or None,
+        "alias": task.aliases[0] if task.aliases else None,
+        "pr": task.pr or None,
+        "rejection_count": task.rejection_count,
+        "gate_rejection_count": task.gate_rejection_count,
+        "attempt_count": task.attempt_count,
+    }
+
+
+def _show(context: Context) -> Result:
+    task, events = find_task(context, context.arguments.id)
+    history = stories.history(events)
+    data = summary(task) | {
+        "scope": task.scope,
+        "category": task.category,
+        "skills": list(task.skills),
+        "aliases": list(task.aliases),
+        "parent": task.parent or None,
+        "depends_on": list(task.depends_on),
+        "waits_for": list(task.waits_for),
+        "waiting_for": task.waiting_for or None,
+        "lease_expires_at": task.claim.lease_expires_at if task.claim else None,
+        "submission": msgspec.to_builtins(task.submission),
+        "history": history,
+        "handoffs": [msgspec.to_builtins(view) for view in stories.handoffs(events)],
+        "rejections": _named(
+            history, "handoff.reject", "handoff.reject.invalid", "gate.reject", "review.reject"
+        ),
+        "decisions": _named(history, "handoff.reject.response"),
+        "verdicts": _named(history, "gate.pass", "gate.reject", "gate.error"),
+        "reviews": _named(history, "review.approve", "review.reject", "review.retract"),
+        "lockouts": [msgspec.to_builtins(lockout) for lockout in task.lockouts],
+        "escalations": _named(history, "escalation.open", "escalation.answer"),
+        "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
+    }
+    return Result(data, _page(task, data))
+
+
+def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [row for row in history if row["event"] in names]
+
+
+def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        out.print(Text(clean(task.title), style="bold"))
+        shown = ("task_id", "status", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
+        rows = [(name.replace("_", " "), data[name]) for name in shown]
+        rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
+        rows += [("locked out", ", ".join(lockout.agent for lockout in task.lockouts)), ("scope", task.scope)]
+        facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
+        told = [(row["ts"][:19], row["event"], row["actor"], _gist(row)) for row in data["history"]]
+        table(("time", "event", "actor", "what"), told, "")(out)
+        for conflict in task.conflicts:
+            out.print(
+                Text(clean(f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"), style="red")
+            )
+
+    return show
+
+
+def _gist(row: dict[str, Any]) -> str:
+    skipped = ("ts", "event", "actor", "id", "task_id", "context", "epoch")
+    parts = [
+        f"{name}={value}"
+        for name, value in row.items()
+        if name not in skipped and value not in ("", [], {}, None)
+    ]
+    return one_line("  ".join(parts), 120)
+
+
+def _prompt_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id")
+    parser.add_argument("--agent")
+
+
+def _prompt(context: Context) -> Result:
+    task, events = find_task(context, context.arguments.id)
+    agent = context.opened.settings.rules().team.actor(context.agent()).name
+    if task.claim is None or task.claim.agent != agent:
+        raise Refused("not_yours", f"{agent} does not hold task {task.id}; claim it first.")
+    text = prompt(task, events)
+    return Result({"task_id": task.id, "prompt": text}, clean(text))
+
+
+def _ready(context: Context) -> Result:
+    with context.opened.store.read() as view:
+        names = view.queue.ready()
+        tasks = [view.tasks.get(name) for name in names[:200]]
+    rows = [(task.id, task.status, task.priority, task.title) for task in tasks if task]
+    return Result(names, table(("task", "status", "priority", "title"), rows, "Nothing can be claimed now."))
+
+
+def _nothing(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+COMMANDS = {
+    "task list": Command(_list_arguments, _list),
+    "task show": Command(_show_arguments, _show),
+    "task prompt": Command(_prompt_arguments, _prompt),
+    "task ready": Command(_nothing, _ready),
+}

@@ -1,0 +1,1 @@
+"""What tests of a ledger need: fakes of every port, builders, and the suites every backend must pass."""

@@ -1,0 +1,276 @@
+"""Short ways to say what a test is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.adapters.stores.memory import MemoryStore
+from remand.app.asking import Accepted, Request, Rules
+from remand.app.ledger import Ledger
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.evolve import replay
+from remand.domain.ids import task_node
+from remand.domain.instant import Instant, plus
+from remand.domain.refusals import Refused
+from remand.domain.roles import USER, Actor, Member, Role
+from remand.domain.task import Claim, Lockout, Offer, Submission, Task
+from remand.ledger import codec
+from remand.ledger.store import Entry, Store
+from remand.testing.fakes import START, CountingIds, FakeClock, FakeRepository, MemoryExchange, MemoryMarks
+
+NOW: Instant = START
+LATER: Instant = plus(NOW, 1800)
+MUCH_LATER: Instant = plus(NOW, 7200)
+SHA = "c0ffee00" * 5
+OTHER_SHA = "deadbeef" * 5
+TREE = "7ree" * 10
+
+
+def task_id(number: int) -> str:
+    """The id of the test's nth task."""
+    return f"T-20261115-080000-{number:08x}"
+
+
+def handoff_id(number: int) -> str:
+    """The id of the test's nth handoff."""
+    return f"H-20261115-080000-{number:08x}"
+
+
+T1, T2, T3 = task_id(1), task_id(2), task_id(3)
+H1, H2, H3 = handoff_id(1), handoff_id(2), handoff_id(3)
+
+
+# Who.
+
+
+def actor(name: str, *roles: Role, skills: Iterable[str] = (), confined: bool = False) -> Actor:
+    """Somebody with these roles; an agent unless said otherwise."""
+    return Actor(
+        name=name, roles=frozenset(roles or {Role.AGENT}), skills=frozenset(skills), confined=confined
+    )
+
+
+THE_USER = actor(USER, Role.USER)
+ALICE, BOB = actor("Alice"), actor("Bob")
+LEAD = actor("Lead", Role.LEAD)
+
+
+def member(name: str, *roles: Role, **fields: Any) -> Member:
+    """A member of a team; an agent unless said otherwise."""
+    return Member(name=name, roles=roles or (Role.AGENT,), **fields)
+
+
+# A task in a certain state.
+
+
+def a_task(task_id: str = T1, **fields: Any) -> Task:
+    """A task in the queue, with these fields."""
+    return Task(**{"id": task_id, "title": "Mend the roof", "created_at": NOW, **fields})
+
+
+def a_claim(agent: str = "Alice", handoff_id: str = H1, until: Instant = LATER, epoch: int = 1) -> Claim:
+    """A lease on a task."""
+    return Claim(handoff_id=handoff_id, agent=agent, epoch=epoch, claimed_at=NOW, lease_expires_at=until)
+
+
+def an_offer(target: str = "Alice", handoff_id: str = H1, until: Instant = LATER) -> Offer:
+    """A handoff that nobody accepted yet."""
+    return Offer(handoff_id=handoff_id, source="Lead", target=target, lapses_at=until)
+
+
+def a_lockout(agent: str = "Alice") -> Lockout:
+    """An agent's lockout."""
+    return Lockout(agent=agent, by="Lead", reason="The roof leaks", since=NOW)
+
+
+def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) -> Submission:
+    """Work handed in."""
+    return Submission(commit=commit, tree=TREE, agent=agent, handoff_id=handoff_id, at=NOW)
+
+
+# Commands and events.
+
+
+def command(ask: c.Ask, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -> c.Command:
+    """An ask with who, when and what was measured."""
+    standard = {"fresh_task_id": T1, "fresh_handoff_id": H1}
+    return c.Command(ask=ask, actor=by, at=at, facts=c.Facts(**{**standard, **facts}))
+
+
+def added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> e.TaskAdded:
+    """A task was written down."""
+    return e.TaskAdded(id=task_node(task_id), data=e.TaskData(title=title, **data))
+
+
+def claimed(
+    agent: str = "Alice",
+    handoff_id: str = H1,
+    task_id: str = T1,
+    *,
+    until: Instant = LATER,
+    attempt: int = 1,
+    epoch: int = 1,
+) -> e.TaskClaimed:
+    """An agent took a task from the queue."""
+    return e.TaskClaimed(
+        task_id=task_id,
+        handoff_id=handoff_id,
+        agent=agent,
+        attempt=attempt,
+        epoch=epoch,
+        lease_expires_at=until,
+    )
+
+
+def submitted(
+    agent: str = "Alice", handoff_id: str = H1, task_id: str = T1, commit: str = SHA, tree: str = TREE
+) -> e.TaskSubmitted:
+    """An agent handed in its work."""
+    return e.TaskSubmitted(task_id=task_id, handoff_id=handoff_id, agent=agent, commit=commit, tree=tree)
+
+
+def depends(task: str, on: str) -> e.EdgeCreated:
+    """One task was made to wait for another."""
+    return e.EdgeCreated(src=task_node(task), tgt=task_node(on), type="DEPENDS_ON")
+
+
+class Session:
+    """Somebody's log: events get their time, number, hash and predecessor in the order they are written."""
+
+    def __init__(self, name: str = "20261115-080000-0000000a", clock: FakeClock | None = None) -> None:
+        self.name = name
+        self.clock = clock or FakeClock()
+        self.seq = 0
+        self.tip = ""
+        self.lines: list[bytes] = []
+
+    def write(
+        self, event: e.Event, *, at: Instant = "", actor: str = "somebody", key: str = "", ask: str = ""
+    ) -> e.Event:
+        """Stamps an event and writes its line."""
+        self.seq += 1
+        meta = e.Meta(
+            id="",
+            session=self.name,
+            seq=self.seq,
+            prev=self.tip,
+            actor=actor,
+            branch="main",
+            key=key,
+            ask=ask,
+        )
+        stamped, line = codec.write(replace(event, ts=at or self.clock.now()), meta)
+        self.tip = stamped.meta.id
+        self.lines.append(line)
+        return stamped
+
+    def entry(self, event: e.Event, **options: str) -> Entry:
+        """Stamps an event, ready to be kept."""
+        stamped = self.write(event, **options)
+        return Entry(stamped, self.lines[-1], e.subject(stamped))
+
+
+def stamped(*events: e.Event) -> list[e.Event]:
+    """The events as one session writes them; those that have a time keep it."""
+    session = Session()
+    return [session.write(event, at=event.ts) for event in events]
+
+
+def given(*events: e.Event) -> Task:
+    """The task that these events led to."""
+    task = replay(stamped(*events))
+    assert task is not None, "the events begin with no `added`"
+    return task
+
+
+class World:
+    """A whole ledger on fakes: one asks, looks, and lets things go wrong."""
+
+    def __init__(
+        self,
+        *,
+        rules: Rules = Rules(gates=()),  # noqa: B008 - a frozen value
+        session: str = "20261115-090000-00000000",
+        clock: FakeClock | None = None,
+        store: Store | None = None,
+        exchange: MemoryExchange | None = None,
+    ) -> None:
+        self.clock = clock or FakeClock()
+        self.ids = CountingIds()
+        self.rules = rules
+        self.store: Store = store or MemoryStore(session)
+        self.exchange = exchange or MemoryExchange(self.clock, self.ids)
+        self.repository = FakeRepository()
+        self.marks = MemoryMarks()
+        self.ledger = self.opened_again()
+
+    def opened_again(self) -> Ledger:
+        """The same ledger, as another process opens it."""
+        self.ledger = Ledger(
+            store=self.store,
+            exchange=self.exchange,
+            segment=self.exchange,
+            clock=self.clock,
+            ids=self.ids,
+            repository=self.repository,
+            marks=self.marks,
+            rules=lambda: self.rules,
+        )
+        return self.ledger
+
+    def ask(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Accepted:
+        """What followed; fails the test when the ask is refused."""
+        answer = self.ledger.ask(Request(ask=ask, actor=by, key=key, confined=confined))
+        assert isinstance(answer, Accepted), f"refused: {answer.code}: {answer.message}"
+        return answer
+
+    def refusal(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Refused:
+        """The refusal; fails the test when the ask is accepted."""
+        answer = self.ledger.ask(Request(ask=ask, actor=by, key=key, confined=confined))
+        assert isinstance(answer, Refused), f"accepted: {answer}"
+        return answer
+
+    def add(self, title: str = "Mend the roof", **fields: Any) -> str:
+        """Writes a task down; returns its id."""
+        return self.ask(c.AddTask(title=title, **fields)).task.id
+
+    def claim(self, task_id: str = "", by: str = "Alice") -> Task:
+        """Claims a task, or the next one."""
+        return self.ask(c.ClaimTask(agent=by, task_id=task_id), by).task
+
+    def submit(self, task_id: str, by: str = "Alice", commit: str = "work") -> Task:
+        """Hands in a commit, made for the occasion."""
+        self.repository.add(commit)
+        return self.ask(c.SubmitTask(task_id=task_id, agent=by, commit=commit), by).task
+
+    def finish(self, task_id: str, by: str = "Alice") -> Task:
+        """Claims, hands in and approves."""
+        self.claim(task_id, by)
+        self.submit(task_id, by)
+        return self.ask(c.ApproveReview(task_id=task_id, commit="work")).task
+
+    def task(self, task_id: str) -> Task:
+        """A task as it is now."""
+        with self.store.read() as view:
+            task = view.tasks.get(task_id)
+        assert task is not None, f"there is no task {task_id}"
+        return task
+
+    def tasks(self) -> dict[str, Task]:
+        """Every task as it is now."""
+        with self.store.read() as view:
+            return {task.id: task for task in view.tasks.every()}
+
+    def ready(self) -> list[str]:
+        """What could be claimed, in order."""
+        with self.store.read() as view:
+            return view.queue.ready()
+
+    def events(self) -> list[e.Event]:
+        """Every event the ledger holds."""
+        with self.store.read() as view:
+            return [codec.recall(line) for line in view.events.lines()]

@@ -1,0 +1,235 @@
+"""Ports without a machine behind them: a clock one sets, ids one can foresee, files one can damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from zlib import crc32
+
+from msgspec.structs import replace
+
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import Clock, Commit, Ids
+from remand.domain.ids import session_name
+from remand.domain.instant import Instant, just_after, plus
+from remand.ledger.store import FileMark, Head
+
+START: Instant = "2026-11-15T09:00:00.000000Z"
+
+
+class FakeClock:
+    """A clock that moves when told to, and by a microsecond whenever it is read."""
+
+    def __init__(self, start: Instant = START) -> None:
+        self.time = start
+
+    def now(self) -> Instant:
+        """What time it is."""
+        self.time = just_after(self.time)
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass; a negative number sets the clock back."""
+        self.time = plus(self.time, seconds)
+
+
+class CountingIds:
+    """Digits that count up, in place of random ones."""
+
+    def __init__(self, first: int = 1) -> None:
+        self._next = first
+
+    def hex(self) -> str:
+        """Eight hex digits."""
+        self._next += 1
+        return f"{self._next - 1:08x}"
+
+
+class FakeRepository:
+    """A repository of commits one writes down by name. Each commit's code tree is its own unless given."""
+
+    def __init__(self, branch: str = "main") -> None:
+        self.commits: dict[str, Commit] = {}
+        self.current = branch
+
+    def add(self, name: str, tree: str = "") -> str:
+        """Makes a commit that goes by that name; returns its full id."""
+        sha = name.encode().hex().ljust(40, "0")[:40]
+        self.commits[name] = self.commits[sha] = Commit(sha=sha, tree=tree or f"tree of {name}")
+        return sha
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit behind a name."""
+        return self.commits.get(name)
+
+    def branch(self) -> str:
+        """The branch checked out."""
+        return self.current
+
+
+class MemoryMarks:
+    """High-water marks that last as long as the test."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, tuple[int, str]] = {}
+
+    def raise_to(self, session: str, seq: int, tip: str) -> None:
+        """Remembers that a session was seen that far; never takes a mark back."""
+        if seq > self._marks.get(session, (0, ""))[0]:
+            self._marks[session] = (seq, tip)
+
+    def all(self) -> dict[str, tuple[int, str]]:
+        """Every session's mark."""
+        return self._marks.copy()
+
+
+class Killed(BaseException):
+    """The process was killed at this point."""
+
+
+class MemoryFile:
+    """One event file."""
+
+    def __init__(self, inode: int, data: bytes = b"") -> None:
+        self.data = data
+        self.inode = inode
+        self.synced = b""
+        self.is_tracked = False
+
+
+class MemoryExchange:
+    """Event files in memory. What can befall real ones is a method here."""
+
+    def __init__(self, clock: Clock, ids: Ids) -> None:
+        self.contents: dict[str, MemoryFile] = {}
+        self.set_aside: list[bytes] = []
+        """What was torn, and moved out of the way."""
+        self._clock = clock
+        self._ids = ids
+        self._changes = 0
+        self._dies_after_append = False
+        self._is_full = False
+
+    # What the ledger asks of its files.
+
+    def files(self) -> list[FileMark]:
+        """Every event file there is."""
+        return [
+            FileMark(path, len(file.data), crc32(file.data), file.inode)
+            for path, file in sorted(self.contents.items())
+        ]
+
+    def signature(self) -> tuple[int, ...]:
+        """Changes when files come or go, and not when one grows."""
+        return (self._changes,)
+
+    def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
+        """A file's lines with their numbers."""
+        file = self.contents.get(path)
+        if file is None:
+            yield 0, "cannot be read: No such file or directory"
+            return
+        *lines, rest = file.data.split(b"\n")
+        yield from enumerate(lines, 1)
+        if rest:
+            yield len(lines) + 1, rest
+
+    def append(self, head: Head, lines: Sequence[bytes]) -> Head:
+        """Writes lines to the open segment, or to a new one when git tracks it."""
+        if self._is_full:
+            raise EnvironmentFault("Nothing was recorded: no space left.")
+        if not head.segment or self.contents[self.path(head.segment)].is_tracked:
+            head = self._begin(head)
+        file = self.contents[self.path(head.segment)]
+        file.data += b"".join(line + b"\n" for line in lines)
+        if self._dies_after_append:
+            self._dies_after_append = False
+            raise Killed
+        return replace(head, size=len(file.data))
+
+    def _begin(self, head: Head) -> Head:
+        segment = session_name(self._clock.now(), self._ids.hex())
+        self.put(self.path(segment), [])
+        inode = self.contents[self.path(segment)].inode
+        return replace(head, segment=segment, first=head.seq + 1, size=0, inode=inode)
+
+    def sync(self) -> None:
+        """Makes everything written so far safe from a power cut."""
+        for file in self.contents.values():
+            file.synced = file.data
+
+    # What it asks after something went wrong.
+
+    def path(self, segment: str) -> str:
+        """Where a segment's file is."""
+        return f"/events/{segment}.jsonl"
+
+    def is_whole(self, head: Head) -> bool:
+        """True when the open segment is as the head says."""
+        file = self.contents.get(self.path(head.segment))
+        if not head.segment or file is None:
+            return not head.segment
+        return (len(file.data), file.inode) == (head.size, head.inode)
+
+    def surplus(self, head: Head) -> list[bytes]:
+        """Whole lines behind what the ledger knows of; sets aside what is torn behind them."""
+        file = self.contents.get(self.path(head.segment))
+        if file is None or file.inode != head.inode:
+            return []
+        whole, _, torn = file.data[head.size :].rpartition(b"\n")
+        if torn:
+            self.set_aside.append(torn)
+            file.data = file.data[: -len(torn)]
+        return whole.split(b"\n") if whole else []
+
+    def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
+        """Which of the lines the segment has lost."""
+        file = self.contents.get(self.path(head.segment))
+        there = set(file.data.split(b"\n")) if file else set()
+        return [line for line in lines if line not in there]
+
+    def shrink(self, segment: str, size: int) -> None:
+        """Takes back what was appended."""
+        file = self.contents[self.path(segment)]
+        file.data = file.data[:size]
+
+    # What can befall them.
+
+    def put(self, path: str, lines: Iterable[bytes]) -> None:
+        """A file comes in from elsewhere, or takes the place of another of that name."""
+        self._changes += 1
+        self.contents[path] = MemoryFile(self._changes, b"".join(line + b"\n" for line in lines))
+
+    def grow(self, path: str, data: bytes) -> None:
+        """Someone writes to the end of a file."""
+        self.contents[path].data += data
+
+    def cut(self, path: str, size: int) -> None:
+        """Everything behind that many bytes is lost."""
+        self.contents[path].data = self.contents[path].data[:size]
+
+    def lose(self, path: str) -> None:
+        """A file is deleted, as by the checkout of a branch that does not have it."""
+        self._changes += 1
+        del self.contents[path]
+
+    def track(self) -> None:
+        """Git takes every file there is under its wing."""
+        for file in self.contents.values():
+            file.is_tracked = True
+
+    def die_after_next_append(self) -> None:
+        """The process is killed when the lines are written and the ledger is not."""
+        self._dies_after_append = True
+
+    def fill_up(self, is_full: bool = True) -> None:
+        """The disk is full, or has space again."""
+        self._is_full = is_full
+
+    def cut_power(self) -> None:
+        """What was not synced is lost."""
+        for file in self.contents.values():
+            file.data = file.synced
+
+    def lines(self) -> list[bytes]:
+        """Every line of every file."""
+        return [line for file in self.contents.values() for line in file.data.split(b"\n") if line]
