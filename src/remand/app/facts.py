@@ -40,7 +40,7 @@ class Lookup:
             gates=self._rules.gates,
             commit=commit.sha if commit else "",
             tree=commit.tree if commit else "",
-            open_blockers=self._tx.queue.open_blockers(task.blockers) if task and task.blockers else (),
+            open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),
         )
         match ask:
             case c.ClaimTask():
@@ -51,7 +51,7 @@ class Lookup:
             case c.EditTask():
                 return replace(facts, **self._links(ask.depends_on, ask.aliases or (), task))
             case c.DeferTask():
-                waits = self._tx.queue.open_blockers(ask.waits_for)
+                waits = tuple(name for name in ask.waits_for if self._is_open(name))
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
             case c.InitiateHandoff():
                 target = self._rules.team.actor(ask.target) if ask.target else None
@@ -74,6 +74,10 @@ class Lookup:
             "taken_aliases": tuple(alias for alias, owner in owners.items() if owner not in ("", own)),
             "cycle": next(((own, *path) for path in paths if path), ()),
         }
+
+    def _is_open(self, task_id: str) -> bool:
+        task = self._tx.tasks.get(task_id)
+        return task is not None and not task.is_terminal
 
     def _fresh(self, prefix: str, now: Instant, taken: Callable[[str], object]) -> str:
         """A new id that nothing here has yet."""

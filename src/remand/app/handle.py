@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -23,8 +24,11 @@ from remand.domain.roles import THE_COORDINATOR, Actor
 from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.order import tick
+from remand.ledger.problems import BadLine
 from remand.ledger.store import Entry, Transaction
 
+MAX_REQUEST = 1 << 20
+_KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -52,13 +56,20 @@ class Handler:
 
     def answer(self, request: Request, commit: Commit | None = None) -> Answer:
         """Answers one ask; a key that was answered before gets the same answer again."""
+        try:
+            return self._answer(request, commit)
+        except Refused as refusal:
+            return refusal
+
+    def _answer(self, request: Request, commit: Commit | None) -> Answer:
+        _require_sound(request)
         origin = Origin(request.key, _fingerprint(request) if request.key else "", request.branch)
         if request.key:
             known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]
             if known:
                 return self._repeat(known, origin.fingerprint)
         actor = self._rules.team.actor(request.actor, confined=request.confined)
-        ask = _in_own_words(self.tx, request.ask, actor)
+        ask = self._in_own_words(request.ask, actor)
         now = self._clock.now()
         task = self._task(ask, actor)
         command = c.Command(ask=ask, actor=actor, at=now, facts=self._lookup.facts(ask, task, now, commit))
@@ -78,21 +89,22 @@ class Handler:
             return False
         ask = _DUE.get(task.status, c.ExpireLease)(task_id=task_id)
         facts = c.Facts(
-            open_blockers=self.tx.queue.open_blockers(task.waits_for),
+            open_blockers=tuple(
+                name for name in self.tx.queue.open_blockers(task_id) if name in task.waits_for
+            ),
             child_statuses=tuple(self._status(child) for child in task.children),
         )
         command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
-        answer = self._carry_out(task, command, Origin())
-        return isinstance(answer, Accepted) and bool(answer.events)
+        return bool(self._carry_out(task, command, Origin()).events)
 
     def _status(self, task_id: str) -> str:
         task = self.tx.tasks.get(task_id)
         return task.status if task else ""
 
-    def _carry_out(self, task: Task | None, command: c.Command, origin: Origin) -> Answer:
+    def _carry_out(self, task: Task | None, command: c.Command, origin: Origin) -> Accepted:
         decided = decide(task, command)
         if isinstance(decided, Refused):
-            return decided
+            raise decided
         was_open = task is not None and not task.is_terminal
         kept, task = self._record(task, decided, command.actor, origin)
         if task is None:
@@ -119,7 +131,10 @@ class Handler:
                 key=origin.key,
                 ask=origin.fingerprint,
             )
-            stamped, line = codec.write(replace(event, ts=ts), meta)
+            try:
+                stamped, line = codec.write(replace(event, ts=ts), meta)
+            except BadLine as bad:
+                raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
             head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)
             task = evolve(task, stamped)
             entries.append(Entry(stamped, line, e.subject(stamped)))
@@ -143,6 +158,22 @@ class Handler:
             return Refused("key_reused", "This idempotency key belongs to a task that is not there any more.")
         return Accepted(events=tuple(known), task=task)
 
+    def _in_own_words(self, ask: c.Ask, actor: Actor) -> c.Ask:
+        """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
+        changes: dict[str, Any] = {}
+        if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff):
+            changes["agent"] = actor.name
+        elif isinstance(ask, c.LockOut | c.Unlock):
+            changes["agent"] = self._rules.team.actor(ask.agent).name
+        for name in ("depends_on", "drop_depends_on", "waits_for"):
+            value = getattr(ask, name, None)
+            if value:
+                changes[name] = tuple(locate(self.tx, item) or item for item in value)
+        handoff = getattr(ask, "handoff_id", "")
+        if handoff:
+            changes["handoff_id"] = ids.handoff_id(handoff) or handoff
+        return replace(ask, **changes) if changes else ask
+
     def _task(self, ask: c.Ask, actor: Actor) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""
         if isinstance(ask, c.AddTask):
@@ -157,19 +188,18 @@ class Handler:
         return self.tx.tasks.get(locate(self.tx, name))
 
 
-def _in_own_words(tx: Transaction, ask: c.Ask, actor: Actor) -> c.Ask:
-    """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
-    changes: dict[str, Any] = {}
-    if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff):
-        changes["agent"] = actor.name
-    for name in ("depends_on", "drop_depends_on", "waits_for"):
-        value = getattr(ask, name, None)
-        if value:
-            changes[name] = tuple(locate(tx, item) or item for item in value)
-    handoff = getattr(ask, "handoff_id", "")
-    if handoff:
-        changes["handoff_id"] = ids.handoff_id(handoff) or handoff
-    return replace(ask, **changes) if changes else ask
+def _require_sound(request: Request) -> None:
+    """Refuses what could not be written down: half characters, too much of it, a key that is none."""
+    try:
+        size = len(_encode(request))
+    except UnicodeEncodeError:
+        raise Refused("bad_value", "The command holds characters that are no text (half a pair).") from None
+    if size > MAX_REQUEST:
+        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
+    if request.key and not _KEY.fullmatch(request.key):
+        raise Refused(
+            "bad_value", "An idempotency key has 1 to 128 letters, digits or . _ : / + = - characters."
+        )
 
 
 def _fingerprint(request: Request) -> str:

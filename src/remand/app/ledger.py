@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from remand.app.ports import Clock, Commit, Exchange, Ids, Marks, Repository, Se
 from remand.domain import commands as c
 from remand.domain.events import subject
 from remand.ledger import codec
+from remand.ledger.order import horizon
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Entry, Head, Store, Transaction
 
@@ -69,10 +70,13 @@ class Ledger:
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
         with self.store.read() as view:
-            is_current = self.segment.is_whole(view.head) and not changed_files(
-                view, self.exchange, self.segment
+            is_current = (
+                self.segment.is_whole(view.head)
+                and not changed_files(view, self.exchange, self.segment)
+                and not self._is_ripe(view)
             )
         if not is_current:
+            self._signature = None
             with self.store.write() as tx:
                 self._catch_up(tx)
 
@@ -103,8 +107,8 @@ class Ledger:
     def _append(self, tx: Transaction, lines: list[bytes]) -> None:
         before = tx.head
         after = self.exchange.append(before, lines)
-        if after.segment == before.segment:
-            tx.on_rollback(lambda: self.segment.shrink(before.segment, before.size))
+        kept = before.size if after.segment == before.segment else 0
+        tx.on_rollback(lambda: self.segment.shrink(after.segment, kept))
         tx.head = after
 
     def _catch_up(self, tx: Transaction) -> None:
@@ -112,9 +116,19 @@ class Ledger:
         if not self.segment.is_whole(tx.head):
             self._mend(tx)
         signature = self.exchange.signature()
-        if signature != self._signature:
+        if signature != self._signature or self._is_ripe(tx):
             read_in(tx, changed_files(tx, self.exchange, self.segment), self.exchange, self.clock, self.marks)
+            tx.head = _continued(tx.head, tx.events.lines(tx.head.session, tx.head.seq + 1))
+            tx.on_rollback(self._forget_signature)
             self._signature = signature
+
+    def _forget_signature(self) -> None:
+        self._signature = None
+
+    def _is_ripe(self, tx: Transaction) -> bool:
+        """True when an event held back for its time is not too far ahead any more."""
+        held = tx.files.earliest_held()
+        return bool(held) and held <= horizon(self.clock.now())
 
     def _mend(self, tx: Transaction) -> None:
         """Brings ledger and open segment together again, whichever of the two knows more."""
@@ -128,7 +142,7 @@ class Ledger:
         lost = self.segment.missing(tx.head, tx.events.lines(head.session, head.first))
         tx.head = replace(tx.head, segment="", size=0, inode=0)
         if lost:
-            started = self.exchange.append(replace(tx.head, seq=head.first - 1), lost)
+            started = self.exchange.append(replace(tx.head, seq=head.first - 1 + len(lost)), lost)
             tx.head = replace(started, seq=tx.head.seq)
 
 
@@ -147,3 +161,16 @@ def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head]:
         clock = max(head.clock, event.ts)
         head = replace(head, seq=meta.seq, tip=meta.id, clock=clock, size=head.size + len(line) + 1)
     return entries, head
+
+
+def _continued(head: Head, lines: Iterable[bytes]) -> Head:
+    """The head after events of its own session that were found in a file, as far as they continue its chain.
+
+    A command that was killed just after it began a new segment leaves such a file.
+    """
+    for line in lines:
+        event = codec.recall(line)
+        if (event.meta.seq, event.meta.prev) != (head.seq + 1, head.tip):
+            break
+        head = replace(head, seq=event.meta.seq, tip=event.meta.id, clock=max(head.clock, event.ts))
+    return head

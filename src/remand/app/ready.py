@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
+
+import msgspec
 
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor, Role
@@ -11,11 +14,12 @@ from remand.domain.task import CLAIMABLE, PRIORITIES, QUEUES, Status, Task
 _LANES = {status: str(lane) for lane, status in enumerate(QUEUES)}
 _LEVELS = {priority: str(level) for level, priority in enumerate(PRIORITIES)}
 _RANK_PREFIX = 2 + len("2026-11-15T09:00:00.000000Z")
-_PART, _ITEM = "\x1e", "\x1f"
+_encode = msgspec.json.Encoder().encode
+_decode_pool = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...], str]).decode
 DUE_NOW: Instant = ""
 
 
-def rank(task: Task, open_blockers: int) -> str | None:
+def rank(task: Task, open_blockers: Collection[str]) -> str | None:
     """Where the task stands in the queue: lane, priority, age, id. None when it cannot be claimed."""
     if task.status not in CLAIMABLE or open_blockers:
         return None
@@ -28,29 +32,27 @@ def ranked(text: str) -> str:
 
 
 def pool(task: Task) -> str:
-    """The agents the task suits, as a key: skills asked for, agents locked out, agent reserved for."""
-    locked = sorted(lockout.agent for lockout in task.lockouts)
+    """The agents the task suits, as a key: skills asked for, agents barred from it, agent reserved for."""
+    barred = sorted({*(lockout.agent for lockout in task.lockouts), *task.reviewers})
     reserved = task.offers[-1].target if task.offers else ""
-    return _PART.join((_ITEM.join(task.skills), _ITEM.join(locked), reserved))
+    return _encode((task.skills, barred, reserved)).decode()
 
 
 @lru_cache(maxsize=4096)
 def suits(key: str, agent: Actor, has_team: bool) -> bool:
     """True when the agent is one of those a pool is for."""
-    skills, locked, reserved = key.split(_PART)
-    if Role.AGENT not in agent.roles or (reserved and reserved != agent.name):
+    skills, barred, reserved = _decode_pool(key)
+    if Role.AGENT not in agent.roles or agent.name in barred or (reserved and reserved != agent.name):
         return False
-    if locked and agent.name in locked.split(_ITEM):
-        return False
-    return not has_team or not skills or all(skill in agent.skills for skill in skills.split(_ITEM))
+    return not has_team or all(skill in agent.skills for skill in skills)
 
 
-def due(task: Task, open_blockers: int) -> Instant | None:
+def due(task: Task, open_blockers: Collection[str]) -> Instant | None:
     """When something happens to the task by itself; None when nothing does."""
     if task.status == Status.DEFERRED:
-        return DUE_NOW if task.waits_for and not open_blockers else None
+        return DUE_NOW if task.waits_for and not set(task.waits_for) & set(open_blockers) else None
     if task.status == Status.DECOMPOSED:
-        return DUE_NOW if not open_blockers else None
+        return DUE_NOW if not set(task.children) & set(open_blockers) else None
     times = [offer.lapses_at for offer in task.offers]
     if task.claim is not None:
         times.append(task.claim.lease_expires_at)

@@ -20,6 +20,10 @@ def refold(tx: Transaction, task_id: str) -> Task | None:
     return replay(story(tx, task_id))
 
 
+def _is_after(one: Event, other: Event) -> bool:
+    return one.ts > other.ts or (one.ts == other.ts and place(one) > place(other))
+
+
 def rebuild(tx: Transaction) -> None:
     """Folds all events, and replaces the tables by the outcome.
 
@@ -36,7 +40,7 @@ def rebuild(tx: Transaction) -> None:
         if not name:
             continue
         last = latest.get(name)
-        if last is not None and (last.ts > event.ts or last.meta.session != event.meta.session):
+        if last is not None and (last.meta.session != event.meta.session or _is_after(last, event)):
             tangled.add(name)
         latest[name] = event
         tasks[name] = evolve(tasks.get(name), event)

@@ -48,8 +48,7 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     r.require_text("title", ask.title, r.MAX_TITLE, may_be_empty=False)
     for name, value in (("scope", ask.scope), ("category", ask.category), ("branch", ask.branch)):
         r.require_text(name, value)
-    for skill in ask.skills:
-        r.require_text("skill", skill, 64, may_be_empty=False)
+    r.require_skills(ask.skills)
     r.require_priority(ask.priority)
     r.require_aliases(ask.aliases, facts)
     r.require_known(facts)
@@ -82,6 +81,8 @@ def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
         r.require_text(name, value or "")
     if ask.priority is not None:
         r.require_priority(ask.priority)
+    r.require_skills(ask.skills or ())
+    r.require_number("pull request number", ask.pr or 0)
     r.require_aliases(ask.aliases or (), command.facts)
     r.require_known(command.facts)
     r.require_no_cycle(command.facts)

@@ -243,16 +243,30 @@ def _approved(task: Task, event: e.ReviewApproved) -> Task:
 
 
 def _rejected(task: Task, event: e.ReviewRejected) -> Task:
-    if task.submission is None or task.submission.commit != event.commit:
+    submission = task.submission
+    if submission is None or (submission.commit != event.commit and (submission.tree or "-") != event.tree):
         return _conflict(task, event, "the rejection names a commit that was not the one under review")
-    return _advance(task, event, queue=Status.REJECTED, rejection_count=task.rejection_count + 1)
+    if task.status == Status.DONE:
+        task = _conflict(task, event, "the same tree was approved as well; the rejection counts")
+        task = replace(task, status=Status.PROVISIONAL)
+    return _advance(
+        task,
+        event,
+        queue=Status.REJECTED,
+        rejection_count=task.rejection_count + 1,
+        reviewers=_with(task.reviewers, event.reviewer),
+    )
 
 
 def _locked(task: Task, event: e.LockoutSet) -> Task:
     if task.is_locked_out(event.agent):
         return task
     lockout = Lockout(agent=event.agent, by=event.meta.actor, reason=event.reason, since=event.ts)
-    return replace(task, lockouts=(*task.lockouts, lockout))
+    offers = tuple(offer for offer in task.offers if offer.target != event.agent)
+    task = replace(task, lockouts=(*task.lockouts, lockout), offers=offers)
+    if task.claim is not None and task.claim.agent == event.agent:
+        return replace(task, claim=None, status=task.queue)
+    return task
 
 
 def _unlocked(task: Task, event: e.LockoutCleared) -> Task:
@@ -280,8 +294,12 @@ def _settled(task: Task, event: e.TaskSettled) -> Task:
     return replace(_advance(task, event), status=status)
 
 
-def _closed(task: Task, event: e.TaskCancelled | e.EscalationOpened | e.TaskReopened) -> Task:
+def _closed(task: Task, event: e.TaskCancelled | e.EscalationOpened) -> Task:
     return _advance(task, event, claim=None, offers=())
+
+
+def _reopened(task: Task, event: e.TaskReopened) -> Task:
+    return _advance(task, event, claim=None, offers=(), waits_for=(), children=())
 
 
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -307,7 +325,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.TaskFailed: _fenced(_ended),
     e.TaskSubmitted: _fenced(_submitted),
     e.TaskCancelled: _closed,
-    e.TaskReopened: _closed,
+    e.TaskReopened: _reopened,
     e.TaskDeferred: _deferred,
     e.TaskWoken: _woken,
     e.TaskSettled: _settled,

@@ -44,7 +44,12 @@ def complete(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
     if task.claim is None or task.claim.handoff_id != ask.handoff_id:
         raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
     under = c.SubmitTask(
-        task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id, commit=ask.commit, branch=ask.branch
+        task_id=task.id,
+        agent=ask.agent,
+        handoff_id=ask.handoff_id,
+        commit=ask.commit,
+        branch=ask.branch,
+        pr=ask.pr,
     )
     claim = done_claim(task, under, command)
     r.require_text("result", ask.result)
@@ -84,14 +89,16 @@ def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
     )
 
 
-def done_claim(task: Task, ask: c.ClaimAsk, command: c.Command) -> Claim:
+def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
     """The claim under which work may be handed in: held, not locked out, at a real commit, past its gates."""
     if task.is_locked_out(ask.agent):
         raise Refused("locked_out", f"{ask.agent} may not hand in work on task {task.id} any more.")
+    r.require_text("branch", ask.branch, 255)
+    r.require_number("pull request number", ask.pr)
     claim = r.require_claim(task, ask, command.at)
     facts = command.facts
     if not facts.commit:
-        raise Refused("unknown_commit", f"The repository has no commit {getattr(ask, 'commit', '')!r}.")
+        raise Refused("unknown_commit", f"The repository has no commit {ask.commit!r}.")
     if facts.gates is None:
         raise Refused(
             "no_gates",

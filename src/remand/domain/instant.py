@@ -47,7 +47,9 @@ def parse(text: str) -> Instant | None:
 
 def is_instant(text: str) -> bool:
     """True when the text is already in the fixed form."""
-    if len(text) != _WIDTH or text[-1] != "Z" or text[10] != "T" or text[19] != "." or not text.isascii():
+    if len(text) != _WIDTH or not text.isascii() or text[4::3][:2] != "--" or text[10::9] != "T.":
+        return False
+    if text[-1] != "Z" or not text[:4].isdigit():
         return False
     try:
         datetime.fromisoformat(text)

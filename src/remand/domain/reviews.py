@@ -52,8 +52,14 @@ def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
 
 def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
     submission = _under_review(task, ask.commit, command)
+    if len(ask.findings) > r.MAX_FINDINGS:
+        raise Refused(
+            "bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(ask.findings)}."
+        )
     for finding in ask.findings:
         r.require_text("finding", finding.text, may_be_empty=False)
+        r.require_text("finding's path", finding.path, 4096)
+        r.require_number("finding's line", finding.line)
     if not any(finding.is_blocking for finding in ask.findings):
         raise Refused(
             "bad_value", "A rejection needs at least one blocking finding; nits alone do not reject."

@@ -10,6 +10,9 @@ from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
 
 MAX_TITLE = 500
 MAX_TEXT = 64 * 1024
+MAX_SKILLS = 32
+MAX_FINDINGS = 300
+MAX_NUMBER = 1 << 31
 
 _DIRECTORS = frozenset({Role.USER, Role.DIRECTOR})
 _LEADERS = _DIRECTORS | REVIEWERS
@@ -110,6 +113,8 @@ def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
     """Refuses an agent that is none, or lacks a skill the task asks for."""
     if Role.AGENT not in agent.roles:
         raise Refused("not_eligible", f"{agent.name} is not an agent of this team.")
+    if agent.name in task.reviewers:
+        raise Refused("not_eligible", f"{agent.name} reviews task {task.id} and cannot work on it.")
     missing = [skill for skill in task.skills if skill not in agent.skills] if has_team else []
     if missing:
         raise Refused(
@@ -125,6 +130,23 @@ def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: 
         raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are kept.")
     if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
         raise Refused("bad_value", f"The {name} holds characters that are no text (NUL or half a pair).")
+
+
+def require_skills(skills: tuple[str, ...]) -> None:
+    """Refuses skills that are no plain words, or too many of them."""
+    if len(skills) > MAX_SKILLS:
+        raise Refused("bad_value", f"A task asks for at most {MAX_SKILLS} skills, not {len(skills)}.")
+    for skill in skills:
+        if not ids.is_agent_name(skill):
+            raise Refused(
+                "bad_value", f"{skill[:80]!r} is no skill: use up to 64 letters, digits or . + - _ / :"
+            )
+
+
+def require_number(name: str, value: int) -> None:
+    """Refuses a number no forge or file could have."""
+    if not 0 <= value < MAX_NUMBER:
+        raise Refused("bad_value", f"The {name} must be a whole number from 0 to {MAX_NUMBER - 1}.")
 
 
 def require_priority(value: str) -> None:

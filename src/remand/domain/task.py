@@ -159,6 +159,7 @@ class Task(Record, kw_only=True):
     waiting_for: str = ""
     submission: Submission | None = None
     authors: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
     lockouts: tuple[Lockout, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     is_legacy: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from hashlib import sha256
 from typing import Any, NoReturn, Union
 
@@ -16,7 +17,9 @@ from remand.ledger import legacy
 from remand.ledger.problems import BadLine
 
 MAX_EVENT = 256 * 1024
+MAX_SEQ = 1 << 40
 ID_LENGTH = 32
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ID_MARK = b'"meta":{"id":"'
 _CUT = 4096
 
@@ -48,6 +51,7 @@ def read(line: bytes) -> e.Event:
         return _examined(line, str(error))
     if event.is_legacy or not is_instant(event.ts) or _encode(event) != line:
         return _examined(line, "")
+    _require_place(event.meta)
     _require_hash(line, event.meta.id)
     return event
 
@@ -80,6 +84,11 @@ def _require_hash(line: bytes, event_id: str) -> None:
         raise BadLine(f"was changed after it was written: its content does not match its id {event_id[:40]}")
 
 
+def _require_place(meta: e.Meta) -> None:
+    if not _SESSION.fullmatch(meta.session) or not 0 < meta.seq < MAX_SEQ:
+        raise BadLine("has no place in a session: its session or number is none")
+
+
 def _examined(line: bytes, error: str) -> e.Event:
     """Reads a line slowly and strictly: one of a GoT tool, of a newer version, or a bad one."""
     fields = _strict(line)
@@ -91,16 +100,18 @@ def _examined(line: bytes, error: str) -> e.Event:
     if not is_instant(ts):
         raise BadLine(f"has a time that is none: {ts[:40]!r}")
     _require_hash(line, meta["id"])
-    return _native(fields, name, error)
+    event = _native(fields, name, error)
+    _require_place(event.meta)
+    return event
 
 
 def _native(fields: dict[str, Any], name: str, error: str) -> e.Event:
     kind = _KINDS.get(name)
-    if kind is None or (kind is e.TaskAdded and fields.get("type") != "TASK"):
-        rest = {key: value for key, value in fields.items() if key not in ("ts", "event", "meta")}
-        meta = msgspec.convert(fields["meta"], e.Meta, strict=False)
-        return e.Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
     try:
+        if kind is None or (kind is e.TaskAdded and fields.get("type") != "TASK"):
+            rest = {key: value for key, value in fields.items() if key not in ("ts", "event", "meta")}
+            meta = msgspec.convert(fields["meta"], e.Meta)
+            return e.Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as wrong:
         raise BadLine(f"is no {name} event: {error or wrong}") from None

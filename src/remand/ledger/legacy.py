@@ -98,7 +98,7 @@ def _edge_created(fields: dict[str, Any]) -> e.Event | None:
         src=src,
         tgt=tgt,
         type=_text(fields.get("type")),
-        weight=float(weight) if isinstance(weight, int | float) else 1.0,
+        weight=float(weight) if isinstance(weight, int | float) and abs(weight) < 1e9 else 1.0,
     )
 
 

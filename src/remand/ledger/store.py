@@ -98,8 +98,8 @@ class Queue(Protocol):
     def ready(self) -> list[str]:
         """Every task that could be claimed, in the queue's order."""
 
-    def open_blockers(self, blockers: Sequence[str]) -> tuple[str, ...]:
-        """Which of the tasks have not ended."""
+    def open_blockers(self, task_id: str) -> tuple[str, ...]:
+        """What the task still waits for; a dependency that closes a circle does not count."""
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         """How `source` comes to wait for `target`; empty when it does not."""
@@ -119,6 +119,9 @@ class FileBook(Protocol):
 
     def hold_back(self, event: Event, line: bytes) -> None:
         """Keeps an event from too far ahead aside, without effect."""
+
+    def earliest_held(self) -> Instant:
+        """The earliest time held back; empty when there is none."""
 
     def ripe(self, horizon: Instant) -> list[bytes]:
         """Takes out the lines held back whose time has come near enough."""

@@ -12,6 +12,7 @@ from remand.app.asking import Accepted, Request, Rules
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.decide import decide
 from remand.domain.evolve import replay
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
@@ -99,6 +100,20 @@ def command(ask: c.Ask, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -
     """An ask with who, when and what was measured."""
     standard = {"fresh_task_id": T1, "fresh_handoff_id": H1}
     return c.Command(ask=ask, actor=by, at=at, facts=c.Facts(**{**standard, **facts}))
+
+
+def decided(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> tuple[e.Event, ...]:
+    """The events that follow from an ask; fails the test when it is refused."""
+    answer = decide(task, command(ask, by, **more))
+    assert not isinstance(answer, Refused), f"refused: {answer.code}: {answer.message}"
+    return answer
+
+
+def refused(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> str:
+    """The code an ask is refused with; fails the test when it is accepted."""
+    answer = decide(task, command(ask, by, **more))
+    assert isinstance(answer, Refused), f"accepted: {answer}"
+    return answer.code
 
 
 def added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> e.TaskAdded:

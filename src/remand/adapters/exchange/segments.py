@@ -83,22 +83,25 @@ class Segments:
 
     def append(self, head: Head, lines: Sequence[bytes]) -> Head:
         """Writes lines in one go: all of them are there afterwards, or none."""
-        if not head.segment or self._is_tracked(head.segment):
-            head = self._begin(head)
+        is_new = not head.segment or self._is_tracked(head.segment)
+        if is_new:
+            head = self._begin(head, head.seq - len(lines) + 1)
         data = b"\n".join(lines) + b"\n"
         handle = self._handle(head.segment)
         try:
-            written = os.write(handle, data)
+            _write_whole(handle, data)
         except OSError as error:
+            self.shrink(head.segment, head.size)
             raise _cannot_write(self.path(head.segment), error) from error
-        if written != len(data):
-            os.ftruncate(handle, head.size)
-            raise _cannot_write(self.path(head.segment), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        return replace(head, size=head.size + written)
+        return replace(head, size=head.size + len(data))
 
     def shrink(self, segment: str, size: int) -> None:
-        """Takes back what was appended by a change that did not come to be."""
+        """Takes back what was appended by a change that did not come to be; an empty segment is removed."""
         os.ftruncate(self._handle(segment), size)
+        if not size:
+            os.unlink(self.path(segment))
+            os.close(self._open[1])
+            self._open = ("", -1)
 
     def sync(self) -> None:
         """Returns when what was written is on disk."""
@@ -139,7 +142,7 @@ class Segments:
         with open(os.path.join(self._quarantine, f"{segment}.{offset}.torn"), "wb") as file:
             file.write(torn)
 
-    def _begin(self, head: Head) -> Head:
+    def _begin(self, head: Head, first: int) -> Head:
         """Starts a new segment and makes its name durable."""
         os.makedirs(self._home, exist_ok=True)
         segment = session_name(self._clock.now(), self._ids.hex())
@@ -153,7 +156,7 @@ class Segments:
         os.fsync(folder)
         os.close(folder)
         self._keep(segment, handle)
-        return replace(head, segment=segment, first=head.seq + 1, size=0, inode=os.fstat(handle).st_ino)
+        return replace(head, segment=segment, first=first, size=0, inode=os.fstat(handle).st_ino)
 
     def _handle(self, segment: str) -> int:
         if self._open[0] != segment:
@@ -179,6 +182,12 @@ class Segments:
                 # The random end of the name stands in the index even where its paths are shortened.
                 self._seen_index = (signature, segment, f"{segment[-8:]}.jsonl".encode() in file.read())
         return self._seen_index[2]
+
+
+def _write_whole(handle: int, data: bytes) -> None:
+    """Writes all of it in one call: a full disk takes a part and says nothing."""
+    if os.write(handle, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _name(entry: os.DirEntry[str]) -> str:

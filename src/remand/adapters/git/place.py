@@ -1,22 +1,27 @@
-"""Where a repository and its ledger are, found by reading files alone: this runs on every call."""
+"""Where a repository and its ledger are, found by reading files alone.
+
+This runs on every call, so it imports nothing that Python has not loaded already.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class Place:
     """A ledger's surroundings. Linked worktrees share the main worktree's `.got`."""
 
-    root: str
-    """The main worktree (of a bare repository: the repository itself)."""
-    worktree: str
-    """The worktree we were called in."""
-    git_dir: str
-    """The current worktree's own git folder; empty outside git."""
-    common_dir: str
-    """The repository's shared git folder; empty outside git."""
+    __slots__ = ("common_dir", "git_dir", "root", "worktree")
+
+    def __init__(self, *, root: str, worktree: str, git_dir: str = "", common_dir: str = "") -> None:
+        self.root = root
+        """The main worktree (of a bare repository: the repository itself)."""
+        self.worktree = worktree
+        """The worktree we were called in."""
+        self.git_dir = git_dir
+        """The current worktree's own git folder; empty outside git."""
+        self.common_dir = common_dir
+        """The repository's shared git folder; empty outside git."""
 
     @property
     def got(self) -> str:

@@ -12,7 +12,7 @@ from remand.app import ready, waiting
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
-from remand.domain.task import TERMINAL, Task
+from remand.domain.task import Task
 from remand.ledger.order import place
 from remand.ledger.problems import Problem
 from remand.ledger.store import Entry, EventLog, FileBook, FileMark, Head, Queue, TaskTable
@@ -55,10 +55,14 @@ class State:
             setattr(drafted, name, copy(value))
         return drafted
 
-    def is_open(self, name: str) -> bool:
-        """True unless the task is known to have ended."""
-        task = self.tasks.get(name)
-        return task is None or task.status not in TERMINAL
+    def open_blockers(self, task_id: str) -> tuple[str, ...]:
+        """What a task waits for that is not known to have ended."""
+        task = self.tasks.get(task_id)
+        names = (name for name in dict.fromkeys(task.blockers if task else ()))
+        return tuple(name for name in names if (task_id, name) not in self.void and not self._has_ended(name))
+
+    def _has_ended(self, name: str) -> bool:
+        return name in self.tasks and self.tasks[name].is_terminal
 
 
 class _Table:
@@ -150,8 +154,8 @@ class MemoryQueue(_Table):
         ranks = (standing.rank for standing in self._state.standings.values())
         return [ready.ranked(rank) for rank in sorted(rank for rank in ranks if rank is not None)]
 
-    def open_blockers(self, blockers: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in blockers if self._state.is_open(name))
+    def open_blockers(self, task_id: str) -> tuple[str, ...]:
+        return self._state.open_blockers(task_id)
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         return waiting.path(MemoryWaiting(self._state), source, target)
@@ -175,9 +179,10 @@ class MemoryTasks(_Table):
                 self._stand(self._state.tasks[name])
 
     def _stand(self, task: Task) -> None:
-        state = self._state
-        count = sum((task.id, name) not in state.void and state.is_open(name) for name in task.blockers)
-        state.standings[task.id] = Standing(ready.due(task, count), ready.rank(task, count), ready.pool(task))
+        blockers = self._state.open_blockers(task.id)
+        self._state.standings[task.id] = Standing(
+            ready.due(task, blockers), ready.rank(task, blockers), ready.pool(task)
+        )
 
     def _rename(self, task: Task, before: tuple[str, ...]) -> None:
         aliases = self._state.aliases
@@ -251,6 +256,9 @@ class MemoryFiles(_Table):
 
     def hold_back(self, event: Event, line: bytes) -> None:
         self._state.quarantine.setdefault(event.meta.id, (event.ts, line))
+
+    def earliest_held(self) -> Instant:
+        return min((ts for ts, _ in self._state.quarantine.values()), default="")
 
     def ripe(self, horizon: Instant) -> list[bytes]:
         quarantine = self._state.quarantine

@@ -126,6 +126,11 @@ class SqliteFiles:
         """Keeps an event from too far ahead aside."""
         self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
 
+    def earliest_held(self) -> Instant:
+        """The earliest time held back."""
+        found: Instant | None = self._db.value(sql.EARLIEST_HELD)
+        return found or ""
+
     def ripe(self, horizon: Instant) -> list[bytes]:
         """Takes out what is not too far ahead any more."""
         return [row[0] for row in self._db.all(sql.RIPE, (horizon,))]

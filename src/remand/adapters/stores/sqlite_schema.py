@@ -27,7 +27,7 @@ CREATE TABLE blocker(
     task TEXT NOT NULL, blocker TEXT NOT NULL, is_void INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (task, blocker)
 ) WITHOUT ROWID;
 CREATE INDEX blocker_of ON blocker(blocker, task);
-CREATE TABLE alias(alias TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task)) WITHOUT ROWID;
 CREATE TABLE handoff(id TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE file(
     path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime INTEGER NOT NULL, inode INTEGER NOT NULL
@@ -74,7 +74,8 @@ VALUES (?1, ?2, (SELECT ifnull(max(n), 0) + 1 FROM task), ?3, ?4, ?5, ?6)
 """
 CHANGE_TASK = "UPDATE task SET status = ?2, due = ?3, rank = ?4, pool = ?5, state = ?6 WHERE id = ?1"
 BULK_TASK = "INSERT INTO task(n, id, status, position, due, rank, pool, state) VALUES (?1, ?2, ?3, ?1, ?4, ?5, ?6, ?7)"
-NAMED = "SELECT task FROM alias WHERE alias = ?1 UNION ALL SELECT task FROM handoff WHERE id = ?1 LIMIT 1"
+NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
+HANDED = "SELECT task FROM handoff WHERE id = ?"
 
 HEAD_OF_QUEUE = "SELECT rank, pool FROM task WHERE rank IS NOT NULL ORDER BY rank LIMIT 32"
 HEAD_OF_POOL = "SELECT rank FROM task WHERE rank IS NOT NULL AND pool = ? ORDER BY rank LIMIT 1"
@@ -94,9 +95,10 @@ OPEN_BLOCKERS = """
 SELECT blocker FROM blocker LEFT JOIN task ON task.id = blocker.blocker
 WHERE blocker.task = ? AND NOT is_void AND ifnull(task.status, '') NOT IN ('done', 'cancelled', 'infeasible')
 """
-COUNT_OPEN_BLOCKERS = OPEN_BLOCKERS.replace("SELECT blocker FROM", "SELECT count(*) FROM", 1)
-STATUS = "SELECT status FROM task WHERE id = ?"
 POSITION = "SELECT position FROM task WHERE id = ?"
+HAS_VOID = "SELECT 1 FROM blocker WHERE is_void LIMIT 1"
+VOID = "SELECT task, blocker FROM blocker WHERE is_void"
+SET_VOID = "UPDATE blocker SET is_void = ?3 WHERE task = ?1 AND blocker = ?2"
 SET_POSITION = "UPDATE task SET position = ?2 WHERE id = ?1"
 ADD_BLOCKER = "INSERT OR REPLACE INTO blocker VALUES (?, ?, ?)"
 DROP_BLOCKER = "DELETE FROM blocker WHERE task = ? AND blocker = ?"
@@ -116,6 +118,7 @@ DROP_PROBLEMS = "DELETE FROM problem WHERE file = ?"
 ADD_PROBLEM = "INSERT INTO problem VALUES (?, ?, ?)"
 GET_PROBLEMS = "SELECT file, line, problem FROM problem ORDER BY file, line"
 QUARANTINE = "INSERT OR IGNORE INTO quarantine VALUES (?, ?, ?)"
+EARLIEST_HELD = "SELECT min(ts) FROM quarantine"
 RIPE = "DELETE FROM quarantine WHERE ts <= ? RETURNING line"
 GET_VALUE = "SELECT value FROM ledger WHERE key = ?"
 PUT_VALUE = "REPLACE INTO ledger VALUES (?, ?)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -11,7 +11,7 @@ from remand.adapters.stores.sqlite_statements import Statements
 from remand.app import ready, waiting
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
-from remand.domain.task import TERMINAL, Task
+from remand.domain.task import Task
 
 _encoder = msgspec.json.Encoder()
 _decode = msgspec.json.Decoder(Task).decode
@@ -72,9 +72,9 @@ class SqliteQueue:
         """Every task that could be claimed, in order."""
         return [ready.ranked(rank) for (rank,) in self._db.rows(sql.READY)]
 
-    def open_blockers(self, blockers: Sequence[str]) -> tuple[str, ...]:
-        """Which of the tasks have not ended."""
-        return tuple(name for name in blockers if self._db.value(sql.STATUS, (name,)) not in TERMINAL)
+    def open_blockers(self, task_id: str) -> tuple[str, ...]:
+        """What the task still waits for."""
+        return tuple(row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task_id,)))
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         """How one task comes to wait for another."""
@@ -99,37 +99,60 @@ class SqliteTasks:
     def put(self, task: Task) -> None:
         """Keeps a task, and brings everything that follows from it up to date."""
         before = self.get(task.id)
+        self._loaded[task.id] = task
+        waiters: list[str] = []
+        if before is None or before.is_terminal != task.is_terminal:
+            waiters = [row[0] for row in self._db.all(sql.WAITING_FOR, (task.id,))]
         if before is None:
             self._write(sql.ADD_TASK, task)
-        if task.blockers != (before.blockers if before else ()):
-            self._link(task, before.blockers if before else ())
-            self._write(sql.CHANGE_TASK, task)
-        elif before is not None:
+        blockers = before.blockers if before else ()
+        if task.blockers != blockers or (before is None and waiters):
+            self._link(task, blockers, waiters if before is None else [])
+        if before is not None or task.blockers:
             self._write(sql.CHANGE_TASK, task)
         if (before.aliases if before else ()) != task.aliases:
             self._rename(task, before.aliases if before else ())
-        self._loaded[task.id] = task
-        if before is None or before.is_terminal != task.is_terminal:
-            self._refresh_waiters(task.id)
+        self._stand_again(waiters)
 
     def _write(self, statement: str, task: Task) -> None:
-        count = self._db.value(sql.COUNT_OPEN_BLOCKERS, (task.id,)) if task.blockers else 0
-        rank = ready.rank(task, count)
+        blockers = [row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task.id,))] if task.blockers else []
+        rank = ready.rank(task, blockers)
         pool = None if rank is None else ready.pool(task)
-        self._db.run(
-            statement, (task.id, task.status.value, ready.due(task, count), rank, pool, _encode(task))
-        )
+        due = ready.due(task, blockers)
+        self._db.run(statement, (task.id, task.status.value, due, rank, pool, _encode(task)))
 
-    def _link(self, task: Task, before: tuple[str, ...]) -> None:
+    def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
+        """Writes down what the task waits for. A new task may be waited for before it is there."""
         for gone in set(before) - set(task.blockers):
             self._db.run(sql.DROP_BLOCKER, (task.id, gone))
+        has_room = True
         for new in task.blockers:
-            if new in before:
-                continue
-            is_void = bool(waiting.path(self._waiting, new, task.id))
-            self._db.run(sql.ADD_BLOCKER, (task.id, new, is_void))
-            if not is_void:
-                waiting.make_room(self._waiting, task.id, new)
+            if new not in before:
+                has_room &= self._has_room(task.id, new)
+                self._db.run(sql.ADD_BLOCKER, (task.id, new, False))
+        for waiter in waiters:
+            has_room &= self._has_room(waiter, task.id)
+        if not has_room or self._db.value(sql.HAS_VOID):
+            self._order_anew()
+
+    def _has_room(self, waiter: str, blocker: str) -> bool:
+        """Puts a dependency in order; False when it closes a circle."""
+        if waiting.path(self._waiting, blocker, waiter):
+            return False
+        waiting.make_room(self._waiting, waiter, blocker)
+        return True
+
+    def _order_anew(self) -> None:
+        """Orders everything, so that the same dependencies are void whatever way they came. Rare: after a merge."""
+        tasks = {task.id: task for task in self.every()} | {
+            name: task for name, task in self._loaded.items() if task
+        }
+        order, void = waiting.topological({name: tasks[name].blockers for name in sorted(tasks)})
+        self._db.run_many(sql.SET_POSITION, ((name, place) for place, name in enumerate(order, 1)))
+        was_void = set(map(tuple, self._db.all(sql.VOID)))
+        changed = was_void ^ void
+        self._db.run_many(sql.SET_VOID, ((*pair, pair in void) for pair in changed))
+        self._stand_again([name for name, _ in changed])
 
     def _rename(self, task: Task, before: tuple[str, ...]) -> None:
         for alias in before:
@@ -137,8 +160,9 @@ class SqliteTasks:
         for alias in task.aliases:
             self._db.run(sql.ADD_ALIAS, (alias, task.id))
 
-    def _refresh_waiters(self, task_id: str) -> None:
-        for (name,) in self._db.all(sql.WAITING_FOR, (task_id,)):
+    def _stand_again(self, names: list[str]) -> None:
+        """Places tasks in the queue again, after what they wait for has changed."""
+        for name in names:
             waiter = self.get(name)
             if waiter is not None:
                 self._write(sql.CHANGE_TASK, waiter)
@@ -146,7 +170,7 @@ class SqliteTasks:
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         """Makes the tables anew, in one pass."""
         by_id = {task.id: task for task in tasks}
-        order, void = waiting.topological({task.id: task.blockers for task in by_id.values()})
+        order, void = waiting.topological({name: by_id[name].blockers for name in sorted(by_id)})
         for table in sql.READ_MODELS:
             self._db.run(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._db.run_many(
@@ -162,7 +186,7 @@ class SqliteTasks:
 
     def named(self, name: str) -> str:
         """The task an alias or a handoff belongs to."""
-        task: str | None = self._db.value(sql.NAMED, (name,))
+        task: str | None = self._db.value(sql.NAMED, (name,)) or self._db.value(sql.HANDED, (name,))
         return task or ""
 
     def every(self) -> Iterator[Task]:
@@ -171,11 +195,11 @@ class SqliteTasks:
 
 
 def _row(n: int, task: Task, by_id: dict[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
-    count = 0
+    blockers = []
     for blocker in task.blockers:
         other = by_id.get(blocker)
         if (other is None or not other.is_terminal) and (task.id, blocker) not in void:
-            count += 1
-    rank = ready.rank(task, count)
+            blockers.append(blocker)
+    rank = ready.rank(task, blockers)
     pool = None if rank is None else ready.pool(task)
-    return (n, task.id, task.status.value, ready.due(task, count), rank, pool, _encode(task))
+    return (n, task.id, task.status.value, ready.due(task, blockers), rank, pool, _encode(task))

@@ -23,7 +23,9 @@ class FileMarks:
     def raise_to(self, session: str, seq: int, tip: str) -> None:
         """Remembers that a session was seen that far; never takes a mark back."""
         if session == self._own:
-            os.pwrite(self._file, _line(session, seq, tip).encode(), 0)
+            known = os.pread(self._file, _SEQ_WIDTH, len(session) + 1)
+            if not known.isdigit() or int(known) < seq:
+                os.pwrite(self._file, _line(session, seq, tip).encode(), 0)
             return
         marks = self.all()
         if marks.get(session, (0, ""))[0] < seq:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 _VALUED = {"-C": "folder", "--as": "actor", "--key": "key"}
 
 
-class Call(NamedTuple):
+class Call:
     """A call: its command, what is left for it, and the options every command takes."""
 
-    command: str
-    rest: list[str]
-    folder: str = "."
-    actor: str = ""
-    key: str = ""
-    is_json: bool = False
-    wants_help: bool = False
-    is_broken: str = ""
+    __slots__ = ("actor", "command", "folder", "is_broken", "is_json", "key", "rest", "wants_help")
+
+    def __init__(
+        self,
+        command: str,
+        rest: list[str],
+        *,
+        folder: str = ".",
+        actor: str = "",
+        key: str = "",
+        is_json: bool = False,
+        wants_help: bool = False,
+        is_broken: str = "",
+    ) -> None:
+        self.command = command
+        self.rest = rest
+        self.folder = folder
+        self.actor = actor
+        self.key = key
+        self.is_json = is_json
+        self.wants_help = wants_help
+        self.is_broken = is_broken
 
     @property
     def is_self_contained(self) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 
-
-class Entry(NamedTuple):
+class Entry:
     """One command: its module under `interfaces.cli`, and its line of help."""
 
-    module: str
-    help: str
-    may_be_forwarded: bool = True
+    __slots__ = ("help", "may_be_forwarded", "module")
+
+    def __init__(self, module: str, help_line: str, may_be_forwarded: bool = True) -> None:
+        self.module = module
+        self.help = help_line
+        self.may_be_forwarded = may_be_forwarded
 
 
 COMMANDS: dict[str, Entry] = {

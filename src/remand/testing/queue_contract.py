@@ -1,0 +1,255 @@
+"""What every store must hold to about the queue: who is given what, who waits for whom."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from remand.domain.instant import plus
+from remand.domain.task import Priority, Status, Task
+from remand.ledger.store import Store
+from remand.testing.builders import (
+    ALICE,
+    BOB,
+    LATER,
+    MUCH_LATER,
+    NOW,
+    T1,
+    T2,
+    T3,
+    a_claim,
+    a_lockout,
+    a_task,
+    actor,
+    an_offer,
+    task_id,
+)
+
+Opener = Callable[[], Store]
+few = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+ASLEEP = pytest.mark.parametrize(
+    "asleep",
+    [
+        pytest.param({"status": Status.DEFERRED, "waits_for": (T2,)}, id="deferred"),
+        pytest.param({"status": Status.DECOMPOSED, "children": (T2,)}, id="decomposed"),
+    ],
+)
+
+
+class QueueContract:
+    """The queue gives each agent the first task that suits it."""
+
+    def test_the_queues_order_is_lane_then_priority_then_age(self, store: Store) -> None:
+        tasks = [
+            a_task(task_id(n), status=status, queue=status, priority=priority, created_at=plus(NOW, -age))
+            for n, (status, priority, age) in enumerate(
+                (status, priority, age)
+                for status in (Status.REJECTED, Status.NEEDS_CONTINUATION, Status.INCOMING)
+                for priority in Priority
+                for age in (20, 10)
+            )
+        ]
+        shuffled = random.Random(2).sample(tasks, len(tasks))  # noqa: S311 - repeatable by intent
+
+        with store.write() as tx:
+            for task in shuffled:
+                tx.tasks.put(task)
+
+            assert tx.queue.ready() == [task.id for task in tasks]
+            assert tx.queue.next(ALICE, has_team=False) == tasks[0].id
+
+    @pytest.mark.parametrize("status", sorted(set(Status) - {"incoming", "rejected", "needs_continuation"}))
+    def test_a_task_that_is_in_no_queue_is_not_given(self, store: Store, status: Status) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task())
+            tx.tasks.put(a_task(status=status))
+
+            assert tx.queue.ready() == []
+            assert tx.queue.next(ALICE, has_team=False) == ""
+
+    def test_an_agent_is_not_given_what_it_is_locked_out_of(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, lockouts=(a_lockout("Alice"),)))
+            tx.tasks.put(a_task(T2))
+
+            assert tx.queue.next(ALICE, has_team=False) == T2
+            assert tx.queue.next(BOB, has_team=False) == T1
+
+    def test_a_reserved_task_is_given_to_its_agent_alone(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, offers=(an_offer("Alice"),)))
+
+            assert tx.queue.next(ALICE, has_team=False) == T1
+            assert tx.queue.next(BOB, has_team=False) == ""
+
+    def test_a_team_member_is_given_what_it_has_the_skills_for(self, store: Store) -> None:
+        painter = actor("Painter", skills=("paint",))
+        both = actor("Both", skills=("paint", "weld"))
+
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, skills=("paint", "weld")))
+            tx.tasks.put(a_task(T2, skills=("paint",)))
+            tx.tasks.put(a_task(T3))
+
+            given = [tx.queue.next(agent, has_team=True) for agent in (both, painter, ALICE)]
+            assert given == [T1, T2, T3]
+            assert tx.queue.next(ALICE, has_team=False) == T1
+
+    def test_a_thousand_tasks_an_agent_is_locked_out_of_do_not_hide_its_own(self, store: Store) -> None:
+        with store.write() as tx:
+            for n in range(1000):
+                tx.tasks.put(a_task(task_id(n), priority=Priority.HIGH, lockouts=(a_lockout("Alice"),)))
+            tx.tasks.put(a_task(task_id(1000), skills=("paint",)))
+            tx.tasks.put(a_task(task_id(1001), priority=Priority.LOW))
+
+            assert tx.queue.next(ALICE, has_team=True) == task_id(1001)
+            assert tx.queue.next(BOB, has_team=True) == task_id(0)
+
+    def test_what_has_ended_is_due(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(task_id(1), status=Status.CLAIMED, claim=a_claim(until=LATER)))
+            tx.tasks.put(a_task(task_id(2), offers=(an_offer(until=MUCH_LATER),)))
+            tx.tasks.put(a_task(task_id(3)))
+
+            assert tx.queue.due(NOW) == []
+            assert tx.queue.due(LATER) == [task_id(1)]
+            assert tx.queue.due(MUCH_LATER) == [task_id(1), task_id(2)]
+
+    @ASLEEP
+    def test_a_sleeping_task_is_due_when_what_it_sleeps_for_has_ended(
+        self, store: Store, asleep: dict[str, Any]
+    ) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, **asleep))
+            tx.tasks.put(a_task(T2))
+            assert tx.queue.due(NOW) == []
+
+            tx.tasks.put(a_task(T2, status=Status.DONE))
+            assert tx.queue.due(NOW) == [T1]
+
+    @ASLEEP
+    def test_a_sleeping_task_does_not_sleep_for_its_dependencies(
+        self, store: Store, asleep: dict[str, Any]
+    ) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T3))
+            tx.tasks.put(a_task(T2))
+            tx.tasks.put(a_task(T1, depends_on=(T3,), **asleep))
+            tx.tasks.put(a_task(T2, status=Status.DONE))
+
+            assert tx.queue.due(NOW) == [T1]
+
+
+class WaitingContract:
+    """A task waits for its blockers, and circles are found."""
+
+    def test_a_task_is_ready_when_its_blocker_ends_and_not_when_that_comes_back(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, depends_on=(T2, T3)))
+            tx.tasks.put(a_task(T2))
+            tx.tasks.put(a_task(T3, status=Status.CANCELLED))
+            assert tx.queue.ready() == [T2]
+            assert tx.queue.open_blockers(T1) == (T2,)
+
+            tx.tasks.put(a_task(T2, status=Status.DONE))
+            assert tx.queue.ready() == [T1]
+
+            tx.tasks.put(a_task(T2))
+            assert tx.queue.ready() == [T2]
+
+    def test_a_blocker_nobody_knows_has_not_ended(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, depends_on=("T-elsewhere",)))
+
+            assert tx.queue.ready() == []
+            assert tx.queue.open_blockers(T1) == ("T-elsewhere",)
+
+    def test_a_task_is_free_when_its_dependency_is_dropped(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T2))
+            tx.tasks.put(a_task(T1, depends_on=(T2,)))
+            tx.tasks.put(a_task(T1))
+
+            assert tx.queue.ready() == [T1, T2]
+            assert tx.queue.path(T1, T2) == ()
+
+    def test_a_dependency_on_a_task_that_came_later_is_followed(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, depends_on=(T2,)))
+            tx.tasks.put(a_task(T2, depends_on=(T3,)))
+            tx.tasks.put(a_task(T3))
+
+            assert tx.queue.path(T1, T3) == (T1, T2, T3)
+
+    @few
+    @given(data=st.data())
+    def test_a_way_is_found_exactly_when_there_is_one(self, new_store: Opener, data: st.DataObject) -> None:
+        names = [task_id(n) for n in range(data.draw(st.integers(2, 9), label="tasks"))]
+        pairs = data.draw(st.lists(st.tuples(*[st.sampled_from(names)] * 2), max_size=30), label="wishes")
+        graph: dict[str, tuple[str, ...]] = {}
+        with new_store().write() as tx:
+            for waiter, blocker in pairs:
+                tx.tasks.put(a_task(waiter, depends_on=graph.setdefault(waiter, ())))
+                found = tx.queue.path(blocker, waiter)
+                if waiter != blocker and not _reaches(graph, blocker, waiter):
+                    assert found == ()
+                    graph[waiter] = tuple(dict.fromkeys((*graph[waiter], blocker)))
+                    tx.tasks.put(a_task(waiter, depends_on=graph[waiter]))
+                else:
+                    assert (found[0], found[-1]) == (blocker, waiter)
+                    assert all(after in graph[before] for before, after in pairwise(found))
+
+    @few
+    @given(data=st.data())
+    def test_what_is_ready_does_not_depend_on_how_the_tasks_came(
+        self, new_store: Opener, data: st.DataObject
+    ) -> None:
+        names = [task_id(n) for n in range(data.draw(st.integers(1, 6), label="tasks"))]
+        blockers = st.lists(st.sampled_from(names), max_size=3, unique=True).map(tuple)
+        versions = st.builds(
+            a_task,
+            st.sampled_from(names),
+            depends_on=blockers,
+            waits_for=blockers,
+            status=st.sampled_from([Status.INCOMING, Status.INCOMING, Status.DEFERRED, Status.DONE]),
+        )
+        history = data.draw(st.lists(versions, max_size=12), label="history")
+        final = {task.id: task for task in history}
+        orders = [history, list(final.values()), data.draw(st.permutations(list(final.values())))]
+
+        seen = [_standings(new_store(), order) for order in orders]
+
+        assert seen[0] == seen[1] == seen[2] == _rebuilt_standings(new_store(), orders[2])
+
+
+def _reaches(graph: dict[str, tuple[str, ...]], source: str, target: str) -> bool:
+    """Looks everywhere, without any order."""
+    edge, seen = [source], {source}
+    while edge:
+        for name in graph.get(edge.pop(), ()):
+            if name == target:
+                return True
+            if name not in seen:
+                seen.add(name)
+                edge.append(name)
+    return False
+
+
+def _standings(store: Store, tasks: Sequence[Task]) -> tuple[list[str], set[str]]:
+    with store.write() as tx:
+        for task in tasks:
+            tx.tasks.put(task)
+        return tx.queue.ready(), set(tx.queue.due(NOW))
+
+
+def _rebuilt_standings(store: Store, tasks: Sequence[Task]) -> tuple[list[str], set[str]]:
+    with store.write() as tx:
+        tx.tasks.replace_all(tasks, ())
+        return tx.queue.ready(), set(tx.queue.due(NOW))

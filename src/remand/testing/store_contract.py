@@ -1,0 +1,283 @@
+"""What every store must hold to. A backend's test inherits `StoreContract` and says how to open a store."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from remand.domain.task import Status
+from remand.ledger import codec
+from remand.ledger.problems import Problem
+from remand.ledger.store import Entry, FileMark, Head, Store, Transaction
+from remand.testing.builders import (
+    H1,
+    LATER,
+    MUCH_LATER,
+    NOW,
+    T1,
+    T2,
+    T3,
+    Session,
+    a_claim,
+    a_lockout,
+    a_task,
+    added,
+    claimed,
+    task_id,
+)
+from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
+
+
+class EventContract:
+    """Events are kept once, each session's together, and found by task and key."""
+
+    def test_an_event_is_kept_once_however_often_it_comes(self, store: Store) -> None:
+        entry = Session().entry(added())
+
+        with store.write() as tx:
+            tx.events.add([entry, entry])
+        with store.write() as tx:
+            tx.events.add([entry])
+
+            assert tx.events.count() == 1
+            assert tx.events.of_task(T1) == [entry.line]
+
+    def test_a_line_of_a_got_tool_is_kept_once(self, store: Store) -> None:
+        line = b'{"ts":"2026-01-01T00:00:00Z","event":"node.create","id":"T-1","type":"TASK","data":{"title":"a"}}'
+        entry = Entry(codec.read(line), line, "T-1")
+
+        with store.write() as tx:
+            tx.events.add([entry, entry])
+
+            assert list(tx.events.lines()) == [line]
+
+    def test_what_a_copied_ledger_wrote_differently_is_kept_beside(self, store: Store) -> None:
+        first, second = Session("s").entry(added(title="One")), Session("s").entry(added(title="Another"))
+
+        with store.write() as tx:
+            tx.events.add([first])
+            tx.events.add([second])
+            tx.events.add([second, first])
+
+            assert tx.events.count() == 2
+            assert set(tx.events.of_task(T1)) == {first.line, second.line}
+            assert list(tx.events.lines("s")) == [first.line]
+
+    def test_the_lines_of_a_session_stand_together_in_their_order(self, store: Store) -> None:
+        one, two = Session("one"), Session("two")
+        mixed = [session.entry(added(task_id(n))) for n in range(20) for session in (one, two)]
+        random.Random(1).shuffle(mixed)  # noqa: S311 - repeatable by intent
+
+        with store.write() as tx:
+            tx.events.add(mixed)
+
+            assert list(tx.events.lines()) in (one.lines + two.lines, two.lines + one.lines)
+
+    def test_a_sessions_own_lines_can_be_had_from_a_number_on(self, store: Store) -> None:
+        session, other = Session("one"), Session("two")
+        entries = [session.entry(added(task_id(n))) for n in range(5)]
+
+        with store.write() as tx:
+            tx.events.add([*entries, other.entry(added(T1))])
+
+            assert list(tx.events.lines("one", 3)) == session.lines[2:]
+            assert list(tx.events.lines("nobody", 1)) == []
+
+    def test_the_events_of_a_key_come_in_their_order(self, store: Store) -> None:
+        session = Session()
+        entries = [session.entry(added(task_id(n)), key="k" if n % 2 else "") for n in range(6)]
+
+        with store.write() as tx:
+            tx.events.add(entries)
+
+            assert tx.events.of_key("k") == [entries[n].line for n in (1, 3, 5)]
+            assert tx.events.of_key("") == []
+
+    def test_the_tail_has_the_latest_lines(self, store: Store) -> None:
+        clock = Session().clock
+        sessions = [Session(name, clock) for name in ("one", "two")]
+        entries = [sessions[n % 2].entry(added(task_id(n))) for n in range(20)]
+
+        with store.write() as tx:
+            tx.events.add(entries)
+
+            assert {entry.line for entry in entries[-5:]} <= set(tx.events.tail(5))
+
+
+class TaskContract:
+    """Tasks are kept as they were put, and found by every name they go by."""
+
+    def test_a_task_comes_back_as_it_was_put(self, store: Store) -> None:
+        task = a_task(claim=a_claim(), status=Status.CLAIMED, lockouts=(a_lockout("Bob"),), depends_on=(T2,))
+
+        with store.write() as tx:
+            tx.tasks.put(a_task())
+            tx.tasks.put(task)
+        with store.read() as view:
+            assert view.tasks.get(T1) == task
+            assert view.tasks.get(T2) is None
+
+    def test_all_tasks_come_by_id(self, store: Store) -> None:
+        with store.write() as tx:
+            for name in (T3, T1, T2):
+                tx.tasks.put(a_task(name))
+
+            assert [task.id for task in tx.tasks.every()] == [T1, T2, T3]
+
+    def test_a_task_is_found_by_its_alias_until_it_loses_it(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(aliases=("#1", "#2")))
+            tx.tasks.put(a_task(aliases=("#2", "#3")))
+
+            assert [tx.tasks.named(name) for name in ("#1", "#2", "#3")] == ["", T1, T1]
+
+    @pytest.mark.parametrize("order", [(T1, T2), (T2, T1)], ids=["oldest first", "oldest last"])
+    def test_of_two_tasks_with_one_alias_the_oldest_has_it(
+        self, store: Store, order: tuple[str, str]
+    ) -> None:
+        with store.write() as tx:
+            for name in order:
+                tx.tasks.put(a_task(name, aliases=("#1",)))
+
+            assert tx.tasks.named("#1") == T1
+            tx.tasks.put(a_task(T1))
+            assert tx.tasks.named("#1") == T2
+
+    def test_a_task_is_found_by_its_handoffs(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.events.add([Session().entry(claimed(handoff_id=H1))])
+
+            assert tx.tasks.named(H1) == T1
+            assert tx.tasks.named("H-nothing") == ""
+
+    def test_replacing_everything_leaves_nothing_of_what_was(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.events.add([Session().entry(claimed(handoff_id=H1))])
+            tx.tasks.put(a_task(T1, aliases=("#1",)))
+            tx.tasks.put(a_task(T2, depends_on=(T1,)))
+            tx.tasks.replace_all([a_task(T2, aliases=("#2",)), a_task(T3)], [("H-new", T3)])
+
+            assert [task.id for task in tx.tasks.every()] == [T2, T3]
+            assert [tx.tasks.named(name) for name in ("#1", "#2", H1, "H-new")] == ["", T2, "", T3]
+            assert tx.queue.ready() == [T2, T3]
+            assert tx.queue.path(T2, T1) == ()
+
+
+class FileContract:
+    """A store knows which files it read, what was wrong with them, and what came too early."""
+
+    def test_a_file_is_known_as_it_was_last_read(self, store: Store) -> None:
+        before, after, other = FileMark("a", 1, 2, 3), FileMark("a", 4, 5, 6), FileMark("b", 1, 1, 1)
+
+        with store.write() as tx:
+            for mark in (before, other, after):
+                tx.files.note(mark, ())
+
+            assert tx.files.marks() == {"a": after, "b": other}
+
+    def test_only_what_was_wrong_at_the_last_reading_is_wrong(self, store: Store) -> None:
+        old, new, other = (Problem(file=file, line=7, problem=file) for file in ("a", "a", "b"))
+
+        with store.write() as tx:
+            tx.files.note(FileMark("b", 1, 1, 1), [other])
+            tx.files.note(FileMark("a", 1, 1, 1), [old, old])
+            tx.files.note(FileMark("a", 2, 2, 2), [new])
+
+            assert tx.files.problems() == [new, other]
+
+    def test_what_came_too_early_is_given_out_once_its_time_is_near(self, store: Store) -> None:
+        session = Session()
+        soon, late = (session.entry(added(task_id(n)), at=at) for n, at in enumerate((LATER, MUCH_LATER)))
+
+        with store.write() as tx:
+            for entry in (soon, late, soon):
+                tx.files.hold_back(entry.event, entry.line)
+
+            assert tx.files.ripe(NOW) == []
+            assert tx.files.ripe(LATER) == [soon.line]
+            assert tx.files.ripe(MUCH_LATER) == [late.line]
+            assert tx.files.ripe(MUCH_LATER) == []
+
+
+class TransactionContract:
+    """A change happens whole or not at all."""
+
+    def test_the_head_is_kept(self, store: Store) -> None:
+        head = Head(session="s", seq=3, tip="t", clock=NOW, segment="g", first=2, size=9, inode=7)
+
+        with store.write() as tx:
+            tx.head = head
+        with store.read() as view:
+            assert view.head == head
+
+    def test_a_change_that_fails_leaves_nothing(self, store: Store) -> None:
+        session = Session()
+        with store.write() as tx:
+            _change(tx, session.entry(added(T1)), T1, "a")
+            before = _everything(tx)
+
+        def fail() -> None:
+            with store.write() as tx:
+                _change(tx, session.entry(added(T2)), T2, "b")
+                tx.tasks.put(a_task(T1, status=Status.DONE, aliases=()))
+                assert tx.files.ripe(MUCH_LATER)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        with store.write() as tx:
+            assert _everything(tx) == before
+            assert tx.files.ripe(MUCH_LATER) == list(tx.events.lines())
+
+    def test_what_was_done_outside_is_taken_back_last_first_when_a_change_fails(self, store: Store) -> None:
+        undone: list[int] = []
+
+        def change(number: int) -> None:
+            with store.write() as tx:
+                tx.on_rollback(lambda: undone.append(1))
+                tx.on_rollback(lambda: undone.append(2))
+                assert 1 / number
+
+        change(1)
+        assert undone == []
+        with pytest.raises(ZeroDivisionError):
+            change(0)
+        assert undone == [2, 1]
+
+
+def _change(tx: Transaction, entry: Entry, name: str, file: str) -> None:
+    """Touches every table."""
+    tx.events.add([entry])
+    tx.tasks.put(a_task(name, aliases=(f"#{file}",), depends_on=(T3,)))
+    tx.files.note(FileMark(file, 1, 2, 3), [Problem(file=file, line=1, problem="torn")])
+    tx.files.hold_back(entry.event, entry.line)
+    tx.head = Head(session=tx.head.session, seq=tx.head.seq + 1, tip=entry.event.meta.id)
+
+
+def _everything(tx: Transaction) -> tuple[object, ...]:
+    return (
+        list(tx.events.lines()),
+        list(tx.tasks.every()),
+        [tx.tasks.named(name) for name in ("#a", "#b")],
+        tx.queue.ready(),
+        tx.files.marks(),
+        tx.files.problems(),
+        tx.head,
+    )
+
+
+class StoreContract(
+    EventContract, TaskContract, QueueContract, WaitingContract, FileContract, TransactionContract
+):
+    """All of it. A backend gives the fixture `new_store`, which opens an empty store whenever it is called."""
+
+    @pytest.fixture
+    def new_store(self) -> Opener:
+        """Opens an empty store of the backend."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, new_store: Opener) -> Store:
+        """An empty store."""
+        return new_store()

@@ -1,0 +1,39 @@
+"""Holds every store to the same contract."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.stores.memory import MemoryStore
+from remand.adapters.stores.sqlite import SqliteStore
+
+pytest.register_assert_rewrite("remand.testing.queue_contract", "remand.testing.store_contract")
+
+from remand.testing.store_contract import Opener, StoreContract  # noqa: E402 - only now are asserts explained
+
+SESSION = "20261115-090000-00000000"
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def new_store(self) -> Opener:
+        return lambda: MemoryStore(SESSION)
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture
+    def new_store(self, tmp_path: Path) -> Iterator[Opener]:
+        opened: list[SqliteStore] = []
+        numbers = count()
+
+        def new() -> SqliteStore:
+            store = SqliteStore(tmp_path / f"{next(numbers)}.db")
+            store.adopt(store.file_identity(), SESSION)
+            opened.append(store)
+            return store
+
+        yield new
+        for store in opened:
+            store.close()

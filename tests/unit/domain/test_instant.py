@@ -1,0 +1,109 @@
+"""Holds that the order of instants as text is the order of time."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remand.domain.instant import BEGINNING, instant, is_instant, just_after, moment, parse, plus
+
+NOW = "2026-11-15T09:00:00.000000Z"
+END = "9999-12-31T23:59:59.999999Z"
+moments = st.datetimes(timezones=st.just(UTC))
+
+
+@given(moments, moments)
+def test_the_order_of_text_is_the_order_of_time(one: datetime, other: datetime) -> None:
+    assert (instant(one) < instant(other)) == (one < other)
+
+
+@given(moments)
+def test_an_instant_reads_back_as_its_moment(value: datetime) -> None:
+    assert is_instant(instant(value))
+    assert moment(instant(value)) == value
+
+
+def test_a_naive_moment_is_taken_as_utc() -> None:
+    naive = datetime(2026, 11, 15, 9)  # noqa: DTZ001 - naive by intent
+
+    assert instant(naive) == NOW
+
+
+def test_a_moment_elsewhere_is_written_in_utc() -> None:
+    elsewhere = datetime(2026, 11, 15, 18, 30, tzinfo=timezone(timedelta(hours=9, minutes=30)))
+
+    assert instant(elsewhere) == NOW
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (1800, "2026-11-15T09:30:00.000000Z"),
+        (-0.5, "2026-11-15T08:59:59.500000Z"),
+        (1e30, END),
+        (float("inf"), END),
+        (-1e30, BEGINNING),
+    ],
+)
+def test_seconds_are_added_within_the_calendar(seconds: float, expected: str) -> None:
+    assert plus(NOW, seconds) == expected
+
+
+def test_the_next_instant_is_a_microsecond_later() -> None:
+    assert just_after(NOW) == "2026-11-15T09:00:00.000001Z"
+    assert just_after("2026-12-31T23:59:59.999999Z") == "2027-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-11-15T09:00:00Z",
+        "2026-11-15T09:00:00",
+        "2026-11-15 09:00:00.000000",
+        "2026-11-15T10:00:00+01:00",
+        "20261115T090000Z",
+        "2026-W46-7T09:00:00Z",
+    ],
+)
+def test_any_iso_time_is_read(text: str) -> None:
+    assert parse(text) == NOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "2026-13-01T00:00:00Z",
+        "2026-02-30T00:00:00.000000Z",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "1700000000",
+        "2026-11-15T09:00:00.000000Z ",
+        "٢٠٢٦-11-15T09:00:00.000000Z",
+    ],
+)
+def test_what_is_no_time_is_none(text: str) -> None:
+    assert parse(text) is None
+    assert not is_instant(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-W46-7T09:00:00.000000Z",
+        "2026-11-15T09:00:00.000000+",
+        "2026-11-15t09:00:00.000000Z",
+        "2026-11-15T09:00:00,000000Z",
+        "2026-11-15T09:00:00.00000ZZ",
+        "2026-11-15T09.00.00.000000Z",
+    ],
+)
+def test_only_the_fixed_form_is_an_instant(text: str) -> None:
+    assert not is_instant(text)
+
+
+@given(st.text(alphabet="0123456789-:.,TtZzW +", min_size=27, max_size=27))
+def test_whatever_counts_as_an_instant_sorts_by_time(text: str) -> None:
+    assert not is_instant(text) or instant(moment(text)) == text

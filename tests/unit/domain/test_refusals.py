@@ -1,0 +1,54 @@
+"""Holds that every refusal the system can give is explained, and nothing else is."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import remand
+from remand.domain.refusals import MEANINGS, Refused
+
+SOURCE = Path(remand.__file__).parent
+
+
+def refusals() -> Iterator[tuple[str, ast.Call]]:
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refused":
+                yield str(path.relative_to(SOURCE)), node
+
+
+def codes() -> dict[str, str]:
+    found = {}
+    for place, call in refusals():
+        if call.args and isinstance(call.args[0], ast.Constant):
+            found[str(call.args[0].value)] = place
+    return found
+
+
+def test_every_code_given_is_explained() -> None:
+    unexplained = {code: place for code, place in codes().items() if code not in MEANINGS}
+
+    assert codes()
+    assert not unexplained
+
+
+def test_every_code_explained_is_given() -> None:
+    assert set(MEANINGS) <= set(codes())
+
+
+@pytest.mark.parametrize("code", MEANINGS)
+def test_an_explanation_says_what_is_so_and_what_to_do(code: str) -> None:
+    meaning, remedy = MEANINGS[code]
+
+    assert meaning.endswith(".")
+    assert remedy.endswith(".")
+    assert meaning != remedy
+
+
+def test_a_refusal_reads_as_its_message() -> None:
+    refusal = Refused("taken", "There is a task T-1 already.")
+
+    assert str(refusal) == refusal.message
+    assert refusal.code == "taken"

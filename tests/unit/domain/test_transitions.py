@@ -1,0 +1,93 @@
+"""Holds that the transition table is whole: every status can be left, every row is obeyed."""
+
+from typing import get_args, get_type_hints
+
+import pytest
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.evolve import evolve
+from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Status, Task
+from remand.testing.builders import H1, SHA, T1, a_claim, a_submission, a_task, stamped
+
+KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
+ROWS = [name for name in TRANSITIONS if name in KINDS]
+
+
+def event_of(name: str) -> e.Event:
+    """An event of that name, with everything it needs filled in."""
+    texts = {"task_id": T1, "handoff_id": H1, "agent": "Alice", "commit": SHA, "status": Status.DONE}
+    kind = KINDS[name]
+    hints = get_type_hints(kind)
+    fields = {}
+    for field in kind.__struct_fields__:
+        if field in texts:
+            fields[field] = texts[field]
+        elif hints[field] is int:
+            fields[field] = 1
+        elif hints[field] is str and field != "ts":
+            fields[field] = "something"
+        elif str in get_args(hints[field]) and field != "ts":
+            fields[field] = ("T-other",)
+    return stamped(kind(**fields))[0]
+
+
+def task_in(status: Status) -> Task:
+    return a_task(
+        status=status, claim=a_claim() if status == Status.CLAIMED else None, submission=a_submission()
+    )
+
+
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_every_row_is_of_an_event_there_is_or_of_one_that_is_to_come(name: str) -> None:
+    assert name in KINDS or name in {"task.block", "task.infeasible"}
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+def test_a_status_can_be_left_unless_it_is_terminal(status: Status) -> None:
+    ways_out = {
+        name for name, step in TRANSITIONS.items() if status in step.sources and step.target != status
+    }
+
+    assert bool(ways_out) == (status not in TERMINAL)
+
+
+@pytest.mark.parametrize("status", sorted(set(Status) - {Status.INCOMING}))
+def test_every_status_can_be_come_to(status: Status) -> None:
+    targets = {step.target for step in TRANSITIONS.values()}
+
+    assert status in targets | {Status.CANCELLED}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("status", sorted(Status))
+def test_an_event_applies_where_its_row_says_and_nowhere_else(name: str, status: Status) -> None:
+    step, before = TRANSITIONS[name], task_in(status)
+
+    after = evolve(before, event_of(name))
+
+    assert after is not None
+    if status in step.sources:
+        assert after.status == (step.target or before.queue)
+        assert not after.conflicts
+    else:
+        assert after.status == status
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_row_without_a_target_leads_back_to_the_queue(name: str, queue: Status) -> None:
+    step = TRANSITIONS[name]
+    if step.target is not None:
+        return
+    before = replace(task_in(min(step.sources)), queue=queue)
+
+    after = evolve(before, event_of(name))
+
+    assert after is not None
+    assert after.status == queue
+
+
+def test_what_can_be_claimed_is_what_stands_in_a_queue() -> None:
+    assert set(QUEUES) == CLAIMABLE
+    assert TRANSITIONS["task.claim"].sources == TRANSITIONS["handoff.accept"].sources == CLAIMABLE
