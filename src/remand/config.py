@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from typing import Any
@@ -60,6 +61,11 @@ class Settings(Record, kw_only=True):
     def as_team(self) -> Team:
         """The members, ready to be looked up."""
         return Team(self.team)
+
+
+def inherited_environment(*without: str) -> dict[str, str]:
+    """This process's environment for a child, without what starts with one of the given texts."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(without)}
 
 
 def parse(text: str, source: str = "") -> Settings:

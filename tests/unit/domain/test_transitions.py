@@ -12,6 +12,8 @@ from remand.testing.builders import H1, SHA, T1, a_claim, a_submission, a_task, 
 
 KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
 ROWS = [name for name in TRANSITIONS if name in KINDS]
+BEATS_AN_APPROVAL = ("review.reject", Status.DONE)
+"""Whatever their order; `test_evolve.py` holds it."""
 
 
 def event_of(name: str) -> e.Event:
@@ -70,7 +72,7 @@ def test_an_event_applies_where_its_row_says_and_nowhere_else(name: str, status:
     if status in step.sources:
         assert after.status == (step.target or before.queue)
         assert not after.conflicts
-    else:
+    elif (name, status) != BEATS_AN_APPROVAL:
         assert after.status == status
 
 

@@ -1,0 +1,170 @@
+"""Holds that a handoff names an open task, is for one agent, and is worth nothing to another."""
+
+import pytest
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.roles import Actor
+from remand.domain.task import TERMINAL, Status
+from remand.testing.builders import (
+    ALICE,
+    BOB,
+    H1,
+    H2,
+    LATER,
+    LEAD,
+    NOW,
+    SHA,
+    T1,
+    T2,
+    TREE,
+    a_claim,
+    a_lockout,
+    a_task,
+    an_offer,
+    decided,
+    refused,
+)
+
+INITIATE = c.InitiateHandoff(task_id=T1, target="Alice", instructions="Mind the chimney")
+OFFERED = a_task(offers=(an_offer("Alice", H1, until=LATER),))
+WORK = {"commit": SHA, "tree": TREE, "gates": ()}
+
+
+def accept(agent: str = "Alice", handoff_id: str = H1) -> c.AcceptHandoff:
+    return c.AcceptHandoff(handoff_id=handoff_id, agent=agent, acknowledgment="On it")
+
+
+def complete(agent: str = "Alice", handoff_id: str = H1) -> c.CompleteHandoff:
+    return c.CompleteHandoff(handoff_id=handoff_id, agent=agent, commit="HEAD", result="Mended", pr=3)
+
+
+def test_a_handoff_reserves_the_task_for_one_lease() -> None:
+    (event,) = decided(a_task(), INITIATE, LEAD, target=ALICE, fresh_handoff_id=H1, lease_seconds=1800)
+
+    assert isinstance(event, e.HandoffInitiated)
+    assert (event.handoff_id, event.source_agent, event.target_agent) == (H1, "Lead", "Alice")
+    assert event.lapses_at == LATER
+    assert event.context == {
+        "task_title": "Mend the roof",
+        "task_status": "incoming",
+        "task_priority": "medium",
+    }
+
+
+def test_a_handoff_can_name_another_source() -> None:
+    ask = c.InitiateHandoff(task_id=T1, target="Alice", source="Bob")
+
+    (event,) = decided(a_task(), ask, LEAD, target=ALICE)
+
+    assert event.source_agent == "Bob"
+
+
+@pytest.mark.parametrize("status", sorted(TERMINAL))
+def test_a_task_that_has_ended_is_handed_to_nobody(status: Status) -> None:
+    assert refused(a_task(status=status), INITIATE, LEAD, target=ALICE) == "bad_transition"
+
+
+def test_a_task_nobody_knows_is_handed_to_nobody() -> None:
+    assert refused(None, INITIATE, LEAD, target=ALICE) == "unknown_task"
+
+
+@pytest.mark.parametrize(
+    ("fields", "facts", "code"),
+    [
+        ({"lockouts": (a_lockout("Alice"),)}, {}, "locked_out"),
+        ({}, {"target": Actor(name="Alice")}, "not_eligible"),
+        ({"skills": ("paint",)}, {"has_team": True}, "not_eligible"),
+        ({"status": Status.CLAIMED, "claim": a_claim("Bob")}, {}, "already_claimed"),
+        ({"status": Status.FAILED}, {}, "bad_transition"),
+        ({}, {"open_blockers": (T2,)}, "waits_on_other"),
+        ({"offers": (an_offer("Bob"),)}, {}, "waits_on_other"),
+        ({}, {"target": None}, "bad_value"),
+    ],
+)
+def test_a_task_is_handed_only_to_an_agent_that_could_claim_it(
+    fields: dict[str, object], facts: dict[str, object], code: str
+) -> None:
+    assert refused(a_task(**fields), INITIATE, LEAD, **{"target": ALICE, **facts}) == code
+
+
+def test_accepting_a_handoff_is_a_claim_under_its_own_id() -> None:
+    (event,) = decided(OFFERED, accept(), ALICE, lease_seconds=1800)
+
+    assert event == e.HandoffAccepted(
+        task_id=T1,
+        handoff_id=H1,
+        agent="Alice",
+        acknowledgment="On it",
+        attempt=1,
+        epoch=1,
+        lease_expires_at=LATER,
+    )
+
+
+def test_only_its_target_accepts_a_handoff() -> None:
+    assert refused(OFFERED, accept("Bob"), BOB) == "not_yours"
+
+
+def test_a_handoff_that_has_lapsed_or_never_was_is_not_accepted() -> None:
+    assert refused(OFFERED, accept(), ALICE, at=LATER) == "handoff_closed"
+    assert refused(OFFERED, accept(handoff_id=H2), ALICE) == "handoff_closed"
+    assert refused(None, accept(), ALICE) == "unknown_handoff"
+
+
+def test_a_target_that_was_locked_out_since_does_not_accept() -> None:
+    task = a_task(offers=(an_offer("Alice", H1),), lockouts=(a_lockout("Alice"),))
+
+    assert refused(task, accept(), ALICE) == "locked_out"
+
+
+def test_a_handoff_is_not_accepted_while_its_task_waits() -> None:
+    assert refused(OFFERED, accept(), ALICE, open_blockers=(T2,)) == "waits_on_other"
+
+
+def test_completing_a_handoff_is_a_done_claim() -> None:
+    task = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1))
+
+    assert decided(task, complete(), ALICE, **WORK) == (
+        e.HandoffCompleted(
+            task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, pr=3, result={"text": "Mended"}
+        ),
+    )
+
+
+def test_only_its_target_completes_a_handoff() -> None:
+    task = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1))
+
+    assert refused(task, complete("Bob"), BOB, **WORK) == "not_yours"
+
+
+def test_a_handoff_is_accepted_before_it_is_completed() -> None:
+    assert refused(OFFERED, complete(), ALICE, **WORK) == "bad_transition"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(a_task(), id="lapsed"),
+        pytest.param(a_task(status=Status.CLAIMED, claim=a_claim("Alice", H2)), id="another claim"),
+        pytest.param(a_task(status=Status.PROVISIONAL), id="handed in"),
+        pytest.param(a_task(status=Status.DONE), id="done"),
+    ],
+)
+def test_a_handoff_that_is_over_is_not_completed(task: object) -> None:
+    assert refused(task, complete(), ALICE, **WORK) == "handoff_closed"
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        ({**WORK, "at": LATER}, "lease_lost"),
+        ({**WORK, "commit": ""}, "unknown_commit"),
+        ({**WORK, "gates": None}, "no_gates"),
+        ({**WORK, "gates": ("tests",)}, "gates_unavailable"),
+    ],
+)
+def test_completing_a_handoff_asks_for_what_submitting_asks_for(facts: dict[str, object], code: str) -> None:
+    task = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1, until=LATER))
+
+    assert refused(task, complete(), ALICE, **{"at": NOW, **facts}) == code

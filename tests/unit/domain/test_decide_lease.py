@@ -1,0 +1,184 @@
+"""Holds what a lease allows, and that a lost one allows nothing."""
+
+import pytest
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.instant import plus
+from remand.domain.roles import THE_COORDINATOR
+from remand.domain.task import Status, Task
+from remand.testing.builders import (
+    ALICE,
+    BOB,
+    H1,
+    H2,
+    LATER,
+    NOW,
+    SHA,
+    T1,
+    TREE,
+    a_claim,
+    a_lockout,
+    a_submission,
+    a_task,
+    an_offer,
+    decided,
+    refused,
+)
+
+HELD = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1, until=LATER), attempt_count=1, epoch=1)
+WORK = {"commit": SHA, "tree": TREE, "gates": ()}
+
+
+def heartbeat(agent: str = "Alice", handoff_id: str = "") -> c.Heartbeat:
+    return c.Heartbeat(task_id=T1, agent=agent, handoff_id=handoff_id)
+
+
+def submit(agent: str = "Alice", handoff_id: str = "", **more: str | int) -> c.SubmitTask:
+    return c.SubmitTask(task_id=T1, agent=agent, handoff_id=handoff_id, commit="HEAD", **more)
+
+
+UNDER_CLAIM = [
+    heartbeat(),
+    submit(),
+    c.ReleaseTask(task_id=T1, agent="Alice"),
+    c.ContinueTask(task_id=T1, agent="Alice"),
+    c.FailTask(task_id=T1, agent="Alice"),
+    c.WaitTask(task_id=T1, agent="Alice", reason="the paint"),
+]
+each = pytest.mark.parametrize("ask", UNDER_CLAIM, ids=lambda ask: type(ask).__name__)
+
+
+def with_handoff(ask: c.ClaimAsk, handoff_id: str) -> c.ClaimAsk:
+    fields = {name: getattr(ask, name) for name in ask.__struct_fields__}
+    return type(ask)(**{**fields, "handoff_id": handoff_id})
+
+
+def by_bob(ask: c.ClaimAsk) -> c.ClaimAsk:
+    fields = {name: getattr(ask, name) for name in ask.__struct_fields__}
+    return type(ask)(**{**fields, "agent": "Bob"})
+
+
+def test_a_heartbeat_renews_the_lease() -> None:
+    late = plus(LATER, -60)
+
+    assert decided(HELD, heartbeat(), ALICE, at=late, lease_seconds=1800) == (
+        e.LeaseRenewed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=plus(late, 1800)),
+    )
+
+
+def test_a_heartbeat_writes_nothing_while_more_than_half_of_the_lease_is_left() -> None:
+    assert decided(HELD, heartbeat(), ALICE, at=plus(NOW, 899), lease_seconds=1800) == ()
+    assert decided(HELD, heartbeat(), ALICE, at=plus(NOW, 900), lease_seconds=1800) != ()
+
+
+@each
+def test_what_is_asked_under_a_claim_is_accepted_from_its_holder(ask: c.ClaimAsk) -> None:
+    late = plus(LATER, -60)
+
+    (event,) = decided(HELD, ask, ALICE, at=late, **WORK)
+    (same,) = decided(HELD, with_handoff(ask, H1), ALICE, at=late, **WORK)
+
+    assert event == same
+    assert (event.handoff_id, event.agent) == (H1, "Alice")
+
+
+@each
+def test_only_its_holder_acts_under_a_claim(ask: c.ClaimAsk) -> None:
+    assert refused(HELD, by_bob(ask), BOB, **WORK) == "not_yours"
+
+
+@each
+def test_nobody_acts_under_a_lease_that_has_run_out(ask: c.ClaimAsk) -> None:
+    assert refused(HELD, ask, ALICE, at=LATER, **WORK) == "lease_lost"
+
+
+@each
+def test_an_earlier_claim_of_the_same_agent_is_fenced_off(ask: c.ClaimAsk) -> None:
+    claimed_again = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H2, epoch=2))
+
+    assert refused(claimed_again, with_handoff(ask, H1), ALICE, **WORK) == "lease_lost"
+
+
+@each
+def test_a_lost_lease_is_told_apart_from_none_by_the_handoff(ask: c.ClaimAsk) -> None:
+    free = a_task()
+
+    assert refused(free, with_handoff(ask, H1), ALICE, **WORK) == "lease_lost"
+    assert refused(free, ask, ALICE, **WORK) == "not_yours"
+
+
+def test_a_late_submit_is_refused_after_another_took_over() -> None:
+    taken_over = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2, epoch=2))
+
+    assert refused(taken_over, submit("Alice", H1), ALICE, **WORK) == "lease_lost"
+    assert refused(taken_over, submit("Alice"), ALICE, **WORK) == "not_yours"
+
+
+def test_a_submission_names_commit_tree_and_claim() -> None:
+    assert decided(HELD, submit(branch="roof", pr=7), ALICE, **WORK) == (
+        e.TaskSubmitted(task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, branch="roof", pr=7),
+    )
+
+
+def test_work_is_not_handed_in_twice() -> None:
+    handed_in = a_task(status=Status.PROVISIONAL, submission=a_submission(), authors=("Alice",))
+
+    assert refused(handed_in, submit(), ALICE, **WORK) == "lease_lost"
+
+
+def test_a_locked_out_agent_hands_nothing_in() -> None:
+    task = a_task(status=Status.CLAIMED, claim=a_claim("Alice"), lockouts=(a_lockout("Alice"),))
+
+    assert refused(task, submit(), ALICE, **WORK) == "locked_out"
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        ({**WORK, "commit": ""}, "unknown_commit"),
+        ({**WORK, "gates": None}, "no_gates"),
+        ({**WORK, "gates": ("tests", "lint")}, "gates_unavailable"),
+    ],
+)
+def test_nothing_is_handed_in_unmeasured(facts: dict[str, object], code: str) -> None:
+    assert refused(HELD, submit(), ALICE, **facts) == code
+
+
+def test_what_one_waits_for_must_be_named() -> None:
+    assert refused(HELD, c.WaitTask(task_id=T1, agent="Alice", reason=" "), ALICE) == "bad_value"
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind"),
+    [
+        (c.ReleaseTask(task_id=T1, agent="Alice", reason="ill"), e.TaskReleased),
+        (c.ContinueTask(task_id=T1, agent="Alice", reason="ill"), e.TaskContinued),
+        (c.FailTask(task_id=T1, agent="Alice", reason="ill"), e.TaskFailed),
+    ],
+    ids=["release", "continue", "fail"],
+)
+def test_a_claim_ends_with_its_reason(ask: c.ClaimAsk, kind: type[e.TaskReleased]) -> None:
+    assert decided(HELD, ask, ALICE) == (kind(task_id=T1, handoff_id=H1, agent="Alice", reason="ill"),)
+
+
+@pytest.mark.parametrize(
+    ("task", "at", "expected"),
+    [
+        pytest.param(HELD, plus(LATER, -0.000001), [], id="lease runs"),
+        pytest.param(HELD, LATER, ["task.expire"], id="lease has run out"),
+        pytest.param(a_task(offers=(an_offer(),)), NOW, [], id="offer stands"),
+        pytest.param(a_task(offers=(an_offer(),)), LATER, ["handoff.lapse"], id="offer has lapsed"),
+        pytest.param(a_task(), LATER, [], id="nothing to end"),
+    ],
+)
+def test_what_has_run_out_ends_and_nothing_else(task: Task, at: str, expected: list[str]) -> None:
+    ended = decided(task, c.ExpireLease(task_id=T1), THE_COORDINATOR, at=at)
+
+    assert [event.name for event in ended] == expected
+
+
+def test_an_ended_lease_names_whose_it_was() -> None:
+    assert decided(HELD, c.ExpireLease(task_id=T1), THE_COORDINATOR, at=LATER) == (
+        e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"),
+    )
