@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from remand.app.ports import Clock, Exchange, Marks, Segment
-from remand.app.rebuild import rebuild, refold
+from remand.app.rebuild import Fold, rebuild, refold, uncollected
 from remand.domain.events import Event, subject
 from remand.domain.instant import Instant
 from remand.ledger import codec
@@ -29,23 +29,20 @@ def changed_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list
 def read_in(tx: Transaction, files: list[FileMark], exchange: Exchange, clock: Clock, marks: Marks) -> None:
     """Keeps every event of the files that is not kept yet, and folds the tasks they touch anew."""
     limit = horizon(clock.now())
-    count = tx.events.count()
-    touched = _Touched()
-    for mark in files:
-        problems: list[Problem] = []
-        events = _events(exchange.read(mark.path), mark.path, problems)
-        while batch := list(islice(events, _BATCH)):
-            _keep(tx, batch, limit, touched)
-        tx.files.note(mark, problems)
-    _keep(tx, [(codec.recall(line), line) for line in tx.files.ripe(limit)], limit, touched)
+    touched = _Touched(tx.events.count())
+    with uncollected():
+        for mark in files:
+            problems: list[Problem] = []
+            events = _events(exchange.read(mark.path), mark.path, problems)
+            while batch := list(islice(events, _BATCH)):
+                _keep(tx, batch, limit, touched)
+            tx.files.note(mark, problems)
+        _keep(tx, [(codec.recall(line), line) for line in tx.files.ripe(limit)], limit, touched)
+        touched.finish(tx)
     if touched.clock > tx.head.clock:
         tx.head = replace(tx.head, clock=touched.clock)
     for session, (seq, tip) in touched.sessions.items():
         marks.raise_to(session, seq, tip)
-    if touched.count > count // 4 + 1000:
-        rebuild(tx)
-    else:
-        fold_anew(tx, touched.tasks)
 
 
 def absorb(tx: Transaction, entries: list[Entry]) -> None:
@@ -63,32 +60,61 @@ def fold_anew(tx: Transaction, tasks: Iterable[str]) -> None:
             tx.tasks.put(task)
 
 
-def problems_in(exchange: Exchange, path: str) -> list[Problem]:
+def problems_in(exchange: Exchange, path: str, now: Instant) -> list[Problem]:
     """What is wrong with a file, read anew."""
     problems: list[Problem] = []
-    for _ in _events(exchange.read(path), path, problems):
-        continue
+    limit = horizon(now)
+    for event, line in _events(exchange.read(path), path, problems):
+        if event.ts > limit:
+            problems.append(_ahead(event, exchange, path, line))
     return problems
 
 
-class _Touched:
-    """What the files brought: tasks, sessions, the latest time, and how many events."""
+def _ahead(event: Event, exchange: Exchange, path: str, line: bytes) -> Problem:
+    number = next(
+        (n for n, other in exchange.read(path) if isinstance(other, bytes) and other.startswith(line)), 0
+    )
+    return Problem(
+        file=path,
+        line=number,
+        problem=f"is from {event.ts}, more than 24 h ahead; it is held back until then",
+    )
 
-    def __init__(self) -> None:
-        self.tasks: set[str] = set()
+
+class _Touched:
+    """What the files brought: tasks, sessions, the latest time, and how many events.
+
+    A ledger that was empty before is folded while its files are read.
+    """
+
+    def __init__(self, known: int) -> None:
         self.sessions: dict[str, tuple[int, str]] = {}
         self.clock: Instant = ""
-        self.count = 0
+        self._known = known
+        self._count = 0
+        self._tasks: set[str] = set()
+        self._fold = Fold()
 
     def add(self, event: Event, task_id: str) -> None:
         """Takes one event into account."""
-        self.count += 1
+        self._count += 1
         self.clock = max(self.clock, event.ts)
-        if task_id:
-            self.tasks.add(task_id)
+        if task_id and self._known:
+            self._tasks.add(task_id)
+        elif task_id:
+            self._fold.add(event, task_id)
         meta = event.meta
         if meta.seq > self.sessions.get(meta.session, (0, ""))[0]:
             self.sessions[meta.session] = (meta.seq, meta.id)
+
+    def finish(self, tx: Transaction) -> None:
+        """Brings the tables up to date, the shorter way."""
+        if not self._known and self._count:
+            self._fold.finish(tx)
+        elif self._count > self._known // 4 + 1000:
+            rebuild(tx)
+        else:
+            fold_anew(tx, self._tasks)
 
 
 def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched) -> None:

@@ -70,7 +70,9 @@ def _mermaid_node(name: str, node: Node) -> str:
 def _mermaid_text(text: str) -> str:
     """Writes all but letters, digits and harmless marks as entities: Mermaid reads Markdown even in quotes."""
     safe = " ,()/"
-    return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in _label(text))
+    # Mermaid itself marks entities by the ligature, and takes no empty text.
+    label = _label(text).replace("ﬂ", "fl") or "?"
+    return "".join(c if c.isalnum() or c in safe else f"#{ord(c)};" for c in label)
 
 
 # ----------------------------------------------------------------------------------------------- Graphviz
@@ -157,7 +159,7 @@ def as_json(graph: ThoughtGraph) -> str:
 
 
 def _document(graph: ThoughtGraph, longest: int | None = None) -> dict[str, Any]:
-    names = _clean_ids(graph)
+    names = _clean_ids(graph, longest)
     return {
         "nodes": [
             {
@@ -266,13 +268,13 @@ def _short_names(graph: ThoughtGraph) -> dict[str, str]:
     return {name: f"n{number}" for number, name in enumerate(graph.nodes)}
 
 
-def _clean_ids(graph: ThoughtGraph) -> dict[str, str]:
+def _clean_ids(graph: ThoughtGraph, longest: int | None = None) -> dict[str, str]:
     """Ids of nodes without what cannot be seen, and still no two alike."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     copies: Counter[str] = Counter()
     for name in graph.nodes:
-        clean = unique = " ".join(_clean(name).split()) or "node"
+        clean = unique = _cut(" ".join(_clean(name).split()), longest) or "node"
         while unique in taken:
             copies[clean] += 1
             unique = f"{clean} ({copies[clean] + 1})"

@@ -13,17 +13,18 @@ from msgspec.structs import replace
 from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.facts import Lookup, locate
 from remand.app.ports import Clock, Commit, Ids, Repository
+from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.decide import decide
-from remand.domain.evolve import evolve
+from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Actor
 from remand.domain.task import Status, Task
 from remand.ledger import codec
-from remand.ledger.order import tick
+from remand.ledger.order import place, tick
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Entry, Transaction
 
@@ -153,7 +154,8 @@ class Handler:
     def _repeat(self, known: list[e.Event], fingerprint: str) -> Answer:
         if known[0].meta.ask != fingerprint:
             return Refused("key_reused", "This idempotency key was used for another command.")
-        task = self.tx.tasks.get(e.subject(known[0]))
+        last = place(known[-1])
+        task = replay(event for event in story(self.tx, e.subject(known[0])) if place(event) <= last)
         if task is None:
             return Refused("key_reused", "This idempotency key belongs to a task that is not there any more.")
         return Accepted(events=tuple(known), task=task)
@@ -203,7 +205,9 @@ def _require_sound(request: Request) -> None:
 
 
 def _fingerprint(request: Request) -> str:
-    return sha256(_encode((request.actor, request.ask))).hexdigest()[:16]
+    """What was asked and by whom. The branch may come from where it was asked, and does not count."""
+    ask = replace(request.ask, branch="") if getattr(request.ask, "branch", "") else request.ask
+    return sha256(_encode((request.actor, ask))).hexdigest()[:16]
 
 
 _DUE: dict[Status, type[c.TaskAsk]] = {Status.DEFERRED: c.WakeTask, Status.DECOMPOSED: c.SettleTask}

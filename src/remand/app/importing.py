@@ -36,7 +36,7 @@ def import_folder(ledger: Ledger, folder: str) -> Imported:
     problems: list[Problem] = []
     for name in names:
         path = os.path.join(source, name)
-        problems += problems_in(ledger.exchange, path)
+        problems += problems_in(ledger.exchange, path, ledger.clock.now())
         lines = [line for _, line in ledger.exchange.read(path) if isinstance(line, bytes)]
         _place(home, name, b"".join(line + b"\n" for line in lines))
     ledger.refresh()

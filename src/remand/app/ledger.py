@@ -80,20 +80,35 @@ class Ledger:
             with self.store.write() as tx:
                 self._catch_up(tx)
 
-    def event_files(self) -> dict[str, bytes]:
-        """The event files of the ledger's own folder, by name."""
-        self.refresh()
-        with self.store.read() as view:
-            limit = {self.segment.path(view.head.segment): view.head.size}
+    def close_segment(self) -> None:
+        """Ends the open segment for good: what follows is written to a new one."""
+        with self.store.write() as tx:
+            self._catch_up(tx)
+            if tx.head.segment:
+                self._close_segment(tx, tx.head.segment)
+                tx.head = replace(tx.head, segment="", first=0, size=0, inode=0)
+
+    def event_files(self) -> dict[str, str]:
+        """The event files of the ledger's own folder: name to path."""
         folder = os.path.dirname(self.segment.path("x"))
-        found: dict[str, bytes] = {}
-        for mark in self.exchange.files():
-            if os.path.dirname(mark.path) == folder:
-                whole = b"".join(
-                    line + b"\n" for _, line in self.exchange.read(mark.path) if isinstance(line, bytes)
-                )
-                found[os.path.basename(mark.path)] = whole[: limit.get(mark.path)]
-        return {name: content for name, content in found.items() if content}
+        marks = self.exchange.files()
+        return {os.path.basename(m.path): m.path for m in marks if os.path.dirname(m.path) == folder}
+
+    def vanished_files(self) -> set[str]:
+        """The names of event files that were read here once and are gone: deleted, or on another branch."""
+        folder = os.path.dirname(self.segment.path("x"))
+        with self.store.read() as view:
+            known = {os.path.basename(path) for path in view.files.marks() if os.path.dirname(path) == folder}
+        return known - set(self.event_files())
+
+    def content(self, path: str) -> bytes:
+        """An event file's lines, as they are."""
+        return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
+
+    def all_lines(self) -> list[bytes]:
+        """The lines of every event."""
+        with self.store.read() as view:
+            return list(view.events.lines())
 
     def lines_of(self, task_id: str) -> list[bytes]:
         """The lines of a task's events."""
@@ -109,7 +124,16 @@ class Ledger:
         after = self.exchange.append(before, lines)
         kept = before.size if after.segment == before.segment else 0
         tx.on_rollback(lambda: self.segment.shrink(after.segment, kept))
+        if before.segment and not kept:
+            self._close_segment(tx, before.segment)
         tx.head = after
+
+    def _close_segment(self, tx: Transaction, segment: str) -> None:
+        """Notes that a segment that is not written to any more holds nothing new."""
+        path = self.segment.path(segment)
+        for mark in self.exchange.files():
+            if mark.path == path:
+                tx.files.note(mark, ())
 
     def _catch_up(self, tx: Transaction) -> None:
         """Mends the open segment if a command was killed, and reads in files that came since."""

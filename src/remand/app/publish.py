@@ -1,7 +1,8 @@
-"""A task's story travels with its branch: event files are committed, and nothing else."""
+"""A task's story travels with its branch: events are committed in files, and nothing else is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from remand.app.errors import UsageError
@@ -18,8 +19,11 @@ class Publisher(Protocol):
     def current_branch(self) -> str:
         """The branch checked out where we were called."""
 
-    def names(self, branch: str) -> set[str]:
-        """The event files a branch has already."""
+    def exists(self, branch: str) -> bool:
+        """True when there is such a branch."""
+
+    def sizes(self, branch: str) -> dict[str, int]:
+        """The event files a branch has, with their sizes."""
 
     def read(self, branch: str, name: str) -> bytes:
         """An event file's content on a branch."""
@@ -37,13 +41,32 @@ class Published(NamedTuple):
     events: int
 
 
-def publish_all(ledger: Ledger, publisher: Publisher) -> Published:
-    """Commits every event file that the current branch does not have. The open segment is closed by that."""
+def publish_all(ledger: Ledger, publisher: Publisher, base: str, random_hex: str) -> Published:
+    """Commits every event that the current branch does not have.
+
+    The open segment is closed first, so that no file changes any more once it is on a branch. Files travel
+    whole under their own names. Events whose file is gone, or differs from the branch's, get a new file.
+    """
     branch = publisher.current_branch()
     if not branch:
         raise UsageError("No branch is checked out here. Check one out, or name a task with --task.")
-    present = publisher.names(branch)
-    files = {name: content for name, content in ledger.event_files().items() if name not in present}
+    ledger.close_segment()
+    there = publisher.sizes(branch)
+    files: dict[str, bytes] = {}
+    loose: list[bytes] = []
+    for name, path in ledger.event_files().items():
+        content = ledger.content(path)
+        if name not in there and content:
+            files[name] = content
+        elif content and there[name] != len(content):
+            loose += _new_lines(content, publisher.read(branch, name))
+    gone = ledger.vanished_files() - set(there)
+    if gone and base != branch:
+        gone -= set(publisher.sizes(base))
+    if gone:
+        loose += _in_no_file(ledger, publisher, branch, files.values())
+    if loose:
+        files[f"{session_name(ledger.clock.now(), random_hex)}.jsonl"] = _joined(loose)
     return _commit(publisher, branch, files, "log: publish events")
 
 
@@ -54,16 +77,37 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task, random_hex: s
         raise UsageError(
             f"Task {task.id} has no branch yet. Give it one: remand task edit {task.id} --branch B"
         )
-    present = {
-        line.rstrip(b"\r")
-        for name in publisher.names(branch)
-        for line in publisher.read(branch, name).split(b"\n")
-    }
+    if not publisher.exists(branch):
+        raise UsageError(f"There is no branch {branch} yet. Create it first: git branch {branch}")
+    present = _lines_on(publisher, branch)
     lines = [line for line in ledger.lines_of(task.id) if line not in present]
-    lines.sort(key=lambda line: place(codec.recall(line)))
-    name = f"{session_name(ledger.clock.now(), random_hex)}.jsonl"
-    files = {name: b"\n".join(lines) + b"\n"} if lines else {}
+    files = {f"{session_name(ledger.clock.now(), random_hex)}.jsonl": _joined(lines)} if lines else {}
     return _commit(publisher, branch, files, f"log: publish events of {task.id}")
+
+
+def _split(content: bytes) -> list[bytes]:
+    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
+
+
+def _new_lines(content: bytes, known: bytes) -> list[bytes]:
+    there = set(_split(known))
+    return [line for line in _split(content) if line not in there]
+
+
+def _lines_on(publisher: Publisher, branch: str) -> set[bytes]:
+    return {line for name in publisher.sizes(branch) for line in _split(publisher.read(branch, name))}
+
+
+def _in_no_file(ledger: Ledger, publisher: Publisher, branch: str, files: Iterable[bytes]) -> list[bytes]:
+    """The events that only the ledger has: their file was deleted or reverted."""
+    present = _lines_on(publisher, branch)
+    for content in files:
+        present.update(_split(content))
+    return [line for line in ledger.all_lines() if line not in present]
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in sorted(lines, key=lambda line: place(codec.recall(line))))
 
 
 def _commit(publisher: Publisher, branch: str, files: dict[str, bytes], message: str) -> Published:

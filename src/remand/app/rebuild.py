@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed, subject
 from remand.domain.evolve import evolve, replay
 from remand.domain.task import Task
@@ -20,33 +24,73 @@ def refold(tx: Transaction, task_id: str) -> Task | None:
     return replay(story(tx, task_id))
 
 
-def _is_after(one: Event, other: Event) -> bool:
-    return one.ts > other.ts or (one.ts == other.ts and place(one) > place(other))
+_HANDING = frozenset({TaskClaimed, HandoffInitiated})
+
+
+class Fold:
+    """Folds events into tasks as they pass by.
+
+    One session's events pass in their order. A task that more than one session wrote to, or whose events
+    came out of order, is tangled: it is folded again from its own events, put in order.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task | None] = {}
+        self.handoffs: dict[str, str] = {}
+        self._session_of: dict[str, str] = {}
+        self._reach: dict[str, int] = {}
+        self._session = ""
+        self._seq = 0
+        self._is_behind = False
+        self._tangled: set[str] = set()
+
+    def add(self, event: Event, task_id: str) -> None:
+        """Takes one event into account."""
+        meta = event.meta
+        session = meta.session
+        if session != self._session or meta.seq <= self._seq:
+            self._turn_to(session, meta.seq)
+        self._seq = meta.seq
+        if self._is_behind or self._session_of.setdefault(task_id, session) != session:
+            self._tangled.add(task_id)
+        self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
+        if type(event) in _HANDING:
+            self.handoffs.setdefault(event.handoff_id, task_id)  # type: ignore[attr-defined]
+
+    def _turn_to(self, session: str, seq: int) -> None:
+        """Another session's events follow, or this one's begin again."""
+        self._reach[self._session] = max(self._seq, self._reach.get(self._session, 0))
+        self._session = session
+        self._is_behind = seq <= self._reach.get(session, 0)
+
+    def finish(self, tx: Transaction) -> None:
+        """Replaces the tables by the outcome."""
+        for name in self._tangled:
+            self.tasks[name] = refold(tx, name)
+        tx.tasks.replace_all(
+            (task for task in self.tasks.values() if task is not None), self.handoffs.items()
+        )
 
 
 def rebuild(tx: Transaction) -> None:
-    """Folds all events, and replaces the tables by the outcome.
+    """Folds all events, and replaces the tables by the outcome."""
+    fold = Fold()
+    with uncollected():
+        for line in tx.events.lines():
+            event = codec.recall(line)
+            name = subject(event)
+            if name:
+                fold.add(event, name)
+        fold.finish(tx)
 
-    The log gives its lines session by session. A task that several sessions wrote to is folded again from
-    its own events, put in order.
-    """
-    tasks: dict[str, Task | None] = {}
-    latest: dict[str, Event] = {}
-    tangled: set[str] = set()
-    handoffs: dict[str, str] = {}
-    for line in tx.events.lines():
-        event = codec.recall(line)
-        name = subject(event)
-        if not name:
-            continue
-        last = latest.get(name)
-        if last is not None and (last.meta.session != event.meta.session or _is_after(last, event)):
-            tangled.add(name)
-        latest[name] = event
-        tasks[name] = evolve(tasks.get(name), event)
-        if isinstance(event, TaskClaimed | HandoffInitiated):
-            handoffs.setdefault(event.handoff_id, name)
-    latest.clear()
-    for name in tangled:
-        tasks[name] = refold(tx, name)
-    tx.tasks.replace_all((task for task in tasks.values() if task is not None), handoffs.items())
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keeps the garbage collector out of work that makes many objects and no circles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remand.app.absorb import problems_in
-from remand.app.ports import Exchange, Marks
+from remand.app.ports import Clock, Exchange, Marks
 from remand.domain.events import Event
 from remand.domain.record import Record
 from remand.ledger import codec
@@ -27,9 +27,10 @@ class Verified(Record, kw_only=True):
         return not self.problems
 
 
-def verify(tx: Transaction, exchange: Exchange, marks: Marks) -> Verified:
+def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock) -> Verified:
     """Reads every file and every kept event again."""
-    problems = [problem for mark in exchange.files() for problem in problems_in(exchange, mark.path)]
+    now = clock.now()
+    problems = [problem for mark in exchange.files() for problem in problems_in(exchange, mark.path, now)]
     chains = _Chains()
     count = 0
     for line in tx.events.lines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 
 from remand.adapters.coordinator.client import Lost
@@ -38,6 +39,7 @@ class Gateway:
         """Answers an ask. Should the coordinator go away meanwhile, the key keeps it from happening twice."""
         path = "" if self._given else find_socket(self.place)
         if path:
+            self._read_own_files()
             try:
                 remote = RemoteLedger(path)
                 try:
@@ -47,3 +49,8 @@ class Gateway:
             except Lost:
                 pass
         return self.opened.ledger.ask(request)
+
+    def _read_own_files(self) -> None:
+        """Reads in what only this worktree has, which the coordinator does not look at."""
+        if any(os.path.isdir(folder) for folder in self.place.event_folders[1:]):
+            self.opened.ledger.refresh()

@@ -53,7 +53,6 @@ def open_at(place: Place) -> Opened:
     prepare_folder(place)
     store = SqliteStore(Path(place.got, "ledger.db"))
     clock, ids = SystemClock(), RandomIds()
-    ledger_id = _identity(store, clock, ids, place)
     segments = Segments(
         place.event_folders,
         os.path.join(place.git_dir, "index") if place.git_dir else "",
@@ -61,6 +60,7 @@ def open_at(place: Place) -> Opened:
         clock,
         ids,
     )
+    ledger_id = _identity(store, segments, clock, ids, place)
     repository = GitRepository(place)
     settings = SettingsSource(repository)
     ledger = Ledger(
@@ -85,13 +85,15 @@ def prepare_folder(place: Place) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-def _identity(store: SqliteStore, clock: SystemClock, ids: RandomIds, place: Place) -> str:
+def _identity(
+    store: SqliteStore, segments: Segments, clock: SystemClock, ids: RandomIds, place: Place
+) -> str:
     """The ledger's id. A copied ledger file is another ledger and gets an id of its own."""
     body = store.file_identity()
     known = store.value("file")
     ledger_id = store.value("id")
     if not ledger_id or known != body:
-        ledger_id = store.adopt(body, session_name(clock.now(), ids.hex()))
+        ledger_id = store.adopt(body, session_name(clock.now(), ids.hex()), segments.rename)
     path = os.path.join(place.got, "ledger.id")
     if not os.path.exists(path) or Path(path).read_text(encoding="utf-8") != ledger_id:
         Path(path).write_text(ledger_id, encoding="utf-8")

@@ -34,7 +34,7 @@ def task_list(folder: str, arguments: list[str]) -> str | None:
         )
     except apsw.Error:
         return None
-    return text if text is not None and text.isascii() else None
+    return text if text is not None and text.isascii() and (text != "[]" or not statuses) else None
 
 
 def _files(folders: tuple[str, ...]) -> dict[str, tuple[int, int, int]]:

@@ -120,11 +120,16 @@ class TaskEvent(Event, tag="", kw_only=True):
     task_id: str
 
 
-class TaskClaimed(TaskEvent, tag="task.claim", kw_only=True):
-    """An agent took the task from the queue, which is a handoff from the queue."""
+class ClaimEvent(TaskEvent, tag="", kw_only=True):
+    """An event under one claim, by the agent that holds it."""
 
     handoff_id: str
     agent: str
+
+
+class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
+    """An agent took the task from the queue, which is a handoff from the queue."""
+
     attempt: int
     epoch: int
     lease_expires_at: Instant
@@ -142,11 +147,9 @@ class HandoffInitiated(TaskEvent, tag="handoff.initiate", kw_only=True):
     context: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class HandoffAccepted(TaskEvent, tag="handoff.accept", kw_only=True):
+class HandoffAccepted(ClaimEvent, tag="handoff.accept", kw_only=True):
     """The target agent took the handoff: a claim with its lease."""
 
-    handoff_id: str
-    agent: str
     acknowledgment: str = ""
     attempt: int = 0
     epoch: int = 0
@@ -154,11 +157,9 @@ class HandoffAccepted(TaskEvent, tag="handoff.accept", kw_only=True):
     branch: str = ""
 
 
-class HandoffCompleted(TaskEvent, tag="handoff.complete", kw_only=True):
+class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):
     """The agent handed in its work under an accepted handoff: a done claim."""
 
-    handoff_id: str
-    agent: str
     commit: str = ""
     tree: str = ""
     branch: str = ""
@@ -173,58 +174,43 @@ class HandoffLapsed(TaskEvent, tag="handoff.lapse", kw_only=True):
     handoff_id: str
 
 
-class LeaseRenewed(TaskEvent, tag="task.heartbeat", kw_only=True):
+class LeaseRenewed(ClaimEvent, tag="task.heartbeat", kw_only=True):
     """The agent is still at work."""
 
-    handoff_id: str
-    agent: str
     lease_expires_at: Instant
 
 
-class LeaseExpired(TaskEvent, tag="task.expire", kw_only=True):
+class LeaseExpired(ClaimEvent, tag="task.expire", kw_only=True):
     """The agent was not heard of; the task returned to its queue without blame."""
 
-    handoff_id: str
-    agent: str
 
-
-class TaskReleased(TaskEvent, tag="task.release", kw_only=True):
+class TaskReleased(ClaimEvent, tag="task.release", kw_only=True):
     """The agent gave the task back untouched."""
 
-    handoff_id: str
-    agent: str
     reason: str = ""
 
 
-class TaskContinued(TaskEvent, tag="task.continue", kw_only=True):
+class TaskContinued(ClaimEvent, tag="task.continue", kw_only=True):
     """The agent stopped in the middle; another session goes on from there."""
 
-    handoff_id: str
-    agent: str
     reason: str = ""
 
 
-class TaskWaiting(TaskEvent, tag="task.wait", kw_only=True):
+class TaskWaiting(ClaimEvent, tag="task.wait", kw_only=True):
     """The agent waits for something outside."""
 
-    handoff_id: str
-    agent: str
     waiting_for: str
 
 
-class TaskFailed(TaskEvent, tag="task.fail", kw_only=True):
+class TaskFailed(ClaimEvent, tag="task.fail", kw_only=True):
     """The agent gave up without a valid rejection."""
 
-    handoff_id: str
-    agent: str
     reason: str = ""
 
 
-class TaskSubmitted(TaskEvent, tag="task.submit", kw_only=True):
+class TaskSubmitted(ClaimEvent, tag="task.submit", kw_only=True):
     """A done claim passed its gates and awaits review."""
 
-    handoff_id: str
-    agent: str
     commit: str
     tree: str = ""
     branch: str = ""
@@ -330,6 +316,8 @@ def subject(event: Event) -> str:
     """The task an event belongs to; empty when it belongs to none."""
     if isinstance(event, TaskEvent):
         return event.task_id
+    if isinstance(event, TaskAdded) and event.id.startswith("task:") and event.meta.seq > 0:
+        return event.id[5:]
     if isinstance(event, TaskAdded | TaskEdited | TaskDeleted):
         return ids.task_id(event.id) or ""
     if isinstance(event, EdgeCreated | EdgeDeleted):

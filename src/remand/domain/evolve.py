@@ -19,7 +19,6 @@ from remand.domain.task import (
     Offer,
     Priority,
     Status,
-    Step,
     Submission,
     Task,
 )
@@ -33,15 +32,18 @@ LEGACY_STATUS = {
 }
 MAX_CONFLICTS = 50
 
-E = TypeVar("E", bound=e.Event)
+E = TypeVar("E", bound=e.ClaimEvent)
 
 
 def evolve(task: Task | None, event: e.Event) -> Task | None:
     """The task after the event. Events before a task's creation have nothing to apply to."""
-    handler = _HANDLERS.get(type(event))
+    kind = type(event)
     if task is None:
-        return _added(event) if type(event) is e.TaskAdded else None
-    return task if handler is None else handler(task, event)
+        return _added(event) if isinstance(event, e.TaskAdded) else None
+    handler = _HANDLERS.get(kind)
+    if handler is None or (event.meta.seq <= 0 and kind not in _LEGACY):
+        return task
+    return handler(task, event)
 
 
 def replay(events: Iterable[e.Event]) -> Task | None:
@@ -59,10 +61,10 @@ def _conflict(task: Task, event: e.Event, why: str) -> Task:
 
 def _advance(task: Task, event: e.Event, **changes: Any) -> Task:
     """Moves the task along its transition, or records why it could not."""
-    step = _STEPS[type(event)]
-    if task.status not in step.sources:
+    sources, target = _STEPS[type(event)]
+    if task.status not in sources:
         return _conflict(task, event, f"the task was {task.status} at that time")
-    status = step.target or task.queue
+    status = target or task.queue
     if status in TERMINAL:
         changes |= {"claim": None, "offers": ()}
     return replace(task, status=status, is_legacy=False, **changes)
@@ -144,8 +146,6 @@ def _unlinked(task: Task, event: e.EdgeDeleted) -> Task:
 
 
 def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
-    if event.is_legacy:
-        return task
     if task.claim is not None:
         return _conflict(task, event, f"{task.claim.agent} had claimed the task first")
     if task.is_locked_out(event.agent):
@@ -172,8 +172,6 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
 
 
 def _offered(task: Task, event: e.HandoffInitiated) -> Task:
-    if event.is_legacy:
-        return task
     if task.status in TERMINAL or task.offer(event.handoff_id):
         return _conflict(task, event, f"the task was {task.status} at that time")
     offer = Offer(
@@ -194,11 +192,9 @@ def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
     """Lets an event of a claim apply only while that very claim holds."""
 
     def guarded(task: Task, event: E) -> Task:
-        handoff_id = getattr(event, "handoff_id", "")
-        if event.is_legacy:
-            return task
-        if task.claim is None or task.claim.handoff_id != handoff_id:
-            return _conflict(task, event, f"the claim {handoff_id} did not hold at that time")
+        claim = task.claim
+        if claim is None or claim.handoff_id != event.handoff_id:
+            return _conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
         return apply(task, event)
 
     return guarded
@@ -337,8 +333,11 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.EscalationOpened: _closed,
 }
 
-_STEPS: dict[type[e.Event], Step] = {
-    kind: TRANSITIONS[str(kind.__struct_config__.tag)]
+_STEPS: dict[type[e.Event], tuple[frozenset[Status], Status | None]] = {
+    kind: (TRANSITIONS[name].sources, TRANSITIONS[name].target)
     for kind in _HANDLERS
-    if str(kind.__struct_config__.tag) in TRANSITIONS
+    if (name := str(kind.__struct_config__.tag)) in TRANSITIONS
 }
+
+_LEGACY = frozenset({e.TaskAdded, e.TaskEdited, e.TaskDeleted, e.EdgeCreated, e.EdgeDeleted})
+"""What counts of the events that GoT tools wrote; their handoffs are history and no claims."""

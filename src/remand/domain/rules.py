@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.refusals import Refused
@@ -9,6 +11,7 @@ from remand.domain.roles import REVIEWERS, Actor, Role
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
 
 MAX_TITLE = 500
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 MAX_TEXT = 64 * 1024
 MAX_SKILLS = 32
 MAX_FINDINGS = 300
@@ -128,7 +131,7 @@ def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: 
         raise Refused("bad_value", f"The {name} is empty.")
     if len(value) > limit:
         raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are kept.")
-    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if _NO_TEXT.search(value):
         raise Refused("bad_value", f"The {name} holds characters that are no text (NUL or half a pair).")
 
 

@@ -67,10 +67,12 @@ def trusted(line: bytes) -> e.Event:
 def recall(line: bytes) -> e.Event:
     """Reads a line of the ledger's own, of whatever kind."""
     try:
-        event = trusted(line)
+        event: e.Event = _decode(line)
     except msgspec.MsgspecError:
         return _examined(line, "")
-    return _examined(line, "") if event.is_legacy else event
+    if event.meta.seq <= 0 or (type(event) is e.TaskAdded and event.type != "TASK"):
+        return _examined(line, "")
+    return event
 
 
 def content_hash(line: bytes) -> str:

@@ -138,7 +138,7 @@ class MemoryExchange:
         if self._is_full:
             raise EnvironmentFault("Nothing was recorded: no space left.")
         if not head.segment or self.contents[self.path(head.segment)].is_tracked:
-            head = self._begin(head)
+            head = self._begin(head, head.seq - len(lines) + 1)
         file = self.contents[self.path(head.segment)]
         file.data += b"".join(line + b"\n" for line in lines)
         if self._dies_after_append:
@@ -146,11 +146,11 @@ class MemoryExchange:
             raise Killed
         return replace(head, size=len(file.data))
 
-    def _begin(self, head: Head) -> Head:
+    def _begin(self, head: Head, first: int) -> Head:
         segment = session_name(self._clock.now(), self._ids.hex())
         self.put(self.path(segment), [])
         inode = self.contents[self.path(segment)].inode
-        return replace(head, segment=segment, first=head.seq + 1, size=0, inode=inode)
+        return replace(head, segment=segment, first=first, size=0, inode=inode)
 
     def sync(self) -> None:
         """Makes everything written so far safe from a power cut."""

@@ -15,6 +15,7 @@ from remand.domain.ids import session_name
 from remand.ledger.codec import MAX_EVENT
 from remand.ledger.store import FileMark, Head
 
+MAX_SEGMENT = 8 << 20
 _CHUNK = 1 << 20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -43,7 +44,9 @@ class Segments:
                 continue
             for entry in named:
                 status = entry.stat(follow_symlinks=False)
-                found.append(FileMark(entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
+                # A name that is no text is shown escaped; there is no such file to read, and that is said.
+                path = entry.path.encode("utf-8", "backslashreplace").decode()
+                found.append(FileMark(path, status.st_size, status.st_mtime_ns, status.st_ino))
         return found
 
     def signature(self) -> tuple[int, ...]:
@@ -58,8 +61,9 @@ class Segments:
             yield 0, _unreadable(error)
             return
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                yield 0, "is no regular file"
+            flaw = _flaw(handle)
+            if flaw:
+                yield 0, flaw
                 return
             yield from _lines(handle)
         except OSError as error:
@@ -83,7 +87,7 @@ class Segments:
 
     def append(self, head: Head, lines: Sequence[bytes]) -> Head:
         """Writes lines in one go: all of them are there afterwards, or none."""
-        is_new = not head.segment or self._is_tracked(head.segment)
+        is_new = not head.segment or head.size > MAX_SEGMENT or self._is_tracked(head.segment)
         if is_new:
             head = self._begin(head, head.seq - len(lines) + 1)
         data = b"\n".join(lines) + b"\n"
@@ -102,6 +106,12 @@ class Segments:
             os.unlink(self.path(segment))
             os.close(self._open[1])
             self._open = ("", -1)
+
+    def rename(self, segment: str) -> None:
+        """Gives a segment that git does not track another name: its own is still written to elsewhere."""
+        if not self._is_tracked(segment) and os.path.exists(self.path(segment)):
+            fresh = session_name(self._clock.now(), self._ids.hex())
+            os.rename(self.path(segment), self.path(fresh))
 
     def sync(self) -> None:
         """Returns when what was written is on disk."""
@@ -225,6 +235,17 @@ def _lines(handle: int) -> Iterator[tuple[int, bytes | str]]:
         yield number, f"is {too_long} bytes long; an event has at most {MAX_EVENT}"
     elif rest:
         yield number, rest
+
+
+def _flaw(handle: int) -> str:
+    """Why an open file is none to be read; empty when it is."""
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        return "is no regular file"
+    if status.st_size > _CHUNK and os.lseek(handle, 0, os.SEEK_HOLE) < status.st_size:
+        return f"is a sparse file of {status.st_size} bytes; event files have no holes"
+    os.lseek(handle, 0, os.SEEK_SET)
+    return ""
 
 
 def _unreadable(error: OSError) -> str:

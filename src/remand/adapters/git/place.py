@@ -62,10 +62,24 @@ def _in_git(worktree: str, marker: str) -> Place:
     common = _first_line(os.path.join(git_dir, "commondir"))
     common_dir = _pointed(git_dir, common) if common else git_dir
     is_linked = bool(common)
-    root = worktree
-    if is_linked:
-        root = os.path.dirname(common_dir) if os.path.basename(common_dir) == ".git" else common_dir
+    root = _main_worktree(common_dir) if is_linked else worktree
     return Place(root=root, worktree=worktree, git_dir=git_dir, common_dir=common_dir)
+
+
+def _main_worktree(common_dir: str) -> str:
+    """The main worktree of a repository; a bare one has none and stands for it itself."""
+    if os.path.basename(common_dir) == ".git":
+        return os.path.dirname(common_dir)
+    try:
+        with open(os.path.join(common_dir, "config"), encoding="utf-8", errors="surrogateescape") as file:
+            rows = [row.strip() for row in file]
+    except OSError:
+        rows = []
+    for row in rows:
+        key, _, value = row.partition("=")
+        if key.strip() == "worktree":  # a submodule's repository names its worktree
+            return _pointed(common_dir, value.strip())
+    return common_dir
 
 
 def _is_bare(folder: str) -> bool:

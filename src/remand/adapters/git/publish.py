@@ -23,14 +23,21 @@ class GitPublisher:
         """The branch checked out where we were called."""
         return current_branch(self._place.git_dir)
 
-    def names(self, branch: str) -> set[str]:
-        """The event files a branch has already."""
+    def exists(self, branch: str) -> bool:
+        """True when there is such a branch."""
+        return bool(self._tip(branch))
+
+    def sizes(self, branch: str) -> dict[str, int]:
+        """The event files a branch has, with their sizes."""
         if not self._tip(branch):
-            return set()
-        answer = git(
-            self._place.worktree, "ls-tree", "--name-only", "-z", f"refs/heads/{branch}", f"{_FOLDER}/"
-        )
-        return {os.path.basename(name) for name in answer.stdout.decode(errors="replace").split("\0") if name}
+            return {}
+        answer = git(self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/")
+        found: dict[str, int] = {}
+        for row in answer.stdout.decode(errors="replace").split("\0"):
+            facts, _, path = row.partition("\t")
+            if path:
+                found[os.path.basename(path)] = int(facts.split()[3])
+        return found
 
     def read(self, branch: str, name: str) -> bytes:
         """An event file's content on a branch."""
@@ -88,7 +95,7 @@ class GitPublisher:
             "update-index",
             "--add",
             "--index-info",
-            stdin=rows.encode(),
+            stdin=rows.encode("utf-8", "surrogateescape"),
             environment=environment,
             folder=folder,
         )

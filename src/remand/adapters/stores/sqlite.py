@@ -76,9 +76,7 @@ class SqliteStore:
         try:
             self.connection = self._open()
         except apsw.Error as error:
-            raise EnvironmentFault(
-                f"The ledger {path} cannot be opened ({error}). Move it away; it is rebuilt from .got/events."
-            ) from error
+            raise self._fault(error) from error
         self._db = Statements(self.connection)
 
     def _open(self) -> apsw.Connection:
@@ -109,8 +107,11 @@ class SqliteStore:
         found: str | None = self._db.value(sql.GET_VALUE, (key,))
         return found or ""
 
-    def adopt(self, body: str, session: str) -> str:
-        """Gives the ledger a new id and session, unless another process just did."""
+    def adopt(self, body: str, session: str, let_go: Callable[[str], None]) -> str:
+        """Gives the ledger a new id and session, unless another process just did.
+
+        A copied ledger lets go of the segment that its original goes on writing to.
+        """
         with self._locked():
             if self.value("file") == body:
                 return self.value("id")
@@ -119,6 +120,8 @@ class SqliteStore:
             run(sql.PUT_VALUE, ("id", session))
             run(sql.PUT_VALUE, ("file", body))
             head = self._db.row(sql.GET_HEAD)
+            if head and head[4]:
+                let_go(head[4])
             run(sql.PUT_HEAD, (session, 0, "", head[3] if head else BEGINNING, "", 0, 0, 0))
             run("COMMIT")
         return session
@@ -136,19 +139,29 @@ class SqliteStore:
     def write(self) -> Iterator[Transaction]:
         """Opens a change, alone among all writers."""
         with self._locked():
-            self.connection.execute("BEGIN IMMEDIATE")
             transaction = SqliteTransaction(self.connection)
             try:
+                self.connection.execute("BEGIN IMMEDIATE")
                 yield transaction
                 transaction.flush()
                 self.connection.execute("COMMIT")
             except BaseException as error:
                 self._take_back(transaction)
-                if isinstance(error, apsw.FullError | apsw.IOError):
-                    raise EnvironmentFault(
-                        f"Nothing was recorded: {self.path} cannot be written ({error})."
-                    ) from error
+                if isinstance(error, apsw.Error):
+                    raise self._fault(error) from error
                 raise
+
+    def _fault(self, error: apsw.Error) -> EnvironmentFault:
+        """What a failing database means for the user."""
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            remedy = "It is damaged. Move it away; it is made again from .got/events."
+        elif isinstance(error, apsw.FullError):
+            remedy = "The disk is full. Free some space, then repeat."
+        elif isinstance(error, apsw.BusyError | apsw.LockedError):
+            remedy = "Another program holds it. End that program, then repeat."
+        else:
+            remedy = "Check the disk and the rights of the file, then repeat."
+        return EnvironmentFault(f"Nothing was recorded: the ledger {self.path} failed ({error}). {remedy}")
 
     def _take_back(self, transaction: SqliteTransaction) -> None:
         with suppress(apsw.Error):
@@ -160,11 +173,14 @@ class SqliteStore:
     def read(self) -> Iterator[Transaction]:
         """Opens a view of one moment."""
         with self._thread_lock:
-            self.connection.execute("BEGIN")
             try:
-                yield SqliteTransaction(self.connection)
-            finally:
-                self.connection.execute("ROLLBACK")
+                self.connection.execute("BEGIN")
+                try:
+                    yield SqliteTransaction(self.connection)
+                finally:
+                    self.connection.execute("ROLLBACK")
+            except apsw.Error as error:
+                raise self._fault(error) from error
 
     def close(self) -> None:
         """Lets go of the file."""

@@ -11,6 +11,7 @@ from remand.domain.instant import Instant
 from remand.ledger.problems import Problem
 from remand.ledger.store import Entry, FileMark
 
+_FEW = 100
 _SEQ_BITS = 40
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _HANDING = (TaskClaimed, HandoffInitiated)
@@ -29,6 +30,8 @@ class SqliteEvents:
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Keeps the events that are not kept yet, and remembers which task each handoff belongs to."""
+        if len(entries) > _FEW and self._add_run(entries):
+            return
         for entry in entries:
             event, line, subject = entry
             meta = event.meta
@@ -44,6 +47,32 @@ class SqliteEvents:
                 self._add_again(n, entry)
             if subject and isinstance(event, _HANDING):
                 self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
+
+    def _add_run(self, entries: Sequence[Entry]) -> bool:
+        """Keeps a run of one session's events in one go, when none of them is kept yet."""
+        first, last = entries[0].event.meta, entries[-1].event.meta
+        if first.seq <= 0 or last.seq - first.seq != len(entries) - 1:
+            return False
+        start = self._number(first.session) << _SEQ_BITS
+        is_run = all(
+            entry.event.meta.seq == seq and entry.event.meta.session == first.session
+            for seq, entry in enumerate(entries, first.seq)
+        )
+        if not is_run or self._db.value(sql.LAST_OF, (start | first.seq, start | last.seq)):
+            return False
+        self._db.run_many(
+            sql.ADD_EVENT,
+            ((start | event.meta.seq, subject, event.meta.key, line) for event, line, subject in entries),
+        )
+        self._db.run_many(
+            sql.ADD_HANDOFF,
+            (
+                (event.handoff_id, subject)
+                for event, _, subject in entries
+                if subject and isinstance(event, _HANDING)
+            ),
+        )
+        return True
 
     def _number(self, session: str, fork: int = 0) -> int:
         """The number of a session, given when it is first seen."""

@@ -37,7 +37,10 @@ class Call:
         return (
             not self.wants_help
             and not self.is_broken
-            and not any(item == "-" or item.startswith("@") for item in self.rest)
+            and not any(
+                item == "-" or item.startswith("@") or item.endswith("=-") or "=@" in item
+                for item in self.rest
+            )
         )
 
 

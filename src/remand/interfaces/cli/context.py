@@ -99,7 +99,7 @@ class Context:
             ask=ask,
             actor=actor,
             confined=self.is_confined,
-            key=self.call.key or f"cli-{self.gateway.ids.hex()}{self.gateway.ids.hex()}",
+            key=self.call.key,
             branch=current_branch(self.place.git_dir),
         )
         answer = self.gateway.ask(request)
@@ -117,6 +117,8 @@ class Context:
         if value is None:
             return ""
         if value == "-":
+            if self.surroundings.opened is not None:
+                raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
             return sys.stdin.read(MAX_VALUE)
         if value.startswith("@") and len(value) > 1:
             return self._file(value[1:])

@@ -55,7 +55,7 @@ def _checks(context: Context) -> Iterator[Check]:
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
     with opened.store.write() as tx:
-        found = verify(tx, opened.ledger.exchange, opened.ledger.marks)
+        found = verify(tx, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock)
         conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
     count = len(found.problems)
     yield Check(

@@ -21,20 +21,25 @@ def main() -> None:
     """Runs one call of the command line and leaves with its exit code."""
     try:
         code = run(sys.argv[1:])
+        sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
-    # Everything is written; what is left of the interpreter's end is not worth waiting for.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    except OSError as error:
+        code = 3
+        sys.stderr.write(f"remand: the answer cannot be written: {error.strerror}\n")
+    # Everything is said; what is left of the interpreter's end is not worth waiting for.
     os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Runs one call, here or in the coordinator."""
     call = split(arguments)
+    if not call.key:
+        # Under one key, a call that a lost coordinator may have carried out is not carried out again.
+        call.key = f"cli-{os.urandom(8).hex()}"
+        arguments = ["--key", call.key, *arguments]
     forwarded = _forwarded(call, arguments)
     if forwarded is not None:
         return forwarded
@@ -55,7 +60,7 @@ def _forwarded(call: Call, arguments: list[str]) -> int | None:
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
         return None
     place = quick.locate(call.folder)
-    if place is None or len(place.event_folders) > 1:
+    if place is None or any(os.path.isdir(folder) for folder in place.event_folders[1:]):
         return None
     path = quick.find_socket(place)
     if not path:

@@ -84,7 +84,7 @@ def _gist(event: Event) -> str:
 def _verify(context: Context) -> Result:
     opened = context.opened
     with opened.store.write() as tx:
-        found = verify(tx, opened.ledger.exchange, opened.ledger.marks)
+        found = verify(tx, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     for problem in problems:
         problem["file"] = (
@@ -142,7 +142,8 @@ def _publish(context: Context) -> Result:
         task, _ = find_task(context, context.arguments.task)
         done = publish_task(ledger, publisher, task, context.gateway.ids.hex())
     else:
-        done = publish_all(ledger, publisher)
+        base = context.opened.settings.base()
+        done = publish_all(ledger, publisher, base, context.gateway.ids.hex())
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:
         return Result(data, f"{done.branch} has every event already.")

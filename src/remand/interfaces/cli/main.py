@@ -127,10 +127,11 @@ def _show(call: Call, surroundings: Surroundings, result: Result) -> None:
         surroundings.stdout.write(as_json(result.data) + "\n")
     elif isinstance(result.show, str):
         if result.show:
-            surroundings.stdout.write(result.show + "\n")
+            surroundings.stdout.write(clean(result.show) + "\n")
     else:
         has_color = not surroundings.environment.get("NO_COLOR")
-        width = surroundings.width or int(surroundings.environment.get("COLUMNS") or 0)
+        columns = surroundings.environment.get("COLUMNS", "")
+        width = surroundings.width or (int(columns) if columns.isdecimal() else 0)
         result.show(
             console(
                 surroundings.stdout, is_terminal=surroundings.is_terminal, width=width, has_color=has_color

@@ -12,9 +12,11 @@ from remand.bootstrap.coordinator import make_coordinator
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import find_socket
 from remand.interfaces.cli import main
+from remand.interfaces.cli.arguments import split
 from remand.interfaces.cli.context import Command, Context, Surroundings
 from remand.interfaces.cli.entry import ENVIRONMENT
 from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -41,6 +43,9 @@ def _called(
     opened: Opened, folder: str, settings: list[str], arguments: list[str]
 ) -> tuple[int, bytes, bytes]:
     """Runs a forwarded call of the command line in this process."""
+    entry = COMMANDS_BY_NAME.get(split(arguments).command)
+    if entry is None or not entry.may_be_forwarded:
+        return main.USAGE, b"", b"remand: this command is not run by a coordinator.\n"
     environment = dict(zip(ENVIRONMENT, settings, strict=False))
     is_terminal, width = settings[len(ENVIRONMENT) :]
     out, err = io.StringIO(), io.StringIO()

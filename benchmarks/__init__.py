@@ -1,0 +1,1 @@
+"""Measures Remand beside its peers; `python -m benchmarks` prints the tables."""

@@ -1,0 +1,65 @@
+"""Work done in a process of its own, with the time it took and the memory it needed at its peak."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+_PATIENCE = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What some work took."""
+
+    seconds: float
+    peak: int
+    """The most bytes the process held at once."""
+
+
+def cost(work: Callable[[str], float], argument: str) -> Cost:
+    """Runs a function that gives back the seconds that count, in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, work, argument), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(_PATIENCE):
+            raise TimeoutError(f"{work.__name__} takes longer than {_PATIENCE:.0f} s")
+        found: Cost = ours.recv()
+    finally:
+        process.join(5)
+        if process.is_alive():
+            process.kill()
+    return found
+
+
+def _work(pipe: Connection, work: Callable[[str], float], argument: str) -> None:
+    seconds = work(argument)
+    pipe.send(Cost(seconds=seconds, peak=_peak()))
+
+
+def _peak() -> int:
+    """The most memory this process ever held."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def command_cost(command: Sequence[str]) -> Cost:
+    """Runs a program from start to end."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return Cost(seconds=time.perf_counter() - start, peak=usage.ru_maxrss * 1024)

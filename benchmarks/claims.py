@@ -1,0 +1,217 @@
+"""Claims: one process and many, beside peers that do less; behind locked-out tasks; in long queues."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import ExitStack
+from statistics import median
+
+from benchmarks import postgres
+from benchmarks import queues as q
+from benchmarks.history import added, task_name, write_file
+from benchmarks.measure import Operation, Times, interleaved, timed
+from benchmarks.report import Report, figure, micros, millis, per_second
+from benchmarks.scratch import (
+    accepted,
+    coordinator,
+    events_folder,
+    repository,
+)
+from benchmarks.workers import Slice, Workers, merged, workers
+from remand.app.asking import Request
+from remand.bootstrap.ledger import open_ledger
+from remand.domain import commands as c
+from remand.domain import events as e
+
+LOCKED_OUT = 10_000
+_BARRED, _FREE = "Barred", "Free"
+
+
+def run(report: Report) -> None:
+    """Prints the tables."""
+    report.heading(f"Claims, {report.scale.queued:,} queued (peers: no lockouts, no rejected-first, no log)")
+    folder = os.path.join(report.folder, "claims")
+    os.mkdir(folder)
+    with ExitStack() as stack:
+        conninfo = stack.enter_context(postgres.server())
+        repository(os.path.join(folder, "library"))
+        socket = stack.enter_context(coordinator(repository(os.path.join(folder, "coordinated"))))
+        places = q.Places(folder=folder, socket=socket, conninfo=conninfo, agents=report.scale.processes)
+        filled = {name: places.open(name, 0) for name in places.names}
+        for queue in filled.values():
+            stack.callback(queue.close)
+            queue.fill(report.scale.queued)
+        _one_process(report, filled)
+        with workers(places, report.scale.processes) as team:
+            _many_processes(report, filled, team)
+    _behind_lockouts(report)
+    _long_queue(report)
+
+
+def _one_process(report: Report, filled: dict[str, q.Queue]) -> None:
+    times = interleaved(
+        {name: _claiming(queue) for name, queue in filled.items()}, max(report.scale.rounds // 2, 100)
+    )
+    base = times[q.HUEY].p50
+    report.table(
+        ("1 process", "claims/s (p50)", "p50 µs", "p99 µs", "rate / SqliteHuey"),
+        [
+            (name, per_second(found), micros(found.p50), micros(found.p99), figure(base / found.p50))
+            for name, found in times.items()
+        ],
+    )
+    ours = times[q.LIBRARY].p50
+    report.goal("claims/s, 1 worker, library / SqliteHuey", base / ours, least=0.8)
+    for peer in (q.LITEQUEUE, q.PROCRASTINATE, q.PGQUEUER):
+        if peer in times:
+            report.goal(f"claims/s, 1 worker, library / {peer}", times[peer].p50 / ours, least=1.0)
+
+
+def _claiming(queue: q.Queue) -> Operation:
+    def operation() -> float:
+        claimed = queue.claims(q.Until(count=1))
+        if claimed.failures:
+            raise RuntimeError("the queue is empty")
+        return claimed.seconds[0]
+
+    return operation
+
+
+def _many_processes(report: Report, filled: dict[str, q.Queue], team: Workers) -> None:
+    scale = report.scale
+    found: dict[str, list[Slice]] = {name: [] for name in filled}
+    rng = random.Random(3)
+    for number in range(scale.slices + 1):
+        names = list(filled)
+        rng.shuffle(names)
+        for name in names:
+            one = team.slice(name, scale.slice_seconds)
+            filled[name].fill(len(one.names))
+            if number:
+                found[name].append(one)
+    times = {name: merged(slices) for name, slices in found.items()}
+    rows = [_row(name, found, times) for name in found]
+    report.table(
+        (
+            f"{scale.processes} processes",
+            "claims/s",
+            "p50 ms",
+            "p99 ms",
+            "rate / SqliteHuey",
+            "doubles",
+            "failed",
+        ),
+        rows,
+    )
+    rate = _ratio(found, q.LIBRARY, q.HUEY)
+    report.goal(f"claims/s, {scale.processes} processes, library / SqliteHuey", rate, least=2)
+    report.goal(
+        f"p99, {scale.processes} processes, library / SqliteHuey",
+        times[q.LIBRARY].p99 / times[q.HUEY].p99,
+        most=1 / 3,
+    )
+    for peer in (q.HUEY, q.PGQUEUER):
+        if peer in found:
+            report.goal(
+                f"claims/s, {scale.processes} processes, coordinator / {peer}",
+                _ratio(found, q.COORDINATOR, peer),
+                least=5,
+            )
+
+
+def _row(name: str, found: dict[str, list[Slice]], times: dict[str, Times]) -> tuple[object, ...]:
+    slices = found[name]
+    names = [claimed for one in slices for claimed in one.names]
+    return (
+        name,
+        f"{median(one.rate for one in slices):,.0f}",
+        millis(times[name].p50),
+        millis(times[name].p99),
+        figure(_ratio(found, name, q.HUEY)),
+        len(names) - len(set(names)),
+        sum(one.failures for one in slices),
+    )
+
+
+def _ratio(found: dict[str, list[Slice]], one: str, other: str) -> float:
+    """How the rates of slices of the same round compare."""
+    pairs = zip(found[one], found[other], strict=True)
+    return median(ours.rate / max(theirs.rate, 1.0) for ours, theirs in pairs)
+
+
+def _behind_lockouts(report: Report) -> None:
+    """The agent is locked out of everything at the head of the queue: once by one set, once by many sets."""
+    rounds = max(report.scale.rounds // 2, 100)
+    total = LOCKED_OUT + rounds + 50
+    rng = random.Random(5)
+    others = [f"agent-{number:02d}" for number in range(64)]
+    variants: dict[str, Callable[[], list[str]]] = {
+        "none": lambda: [_FREE],
+        "one set of agents": lambda: [_BARRED],
+        "100 sets of agents": lambda: [_BARRED, *rng.sample(others[:14], 2)],
+        "thousands of sets": lambda: [_BARRED, *rng.sample(others, 3)],
+    }
+    operations: dict[str, Operation] = {}
+    for number, (name, agents) in enumerate(variants.items()):
+        operations[name] = timed(_claim_from(report, f"lockouts-{number}", _locked_out(total, agents)))
+    times = interleaved(operations, rounds)
+    base = times["none"].p50
+    report.table(
+        (f"{LOCKED_OUT:,} locked-out tasks first", "p50 µs", "p99 µs", "time / none"),
+        [
+            (name, micros(found.p50), micros(found.p99), figure(found.p50 / base))
+            for name, found in times.items()
+        ],
+    )
+    report.goal(
+        f"claim behind {LOCKED_OUT:,} locked-out tasks, time / none",
+        times["one set of agents"].p50 / base,
+        most=1.5,
+    )
+
+
+def _locked_out(total: int, agents: Callable[[], list[str]]) -> list[e.Event]:
+    events: list[e.Event] = [added(number) for number in range(total)]
+    for number in range(LOCKED_OUT):
+        events += [
+            e.LockoutSet(task_id=task_name(number), agent=agent, reason="The roof leaks again.")
+            for agent in sorted(agents())
+        ]
+    return events
+
+
+def _long_queue(report: Report) -> None:
+    scale = report.scale
+    rounds = max(scale.rounds // 2, 100)
+    times = interleaved(
+        {
+            f"{size:,}": timed(
+                _claim_from(report, f"queue-{size}", [added(number) for number in range(size)])
+            )
+            for size in (scale.queued, scale.many_queued)
+        },
+        rounds,
+    )
+    short, long = times.values()
+    report.table(
+        ("queued tasks", "claims/s (p50)", "p50 µs", "p99 µs", f"rate / {scale.queued:,}"),
+        [
+            (name, per_second(found), micros(found.p50), micros(found.p99), figure(short.p50 / found.p50))
+            for name, found in times.items()
+        ],
+    )
+    report.goal(
+        f"claims/s at {scale.many_queued:,} tasks / at {scale.queued:,}", short.p50 / long.p50, least=0.9
+    )
+
+
+def _claim_from(report: Report, name: str, events: list[e.Event]) -> Callable[[], object]:
+    """Claims from a ledger that was given these events as a file."""
+    repo = repository(os.path.join(report.folder, name))
+    write_file(os.path.join(events_folder(repo), "given.jsonl"), events)
+    ledger = open_ledger(repo).ledger
+    ledger.refresh()
+    request = Request(ask=c.ClaimTask(agent=_BARRED), actor=_BARRED, branch="main")
+    return lambda: accepted(ledger.ask(request))

@@ -1,0 +1,67 @@
+"""A PostgreSQL server for the peers that need one: thrown away afterwards, durable while it runs."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SETTINGS = """
+fsync = on
+synchronous_commit = on
+listen_addresses = ''
+max_connections = 200
+logging_collector = off
+"""
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Runs a server on a private socket; gives what a client needs to connect, or nothing when there is none."""
+    programs = _programs()
+    if not programs:
+        print("PostgreSQL is not installed: its peers are left out (apt-get install postgresql).")
+        yield ""
+        return
+    user = _user()
+    folder = tempfile.mkdtemp(prefix="pg-", dir=os.environ.get("REMAND_BENCH_DIR", tempfile.gettempdir()))
+    if user:
+        shutil.chown(folder, user)
+    data = os.path.join(folder, "data")
+    control = [os.path.join(programs, "pg_ctl"), "-D", data, "-w", "-s", "-t", "60"]
+    try:
+        _run([os.path.join(programs, "initdb"), "-D", data, "-U", "postgres", "-A", "trust"], user)
+        with open(os.path.join(data, "postgresql.conf"), "a", encoding="utf-8") as file:
+            file.write(f"{SETTINGS}unix_socket_directories = '{folder}'\n")
+        _run([*control, "-l", os.path.join(folder, "log"), "start"], user)
+        try:
+            yield f"host={folder} user=postgres dbname=postgres"
+        finally:
+            _run([*control, "-m", "immediate", "stop"], user)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> str:
+    """The folder of the server's programs; empty when there is none."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+    initdb = found[-1] if found else shutil.which("initdb")
+    return os.path.dirname(initdb) if initdb else ""
+
+
+def _user() -> str:
+    """Whom the server runs as: it refuses root."""
+    if os.getuid():
+        return ""
+    return pwd.getpwnam("postgres").pw_name
+
+
+def _run(command: list[str], user: str) -> None:
+    done = subprocess.run(command, user=user or None, capture_output=True, cwd="/", timeout=120, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}: {done.stderr.decode(errors='replace')[-500:]}")

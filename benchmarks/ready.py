@@ -1,0 +1,265 @@
+"""The ready set, the next task and the search for circles, in a large graph beside networkx."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import cycle
+
+import networkx
+
+from benchmarks.history import added, task_name, write_file
+from benchmarks.measure import Times, interleaved, timed
+from benchmarks.report import Report, figure, micros
+from benchmarks.scratch import accepted, events_folder, repository
+from remand.app.asking import Request
+from remand.bootstrap.ledger import Opened, open_ledger
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.ids import task_node
+from remand.domain.roles import USER, Actor, Role
+
+EPICS = 50
+_REACH = 200
+"""A task waits for some of so many tasks before it in its epic."""
+_CROSSING = 0.02
+_CLOSED = 0.45
+_NEAR = 2000
+_LEVELS = ("medium", "high", "low")
+
+Pair = tuple[str, str]
+"""A task, and the blocker that it shall wait for."""
+
+
+@dataclass(slots=True)
+class Graph:
+    """Tasks, what each waits for, and which are over."""
+
+    blockers: list[list[int]]
+    closed: set[int]
+
+    def events(self) -> Iterator[e.Event]:
+        """The graph as events."""
+        for number in range(len(self.blockers)):
+            yield added(number, description="", priority=_LEVELS[number % 3])
+        for number, blockers in enumerate(self.blockers):
+            for blocker in blockers:
+                yield e.EdgeCreated(src=_node(number), tgt=_node(blocker), type="DEPENDS_ON")
+        for number in self.closed:
+            yield e.TaskCancelled(task_id=task_name(number))
+
+    def as_networkx(self) -> networkx.DiGraph:
+        """The graph with an edge from each task to what it waits for."""
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(task_name(number) for number in range(len(self.blockers)))
+        for number, blockers in enumerate(self.blockers):
+            graph.add_edges_from((task_name(number), task_name(blocker)) for blocker in blockers)
+        return graph
+
+
+def run(report: Report) -> None:
+    """Prints the tables."""
+    count = report.scale.tasks
+    report.heading(f"Ready set and circles, {count:,} tasks, {3 * count:,} dependencies")
+    graph = make_graph(count)
+    repo = repository(os.path.join(report.folder, "ready"))
+    write_file(os.path.join(events_folder(repo), "graph.jsonl"), graph.events())
+    opened = open_ledger(repo)
+    opened.ledger.refresh()
+    peer = graph.as_networkx()
+    _ready_set(report, opened, graph, peer)
+    pairs = _pairs(opened, count)
+    _circles(report, opened, peer, pairs)
+    opened.store.close()
+
+
+def make_graph(count: int) -> Graph:
+    """Tasks of several epics that come in turn; each waits for three earlier ones, mostly of its own epic."""
+    rng = random.Random(11)
+    blockers: list[list[int]] = []
+    for number in range(count):
+        found: set[int] = set()
+        for _ in range(3):
+            if rng.random() < _CROSSING:
+                found.add(rng.randrange(max(number, 1)))
+            else:
+                found.add(number - EPICS * rng.randint(1, _REACH))
+        blockers.append([other for other in found if 0 <= other < number])
+    return Graph(blockers, {number for number in range(count) if rng.random() < _CLOSED})
+
+
+def _node(number: int) -> str:
+    return task_node(task_name(number))
+
+
+def _ready_set(report: Report, opened: Opened, graph: Graph, peer: networkx.DiGraph) -> None:
+    closed = {task_name(number) for number in graph.closed}
+    order = {task_name(n): ("102"[n % 3], n) for n in range(len(graph.blockers))}
+    actor = Actor(name="Alice", roles=frozenset({Role.AGENT}))
+
+    def ready() -> list[str]:
+        with opened.store.read() as view:
+            return view.queue.ready()
+
+    def next_task() -> str:
+        with opened.store.read() as view:
+            return view.queue.next(actor, has_team=False)
+
+    def peer_ready() -> list[str]:
+        return [name for name in peer if name not in closed and all(b in closed for b in peer.successors(name))]
+
+    def peer_next() -> str:
+        return min(peer_ready(), key=order.__getitem__)
+
+    if set(ready()) != set(peer_ready()) or next_task() != peer_next():
+        raise AssertionError("the ready sets differ")
+    times = interleaved(
+        {
+            "remand: ready set, in order": timed(ready),
+            "networkx: ready set, in no order": timed(peer_ready),
+            "remand: next task": timed(next_task),
+            "networkx: next task": timed(peer_next),
+        },
+        max(report.scale.rounds // 10, 20),
+    )
+    whole, peer_whole, first, peer_first = (found.p50 for found in times.values())
+    ratios = ("", figure(whole / peer_whole), "", figure(first / peer_first))
+    _table(report, f"{len(ready()):,} ready", "time / networkx", times, (ratios[1], "1", ratios[3], "1"))
+    report.goal("ready set, networkx's time / ours", peer_whole / whole, least=25)
+    report.goal("next task, networkx's time / ours", peer_first / first, least=25)
+
+
+def _table(
+    report: Report, title: str, last: str, times: dict[str, Times], ratios: tuple[str, ...]
+) -> None:
+    report.table(
+        (title, "p50 µs", "p99 µs", last),
+        [
+            (name, micros(found.p50), micros(found.p99), ratio)
+            for (name, found), ratio in zip(times.items(), ratios, strict=True)
+        ],
+    )
+
+
+@dataclass(slots=True)
+class Pairs:
+    """New dependencies by what they would do."""
+
+    forward: list[Pair]
+    backward: list[Pair]
+    near: list[Pair]
+    closing: list[Pair]
+
+
+def _pairs(opened: Opened, count: int) -> Pairs:
+    """Dependencies that agree with the order, that do not but close no circle (far and near), and that do."""
+    rng = random.Random(13)
+    found = Pairs([], [], [], [])
+    for number in range(3000):
+        first, second = sorted(rng.sample(range(count), 2))
+        if number % 2:
+            second = min(first + rng.randint(1, _NEAR), count - 1)
+        low, high = task_name(first), task_name(second)
+        found.forward.append((high, low))
+        with opened.store.read() as view:
+            has_path = bool(view.queue.path(high, low))
+        kind = found.closing if has_path else found.near if number % 2 else found.backward
+        if low != high:
+            kind.append((low, high))
+    return found
+
+
+def _circles(report: Report, opened: Opened, peer: networkx.DiGraph, pairs: Pairs) -> None:
+    kinds = {
+        "agrees with the order": pairs.forward,
+        "against the order, no circle, any two": pairs.backward,
+        f"against the order, no circle, within {_NEAR:,}": pairs.near,
+        "closes a circle": pairs.closing,
+    }
+    kinds = {name: found for name, found in kinds.items() if found}
+    rounds = report.scale.rounds
+    times = interleaved({name: timed(_searching(opened, found)) for name, found in kinds.items()}, rounds)
+    peers = interleaved(
+        {name: timed(_peer_searching(opened, peer, found)) for name, found in kinds.items()}, 10, 0
+    )
+    report.table(
+        ("cycle check of one new dependency", "samples", "p50 µs", "p99 µs", "networkx has_path p50 µs"),
+        [
+            (name, len(kinds[name]), micros(found.p50), micros(found.p99), micros(peers[name].p50))
+            for name, found in times.items()
+        ],
+    )
+    report.goal(
+        "cycle check of a new dependency, the worst kind's median",
+        max(found.p50 for found in times.values()) * 1e3,
+        most=1.0,
+        unit="ms",
+    )
+    report.goal(
+        "cycle check of a new dependency, the worst kind's p99",
+        max(found.p99 for found in times.values()) * 1e3,
+        most=1.0,
+        unit="ms",
+    )
+    _whole_commands(report, opened, pairs)
+
+
+def _searching(opened: Opened, pairs: list[Pair]) -> Callable[[], object]:
+    turn = cycle(pairs)
+
+    def search() -> None:
+        task, blocker = next(turn)
+        with opened.store.read() as view:
+            view.queue.path(blocker, task)
+
+    return search
+
+
+def _peer_searching(opened: Opened, peer: networkx.DiGraph, pairs: list[Pair]) -> Callable[[], object]:
+    turn = cycle(pairs)
+
+    def search() -> None:
+        task, blocker = next(turn)
+        with opened.store.read() as view:
+            ours = bool(view.queue.path(blocker, task))
+        if networkx.has_path(peer, blocker, task) != ours:
+            raise AssertionError(f"{blocker} to {task}: networkx says otherwise")
+
+    return search
+
+
+def _whole_commands(report: Report, opened: Opened, pairs: Pairs) -> None:
+    """The whole durable command that adds such a dependency, the order of all tasks mended on the way."""
+    kinds = {
+        "agrees with the order": pairs.forward,
+        "against the order, within 2,000": pairs.near,
+    }
+    kinds = {name: _open_ones(opened, found) for name, found in kinds.items()}
+    rounds = min(report.scale.rounds // 5, *(len(found) - 5 for found in kinds.values()))
+    times = interleaved({name: timed(_linking(opened, found)) for name, found in kinds.items()}, rounds)
+    report.table(
+        ("the whole command: edit a task", "p50 µs", "p99 µs"),
+        [(name, micros(found.p50), micros(found.p99)) for name, found in times.items()],
+    )
+
+
+def _open_ones(opened: Opened, pairs: list[Pair]) -> list[Pair]:
+    with opened.store.read() as view:
+        return [
+            (task, blocker)
+            for task, blocker in pairs
+            if not (found := view.tasks.get(task)) or not found.is_terminal
+        ]
+
+
+def _linking(opened: Opened, pairs: list[Pair]) -> Callable[[], object]:
+    turn = iter(pairs)
+
+    def link() -> None:
+        task, blocker = next(turn)
+        request = Request(ask=c.EditTask(task_id=task, depends_on=(blocker,)), actor=USER, branch="main")
+        accepted(opened.ledger.ask(request))
+
+    return link

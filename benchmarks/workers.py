@@ -1,0 +1,91 @@
+"""Processes that stay: each holds every queue open and claims from one of them when it is told."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from benchmarks.measure import Times
+from benchmarks.queues import Claimed, Places, Until
+
+_LEAD_SECONDS = 0.05
+_STOP = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """What all processes together claimed from one queue in a slice of time."""
+
+    rate: float
+    seconds: tuple[float, ...]
+    names: tuple[str, ...]
+    failures: int
+
+
+class Workers:
+    """All processes of a run."""
+
+    def __init__(self, pipes: list[Connection]) -> None:
+        self._pipes = pipes
+
+    def slice(self, queue: str, seconds: float) -> Slice:
+        """Lets all claim from a queue at once for a while."""
+        start = time.perf_counter() + _LEAD_SECONDS
+        for pipe in self._pipes:
+            pipe.send((queue, start, start + seconds))
+        claimed: list[Claimed] = [pipe.recv() for pipe in self._pipes]
+        return Slice(
+            rate=sum(one.in_time for one in claimed) / seconds,
+            seconds=tuple(second for one in claimed for second in one.seconds),
+            names=tuple(name for one in claimed for name in one.names),
+            failures=sum(one.failures for one in claimed),
+        )
+
+
+@contextmanager
+def workers(places: Places, count: int) -> Iterator[Workers]:
+    """Starts processes, and ends them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.workers", "procrastinate", "pgqueuer.queries"])
+    pipes: list[Connection] = []
+    processes = []
+    try:
+        for number in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, places, number), daemon=True)
+            process.start()
+            processes.append(process)
+            pipes.append(ours)
+        for pipe in pipes:
+            pipe.recv()
+        yield Workers(pipes)
+        for pipe in pipes:
+            pipe.send((_STOP, 0.0, 0.0))
+    finally:
+        for process in processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+
+
+def _work(pipe: Connection, places: Places, number: int) -> None:
+    """The life of one process."""
+    queues = {name: places.open(name, number) for name in places.names}
+    pipe.send(None)
+    while True:
+        name, start, end = pipe.recv()
+        if name == _STOP:
+            break
+        time.sleep(max(start - time.perf_counter(), 0))
+        pipe.send(queues[name].claims(Until(end=end)))
+    for queue in queues.values():
+        queue.close()
+
+
+def merged(slices: list[Slice]) -> Times:
+    """The times of all claims of all slices."""
+    return Times.of(second for one in slices for second in one.seconds)

@@ -1,0 +1,91 @@
+"""Random events for Hypothesis: each kind with likely values and nonsense, so that they meet one another."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.ids import task_node
+from remand.domain.record import Record
+from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE
+
+_TEXTS = {
+    "task_id": [T1],
+    "handoff_id": [H1, H2, ""],
+    "agent": ["Alice", "Bob", "", "\x1e\x1f"],
+    "target_agent": ["Alice", "Bob", ""],
+    "commit": [SHA, OTHER_SHA, ""],
+    "tree": [TREE, "other", ""],
+    "lease_expires_at": [LATER, NOW, "", "never"],
+    "lapses_at": [LATER, NOW, "", "never"],
+    "status": ["done", "cancelled", "completed", "blocked", "deferred", "odd", ""],
+    "priority": ["high", "odd"],
+    "id": [task_node(T1)],
+    "src": [task_node(T1), task_node(T2), "odd"],
+    "tgt": [task_node(T1), task_node(T3), "odd"],
+    "type": ["DEPENDS_ON", "BLOCKS", "SIMILAR", "TASK"],
+}
+_OTHER_TEXTS = [
+    "",
+    "something",
+    "#1",
+    "\x00\u2028\u0085\N{RIGHT-TO-LEFT OVERRIDE}",
+    "🏚" * 10,
+    '","meta":{"id":"',
+]
+
+
+def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
+    plain = {
+        str: st.sampled_from(_TEXTS.get(name, _OTHER_TEXTS)),
+        int: st.integers(-1, 3),
+        bool: st.booleans(),
+        float: st.just(1.0),
+    }
+    if hint in plain:
+        return plain[hint]
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return records(hint)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        item = st.sampled_from([T1, T2, "odd"]) if inner[0] is str else _values(name, inner[0])
+        return st.lists(item, max_size=3).map(tuple)
+    if origin is dict:
+        return st.dictionaries(
+            st.sampled_from(["meta", "id", "a"]), st.integers() | st.text("ab"), max_size=2
+        )
+    if origin is list:
+        return st.lists(st.booleans() | st.none(), max_size=2)
+    return st.none() | _values(name, inner[0])
+
+
+def records(kind: type[Record]) -> st.SearchStrategy[Any]:
+    """Records of a kind, their fields filled in; an event among them without time and origin."""
+    hints = get_type_hints(kind)
+    fields = {
+        name: _values(name, hints[name]) for name in kind.__struct_fields__ if name not in ("ts", "meta")
+    }
+    return st.builds(kind, **fields)
+
+
+def native_events() -> st.SearchStrategy[e.Event]:
+    """Events of any kind of ours."""
+    return st.one_of(*(records(kind) for kind in e.NATIVE))
+
+
+def with_origin(event: e.Event, seq: int, at: str = NOW) -> e.Event:
+    """The event as number so-and-so of somebody's session; numbers below 1 are those of GoT tools."""
+    return replace(event, ts=at, meta=e.Meta(id=f"{seq}", seq=seq, actor="Eve"))
+
+
+def any_events() -> st.SearchStrategy[e.Event]:
+    """Events of any kind, from anywhere."""
+    return st.builds(
+        with_origin,
+        native_events() | st.just(e.Unknown(kind="odd")),
+        st.integers(-3, 9),
+        st.sampled_from([NOW, LATER, MUCH_LATER]),
+    )

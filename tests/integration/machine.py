@@ -1,0 +1,301 @@
+"""A machine of its own for a test: real git, real files, the real command line in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
+HERE = Path(__file__).parent
+NO_GATES = "[gates]\n"
+PATIENCE = 60.0
+
+
+class Said(NamedTuple):
+    """What a call of the command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """The one JSON document on standard output; fails when there is anything else there."""
+        assert self.out.endswith("\n"), f"not one whole document: {self.out!r}, errors: {self.err!r}"
+        return json.loads(self.out)
+
+
+class Machine:
+    """Home, state and runtime folders that nothing else uses, and every process started in them."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rmd-", dir="/tmp"))
+        self.home, self.state, self.runtime = (self.folder / name for name in ("home", "state", "run"))
+        for folder in (self.home, self.state, self.runtime):
+            folder.mkdir(mode=0o700)
+        self.environment = _environment(self.home, self.state, self.runtime)
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def repository(self, name: str = "repo", config: str | None = NO_GATES) -> Repository:
+        """A new repository whose base branch has this configuration."""
+        path = self.folder / name
+        made = Repository(self, path)
+        self.git(self.folder, "init", "-q", "-b", "main", str(path))
+        if config is None:
+            made.git("commit", "-q", "--allow-empty", "-m", "base")
+        else:
+            made.configure(config)
+        return made
+
+    def clone(self, source: Repository, name: str, *options: str) -> Repository:
+        """A clone made by git."""
+        self.git(self.folder, "clone", "-q", *options, str(source.path), str(self.folder / name))
+        return Repository(self, self.folder / name)
+
+    def copy(self, source: Repository, name: str) -> Repository:
+        """A copy of everything in a repository, ledger and all, made by `cp -r`."""
+        subprocess.run(
+            ["cp", "-r", str(source.path), str(self.folder / name)], check=True, timeout=PATIENCE
+        )
+        return Repository(self, self.folder / name)
+
+    def git(self, folder: Path, *arguments: str, check: bool = True) -> str:
+        """Runs git; fails the test when git fails, unless told otherwise."""
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env=self.environment,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        said = done.stdout.decode(errors="replace")
+        if check and done.returncode:
+            raise AssertionError(
+                f"git {' '.join(arguments)} in {folder} → {done.returncode}\n{said}\n{done.stderr.decode()}"
+            )
+        return said
+
+    def remand(
+        self,
+        folder: Path | str,
+        *arguments: str,
+        stdin: str | bytes = "",
+        env: Mapping[str, str] | None = None,
+        timeout: float = PATIENCE,
+        preexec: Callable[[], None] | None = None,
+    ) -> Said:
+        """Calls the command line."""
+        done = subprocess.run(
+            [REMAND, *arguments],
+            cwd=folder,
+            env=self.environment | dict(env or {}),
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            preexec_fn=preexec,
+        )
+        return Said(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def start(self, folder: Path, *command: str, **options: Any) -> subprocess.Popen[str]:
+        """Starts a process that is ended with the test at the latest."""
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=self.environment | options.pop("env", {}),
+            stdin=options.pop("stdin", subprocess.DEVNULL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
+        )
+        self._processes.append(process)
+        return process
+
+    def script(self, name: str, *arguments: object, timeout: float = PATIENCE) -> str:
+        """Runs a script that stands beside the tests; its errors fail the test."""
+        process = self.start(
+            self.folder, sys.executable, str(HERE / name), *map(str, arguments)
+        )
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            end(process)
+            raise AssertionError(f"{name} did not end within {timeout:.0f} s") from None
+        assert process.returncode == 0, f"{name} → {process.returncode}\n{out[-2000:]}\n{err[-4000:]}"
+        return out
+
+    def close(self) -> None:
+        """Ends what is still running and takes everything away."""
+        for process in self._processes:
+            end(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _environment(home: Path, state: Path, runtime: Path) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GIT_", "REMAND_", "XDG_", "PYTEST_"))
+        and name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+    }
+    who = {
+        f"GIT_{role}_{part}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in (("NAME", "Somebody"), ("EMAIL", "somebody@example.org"))
+    }
+    return kept | who | {
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(state),
+        "XDG_RUNTIME_DIR": str(runtime),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kills a process with all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=10)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+class Repository:
+    """A git repository with a ledger, on one machine."""
+
+    def __init__(self, machine: Machine, path: Path) -> None:
+        self.machine = machine
+        self.path = path
+        self.events = path / ".got" / "events"
+        self.ledger = path / ".got" / "ledger.db"
+
+    def git(self, *arguments: str, check: bool = True) -> str:
+        """Runs git here."""
+        return self.machine.git(self.path, *arguments, check=check)
+
+    def configure(self, config: str) -> None:
+        """Commits a configuration on the branch that is checked out."""
+        (self.path / "remand.toml").write_text(config)
+        self.git("add", "remand.toml")
+        self.git("commit", "-q", "-m", "configure")
+
+    def commit(self, name: str = "work.txt", text: str = "work\n") -> str:
+        """Commits a file; returns the commit."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self.git("add", name)
+        self.git("commit", "-q", "-m", f"write {name}")
+        return self.head()
+
+    def head(self, name: str = "HEAD") -> str:
+        """The commit behind a name."""
+        return self.git("rev-parse", name).strip()
+
+    def call(self, *arguments: str, **options: Any) -> Said:
+        """Calls the command line here, asking for JSON."""
+        return self.machine.remand(self.path, *arguments, "--json", **options)
+
+    def people(self, *arguments: str, **options: Any) -> Said:
+        """Calls the command line here as people do."""
+        return self.machine.remand(self.path, *arguments, **options)
+
+    def ok(self, *arguments: str, **options: Any) -> Any:
+        """What a call answered; fails the test when it was not done."""
+        said = self.call(*arguments, **options)
+        assert said.code == 0, f"remand {' '.join(arguments)} → {said.code}: {said.out} {said.err}"
+        assert not said.err, f"remand {' '.join(arguments)} said beside its answer: {said.err}"
+        return said.data
+
+    def refused(self, *arguments: str, **options: Any) -> str:
+        """The code a call was refused with; fails the test when it was not refused."""
+        said = self.call(*arguments, **options)
+        assert said.code == 1, f"remand {' '.join(arguments)} → {said.code}: {said.out} {said.err}"
+        assert said.data["message"], "a refusal says why"
+        return str(said.data["refused"])
+
+    def add(self, title: str = "Mend the roof", *options: str) -> str:
+        """Writes a task down; returns its id."""
+        return str(self.ok("task", "add", title, *options)["task_id"])
+
+    def digest(self) -> tuple[str, int]:
+        """The digest of the state, and the number of events."""
+        answer = self.ok("log", "digest")
+        return answer["digest"], answer["events"]
+
+    def verify(self) -> list[dict[str, Any]]:
+        """What is wrong with the log."""
+        said = self.call("log", "verify")
+        assert said.code == (0 if said.data["ok"] else 1), said
+        assert said.data["ok"] is (not said.data["problems"]), said
+        problems: list[dict[str, Any]] = said.data["problems"]
+        return problems
+
+    def segments(self) -> list[Path]:
+        """The event files."""
+        return sorted(self.events.glob("*.jsonl"))
+
+    def lines(self) -> list[bytes]:
+        """Every line of every event file, as plain bytes."""
+        return [line for path in self.segments() for line in path.read_bytes().split(b"\n") if line]
+
+    def written(self) -> dict[str, dict[str, Any]]:
+        """The events in the files by id, read without any of the product's own code."""
+        found = (json.loads(line) for line in self.lines())
+        return {event["meta"]["id"]: event for event in found}
+
+    def forget_ledger(self) -> None:
+        """Deletes the ledger and keeps the files."""
+        for path in self.path.glob(".got/ledger.*"):
+            path.unlink()
+
+    @contextmanager
+    def coordinator(self) -> Iterator[subprocess.Popen[str]]:
+        """Runs a coordinator of this ledger."""
+        process = self.start_coordinator()
+        try:
+            yield process
+        finally:
+            end(process)
+
+    def start_coordinator(self) -> subprocess.Popen[str]:
+        """Starts a coordinator and waits until it listens."""
+        process = self.machine.start(self.path, REMAND, "serve", "--no-http")
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, f"no coordinator: {process.communicate(timeout=10)}"
+        wait_for(self.socket, "the coordinator's socket")
+        return process
+
+    def socket(self) -> str:
+        """The socket of a running coordinator; empty when there is none."""
+        found = sorted((self.machine.runtime / "remand").glob("*.sock"))
+        ledger_id = (self.path / ".got" / "ledger.id").read_text() if found else ""
+        return next((str(path) for path in found if path.stem == ledger_id), "")
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
+    """Waits until something is so; fails the test when it does not become so."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"{what} did not come within {seconds:.0f} s")

@@ -1,0 +1,514 @@
+"""Holds what follows from events, in whatever order a merge brings them."""
+
+import msgspec
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.evolve import LEGACY_STATUS, MAX_CONFLICTS, evolve, replay
+from remand.domain.ids import task_node
+from remand.domain.task import TERMINAL, Status, Task
+from remand.testing.builders import (
+    H1,
+    H2,
+    H3,
+    LATER,
+    MUCH_LATER,
+    NOW,
+    OTHER_SHA,
+    SHA,
+    T1,
+    T2,
+    T3,
+    TREE,
+    added,
+    claimed,
+    depends,
+    given,
+    stamped,
+    submitted,
+)
+from remand.testing.strategies import any_events, with_origin
+
+FINDINGS = (e.Finding(text="It leaks"),)
+
+
+def released(agent: str = "Alice", handoff_id: str = H1) -> e.TaskReleased:
+    return e.TaskReleased(task_id=T1, handoff_id=handoff_id, agent=agent)
+
+
+def approved(commit: str = SHA, tree: str = TREE) -> e.ReviewApproved:
+    return e.ReviewApproved(task_id=T1, reviewer="Lead", commit=commit, tree=tree)
+
+
+def rejected(commit: str = SHA, tree: str = TREE, reviewer: str = "Lead") -> e.ReviewRejected:
+    return e.ReviewRejected(task_id=T1, reviewer=reviewer, commit=commit, tree=tree, findings=FINDINGS)
+
+
+def locked(agent: str = "Alice") -> e.LockoutSet:
+    return e.LockoutSet(task_id=T1, agent=agent, reason="It leaks")
+
+
+def offered(target: str = "Alice", handoff_id: str = H1, until: str = LATER) -> e.HandoffInitiated:
+    return e.HandoffInitiated(task_id=T1, handoff_id=handoff_id, target_agent=target, lapses_at=until)
+
+
+def accepted(agent: str = "Alice", handoff_id: str = H1) -> e.HandoffAccepted:
+    return e.HandoffAccepted(task_id=T1, handoff_id=handoff_id, agent=agent, lease_expires_at=LATER)
+
+
+def conflicts(task: Task) -> list[str]:
+    return [conflict.event for conflict in task.conflicts]
+
+
+# One claim at a time.
+
+
+def test_a_claim_gives_the_agent_the_task_and_counts_the_attempt() -> None:
+    task = given(added(), claimed("Alice"), released(), claimed("Bob", H2))
+
+    assert task.status == Status.CLAIMED
+    assert task.claim is not None
+    assert (task.claim.agent, task.claim.handoff_id, task.claim.epoch) == ("Bob", H2, 2)
+    assert (task.epoch, task.attempt_count) == (2, 2)
+
+
+def test_of_two_claims_the_first_in_order_wins_and_the_other_is_a_conflict() -> None:
+    task = given(added(), claimed("Alice", H1), claimed("Bob", H2))
+
+    assert task.claim is not None
+    assert task.claim.agent == "Alice"
+    assert conflicts(task) == ["task.claim"]
+    assert (task.epoch, task.attempt_count) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        e.LeaseRenewed(task_id=T1, handoff_id=H2, agent="Bob", lease_expires_at=MUCH_LATER),
+        released("Bob", H2),
+        e.TaskContinued(task_id=T1, handoff_id=H2, agent="Bob"),
+        e.TaskWaiting(task_id=T1, handoff_id=H2, agent="Bob", waiting_for="rain"),
+        e.TaskFailed(task_id=T1, handoff_id=H2, agent="Bob"),
+        submitted("Bob", H2),
+        e.HandoffCompleted(task_id=T1, handoff_id=H2, agent="Bob", commit=SHA),
+    ],
+    ids=lambda event: event.name,
+)
+def test_what_the_loser_of_a_claim_did_later_does_not_apply(later: e.Event) -> None:
+    before = given(added(), claimed("Alice", H1), claimed("Bob", H2))
+
+    task = given(added(), claimed("Alice", H1), claimed("Bob", H2), later)
+
+    assert conflicts(task) == ["task.claim", later.name]
+    assert replace(task, conflicts=()) == replace(before, conflicts=())
+
+
+def test_a_conflict_says_what_could_not_apply_when_and_why() -> None:
+    events = stamped(added(), claimed("Alice", H1), claimed("Bob", H2))
+
+    (conflict,) = replay(events).conflicts
+
+    assert (conflict.event_id, conflict.at) == (events[2].meta.id, events[2].ts)
+    assert "Alice" in conflict.why
+
+
+def test_only_the_latest_conflicts_are_kept() -> None:
+    task = given(added(), claimed(), *(claimed("Bob", f"H-{n}") for n in range(MAX_CONFLICTS + 10)))
+
+    assert len(task.conflicts) == MAX_CONFLICTS
+
+
+def test_a_submission_of_an_earlier_claim_does_not_apply() -> None:
+    task = given(added(), claimed("Alice", H1), released(), claimed("Alice", H2), submitted("Alice", H1))
+
+    assert task.status == Status.CLAIMED
+    assert task.submission is None
+    assert conflicts(task) == ["task.submit"]
+
+
+def test_a_heartbeat_moves_the_end_of_the_lease_and_nothing_else() -> None:
+    renewal = e.LeaseRenewed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=MUCH_LATER)
+    before, after = given(added(), claimed()), given(added(), claimed(), renewal)
+
+    assert after.claim is not None
+    assert after.claim.lease_expires_at == MUCH_LATER
+    assert replace(after, claim=before.claim) == before
+
+
+# Where a task goes back to.
+
+
+@pytest.mark.parametrize(
+    "end", [released(handoff_id=H3), e.LeaseExpired(task_id=T1, handoff_id=H3, agent="A")]
+)
+@pytest.mark.parametrize(
+    ("past", "queue"),
+    [
+        ([], Status.INCOMING),
+        (
+            [claimed(), e.TaskContinued(task_id=T1, handoff_id=H1, agent="Alice")],
+            Status.NEEDS_CONTINUATION,
+        ),
+        ([claimed(), submitted(), rejected()], Status.REJECTED),
+    ],
+    ids=["new", "continued", "rejected"],
+)
+def test_a_claim_that_ends_returns_the_task_to_the_queue_it_came_from(
+    past: list[e.Event], queue: Status, end: e.Event
+) -> None:
+    task = given(added(), *past, claimed("A", H3), end)
+
+    assert (task.status, task.claim) == (queue, None)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        [e.TaskDeferred(task_id=T1, waits_for=(T2,)), e.TaskWoken(task_id=T1)],
+        [e.TaskDeferred(task_id=T1, waits_for=(T2,)), e.TaskReopened(task_id=T1)],
+        [claimed("Bob", H2), e.TaskFailed(task_id=T1, handoff_id=H2, agent="B"), e.TaskReopened(task_id=T1)],
+        [e.EscalationOpened(task_id=T1), e.TaskReopened(task_id=T1)],
+    ],
+    ids=["woken", "reopened from sleep", "reopened after failure", "reopened after escalation"],
+)
+def test_a_task_that_comes_back_waits_for_nothing_in_the_queue_it_came_from(way: list[e.Event]) -> None:
+    task = given(added(), claimed(), submitted(), rejected(), *way)
+
+    assert task.status == Status.REJECTED
+    assert task.blockers == ()
+
+
+def test_a_second_wake_is_no_conflict() -> None:
+    asleep = e.TaskDeferred(task_id=T1, waits_for=(T2,))
+    wake = e.TaskWoken(task_id=T1, because=(T2,))
+
+    task = given(added(), asleep, wake, wake)
+
+    assert task.status == Status.INCOMING
+    assert task.conflicts == ()
+
+
+def test_a_second_settlement_is_no_conflict() -> None:
+    cut = e.TaskDecomposed(task_id=T1, children=(T2, T3))
+    settled = e.TaskSettled(task_id=T1, status="done")
+
+    assert given(added(), cut, settled, settled).conflicts == ()
+
+
+@pytest.mark.parametrize(("said", "status"), [("done", Status.DONE), ("cancelled", Status.CANCELLED)])
+def test_a_decomposed_task_ends_as_it_was_settled(said: str, status: Status) -> None:
+    task = given(
+        added(), e.TaskDecomposed(task_id=T1, children=(T2,)), e.TaskSettled(task_id=T1, status=said)
+    )
+
+    assert task.status == status
+
+
+def test_the_same_lease_ended_by_two_ledgers_is_no_conflict() -> None:
+    end = e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice")
+
+    task = given(added(), claimed(), end, end)
+
+    assert task.status == Status.INCOMING
+    assert task.conflicts == ()
+
+
+# Handoffs.
+
+
+def test_an_offer_reserves_the_task_and_a_claim_takes_it_up() -> None:
+    before, after = given(added(), offered("Alice", H1)), given(added(), offered("Alice", H1), accepted())
+
+    assert [offer.target for offer in before.offers] == ["Alice"]
+    assert after.offers == ()
+    assert after.claim is not None
+    assert after.claim.handoff_id == H1
+
+
+def test_a_claim_against_a_reservation_is_a_conflict() -> None:
+    task = given(added(), offered("Alice"), claimed("Bob", H2))
+
+    assert task.claim is None
+    assert conflicts(task) == ["task.claim"]
+
+
+def test_a_lapsed_reservation_binds_nobody() -> None:
+    by_event = given(
+        added(), offered("Alice"), e.HandoffLapsed(task_id=T1, handoff_id=H1), claimed("Bob", H2)
+    )
+    by_time = given(added(), offered("Alice", until=NOW), claimed("Bob", H2))
+
+    for task in (by_event, by_time):
+        assert task.claim is not None
+        assert task.claim.agent == "Bob"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        e.TaskCancelled(task_id=T1),
+        e.EscalationOpened(task_id=T1),
+        e.TaskDeferred(task_id=T1, waits_for=(T2,)),
+    ],
+    ids=lambda event: event.name,
+)
+@pytest.mark.parametrize("start", [offered(), claimed()], ids=["offered", "claimed"])
+def test_open_handoffs_close_with_their_task(start: e.Event, end: e.Event) -> None:
+    task = given(added(), start, end)
+
+    assert (task.claim, task.offers) == (None, ())
+
+
+# Submissions and reviews.
+
+
+def test_a_submission_awaits_review_and_names_its_author() -> None:
+    task = given(added(), claimed(), submitted())
+
+    assert task.status == Status.PROVISIONAL
+    assert task.submission is not None
+    assert (task.submission.commit, task.submission.tree, task.submission.agent) == (SHA, TREE, "Alice")
+    assert task.authors == ("Alice",)
+    assert task.claim is None
+
+
+@pytest.mark.parametrize(("own", "given_branch", "expected"), [("", "roof", "roof"), ("old", "roof", "old")])
+def test_a_task_without_a_branch_takes_that_of_its_first_submission(
+    own: str, given_branch: str, expected: str
+) -> None:
+    task = given(added(branch=own), claimed(), replace(submitted(), branch=given_branch, pr=7))
+
+    assert (task.branch, task.pr) == (expected, 7)
+
+
+def test_an_approval_makes_the_task_done() -> None:
+    task = given(added(), claimed(), submitted(), approved())
+
+    assert task.status == Status.DONE
+    assert task.conflicts == ()
+
+
+def test_a_rejection_returns_the_task_and_is_counted_apart_from_attempts() -> None:
+    task = given(added(), claimed(), submitted(), rejected(), locked())
+
+    assert task.status == Status.REJECTED
+    assert (task.rejection_count, task.attempt_count, task.gate_rejection_count) == (1, 1, 0)
+    assert task.is_locked_out("Alice")
+    assert task.reviewers == ("Lead",)
+
+
+@pytest.mark.parametrize("review", [approved(OTHER_SHA, "x"), rejected(OTHER_SHA, "x")], ids=["ok", "no"])
+def test_a_review_of_another_commit_is_a_conflict(review: e.Event) -> None:
+    task = given(added(), claimed(), submitted(), review)
+
+    assert task.status == Status.PROVISIONAL
+    assert conflicts(task) == [review.name]
+
+
+@pytest.mark.parametrize(
+    "reviews", [[approved(), rejected()], [rejected(), approved()]], ids=["yes no", "no yes"]
+)
+def test_a_rejection_of_a_tree_beats_its_approval_whatever_their_order(reviews: list[e.Event]) -> None:
+    task = given(added(), claimed(), submitted(), *reviews)
+
+    assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
+    assert len(task.conflicts) == 1
+
+
+def test_an_approval_that_was_beaten_lifts_no_lockout() -> None:
+    first_round = [claimed("Alice", H1), submitted("Alice", H1), rejected(), locked("Alice")]
+    second_round = [claimed("Bob", H2), submitted("Bob", H2, commit=OTHER_SHA, tree="other")]
+    reviews = [approved(OTHER_SHA, "other"), rejected(OTHER_SHA, "other"), locked("Bob")]
+
+    task = given(added(), *first_round, *second_round, *reviews)
+
+    assert task.status == Status.REJECTED
+    assert task.is_locked_out("Alice")
+    assert task.is_locked_out("Bob")
+
+
+def test_a_rejection_of_earlier_work_does_not_undo_an_approval() -> None:
+    first_round = [claimed("Alice", H1), submitted("Alice", H1), rejected()]
+    second_round = [claimed("Bob", H2), submitted("Bob", H2, commit=OTHER_SHA, tree="other")]
+
+    task = given(added(), *first_round, *second_round, approved(OTHER_SHA, "other"), rejected(SHA, TREE))
+
+    assert task.status == Status.DONE
+    assert conflicts(task) == ["review.reject"]
+
+
+# Lockouts.
+
+
+def test_a_lockout_that_comes_during_the_agents_claim_ends_it() -> None:
+    task = given(added(), claimed("Alice"), locked("Alice"))
+
+    assert (task.status, task.claim) == (Status.INCOMING, None)
+
+
+def test_a_claim_of_a_locked_out_agent_is_a_conflict() -> None:
+    task = given(added(), locked("Alice"), claimed("Alice"))
+
+    assert task.claim is None
+    assert conflicts(task) == ["task.claim"]
+
+
+def test_a_lockout_is_set_once_and_cleared_whole() -> None:
+    unlocked = e.LockoutCleared(task_id=T1, agent="Alice")
+
+    assert len(given(added(), locked("Alice"), locked("Alice")).lockouts) == 1
+    assert given(added(), locked("Alice"), locked("Alice"), unlocked).lockouts == ()
+    assert given(added(), locked("Bob"), locked("Alice"), unlocked).is_locked_out("Bob")
+
+
+# What a task says and waits for.
+
+
+def test_an_edit_changes_what_it_names() -> None:
+    changes = e.TaskChanges(title="New", priority="high", aliases=("#1",), skills=("paint",), pr=4)
+
+    task = given(added(title="Old", description="Kept"), e.TaskEdited(id=task_node(T1), changes=changes))
+
+    assert (task.title, task.scope, task.priority) == ("New", "Kept", "high")
+    assert (task.aliases, task.skills, task.pr) == (("#1",), ("paint",), 4)
+
+
+def test_an_unknown_priority_is_read_as_medium() -> None:
+    assert given(added(priority="urgent")).priority == "medium"
+
+
+def test_a_task_written_down_twice_alike_is_one_task() -> None:
+    assert given(added(), added()).conflicts == ()
+    assert conflicts(given(added(title="One"), added(title="Other"))) == ["node.create"]
+
+
+def test_dependencies_come_and_go() -> None:
+    blocks = e.EdgeCreated(src=task_node(T3), tgt=task_node(T1), type="BLOCKS")
+    gone = e.EdgeDeleted(src=task_node(T1), tgt=task_node(T2), type="DEPENDS_ON")
+
+    task = given(added(), depends(T1, T2), depends(T1, T2), blocks)
+
+    assert task.depends_on == (T2, T3)
+    assert given(added(), depends(T1, T2), blocks, gone).depends_on == (T3,)
+    assert conflicts(given(added(), gone)) == ["edge.delete"]
+
+
+def test_a_task_does_not_wait_for_itself() -> None:
+    task = given(added(), depends(T1, T1))
+
+    assert task.depends_on == ()
+    assert conflicts(task) == ["edge.create"]
+
+
+# Tasks of GoT tools.
+
+
+def legacy(event: e.Event) -> e.Event:
+    return replace(event, ts=NOW, meta=e.Meta(id="old", seq=-1))
+
+
+def old_status(status: str) -> e.Event:
+    return legacy(e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(status=status)))
+
+
+@pytest.mark.parametrize(("status", "expected"), LEGACY_STATUS.items())
+def test_an_old_task_has_the_status_that_fits_best(status: str, expected: Status) -> None:
+    created = replay([legacy(added(status=status))])
+    changed = replay([legacy(added()), old_status(status)])
+
+    assert created is not None
+    assert changed is not None
+    assert created.status == changed.status == expected
+    assert created.is_legacy
+
+
+def test_an_old_status_nobody_knows_changes_nothing() -> None:
+    task = replay([legacy(added(status="completed")), old_status("odd")])
+
+    assert task is not None
+    assert task.status == Status.DONE
+
+
+def test_old_events_do_not_change_the_status_once_ours_have() -> None:
+    native = stamped(claimed())
+
+    task = replay(
+        [legacy(added()), *native, old_status("completed"), legacy(e.TaskDeleted(id=task_node(T1)))]
+    )
+
+    assert task is not None
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == ["node.update", "node.delete"]
+
+
+def test_a_deleted_old_task_is_cancelled() -> None:
+    task = replay([legacy(added()), legacy(e.TaskDeleted(id=task_node(T1)))])
+
+    assert task is not None
+    assert task.status == Status.CANCELLED
+
+
+def test_a_status_in_an_edit_of_ours_is_a_conflict() -> None:
+    edited = e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(status="completed", title="New"))
+
+    task = given(added(), edited)
+
+    assert (task.status, task.title) == (Status.INCOMING, "Mend the roof")
+    assert conflicts(task) == ["node.update"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        offered(),
+        accepted(),
+        e.HandoffCompleted(task_id=T1, handoff_id=H1, agent="Alice"),
+        claimed(),
+        submitted(),
+    ],
+    ids=lambda event: event.name,
+)
+def test_handoffs_of_old_tools_are_history_and_no_claims(event: e.Event) -> None:
+    assert replay([legacy(added()), legacy(event)]) == replay([legacy(added())])
+
+
+# Whatever comes.
+
+
+def test_events_before_a_task_is_written_down_have_nothing_to_apply_to() -> None:
+    assert replay(stamped(claimed(), submitted())) is None
+    assert replay(stamped(claimed(), added())) == replay(stamped(added(), added())[1:])
+
+
+def test_an_event_of_a_newer_version_changes_nothing() -> None:
+    task = given(added())
+
+    assert evolve(task, e.Unknown(kind="task.sing")) == task
+
+
+OURS = with_origin(added(), 1)
+OLD = with_origin(added(), -3)
+
+
+@for_all(st.sampled_from([[OURS], [OLD], []]), st.lists(any_events(), max_size=25))
+def test_whatever_events_come_the_task_stays_sound(start: list[e.Event], events: list[e.Event]) -> None:
+    task: Task | None = None
+    for event in [*start, *events]:
+        before, task = task, evolve(task, event)
+        if task is None:
+            assert before is None
+            continue
+        assert (task.claim is not None) == (task.status == Status.CLAIMED)
+        assert task.claim is None or not task.is_locked_out(task.claim.agent)
+        assert task.status not in TERMINAL or not task.offers
+        assert task.queue in (Status.INCOMING, Status.NEEDS_CONTINUATION, Status.REJECTED)
+        assert before is None or (task.epoch >= before.epoch and task.attempt_count >= before.attempt_count)
+        assert msgspec.json.decode(msgspec.json.encode(task), type=Task) == task
+
+
+@for_all(any_events())
+def test_only_the_writing_down_of_a_task_begins_it(event: e.Event) -> None:
+    assert (evolve(None, event) is not None) == isinstance(event, e.TaskAdded)
