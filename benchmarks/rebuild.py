@@ -62,9 +62,7 @@ def _print(report: Report, found: dict[str, list[Cost]], fresh: float) -> None:
     seconds = {name: median(one.seconds for one in costs) for name, costs in found.items()}
     peaks = {name: max(one.peak for one in costs) / 1e6 for name, costs in found.items()}
     ratios = {
-        name: median(
-            one.seconds / other.seconds for one, other in zip(found[name], found[JSON], strict=True)
-        )
+        name: median(one.seconds / other.seconds for one, other in zip(found[name], found[JSON], strict=True))
         for name in (JSON, COMMAND, CALL)
     } | {FRESH: fresh, NEWS: seconds[NEWS] / seconds[JSON]}
     report.table(

@@ -8,6 +8,7 @@ import re
 import tomllib
 from typing import Any
 
+from remand.domain.evolve import MAX_LEASE_SECONDS
 from remand.domain.ids import is_agent_name
 from remand.domain.policy import Policy
 from remand.domain.record import Record
@@ -199,9 +200,16 @@ def _policy(table: dict[str, Any]) -> Policy:
             table.get("max_invalid_rejections", standard.max_invalid_rejections),
             "policy.max_invalid_rejections",
         ),
-        lease_seconds=_seconds(table.get("lease", "30m"), "policy.lease"),
+        lease_seconds=_lease(table.get("lease", "30m")),
         director=(director,) if isinstance(director, str) else _texts(director, "policy.director"),
     )
+
+
+def _lease(value: Any) -> float:
+    seconds = _seconds(value, "policy.lease")
+    if seconds > MAX_LEASE_SECONDS:
+        raise ConfigError(f'{NAME}: `policy.lease` is {value}; a lease lasts at most 7 days ("7d").')
+    return seconds
 
 
 def _lockout(value: Any) -> int:

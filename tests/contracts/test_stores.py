@@ -30,7 +30,7 @@ class TestSqliteStore(StoreContract):
 
         def new() -> SqliteStore:
             store = SqliteStore(tmp_path / f"{next(numbers)}.db")
-            store.adopt(store.file_identity(), SESSION)
+            store.adopt(store.file_identity(), SESSION, lambda segment: None)
             opened.append(store)
             return store
 

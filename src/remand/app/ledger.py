@@ -13,6 +13,7 @@ from remand.app.handle import Handler
 from remand.app.ports import Clock, Commit, Exchange, Ids, Marks, Repository, Segment
 from remand.domain import commands as c
 from remand.domain.events import subject
+from remand.domain.instant import Instant
 from remand.ledger import codec
 from remand.ledger.order import horizon
 from remand.ledger.problems import BadLine
@@ -43,6 +44,7 @@ class Ledger:
         self._ids = ids
         self._rules = rules
         self._signature: tuple[int, ...] | None = None
+        self._held: Instant = ""
 
     def ask(self, request: Request) -> Answer:
         """Answers one ask."""
@@ -63,7 +65,7 @@ class Ledger:
                 self._append(tx, handler.lines)
             head = tx.head
         if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines:
-            self.exchange.sync()
+            self.exchange.sync(head.segment)
             self.marks.raise_to(head.session, head.seq, head.tip)
         return answers
 
@@ -85,6 +87,7 @@ class Ledger:
         with self.store.write() as tx:
             self._catch_up(tx)
             if tx.head.segment:
+                self.exchange.sync(tx.head.segment)
                 self._close_segment(tx, tx.head.segment)
                 tx.head = replace(tx.head, segment="", first=0, size=0, inode=0)
 
@@ -140,10 +143,11 @@ class Ledger:
         if not self.segment.is_whole(tx.head):
             self._mend(tx)
         signature = self.exchange.signature()
-        if signature != self._signature or self._is_ripe(tx):
+        if signature != self._signature or (self._held and self._is_ripe(tx)):
             read_in(tx, changed_files(tx, self.exchange, self.segment), self.exchange, self.clock, self.marks)
             tx.head = _continued(tx.head, tx.events.lines(tx.head.session, tx.head.seq + 1))
             tx.on_rollback(self._forget_signature)
+            self._held = tx.files.earliest_held()
             self._signature = signature
 
     def _forget_signature(self) -> None:

@@ -65,8 +65,8 @@ class Exchange(Protocol):
     def append(self, head: Head, lines: Sequence[bytes]) -> Head:
         """Writes lines to the open segment, or to a new one when it must not grow."""
 
-    def sync(self) -> None:
-        """Returns when what was written is on disk."""
+    def sync(self, segment: str) -> None:
+        """Returns when what a segment holds is on disk, whoever wrote it."""
 
 
 class Segment(Protocol):

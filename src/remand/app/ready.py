@@ -15,7 +15,7 @@ _LANES = {status: str(lane) for lane, status in enumerate(QUEUES)}
 _LEVELS = {priority: str(level) for level, priority in enumerate(PRIORITIES)}
 _RANK_PREFIX = 2 + len("2026-11-15T09:00:00.000000Z")
 _encode = msgspec.json.Encoder().encode
-_decode_pool = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...], str]).decode
+_decode_pool = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...], str | None]).decode
 DUE_NOW: Instant = ""
 
 
@@ -34,7 +34,7 @@ def ranked(text: str) -> str:
 def pool(task: Task) -> str:
     """The agents the task suits, as a key: skills asked for, agents barred from it, agent reserved for."""
     barred = sorted({*(lockout.agent for lockout in task.lockouts), *task.reviewers})
-    reserved = task.offers[-1].target if task.offers else ""
+    reserved = task.offers[-1].target if task.offers else None
     return _encode((task.skills, barred, reserved)).decode()
 
 
@@ -42,7 +42,7 @@ def pool(task: Task) -> str:
 def suits(key: str, agent: Actor, has_team: bool) -> bool:
     """True when the agent is one of those a pool is for."""
     skills, barred, reserved = _decode_pool(key)
-    if Role.AGENT not in agent.roles or agent.name in barred or (reserved and reserved != agent.name):
+    if Role.AGENT not in agent.roles or agent.name in barred or reserved not in (None, agent.name):
         return False
     return not has_team or all(skill in agent.skills for skill in skills)
 

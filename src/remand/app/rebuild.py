@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed, subject
 from remand.domain.evolve import evolve, replay
+from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import place
@@ -38,7 +39,8 @@ class Fold:
         self.tasks: dict[str, Task | None] = {}
         self.handoffs: dict[str, str] = {}
         self._session_of: dict[str, str] = {}
-        self._reach: dict[str, int] = {}
+        self._reach: dict[str, tuple[int, Instant]] = {}
+        self._ts: Instant = ""
         self._session = ""
         self._seq = 0
         self._is_behind = False
@@ -51,7 +53,9 @@ class Fold:
         if session != self._session or meta.seq <= self._seq:
             self._turn_to(session, meta.seq)
         self._seq = meta.seq
-        if self._is_behind or self._session_of.setdefault(task_id, session) != session:
+        is_behind = self._is_behind or event.ts < self._ts
+        self._ts = self._ts if is_behind else event.ts
+        if is_behind or self._session_of.setdefault(task_id, session) != session:
             self._tangled.add(task_id)
         self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
         if type(event) in _HANDING:
@@ -59,9 +63,11 @@ class Fold:
 
     def _turn_to(self, session: str, seq: int) -> None:
         """Another session's events follow, or this one's begin again."""
-        self._reach[self._session] = max(self._seq, self._reach.get(self._session, 0))
+        reach, _ = self._reach.get(self._session, (0, ""))
+        self._reach[self._session] = (max(self._seq, reach), self._ts)
+        reach, self._ts = self._reach.get(session, (0, ""))
         self._session = session
-        self._is_behind = seq <= self._reach.get(session, 0)
+        self._is_behind = seq <= reach
 
     def finish(self, tx: Transaction) -> None:
         """Replaces the tables by the outcome."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 
 from remand import config
 from remand.adapters.git.place import read_ref
 from remand.adapters.git.repository import GitRepository
 from remand.app.asking import Rules
 from remand.app.errors import EnvironmentFault
+
+LOOK_AGAIN_SECONDS = 0.01
 
 
 class SettingsSource:
@@ -20,6 +23,7 @@ class SettingsSource:
         self._settings = config.Settings()
         self._rules = Rules()
         self._watched = self._watch("main")
+        self._looked = float("-inf")
 
     def rules(self) -> Rules:
         """The team and its policy."""
@@ -28,6 +32,10 @@ class SettingsSource:
 
     def settings(self) -> config.Settings:
         """The configuration as it is now."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_AGAIN_SECONDS:
+            return self._settings
+        self._looked = now
         seen = tuple(map(_stamp, self._watched))
         if seen != self._seen:
             try:

@@ -55,9 +55,11 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     node = ids.task_node(facts.fresh_task_id)
     added = e.TaskAdded(
         id=node,
+        type="TASK",
         data=e.TaskData(
             title=ask.title,
             description=ask.scope,
+            status="pending",
             priority=ask.priority,
             category=ask.category,
             skills=_sorted(ask.skills),

@@ -48,8 +48,8 @@ class Event(Record, tag_field="event", tag="", kw_only=True):
         return self.meta.seq <= 0
 
 
-class TaskData(Record, kw_only=True):
-    """A task as it is first written down."""
+class TaskData(Record, kw_only=True, omit_defaults=False):
+    """A task as it is first written down. What GoT tools read is always there."""
 
     title: str
     description: str = ""
@@ -76,7 +76,7 @@ class TaskChanges(Record, kw_only=True):
     pr: int | None = None
 
 
-class TaskAdded(Event, tag="node.create", kw_only=True):
+class TaskAdded(Event, tag="node.create", kw_only=True, omit_defaults=False):
     """A task was written down; in the graph it is a node of type TASK."""
 
     id: str

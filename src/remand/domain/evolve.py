@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain import ids
+from remand.domain.instant import Instant, is_instant, plus
 from remand.domain.task import (
     PRIORITIES,
     TERMINAL,
@@ -31,6 +32,7 @@ LEGACY_STATUS = {
     "deferred": Status.DEFERRED,
 }
 MAX_CONFLICTS = 50
+MAX_LEASE_SECONDS = 7 * 86400.0
 
 E = TypeVar("E", bound=e.ClaimEvent)
 
@@ -158,7 +160,7 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
         agent=event.agent,
         epoch=task.epoch + 1,
         claimed_at=event.ts,
-        lease_expires_at=event.lease_expires_at,
+        lease_expires_at=_bounded(event.lease_expires_at, event.ts),
     )
     return _advance(
         task,
@@ -172,14 +174,14 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
 
 
 def _offered(task: Task, event: e.HandoffInitiated) -> Task:
-    if task.status in TERMINAL or task.offer(event.handoff_id):
-        return _conflict(task, event, f"the task was {task.status} at that time")
+    if task.status in TERMINAL or task.offer(event.handoff_id) or not event.target_agent:
+        return _conflict(task, event, f"the task was {task.status} at that time, or it was handed to nobody")
     offer = Offer(
         handoff_id=event.handoff_id,
         source=event.source_agent,
         target=event.target_agent,
         instructions=event.instructions,
-        lapses_at=event.lapses_at,
+        lapses_at=_bounded(event.lapses_at, event.ts),
     )
     return replace(task, offers=(*task.offers, offer), is_legacy=False)
 
@@ -201,11 +203,18 @@ def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
 
 
 def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
-    claim = task.claim and replace(task.claim, lease_expires_at=event.lease_expires_at)
+    claim = task.claim and replace(task.claim, lease_expires_at=_bounded(event.lease_expires_at, event.ts))
     return _advance(task, event, claim=claim)
 
 
-def _ended(task: Task, event: e.LeaseExpired | e.TaskReleased | e.TaskFailed) -> Task:
+def _ended(task: Task, event: e.TaskReleased | e.TaskFailed) -> Task:
+    return _advance(task, event, claim=None)
+
+
+def _expired(task: Task, event: e.LeaseExpired) -> Task:
+    """Two ledgers may end the same lease; the second finds it ended."""
+    if task.claim is None or task.claim.handoff_id != event.handoff_id:
+        return task
     return _advance(task, event, claim=None)
 
 
@@ -235,14 +244,14 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
 def _approved(task: Task, event: e.ReviewApproved) -> Task:
     if task.submission is None or task.submission.commit != event.commit:
         return _conflict(task, event, "the approval names a commit that was not the one under review")
-    return _advance(task, event, lockouts=())
+    return _advance(task, event, approved_commit=event.commit)
 
 
 def _rejected(task: Task, event: e.ReviewRejected) -> Task:
     submission = task.submission
     if submission is None or (submission.commit != event.commit and (submission.tree or "-") != event.tree):
         return _conflict(task, event, "the rejection names a commit that was not the one under review")
-    if task.status == Status.DONE:
+    if task.status == Status.DONE and task.approved_commit == submission.commit:
         task = _conflict(task, event, "the same tree was approved as well; the rejection counts")
         task = replace(task, status=Status.PROVISIONAL)
     return _advance(
@@ -298,6 +307,14 @@ def _reopened(task: Task, event: e.TaskReopened) -> Task:
     return _advance(task, event, claim=None, offers=(), waits_for=(), children=())
 
 
+def _bounded(until: Instant, since: Instant) -> Instant:
+    """The end of a lease or offer. Whatever a file says, it is a time, and not far away."""
+    if until[:8] == since[:8]:
+        return until
+    latest = plus(since, MAX_LEASE_SECONDS)
+    return until if is_instant(until) and until < latest else latest
+
+
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return names if name in names else (*names, name)
 
@@ -314,7 +331,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.HandoffCompleted: _fenced(_submitted),
     e.HandoffLapsed: _lapsed,
     e.LeaseRenewed: _fenced(_renewed),
-    e.LeaseExpired: _fenced(_ended),
+    e.LeaseExpired: _expired,
     e.TaskReleased: _fenced(_ended),
     e.TaskContinued: _fenced(_continued),
     e.TaskWaiting: _fenced(_waiting),

@@ -25,7 +25,8 @@ def moment(value: Instant) -> datetime:
 def plus(value: Instant, seconds: float) -> Instant:
     """The instant that many seconds later (or earlier, when negative), kept within the calendar."""
     try:
-        return instant(datetime.fromisoformat(value) + timedelta(seconds=seconds))
+        later = datetime.fromisoformat(value[:-1]) + timedelta(seconds=seconds)
+        return f"{later.isoformat(timespec='microseconds')}Z"
     except OverflowError:
         return BEGINNING if seconds < 0 else "9999-12-31T23:59:59.999999Z"
 

@@ -158,6 +158,7 @@ class Task(Record, kw_only=True):
     children: tuple[str, ...] = ()
     waiting_for: str = ""
     submission: Submission | None = None
+    approved_commit: str = ""
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     lockouts: tuple[Lockout, ...] = ()
@@ -174,6 +175,11 @@ class Task(Record, kw_only=True):
     def blockers(self) -> tuple[str, ...]:
         """The tasks that must end before this one goes on: dependencies, what it was deferred for, sub-tasks."""
         return self.depends_on + self.waits_for + self.children
+
+    @property
+    def active_lockouts(self) -> tuple[Lockout, ...]:
+        """The lockouts that hold: they end when the task is done."""
+        return () if self.status == Status.DONE else self.lockouts
 
     def is_locked_out(self, agent: str) -> bool:
         """True when the agent may not work on this task."""

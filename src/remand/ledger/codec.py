@@ -18,7 +18,10 @@ from remand.ledger.problems import BadLine
 
 MAX_EVENT = 256 * 1024
 MAX_SEQ = 1 << 40
+MAX_DEPTH = 64
 ID_LENGTH = 32
+_OWN_MARKS = frozenset({"id", "seq", "prev"})
+"""What the lines of GoT tools never have: a line with one of these is ours, and must be whole."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ID_MARK = b'"meta":{"id":"'
 _CUT = 4096
@@ -45,6 +48,8 @@ def read(line: bytes) -> e.Event:
     """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
     if len(line) > MAX_EVENT:
         raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
+        return _examined(line, "")
     try:
         event = trusted(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -94,11 +99,13 @@ def _require_place(meta: e.Meta) -> None:
 def _examined(line: bytes, error: str) -> e.Event:
     """Reads a line slowly and strictly: one of a GoT tool, of a newer version, or a bad one."""
     fields = _strict(line)
-    name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta", {})
+    name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta")
     if not isinstance(name, str) or not isinstance(ts, str) or not isinstance(meta, dict):
         raise BadLine("is no event: it needs a text `ts`, a text `event` and an object `meta`")
-    if not (isinstance(meta.get("seq"), int) and meta["seq"] > 0 and isinstance(meta.get("id"), str)):
+    if not meta.keys() & _OWN_MARKS:
         return legacy.translate(fields)
+    if not isinstance(meta.get("id"), str):
+        raise BadLine("is damaged: it has no id")
     if not is_instant(ts):
         raise BadLine(f"has a time that is none: {ts[:40]!r}")
     _require_hash(line, meta["id"])
@@ -110,7 +117,7 @@ def _examined(line: bytes, error: str) -> e.Event:
 def _native(fields: dict[str, Any], name: str, error: str) -> e.Event:
     kind = _KINDS.get(name)
     try:
-        if kind is None or (kind is e.TaskAdded and fields.get("type") != "TASK"):
+        if kind is None or (kind is e.TaskAdded and fields.get("type", "TASK") != "TASK"):
             rest = {key: value for key, value in fields.items() if key not in ("ts", "event", "meta")}
             meta = msgspec.convert(fields["meta"], e.Meta)
             return e.Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
@@ -139,7 +146,22 @@ def _strict(line: bytes) -> dict[str, Any]:
         raise BadLine(f"holds a number that is too long ({str(error)[:60]})") from None
     if not isinstance(value, dict):
         raise BadLine("is no JSON object")
+    if _depth(value) > MAX_DEPTH:
+        raise BadLine("is nested too deeply")
     return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
 
 
 def _not_json(line: bytes, error: json.JSONDecodeError) -> str:

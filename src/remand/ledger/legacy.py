@@ -58,6 +58,7 @@ def _node_created(fields: dict[str, Any]) -> e.Event | None:
         return None
     return e.TaskAdded(
         id=ids.task_node(task),
+        type="TASK",
         data=e.TaskData(
             title=_text(data.get("title")),
             description=_text(data.get("description")),

@@ -118,7 +118,10 @@ def refused(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) ->
 
 def added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> e.TaskAdded:
     """A task was written down."""
-    return e.TaskAdded(id=task_node(task_id), data=e.TaskData(title=title, **data))
+    standard = {"description": "", "status": "pending", "priority": "medium", "category": ""}
+    return e.TaskAdded(
+        id=task_node(task_id), type="TASK", data=e.TaskData(title=title, **{**standard, **data})
+    )
 
 
 def claimed(

@@ -152,9 +152,10 @@ class MemoryExchange:
         inode = self.contents[self.path(segment)].inode
         return replace(head, segment=segment, first=first, size=0, inode=inode)
 
-    def sync(self) -> None:
-        """Makes everything written so far safe from a power cut."""
-        for file in self.contents.values():
+    def sync(self, segment: str) -> None:
+        """Makes what a segment holds safe from a power cut."""
+        if segment:
+            file = self.contents[self.path(segment)]
             file.synced = file.data
 
     # What it asks after something went wrong.

@@ -32,7 +32,11 @@ from remand.testing.builders import (
 )
 
 Opener = Callable[[], Store]
-few = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=30,
+    # Each example opens a store of its own, and each backend runs the suite as its own class.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+)
 
 ASLEEP = pytest.mark.parametrize(
     "asleep",

@@ -44,7 +44,7 @@ class EventContract:
             assert tx.events.of_task(T1) == [entry.line]
 
     def test_a_line_of_a_got_tool_is_kept_once(self, store: Store) -> None:
-        line = b'{"ts":"2026-01-01T00:00:00Z","event":"node.create","id":"T-1","type":"TASK","data":{"title":"a"}}'
+        line = b'{"ts":"2026-01-01T00:00:00Z","event":"node.delete","meta":{"session":"s"},"id":"T-1"}'
         entry = Entry(codec.read(line), line, "T-1")
 
         with store.write() as tx:

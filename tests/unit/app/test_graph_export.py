@@ -22,6 +22,7 @@ HOSTILE = {
     "brackets": "] } ) > [ { ( <",
     "lines": "a\nb\r\nc\u2028d\x0be",
     "closing-script": "</script><script>alert(1)</script>",
+    "closing-script-with-space": "</script ><!--<script>",
     "image": "<img src=x onerror=alert(1)>",
     "comment": "<!-- --> ]]> <?x?> <!DOCTYPE x>",
     "controls": "a\x00b\x1b[31mc\x7fd\x9be",
@@ -95,6 +96,17 @@ def test_no_control_or_invisible_character_is_written_as_an_escape(name: str) ->
     written = FORMATS[name](graph_of(HOSTILE["bidi"] + HOSTILE["controls"]))
 
     assert not re.search(r"\\u(00[01]|202|206|200|feff)", written)
+
+
+UNSEEN = "\x00\x1b\x7f\x85\u00ad\u034f\u115f\u17b4\u180b\u200b\u200d\u202e\u2066\u2800\u3164\ufdd0\ufe0f\ufeff\uffa0\uffff\U000e0041\U000e0100"
+
+
+@pytest.mark.parametrize("character", UNSEEN, ids=lambda character: f"{ord(character):04X}")
+def test_what_has_no_shape_is_left_out(character: str) -> None:
+    graph = ThoughtGraph()
+    graph.add_node("x", NodeType.FACT, f"a{character}b")
+
+    assert json.loads(as_json(graph))["nodes"][0]["content"].replace("\n", "") == "ab"
 
 
 # Mermaid.
@@ -241,7 +253,7 @@ def no_constant(name: str) -> float:
 
 def test_json_holds_values_json_does_not_know() -> None:
     graph = ThoughtGraph()
-    odd = {"nan": float("nan"), "set": {"b", "a"}, "kind": NodeType.FACT, 7: None, "bytes": b"x"}
+    odd = {"nan": float("nan"), "set": set("ihgfedcba"), "kind": NodeType.FACT, 7: None, "bytes": b"x"}
     graph.add_node("x", NodeType.FACT, "x", odd)
     graph.add_edge("x", "x", EdgeType.REFINES, float("inf"))
 
@@ -249,7 +261,7 @@ def test_json_holds_values_json_does_not_know() -> None:
 
     assert read["nodes"][0]["properties"] == {
         "nan": "nan",
-        "set": ["a", "b"],
+        "set": [*"abcdefghi"],
         "kind": "FACT",
         "7": None,
         "bytes": "b'x'",
@@ -327,6 +339,7 @@ def test_the_page_has_the_same_elements_whatever_the_text(text: str) -> None:
     assert page.elements == plain.elements
     assert page.scripts[1:] == plain.scripts[1:]
     assert json.loads(page.scripts[0])["nodes"][0]["id"] == "first"
+    assert not set("<>&") & set(page.scripts[0])
 
 
 def test_the_page_allows_its_own_script_and_style_and_nothing_else(graph: ThoughtGraph) -> None:

@@ -16,6 +16,7 @@ from remand.testing.builders import H1, NOW, T1, Session, added, claimed
 from remand.testing.strategies import native_events, records
 
 T = TypeVar("T")
+DATA = {"title": "Mend", "description": "", "status": "pending", "priority": "low", "category": ""}
 LINE = b'{"ts":"2026-01-01T00:00:00Z","event":"task.sing","meta":{"session":"s"},"x":1}'
 
 
@@ -112,10 +113,10 @@ def test_an_event_of_a_newer_version_is_kept_whole_and_unread() -> None:
     ("name", "fields", "kind"),
     [
         ("task.release", {"task_id": T1, "handoff_id": H1, "agent": "Alice"}, e.TaskReleased),
-        ("node.create", {"id": f"task:{T1}", "data": {"title": "Mend"}}, e.TaskAdded),
-        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": {"title": "Mend"}}, e.TaskAdded),
+        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": DATA}, e.TaskAdded),
+        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": {**DATA, "mood": "fine"}}, e.TaskAdded),
     ],
-    ids=["release", "create", "create with type"],
+    ids=["release", "create", "create with more data"],
 )
 def test_a_field_of_a_newer_version_does_not_hide_the_event(
     name: str, fields: dict[str, Any], kind: type[e.Event]

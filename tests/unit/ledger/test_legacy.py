@@ -197,11 +197,9 @@ def test_times_are_read_in_any_form_and_kept_in_one(ts: str, expected: str) -> N
     assert codec.read(line("node.delete", ts=ts, id="T-1")).ts == expected
 
 
-def test_without_meta_a_line_is_read_too() -> None:
-    event = codec.read(json.dumps({"ts": TS, "event": "node.delete", "id": "T-1"}).encode())
-
-    assert (event.meta.session, event.meta.branch) == ("", "")
-    assert event.is_legacy
+def test_without_meta_a_line_is_none_of_a_got_tool() -> None:
+    with pytest.raises(BadLine, match="meta"):
+        codec.read(json.dumps({"ts": TS, "event": "node.delete", "id": "T-1"}).encode())
 
 
 def test_of_one_time_what_creates_comes_first() -> None:

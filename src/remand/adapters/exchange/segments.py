@@ -113,13 +113,13 @@ class Segments:
             fresh = session_name(self._clock.now(), self._ids.hex())
             os.rename(self.path(segment), self.path(fresh))
 
-    def sync(self) -> None:
-        """Returns when what was written is on disk."""
-        if self._open[1] >= 0:
+    def sync(self, segment: str) -> None:
+        """Returns when what a segment holds is on disk, whoever wrote it."""
+        if segment:
             try:
-                os.fdatasync(self._open[1])
+                os.fdatasync(self._handle(segment))
             except OSError as error:
-                raise _cannot_write(self._open[0], error) from error
+                raise _cannot_write(self.path(segment), error) from error
 
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of; what is torn behind them is moved to quarantine."""
@@ -155,6 +155,8 @@ class Segments:
     def _begin(self, head: Head, first: int) -> Head:
         """Starts a new segment and makes its name durable."""
         os.makedirs(self._home, exist_ok=True)
+        if head.segment:
+            self.sync(head.segment)
         segment = session_name(self._clock.now(), self._ids.hex())
         try:
             handle = os.open(

@@ -39,7 +39,7 @@ def _reject(context: Context) -> Result:
         task_id=options.task, commit=context.commit(options.commit), findings=tuple(findings)
     )
     task = context.ask(ask, context.actor(option="reviewer")).task
-    locked = [lockout.agent for lockout in task.lockouts]
+    locked = [lockout.agent for lockout in task.active_lockouts]
     data = {
         "task_id": task.id,
         "status": task.status.value,

@@ -106,7 +106,7 @@ def _show(context: Context) -> Result:
         "decisions": _named(history, "handoff.reject.response"),
         "verdicts": _named(history, "gate.pass", "gate.reject", "gate.error"),
         "reviews": _named(history, "review.approve", "review.reject", "review.retract"),
-        "lockouts": [msgspec.to_builtins(lockout) for lockout in task.lockouts],
+        "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
         "escalations": _named(history, "escalation.open", "escalation.answer"),
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
     }
@@ -125,7 +125,10 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
         shown = ("task_id", "status", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
         rows = [(name.replace("_", " "), data[name]) for name in shown]
         rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
-        rows += [("locked out", ", ".join(lockout.agent for lockout in task.lockouts)), ("scope", task.scope)]
+        rows += [
+            ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
+            ("scope", task.scope),
+        ]
         facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
         told = [(row["ts"][:19], row["event"], row["actor"], _gist(row)) for row in data["history"]]
         table(("time", "event", "actor", "what"), told, "")(out)

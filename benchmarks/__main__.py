@@ -1,0 +1,54 @@
+"""Runs the benchmarks: `python -m benchmarks [name ...] [--quick | --full]`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from types import FrameType
+
+from benchmarks import append, claims, cli, ready, rebuild
+from benchmarks.report import Report
+from benchmarks.scale import FULL, QUICK, USUAL
+from benchmarks.scratch import scratch_folder
+
+SUBJECTS = {
+    "append": append.run,
+    "claims": claims.run,
+    "rebuild": rebuild.run,
+    "ready": ready.run,
+    "cli": cli.run,
+}
+
+
+def main() -> None:
+    """Runs what was asked for, then prints all goals."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(SUBJECTS)}; all by default")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="scale", action="store_const", const=QUICK, help="a first look")
+    size.add_argument("--full", dest="scale", action="store_const", const=FULL, help="at full size")
+    parser.set_defaults(scale=USUAL)
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in SUBJECTS]
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}")
+    signal.signal(signal.SIGTERM, _leave)
+    start = time.monotonic()
+    with scratch_folder() as folder:
+        report = Report(folder, arguments.scale)
+        report.machine()
+        for name in arguments.names or SUBJECTS:
+            SUBJECTS[name](report)
+        report.summary()
+    print(f"{time.monotonic() - start:.0f} s in all")
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Ends in good order, so that nothing stays behind."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

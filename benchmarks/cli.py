@@ -1,0 +1,102 @@
+"""The command line from start to end, installed as people install it, beside an empty Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.measure import Operation, interleaved, timed
+from benchmarks.report import Report, figure, millis
+from benchmarks.scratch import adding, ask_all, coordinator, new_ledger
+
+TASKS = 1000
+ROOT = Path(__file__).parents[1]
+EMPTY, VENV_EMPTY = "python -I -S -c pass", "python -c pass (in the venv)"
+ALONE, SERVED = "remand {}", "remand {}, coordinator"
+LIST = "task list --json"
+CALLS = {"read": (LIST,), "change": ("task add Roof --json", "task claim --agent Alice --json")}
+
+
+def run(report: Report) -> None:
+    """Prints the table."""
+    report.heading(f"The command line, {TASKS:,} tasks")
+    bin_folder = install(os.path.join(report.folder, "cli"))
+    python, remand = os.path.join(bin_folder, "python"), os.path.join(bin_folder, "remand")
+    said = os.path.join(report.folder, "said")
+    operations = {
+        EMPTY: _starting([python, "-I", "-S", "-c", "pass"], said),
+        VENV_EMPTY: _starting([python, "-c", "pass"], said),
+    }
+    with ExitStack() as stack:
+        for kind, calls in CALLS.items():
+            alone, served = (_repository(report, f"{kind}-{name}") for name in ("alone", "served"))
+            stack.enter_context(coordinator(served, (remand,)))
+            for words in calls:
+                operations[ALONE.format(words)] = _starting([remand, "-C", alone, *words.split()], said)
+                operations[SERVED.format(words)] = _starting([remand, "-C", served, *words.split()], said)
+        times = interleaved(operations, report.scale.calls)
+    base = times[EMPTY].p50
+    report.table(
+        ("command", "p50 ms", "p99 ms", f"time / {EMPTY}"),
+        [
+            (name, millis(found.p50), millis(found.p99), figure(found.p50 / base))
+            for name, found in times.items()
+        ],
+    )
+    report.goal(f"remand {LIST}, time / {EMPTY}", times[ALONE.format(LIST)].p50 / base, most=6)
+    report.goal(f"remand {LIST}, coordinator, time / {EMPTY}", times[SERVED.format(LIST)].p50 / base, most=4)
+
+
+def _repository(report: Report, name: str) -> str:
+    repo = os.path.join(report.folder, name)
+    opened = new_ledger(repo)
+    ask_all(opened.ledger, adding(TASKS))
+    opened.store.close()
+    return repo
+
+
+def _starting(command: Sequence[str], said: str) -> Operation:
+    """Starts a program and waits for its end; what it says goes to a file."""
+    to_file = [
+        (os.POSIX_SPAWN_OPEN, 1, said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+
+    def start() -> None:
+        process = os.posix_spawn(command[0], command, os.environ, file_actions=to_file)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if code:
+            text = Path(said).read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"{' '.join(command)} ended with {code}: {text[-500:]}")
+
+    return timed(start)
+
+
+def install(folder: str) -> str:
+    """Builds Remand and installs it with its core dependencies alone; gives the folder of its programs."""
+    os.makedirs(folder)
+    wheels, venv = os.path.join(folder, "wheels"), os.path.join(folder, "venv")
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels)
+    (wheel,) = Path(wheels).glob("*.whl")
+    uv = os.path.join(sysconfig.get_path("scripts"), "uv")
+    _run(uv, "venv", "--quiet", "--python", sys.executable, venv)
+    python = os.path.join(venv, "bin", "python")
+    install = (uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python)
+    pins = ("-c", str(ROOT / "requirements" / "bench.txt"))
+    try:
+        _run(*install, "--offline", *pins, str(wheel))
+    except RuntimeError:
+        _run(*install, *pins, str(wheel))
+    return os.path.join(venv, "bin")
+
+
+def _run(*command: str) -> None:
+    environment = {"UV_SYSTEM_CERTS": "1", **os.environ}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.decode(errors='replace')[-800:]}")

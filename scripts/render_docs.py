@@ -1,0 +1,82 @@
+"""Writes the pages of docs/ that follow from the code: lifecycle, commands and refusals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from remand.domain.refusals import MEANINGS
+from remand.domain.rules import PERMITTED
+from remand.domain.task import TERMINAL, TRANSITIONS, Status
+from remand.interfaces.cli.main import command_parser
+from remand.interfaces.cli.registry import COMMANDS
+
+DOCS = Path(__file__).parent.parent / "docs"
+MADE = "<!-- Made by scripts/render_docs.py from the code; change the code, then run it. -->\n\n"
+
+
+def lifecycle() -> str:
+    """The transition table, and who may ask what."""
+    rows = ["# Lifecycle", "", MADE.strip(), "", _PICTURE, "", "## What each event needs, and where it leads", ""]
+    rows += ["| event | from | to |", "|---|---|---|"]
+    for event, step in TRANSITIONS.items():
+        sources = ", ".join(status for status in Status if status in step.sources)
+        rows.append(f"| `{event}` | {sources} | {step.target or 'the queue it came from'} |")
+    ends = ", ".join(status for status in Status if status in TERMINAL)
+    rows += ["", f"Terminal: {ends}. A decomposed task ends when its sub-tasks have.", ""]
+    rows += ["## Who may ask", "", "| ask | roles |", "|---|---|"]
+    for ask, roles in PERMITTED.items():
+        rows.append(f"| {ask.__name__} | {', '.join(sorted(roles))} |")
+    rows += ["", "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff."]
+    return "\n".join(rows) + "\n"
+
+
+_PICTURE = """```
+incoming → claimed → provisional → done
+              ↑  │        │
+              │  └ task.continue → needs_continuation ┐
+              └─ rejected ←┘ review.reject            │
+              └────────────────────────────────────────┘
+also: failed, blocked, deferred, decomposed, infeasible, escalated, cancelled
+```"""
+
+
+def commands() -> str:
+    """Every command with its options."""
+    rows = ["# Commands", "", MADE.strip(), ""]
+    rows += ["Every command takes `--json`, `-C DIR`, `--as NAME`, `--key KEY` and `--help`.", ""]
+    for name, entry in COMMANDS.items():
+        _, parser = command_parser(name)
+        usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+        rows += [f"## `remand {name}`", "", f"{entry.help[0].upper()}{entry.help[1:]}.", "", f"    {usage}", ""]
+    return "\n".join(rows)
+
+
+def refusals() -> str:
+    """Every refusal."""
+    rows = ["# Refusals", "", MADE.strip(), "", "`remand explain CODE` says the same.", ""]
+    rows += ["| code | what is so | what to do |", "|---|---|---|"]
+    rows += [f"| `{code}` | {meaning} | {remedy} |" for code, (meaning, remedy) in sorted(MEANINGS.items())]
+    return "\n".join(rows) + "\n"
+
+
+PAGES = {"lifecycle.md": lifecycle, "commands.md": commands, "refusals.md": refusals}
+
+
+def main() -> int:
+    """Writes the pages; with --check only says which are out of date."""
+    stale = [name for name, page in PAGES.items() if _text(DOCS / name) != page()]
+    if "--check" not in sys.argv:
+        for name in stale:
+            (DOCS / name).write_text(PAGES[name](), encoding="utf-8")
+    for name in stale:
+        print(f"docs/{name} {'is out of date' if '--check' in sys.argv else 'written'}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Killed at any point, nothing that was acknowledged is lost, and nothing is doubled when it is repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import REMAND, Machine, Repository, end
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def seed_of_the_day() -> int:
+    """A seed that is printed, and that the environment may give to find a failure again."""
+    seed = int(os.environ.get("REMAND_SEED", 0)) or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"REMAND_SEED={seed}")
+    return seed
+
+
+def journals(folder: Path) -> list[dict[str, Any]]:
+    """Everything the clients asked and were answered."""
+    rows: list[dict[str, Any]] = []
+    for path in sorted(folder.iterdir()):
+        rows += [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+    return rows
+
+
+def keys_in_files(repository: Repository) -> dict[str, list[str]]:
+    """The ids of the events in the files by the key they were asked under, read without the product's code."""
+    found: dict[str, list[str]] = {}
+    for event_id, event in repository.written().items():
+        found.setdefault(event["meta"].get("key", ""), []).append(event_id)
+    return found
+
+
+def check_answers(repository: Repository, rows: list[dict[str, Any]]) -> None:
+    """Every acknowledged answer is in the log exactly as it was given."""
+    broke = [row["broke"] for row in rows if "broke" in row]
+    assert broke == [], "a client met something it could not expect"
+    in_files = keys_in_files(repository)
+    for row in rows:
+        if "events" in row:
+            assert sorted(in_files.get(row["key"], [])) == sorted(row["events"]), f"{row['key']} → {row}"
+        if "refused" in row:
+            assert row["key"] not in in_files, f"{row} was refused, and yet written"
+    first = {row["key"]: row for row in reversed(rows) if "events" in row}
+    again = [row for row in rows if "events" in row and first[row["key"]]["events"] != row["events"]]
+    assert again == [], "a repeated key gives the first answer"
+    asked = {row["key"] for row in rows if "ask" in row}
+    assert set(in_files) - {""} <= asked
+
+
+def check_state(repository: Repository) -> None:
+    """The log is sound, every title is there once, and the files alone lead to the same state."""
+    assert repository.verify() == []
+    titles = Counter(row["title"] for row in repository.ok("task", "list"))
+    assert [title for title, count in titles.items() if count > 1] == []
+    before = repository.digest()
+    assert repository.ok("log", "rebuild") == {"digest": before[0], "events": before[1]}
+    repository.forget_ledger()
+    assert repository.digest() == before, "the files alone rebuild the same state"
+    assert repository.verify() == []
+
+
+def check_branch(machine: Machine, repository: Repository) -> None:
+    """What was published can go on: one more publish brings everything to the branch."""
+    (repository.path / ".git" / "index.lock").unlink(missing_ok=True)
+    repository.ok("log", "publish")
+    assert repository.git("status", "--porcelain", ".got/events") == ""
+    assert machine.clone(repository, "fresh").digest() == repository.digest()
+
+
+@pytest.mark.parametrize("mode", ["library", "coordinator"])
+def test_no_kill_loses_or_doubles_an_acknowledged_event(
+    machine: Machine, campaign: Callable[[int, int], int], mode: str
+) -> None:
+    seed = seed_of_the_day()
+    repository = machine.repository()
+    repository.git("tag", "start")
+    folder = machine.folder / "journals"
+    folder.mkdir()
+
+    machine.script("killing.py", repository.path, folder, seed, campaign(20, 1000), 3, mode, timeout=1500)
+
+    rows = journals(folder)
+    assert sum("events" in row for row in rows) > campaign(10, 500), "the clients came to do something"
+    check_answers(repository, rows)
+    check_state(repository)
+    check_branch(machine, repository)
+
+
+def test_a_killed_call_of_the_command_line_can_be_repeated(
+    repository: Repository, campaign: Callable[[int, int], int]
+) -> None:
+    chance = random.Random(seed_of_the_day())
+    kills = campaign(8, 200)
+    for number in range(kills):
+        command = [REMAND, "task", "add", f"task {number}", "--key", f"key-{number}", "--json"]
+        process = repository.machine.start(repository.path, *command)
+        time.sleep(chance.uniform(0.0, 0.25))
+        end(process)
+        first = repository.ok(*command[1:-1])
+        assert repository.ok(*command[1:-1]) == first
+    titles = Counter(row["title"] for row in repository.ok("task", "list"))
+    assert titles == {f"task {number}": 1 for number in range(kills)}
+    check_state(repository)
+
+
+def test_a_publish_killed_at_any_point_is_made_good_by_the_next(
+    machine: Machine, campaign: Callable[[int, int], int]
+) -> None:
+    chance = random.Random(seed_of_the_day())
+    repository = machine.repository()
+    for number in range(campaign(6, 150)):
+        repository.add(f"task {number}")
+        process = machine.start(repository.path, REMAND, "log", "publish")
+        time.sleep(chance.uniform(0.1, 0.4))
+        (os.kill if chance.random() < 0.5 else os.killpg)(process.pid, signal.SIGKILL)
+        process.communicate(timeout=20)
+    check_branch(machine, repository)
+    check_state(repository)
+
+
+def test_a_client_that_is_killed_with_the_lock_in_hand_keeps_nobody_waiting(repository: Repository) -> None:
+    repository.add()
+    holder = (
+        "import sys, time; from remand.bootstrap.ledger import open_ledger\n"
+        "with open_ledger(sys.argv[1]).store.write(): print('in', flush=True); time.sleep(60)"
+    )
+    process = repository.machine.start(
+        repository.path, sys.executable, "-c", holder, str(repository.path)
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "in\n"
+    end(process)
+    began = time.monotonic()
+    repository.add("after")
+    assert time.monotonic() - began < 5
+    assert repository.verify() == []

@@ -1,0 +1,281 @@
+"""Holds that what others wrote is read in whole, once, and with everything wrong in it told."""
+
+import json
+
+import pytest
+
+from remand.app.absorb import changed_files, problems_in
+from remand.domain import events as e
+from remand.domain.ids import task_node
+from remand.domain.task import Status
+from remand.testing.builders import (
+    H1,
+    H2,
+    NOW,
+    T1,
+    T2,
+    Session,
+    World,
+    added,
+    claimed,
+    depends,
+    submitted,
+    task_id,
+)
+from remand.testing.fakes import FakeClock
+
+THEIRS = "/events/theirs.jsonl"
+
+
+def read_in(world: World, lines: list[bytes], path: str = THEIRS) -> None:
+    world.exchange.put(path, lines)
+    world.ledger.refresh()
+
+
+def problems(world: World) -> list[tuple[int, str]]:
+    with world.store.read() as view:
+        return [(problem.line, problem.problem) for problem in view.files.problems()]
+
+
+def test_the_events_of_a_file_become_tasks() -> None:
+    world, session = World(), Session()
+    for event in (added(T1), added(T2), claimed("Alice"), submitted("Alice")):
+        session.write(event)
+
+    read_in(world, session.lines)
+
+    assert world.task(T1).status == Status.PROVISIONAL
+    assert world.ready() == [T2]
+
+
+def test_reading_appends_nothing() -> None:
+    world, session = World(), Session()
+    for event in (added(), claimed("Alice"), claimed("Bob", H2)):
+        session.write(event)
+
+    read_in(world, session.lines)
+
+    assert world.task(T1).conflicts
+    assert list(world.exchange.contents) == [THEIRS]
+    assert len(world.events()) == 3
+
+
+def test_a_file_is_read_once_and_again_only_when_it_has_changed() -> None:
+    world, session = World(), Session()
+    session.write(added())
+    read_in(world, session.lines)
+
+    with world.store.read() as view:
+        assert changed_files(view, world.exchange, world.exchange) == []
+    world.exchange.grow(THEIRS, b"\n")
+    with world.store.read() as view:
+        assert [mark.path for mark in changed_files(view, world.exchange, world.exchange)] == [THEIRS]
+
+
+def test_the_open_segment_of_ones_own_is_no_news() -> None:
+    world = World()
+    world.add("One")
+
+    with world.store.read() as view:
+        assert changed_files(view, world.exchange, world.exchange) == []
+
+
+def test_copies_of_an_event_count_once() -> None:
+    world, session = World(), Session()
+    for event in (added(), depends(T1, T2), claimed("Alice")):
+        session.write(event)
+
+    read_in(world, session.lines + session.lines)
+    read_in(world, session.lines[::-1], "/events/copy.jsonl")
+
+    assert len(world.events()) == 3
+    assert world.task(T1).conflicts == ()
+    assert world.task(T1).attempt_count == 1
+
+
+def test_files_of_windows_and_files_without_an_end_are_read() -> None:
+    world, session = World(), Session()
+    for n in range(3):
+        session.write(added(task_id(n)))
+    read_in(world, [])
+    world.exchange.grow(THEIRS, b"\r\n".join(session.lines))
+    world.ledger.refresh()
+
+    assert len(world.tasks()) == 3
+    assert problems(world) == []
+
+
+def test_what_is_wrong_is_told_by_line_and_the_good_events_are_kept() -> None:
+    world, session = World(), Session()
+    for n in range(3):
+        session.write(added(task_id(n)))
+    one, two, three = session.lines
+
+    read_in(
+        world,
+        [b"<<<<<<< HEAD", one, b"=======", b"", two, b">>>>>>> topic", three[:-9], b"\x00" * 8, b"null"],
+    )
+
+    assert set(world.tasks()) == {task_id(0), task_id(1)}
+    assert [line for line, _ in problems(world)] == [1, 3, 6, 7, 8, 9]
+    assert "conflict marker" in problems(world)[0][1]
+
+
+def test_a_file_that_was_mended_has_nothing_wrong_any_more() -> None:
+    world, session = World(), Session()
+    session.write(added())
+    read_in(world, [b"odd", *session.lines])
+    assert problems(world)
+
+    read_in(world, session.lines)
+
+    assert problems(world) == []
+
+
+def test_a_file_that_cannot_be_read_is_told_and_others_are_read() -> None:
+    world, session = World(), Session()
+    session.write(added())
+    world.exchange.put("/events/a.jsonl", [])
+    world.exchange.put(THEIRS, session.lines)
+    reading = world.exchange.read
+    world.exchange.read = lambda path: (
+        iter([(0, "is a FIFO")]) if path == "/events/a.jsonl" else reading(path)
+    )
+
+    world.ledger.refresh()
+
+    assert problems(world) == [(0, "is a FIFO")]
+    assert T1 in world.tasks()
+
+
+def test_the_clock_is_moved_by_what_others_wrote() -> None:
+    world, session = World(), Session(clock=FakeClock("2026-11-15T20:00:00.000000Z"))
+    ahead = session.write(added())
+    read_in(world, session.lines)
+
+    world.add("Mine")
+
+    assert world.events()[-1].ts > ahead.ts or world.events()[0].ts > ahead.ts
+
+
+def test_an_event_more_than_a_day_ahead_has_no_effect_and_does_not_move_the_clock() -> None:
+    world, session = World(), Session(clock=FakeClock("2026-11-16T09:00:01.000000Z"))
+    session.write(added())
+    read_in(world, session.lines)
+    world.add("Mine")
+
+    assert T1 not in world.tasks()
+    assert all(event.ts < "2026-11-15T10" for event in world.events())
+
+
+def test_an_event_that_was_ahead_counts_when_its_time_has_come() -> None:
+    world, session = World(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
+    session.write(added())
+    read_in(world, session.lines)
+    world.add("Mine")
+    world.add("Mine too")
+
+    world.clock.advance(47 * 3600)
+    world.ledger.refresh()
+    assert T1 not in world.tasks()
+    world.clock.advance(2 * 3600)
+    world.ledger.refresh()
+
+    assert T1 in world.tasks()
+
+
+def test_what_is_a_day_ahead_is_told_by_line() -> None:
+    world, session = World(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
+    session.write(added(), at=NOW)
+    session.write(added(T2))
+    world.exchange.put(THEIRS, session.lines)
+
+    (problem,) = problems_in(world.exchange, THEIRS, world.clock.now())
+
+    assert (problem.file, problem.line) == (THEIRS, 2)
+    assert "ahead" in problem.problem
+
+
+def test_how_far_each_session_was_seen_is_remembered() -> None:
+    world = World()
+    one, two = Session("one"), Session("two")
+    for session in (one, two, two):
+        session.write(added(task_id(session.seq)))
+
+    read_in(world, two.lines + one.lines)
+
+    assert world.marks.all() == {"one": (1, one.tip), "two": (2, two.tip)}
+
+
+def test_events_of_one_task_in_many_files_are_folded_in_their_order() -> None:
+    world, clock = World(), FakeClock()
+    one, two = Session("one", clock), Session("two", clock)
+    one.write(added())
+    two.write(claimed("Bob", H2))
+    one.write(claimed("Alice", H1))
+
+    read_in(world, one.lines, "/events/b.jsonl")
+    assert world.task(T1).claim.agent == "Alice"
+    read_in(world, two.lines, "/events/a.jsonl")
+
+    assert world.task(T1).claim.agent == "Bob"
+    assert [conflict.event for conflict in world.task(T1).conflicts] == ["task.claim"]
+
+
+def test_a_fork_of_ones_own_session_loses_nothing() -> None:
+    world = World()
+    mine = world.add("Mine")
+    copy = Session(world.events()[0].meta.session, FakeClock("2026-11-15T10:00:00.000000Z"))
+    copy.write(added(T1))
+
+    read_in(world, copy.lines)
+
+    assert set(world.tasks()) == {mine, T1}
+    world.add("Mine too")
+    assert len(world.tasks()) == 3
+
+
+def old(name: str, **fields: object) -> bytes:
+    return json.dumps(
+        {"ts": "2025-12-20T00:00:00Z", "event": name, "meta": {"session": "s"}, **fields}
+    ).encode()
+
+
+@pytest.mark.parametrize("is_split", [False, True], ids=["one file", "two files"])
+def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) -> None:
+    world = World()
+    begun = [
+        old("node.create", id="T-1", type="TASK", data={"title": "a"}),
+        old("handoff.initiate", handoff_id="H-1", task_id="task:T-1", target_agent="sub"),
+    ]
+    answered = [
+        old("handoff.accept", handoff_id="H-1", agent="sub"),
+        old("handoff.complete", handoff_id="H-1"),
+    ]
+
+    if is_split:
+        read_in(world, begun)
+        read_in(world, answered, "/events/z.jsonl")
+    else:
+        read_in(world, begun + answered)
+
+    with world.store.read() as view:
+        assert len(view.events.of_task("T-1")) == 4
+        assert view.tasks.named("H-1") == "T-1"
+
+
+def test_many_events_at_once_come_to_the_same_as_few(campaign: object) -> None:
+    session = Session()
+    for n in range(700):
+        session.write(added(task_id(n)))
+        session.write(e.TaskEdited(id=task_node(task_id(n)), changes=e.TaskChanges(title=f"Task {n}")))
+    few, many = World(), World()
+    few.add("Own")
+    many.add("Own")
+
+    for n in range(0, 1400, 100):
+        read_in(few, session.lines[n : n + 100], f"/events/{n}.jsonl")
+    read_in(many, session.lines)
+
+    assert few.tasks() == many.tasks()
+    assert few.ready() == many.ready()

@@ -1,0 +1,166 @@
+"""Holds that the tables made anew are the tables there were."""
+
+import json
+from operator import attrgetter
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from remand.app.digest import digest
+from remand.app.rebuild import rebuild, refold, story
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.ids import task_node
+from remand.domain.instant import plus
+from remand.testing.builders import H1, NOW, T1, T2, Session, World, added, claimed, depends, submitted
+from remand.testing.strategies import native_events
+
+_encode = msgspec.json.Encoder().encode
+
+
+def tables(world: World) -> tuple[object, ...]:
+    with world.store.read() as view:
+        tasks = [_encode(task) for task in view.tasks.every()]
+        names = {alias: view.tasks.named(alias) for alias in ("#1", "#2", H1, "H-1")}
+        return tasks, names, view.queue.ready(), sorted(view.queue.due(plus(NOW, 86400))), digest(view)
+
+
+def made_anew(world: World) -> tuple[object, ...]:
+    with world.store.write() as tx:
+        rebuild(tx)
+    return tables(world)
+
+
+def test_a_ledger_made_anew_is_the_ledger_it_was() -> None:
+    world = World()
+    one, two = world.add("One", aliases=("#1",)), world.add("Two", aliases=("#2",), priority="high")
+    three = world.add("Three", depends_on=(one, two))
+    world.ask(c.DeferTask(task_id=two, waits_for=(one,)))
+    world.claim(one)
+    world.ask(c.EditTask(task_id=three, drop_depends_on=(two,), title="Third"))
+
+    before = tables(world)
+
+    assert made_anew(world) == before
+
+
+def test_handoffs_are_found_again() -> None:
+    world = World()
+    task = world.add("One")
+    (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.offers
+    made_anew(world)
+
+    ask = c.AcceptHandoff(handoff_id=offer.handoff_id, agent="Alice")
+
+    assert world.ask(ask, "Alice").task.id == task
+
+
+def test_a_task_several_sessions_wrote_to_is_folded_in_order() -> None:
+    world = World()
+    sessions = [Session(name) for name in ("a", "b", "c")]
+    sessions[2].write(added(), at=plus(NOW, 1))
+    sessions[0].write(claimed("Alice", H1), at=plus(NOW, 2))
+    sessions[1].write(submitted("Alice", H1), at=plus(NOW, 3))
+    for session in sessions:
+        world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
+    world.ledger.refresh()
+
+    assert world.task(T1).status == "provisional"
+    assert made_anew(world) == made_anew(world)
+    assert world.task(T1).status == "provisional"
+
+
+def test_the_times_in_a_session_decide_even_when_they_run_back() -> None:
+    world, session = World(), Session()
+    session.write(added(), at=NOW)
+    session.write(e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(title="Late")), at=plus(NOW, 9))
+    session.write(e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(title="Early")), at=plus(NOW, 5))
+    world.add("Own")
+    world.exchange.put("/events/theirs.jsonl", session.lines)
+    world.ledger.refresh()
+    before = tables(world)
+
+    assert world.task(T1).title == "Late"
+    assert made_anew(world) == before
+
+
+def test_old_events_of_one_time_have_one_order() -> None:
+    def line(name: str, **fields: object) -> bytes:
+        return json.dumps(
+            {"ts": "2025-12-20T00:00:00Z", "event": name, "meta": {"session": "s"}, **fields}
+        ).encode()
+
+    titles = [line("node.update", id="T-1", changes={"title": title}) for title in "abcd"]
+    created = line("node.create", id="T-1", type="TASK", data={"title": "x"})
+    world, other = World(), World()
+    world.exchange.put("/events/old.jsonl", [*titles, created])
+    other.exchange.put("/events/old.jsonl", [created, *titles[::-1]])
+    for one in (world, other):
+        one.ledger.refresh()
+
+    before = tables(world)
+
+    assert before == tables(other)
+    assert made_anew(world) == before
+
+
+def test_a_story_is_told_in_order() -> None:
+    world = World()
+    task = world.add("One")
+    world.claim(task)
+    world.submit(task)
+
+    with world.store.read() as view:
+        told = story(view, task)
+        assert [event.name for event in told] == ["node.create", "task.claim", "task.submit"]
+        assert told == sorted(told, key=attrgetter("ts"))
+        assert refold(view, task) == world.task(task)
+        assert story(view, "T-none") == []
+        assert refold(view, "T-none") is None
+
+
+def about(event: e.Event, task: str) -> e.Event:
+    """The same event about another task."""
+    if isinstance(event, e.TaskEvent):
+        return replace(event, task_id=task)
+    if isinstance(event, e.TaskAdded | e.TaskEdited | e.TaskDeleted):
+        return replace(event, id=task_node(task))
+    return event
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([T1, T2]), native_events(), st.integers(0, 50))
+    ),
+    st.booleans(),
+)
+def test_whatever_others_wrote_the_tables_are_made_anew_alike(
+    history: list[tuple[str, str, e.Event, int]], is_fresh: bool
+) -> None:
+    world = World()
+    if not is_fresh:
+        world.add("Own")
+    sessions = {name: Session(name) for name in "abc"}
+    sessions["a"].write(added(T1), at=NOW)
+    sessions["b"].write(added(T2), at=NOW)
+    for name, task, event, seconds in history:
+        sessions[name].write(about(event, task), at=plus(NOW, seconds))
+    for name, session in sessions.items():
+        world.exchange.put(f"/events/{name}.jsonl", session.lines)
+        world.ledger.refresh()
+    before = tables(world)
+
+    assert made_anew(world) == before
+
+
+def test_a_dependency_stands_as_it_stood() -> None:
+    world, session = World(), Session()
+    for event in (added(T1), added(T2), depends(T1, T2), depends(T2, T1)):
+        session.write(event)
+    world.exchange.put("/events/theirs.jsonl", session.lines)
+    world.ledger.refresh()
+    before = tables(world)
+
+    assert made_anew(world) == before
