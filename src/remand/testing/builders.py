@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_type_hints
 
 from msgspec.structs import replace
 
@@ -154,6 +154,24 @@ def submitted(
 def depends(task: str, on: str) -> e.EdgeCreated:
     """One task was made to wait for another."""
     return e.EdgeCreated(src=task_node(task), tgt=task_node(on), type="DEPENDS_ON")
+
+
+def an_event(kind: type[e.Event]) -> e.Event:
+    """An event of that kind with everything in it filled in."""
+    texts = {"task_id": T1, "id": task_node(T1), "handoff_id": H1, "agent": "Alice", "commit": SHA}
+    texts |= {"status": "done", "type": "TASK", "tree": TREE, "lapses_at": LATER, "lease_expires_at": LATER}
+    given: dict[type[Any], Any] = {
+        str: "something",
+        int: 1,
+        float: 0.5,
+        tuple[str, ...]: ("T-other",),
+        tuple[e.Finding, ...]: (e.Finding(text="It leaks"),),
+        e.TaskData: added().data,
+        e.TaskChanges: e.TaskChanges(title="New"),
+    }
+    hints = get_type_hints(kind)
+    names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")
+    return kind(**{name: texts.get(name, given[hints[name]]) for name in names})
 
 
 class Session:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ def refusals() -> Iterator[tuple[str, ast.Call]]:
                 yield str(path.relative_to(SOURCE)), node
 
 
+@cache
 def codes() -> dict[str, str]:
     found = {}
     for place, call in refusals():

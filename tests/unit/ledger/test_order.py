@@ -4,7 +4,6 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from msgspec.structs import replace
 
 from remand.domain import events as e

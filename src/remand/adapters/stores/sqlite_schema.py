@@ -27,6 +27,7 @@ CREATE TABLE blocker(
     task TEXT NOT NULL, blocker TEXT NOT NULL, is_void INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (task, blocker)
 ) WITHOUT ROWID;
 CREATE INDEX blocker_of ON blocker(blocker, task);
+CREATE INDEX blocker_void ON blocker(task) WHERE is_void;
 CREATE TABLE alias(alias TEXT, task TEXT, PRIMARY KEY (alias, task)) WITHOUT ROWID;
 CREATE TABLE handoff(id TEXT PRIMARY KEY, task TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE file(

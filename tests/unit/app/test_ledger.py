@@ -1,0 +1,494 @@
+"""Holds that what was answered stays, whatever befalls the process, the files or the clock."""
+
+import pytest
+
+from remand.app.asking import Accepted, Request
+from remand.app.errors import EnvironmentFault
+from remand.app.verify import verify
+from remand.domain import commands as c
+from remand.domain.instant import moment
+from remand.domain.task import Status
+from remand.ledger import codec
+from remand.ledger.problems import Problem
+from remand.testing.builders import T1, T2, Session, World, added
+from remand.testing.fakes import FakeClock, Killed
+
+THEIRS = "/events/theirs.jsonl"
+
+
+def segment(world: World) -> str:
+    with world.store.read() as view:
+        return world.exchange.path(view.head.segment)
+
+
+def problems(world: World) -> tuple[Problem, ...]:
+    with world.store.read() as view:
+        return verify(view, world.exchange, world.marks, world.clock).problems
+
+
+def assert_sound(world: World) -> None:
+    """Ledger and files hold the same events, in one whole chain."""
+    assert problems(world) == ()
+    in_files = {codec.read(line).meta.id for line in world.exchange.lines()}
+    assert in_files == {event.meta.id for event in world.events()}
+
+
+def killed(world: World, ask: c.Ask, by: str = "user", key: str = "") -> None:
+    """The process dies when the lines are written, and another opens the ledger."""
+    world.exchange.die_after_next_append()
+    with pytest.raises(Killed):
+        world.ledger.ask(Request(ask=ask, actor=by, key=key))
+    world.opened_again()
+
+
+def foreign(task: str = T1, clock: FakeClock | None = None) -> list[bytes]:
+    session = Session(clock=clock)
+    session.write(added(task))
+    return session.lines
+
+
+# Answered is written.
+
+
+def test_every_event_stands_in_the_open_segment_before_it_is_answered() -> None:
+    world = World()
+
+    answer = world.ask(c.AddTask(title="One"))
+
+    (line,) = world.exchange.lines()
+    assert (codec.read(line),) == answer.events
+
+
+def test_an_answer_is_safe_from_a_power_cut() -> None:
+    world = World()
+    for n in range(5):
+        world.add(f"Task {n}")
+        world.exchange.cut_power()
+
+    assert len(world.exchange.lines()) == 5
+    assert_sound(world)
+
+
+def test_an_answer_given_again_is_safe_too() -> None:
+    world = World()
+    world.add("One")
+    killed(world, c.AddTask(title="Two"), key="k")
+
+    world.ask(c.AddTask(title="Two"), key="k")
+    world.exchange.cut_power()
+
+    assert len(world.exchange.lines()) == 2
+
+
+def test_many_asks_are_answered_in_their_order_by_one_write() -> None:
+    world = World()
+    requests = [Request(ask=c.AddTask(title=f"Task {n}"), actor="user") for n in range(5)]
+    requests += [
+        Request(ask=c.ClaimTask(agent="Alice"), actor="Alice"),
+        Request(ask=c.CancelTask(task_id="T-0"), actor="user"),
+    ]
+
+    *accepted, refusal = world.ledger.ask_all(requests)
+
+    assert all(isinstance(answer, Accepted) for answer in accepted)
+    assert accepted[5].task == world.task(accepted[0].task.id)
+    assert refusal.code == "unknown_task"
+    assert_sound(world)
+
+
+def test_how_far_the_ledger_has_come_is_remembered_outside() -> None:
+    world = World()
+    world.add("One")
+    world.add("Two")
+    last = world.events()[-1].meta
+
+    assert world.marks.all() == {last.session: (2, last.id)}
+
+
+# A process is killed.
+
+
+def test_what_a_killed_command_wrote_has_happened() -> None:
+    world = World()
+    world.add("One")
+    killed(world, c.AddTask(title="Two"))
+
+    world.add("Three")
+
+    assert [task.title for task in world.tasks().values()] == ["One", "Two", "Three"]
+    assert_sound(world)
+
+
+def test_a_reader_sees_what_a_killed_command_wrote() -> None:
+    world = World()
+    world.add("One")
+    killed(world, c.AddTask(title="Two"))
+
+    world.ledger.refresh()
+
+    assert len(world.tasks()) == 2
+
+
+def test_a_killed_command_repeated_under_its_key_happens_once() -> None:
+    world = World()
+    world.add("One")
+    killed(world, c.ClaimTask(agent="Alice"), "Alice", "k")
+
+    answer = world.ask(c.ClaimTask(agent="Alice"), "Alice", "k")
+
+    assert answer.task.attempt_count == 1
+    assert len(world.events()) == 2
+    assert_sound(world)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["ever", "after git took the segment"])
+def test_a_command_killed_as_it_began_a_segment_is_continued_like_any_other(is_first: bool) -> None:
+    world = World()
+    if not is_first:
+        world.add("One")
+        world.exchange.track()
+    killed(world, c.AddTask(title="Two"), key="k")
+
+    world.ask(c.AddTask(title="Two"), key="k")
+    world.add("Three")
+
+    assert [task.title for task in world.tasks().values()] == ["One", "Two", "Three"][is_first:]
+    assert_sound(world)
+
+
+def test_processes_killed_one_after_the_other_lose_nothing() -> None:
+    world = World()
+    for n in range(10):
+        killed(world, c.AddTask(title=f"Task {n}"), key=f"k{n}")
+        if n % 3 == 0:
+            world.exchange.track()
+    for n in range(10):
+        world.ask(c.AddTask(title=f"Task {n}"), key=f"k{n}")
+
+    assert len(world.tasks()) == len(world.events()) == 10
+    assert_sound(world)
+
+
+@pytest.mark.parametrize("kept", range(1, 60, 7))
+def test_a_torn_tail_is_set_aside_and_the_next_line_is_not_glued_to_it(kept: int) -> None:
+    world = World()
+    world.add("One")
+    torn = Session().entry(added(T1)).line[:kept]
+    world.exchange.grow(segment(world), torn)
+    world.opened_again()
+
+    world.add("Two")
+
+    assert world.exchange.set_aside == [torn]
+    assert len(world.tasks()) == 2
+    assert_sound(world)
+
+
+def test_a_command_torn_in_its_last_line_has_happened_as_far_as_it_was_written() -> None:
+    world = World()
+    one = world.add("One")
+    size = len(world.exchange.contents[segment(world)].data)
+    killed(world, c.AddTask(title="Two", depends_on=(one,)))
+    whole = world.exchange.contents[segment(world)].data
+    world.exchange.cut(segment(world), len(whole) - 10)
+
+    world.add("Three")
+
+    assert size < len(whole)
+    assert [(task.title, task.depends_on) for task in world.tasks().values()] == [
+        ("One", ()),
+        ("Two", ()),
+        ("Three", ()),
+    ]
+    assert_sound(world)
+
+
+def test_strange_lines_behind_ones_own_are_told_and_do_no_harm() -> None:
+    world = World()
+    world.add("One")
+    world.exchange.grow(segment(world), b"odd\n")
+    world.opened_again()
+
+    world.add("Two")
+
+    assert len(world.tasks()) == 2
+    with world.store.read() as view:
+        assert [problem.line for problem in view.files.problems()] == [2]
+
+
+# A change does not come to be.
+
+
+def test_a_command_that_cannot_be_written_leaves_nothing() -> None:
+    world = World()
+    world.add("One")
+    world.exchange.fill_up()
+
+    with pytest.raises(EnvironmentFault):
+        world.add("Two")
+    world.exchange.fill_up(False)
+
+    assert len(world.tasks()) == 1
+    world.add("Three")
+    assert_sound(world)
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new segment", "open segment"])
+def test_lines_whose_change_did_not_come_to_be_are_taken_back(is_new: bool) -> None:
+    world = World()
+    world.add("One")
+    if is_new:
+        world.exchange.track()
+    writing = world.store.write
+    world.store.write = lambda: FailingAtTheEnd(writing())
+
+    with pytest.raises(EnvironmentFault):
+        world.add("Two")
+    world.store.write = writing
+
+    assert len(world.exchange.lines()) == 1
+    world.add("Three")
+    assert [task.title for task in world.tasks().values()] == ["One", "Three"]
+    assert_sound(world)
+
+
+class FailingAtTheEnd:
+    """A change that fails when it is about to come to be."""
+
+    def __init__(self, change: object) -> None:
+        self._change = change
+
+    def __enter__(self) -> object:
+        return self._change.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        fault = EnvironmentFault("The disk is full.")
+        self._change.__exit__(EnvironmentFault, fault, None)
+        raise fault
+
+
+def test_files_that_came_with_a_command_that_failed_are_read_with_the_next() -> None:
+    world = World()
+    world.add("One")
+    world.exchange.put(THEIRS, foreign())
+    world.exchange.fill_up()
+    with pytest.raises(EnvironmentFault):
+        world.add("Two")
+    world.exchange.fill_up(False)
+
+    world.add("Three")
+
+    assert T1 in world.tasks()
+
+
+# Files come, go and change.
+
+
+def test_a_lost_segment_is_written_anew() -> None:
+    world = World()
+    world.add("One")
+    world.add("Two")
+    world.exchange.lose(segment(world))
+
+    world.add("Three")
+
+    assert len(world.exchange.lines()) == 3
+    assert_sound(world)
+
+
+def test_a_segment_that_lost_its_end_is_made_whole_by_another() -> None:
+    world = World()
+    for n in range(3):
+        world.add(f"Task {n}")
+    path = segment(world)
+    first = world.exchange.contents[path].data.index(b"\n") + 1
+    world.exchange.cut(path, first)
+
+    world.add("Another")
+
+    assert len(world.tasks()) == 4
+    assert_sound(world)
+
+
+def test_a_lost_segment_that_comes_back_brings_nothing_new() -> None:
+    world = World()
+    world.add("One")
+    path = segment(world)
+    lines = world.exchange.lines()
+    world.exchange.lose(path)
+    world.add("Two")
+
+    world.exchange.put(path, lines)
+    world.add("Three")
+
+    assert len(world.events()) == 3
+    assert problems(world) == ()
+
+
+def test_losing_every_file_loses_no_event() -> None:
+    world = World()
+    for n in range(3):
+        world.add(f"Task {n}")
+        world.exchange.track()
+    for path in list(world.exchange.contents):
+        world.exchange.lose(path)
+
+    world.add("Another")
+
+    assert len(world.tasks()) == len(world.events()) == 4
+
+
+def test_a_segment_that_git_tracks_is_never_written_to() -> None:
+    world = World()
+    world.add("One")
+    path = segment(world)
+    before = world.exchange.contents[path].data
+    world.exchange.track()
+
+    world.add("Two")
+    world.add("Three")
+
+    assert world.exchange.contents[path].data == before
+    assert segment(world) != path
+    assert len(world.exchange.contents) == 2
+    assert_sound(world)
+
+
+def test_a_segment_of_ones_own_that_is_closed_is_no_news() -> None:
+    world = World()
+    for n in range(5):
+        world.add(f"Task {n}")
+        world.exchange.track()
+
+    assert len(world.exchange.contents) == 5
+    assert len(world.events()) == 5
+    assert world.marks.all()[world.events()[0].meta.session][0] == 5
+
+
+def test_a_file_of_others_is_read_before_the_next_ask_is_answered() -> None:
+    world = World()
+    world.add("One")
+    world.exchange.put(THEIRS, foreign())
+
+    assert world.claim(T1).status == Status.CLAIMED
+
+
+def test_a_file_that_grows_is_read_on() -> None:
+    world, session = World(), Session()
+    session.write(added(T1))
+    world.exchange.put(THEIRS, session.lines)
+    world.add("One")
+    world.add("Two")
+
+    session.write(added(T2))
+    world.exchange.grow(THEIRS, session.lines[-1] + b"\n")
+    world.ledger.refresh()
+
+    assert T2 in world.tasks()
+
+
+def test_a_file_that_is_gone_takes_no_event_with_it() -> None:
+    world = World()
+    world.exchange.put(THEIRS, foreign())
+    world.add("One")
+
+    world.exchange.lose(THEIRS)
+    world.add("Two")
+
+    assert T1 in world.tasks()
+
+
+def test_a_ledger_lost_whole_is_made_from_its_files() -> None:
+    world = World()
+    task = world.add("One")
+    world.claim(task)
+    world.submit(task)
+
+    fresh = World(session="20261116-000000-00000000", exchange=world.exchange, clock=world.clock)
+    fresh.ledger.refresh()
+
+    assert fresh.tasks() == world.tasks()
+    fresh.add("Two")
+    assert fresh.events()[-1].meta.session != world.events()[0].meta.session
+
+
+def test_a_log_that_was_set_back_is_told_by_its_mark() -> None:
+    world = World()
+    for n in range(3):
+        world.add(f"Task {n}")
+    marks = world.marks
+    set_back = World(session="20261116-000000-00000000", clock=world.clock)
+    set_back.marks = marks
+    set_back.exchange.put(THEIRS, world.exchange.lines()[:1])
+    set_back.opened_again()
+    set_back.ledger.refresh()
+
+    assert any("gone" in problem.problem for problem in problems(set_back))
+
+
+# The clock.
+
+
+def test_the_time_of_events_never_runs_back() -> None:
+    world = World()
+    world.add("One")
+    world.clock.advance(-3600)
+    world.add("Two")
+    world.clock.advance(-365 * 86400)
+    world.add("Three")
+
+    times = [event.ts for event in world.events()]
+
+    assert times == sorted(times)
+    assert len(set(times)) == 3
+
+
+def test_the_time_of_events_is_later_than_any_that_was_read() -> None:
+    world = World()
+    ahead = FakeClock("2026-11-16T08:00:00.000000Z")
+    world.exchange.put(THEIRS, foreign(clock=ahead))
+
+    answer = world.ask(c.EditTask(task_id=T1, title="Mine"))
+
+    assert answer.events[0].ts > "2026-11-16T08:00:00.000000Z"
+    assert world.task(T1).title == "Mine"
+
+
+def test_a_lease_lasts_as_long_when_the_log_is_ahead_of_the_clock() -> None:
+    world = World()
+    world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-16T08:00:00.000000Z")))
+    world.claim(T1)
+
+    world.clock.advance(1700)
+    world.add("Anything")
+    assert world.task(T1).status == Status.CLAIMED
+    world.clock.advance(101)
+    world.add("Anything")
+    assert world.task(T1).status == Status.INCOMING
+
+
+def test_an_offer_stands_as_long_when_the_log_is_ahead_of_the_clock() -> None:
+    world = World()
+    world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-16T08:00:00.000000Z")))
+    world.ask(c.InitiateHandoff(task_id=T1, target="Alice"))
+
+    assert world.refusal(c.ClaimTask(task_id=T1, agent="Bob"), "Bob").code == "waits_on_other"
+    assert world.claim(T1, "Alice").conflicts == ()
+
+
+def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:
+    world = World()
+    ahead = FakeClock("2026-11-17T10:00:00.000000Z")
+    world.exchange.put(THEIRS, foreign(clock=ahead))
+    world.add("One")
+    world.add("Two")
+
+    assert T1 not in world.tasks()
+    assert any("ahead" in problem.problem for problem in problems(world))
+    assert moment(world.events()[-1].ts) < moment("2026-11-15T10:00:00.000000Z")
+
+    world.clock.advance(26 * 3600)
+    world.add("Three")
+
+    assert T1 in world.tasks()
+    assert problems(world) == ()
