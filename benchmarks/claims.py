@@ -80,65 +80,77 @@ def _claiming(queue: q.Queue) -> Operation:
 
 
 def _many_processes(report: Report, filled: dict[str, q.Queue], team: Workers) -> None:
+    """Once until every process has had its share, and once with a deadline, whoever gets the tasks."""
     scale = report.scale
-    found: dict[str, list[Slice]] = {name: [] for name in filled}
+    shared, free = Turns(), Turns()
     rng = random.Random(3)
-    for number in range(scale.slices + 1):
+    for number in range(scale.turns + 1):
         names = list(filled)
         rng.shuffle(names)
         for name in names:
-            one = team.slice(name, scale.slice_seconds)
-            filled[name].fill(len(one.names))
+            share = team.each(name, scale.share)
+            grab = team.for_a_while(name, scale.slice_seconds)
+            filled[name].fill(len(share.names) + len(grab.names))
             if number:
-                found[name].append(one)
-    times = {name: merged(slices) for name, slices in found.items()}
-    rows = [_row(name, found, times) for name in found]
-    report.table(
-        (
-            f"{scale.processes} processes",
-            "claims/s",
-            "p50 ms",
-            "p99 ms",
-            "rate / SqliteHuey",
-            "doubles",
-            "failed",
-        ),
-        rows,
-    )
-    rate = _ratio(found, q.LIBRARY, q.HUEY)
-    report.goal(f"claims/s, {scale.processes} processes, library / SqliteHuey", rate, least=2)
-    report.goal(
-        f"p99, {scale.processes} processes, library / SqliteHuey",
-        times[q.LIBRARY].p99 / times[q.HUEY].p99,
-        most=1 / 3,
-    )
-    for peer in (q.HUEY, q.PGQUEUER):
-        if peer in found:
-            report.goal(
-                f"claims/s, {scale.processes} processes, coordinator / {peer}",
-                _ratio(found, q.COORDINATOR, peer),
-                least=5,
+                shared.add(name, share)
+                free.add(name, grab)
+    many = f"{scale.processes} processes"
+    _print_turns(report, f"{many}, {scale.share} claims each", shared)
+    _print_turns(report, f"{many}, {scale.slice_seconds} s, whoever gets them", free)
+    _goals(report, f"{many}, each its share", shared)
+    _goals(report, f"{many}, whoever gets them", free)
+
+
+class Turns:
+    """What each queue gave, turn by turn."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[Slice]] = {}
+
+    def add(self, name: str, one: Slice) -> None:
+        """Keeps one turn."""
+        self.found.setdefault(name, []).append(one)
+
+    def times(self, name: str) -> Times:
+        """The times of all claims."""
+        return merged(self.found[name])
+
+    def ratio(self, one: str, other: str) -> float:
+        """How the rates of the same turn compare."""
+        pairs = zip(self.found[one], self.found[other], strict=True)
+        return median(ours.rate / max(theirs.rate, 1.0) for ours, theirs in pairs)
+
+
+def _print_turns(report: Report, title: str, turns: Turns) -> None:
+    rows = []
+    for name, slices in turns.found.items():
+        names = [claimed for one in slices for claimed in one.names]
+        times = turns.times(name)
+        rows.append(
+            (
+                name,
+                f"{median(one.rate for one in slices):,.0f}",
+                f"{min(one.rate for one in slices):,.0f}–{max(one.rate for one in slices):,.0f}",
+                millis(times.p50),
+                millis(times.p99),
+                figure(turns.ratio(name, q.HUEY)),
+                len(names) - len(set(names)),
+                sum(one.failures for one in slices),
             )
-
-
-def _row(name: str, found: dict[str, list[Slice]], times: dict[str, Times]) -> tuple[object, ...]:
-    slices = found[name]
-    names = [claimed for one in slices for claimed in one.names]
-    return (
-        name,
-        f"{median(one.rate for one in slices):,.0f}",
-        millis(times[name].p50),
-        millis(times[name].p99),
-        figure(_ratio(found, name, q.HUEY)),
-        len(names) - len(set(names)),
-        sum(one.failures for one in slices),
+        )
+    report.table(
+        (title, "claims/s", "from–to", "p50 ms", "p99 ms", "rate / SqliteHuey", "doubles", "failed"), rows
     )
 
 
-def _ratio(found: dict[str, list[Slice]], one: str, other: str) -> float:
-    """How the rates of slices of the same round compare."""
-    pairs = zip(found[one], found[other], strict=True)
-    return median(ours.rate / max(theirs.rate, 1.0) for ours, theirs in pairs)
+def _goals(report: Report, which: str, turns: Turns) -> None:
+    report.goal(f"claims/s, {which}: library / SqliteHuey", turns.ratio(q.LIBRARY, q.HUEY), least=2)
+    p99 = turns.times(q.LIBRARY).p99 / turns.times(q.HUEY).p99
+    report.goal(f"p99, {which}: library / SqliteHuey", p99, most=1 / 3)
+    for peer in (q.HUEY, q.PGQUEUER):
+        if peer in turns.found:
+            ratio = turns.ratio(q.COORDINATOR, peer)
+            report.goal(f"claims/s, {which}: coordinator / {peer}", ratio, least=5)
 
 
 def _behind_lockouts(report: Report) -> None:

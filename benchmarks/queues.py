@@ -38,6 +38,7 @@ class Claimed:
     names: list[str] = field(default_factory=list)
     in_time: int = 0
     failures: int = 0
+    finished: float = 0.0
 
 
 class Until:
@@ -53,7 +54,7 @@ class Until:
 
     def note(self, claimed: Claimed, start: float, name: str) -> None:
         """Keeps a claim with its time; one that ended too late does not count for the rate."""
-        now = time.perf_counter()
+        now = claimed.finished = time.perf_counter()
         claimed.seconds.append(now - start)
         if not name:
             claimed.failures += 1

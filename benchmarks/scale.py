@@ -12,9 +12,11 @@ class Scale:
     name: str
     rounds: int
     """How often each operation is timed where operations are interleaved one by one."""
-    slices: int
-    """How often each queue gets a slice of time with all processes."""
-    slice_seconds: float
+    turns: int
+    """How often each queue is claimed from by all processes at once."""
+    share: int = 40
+    """How many claims each process has in a turn."""
+    slice_seconds: float = 0.5
     queued: int = 10_000
     many_queued: int = 100_000
     processes: int = 32
@@ -26,6 +28,6 @@ class Scale:
     """How often each command line is started."""
 
 
-QUICK = Scale(name="quick", rounds=150, slices=3, slice_seconds=0.5, calls=20)
-USUAL = Scale(name="usual", rounds=400, slices=7, slice_seconds=0.7, repeats=3)
-FULL = Scale(name="full", rounds=1500, slices=15, slice_seconds=1.0, events=1_000_000, repeats=3, calls=150)
+QUICK = Scale(name="quick", rounds=150, turns=3, calls=20)
+USUAL = Scale(name="usual", rounds=400, turns=7, repeats=3)
+FULL = Scale(name="full", rounds=1500, turns=15, events=1_000_000, repeats=3, calls=150)

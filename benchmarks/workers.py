@@ -32,18 +32,32 @@ class Workers:
     def __init__(self, pipes: list[Connection]) -> None:
         self._pipes = pipes
 
-    def slice(self, queue: str, seconds: float) -> Slice:
-        """Lets all claim from a queue at once for a while."""
+    def for_a_while(self, queue: str, seconds: float) -> Slice:
+        """Lets all claim at once for a while; whoever is quickest gets most."""
         start = time.perf_counter() + _LEAD_SECONDS
+        claimed = self._claim(queue, start, Until(end=start + seconds))
+        return _slice(claimed, sum(one.in_time for one in claimed) / seconds)
+
+    def each(self, queue: str, count: int) -> Slice:
+        """Lets all claim at once until each of them has had so many."""
+        start = time.perf_counter() + _LEAD_SECONDS
+        claimed = self._claim(queue, start, Until(count=count))
+        seconds = max(one.finished for one in claimed) - start
+        return _slice(claimed, sum(len(one.names) for one in claimed) / seconds)
+
+    def _claim(self, queue: str, start: float, until: Until) -> list[Claimed]:
         for pipe in self._pipes:
-            pipe.send((queue, start, start + seconds))
-        claimed: list[Claimed] = [pipe.recv() for pipe in self._pipes]
-        return Slice(
-            rate=sum(one.in_time for one in claimed) / seconds,
-            seconds=tuple(second for one in claimed for second in one.seconds),
-            names=tuple(name for one in claimed for name in one.names),
-            failures=sum(one.failures for one in claimed),
-        )
+            pipe.send((queue, start, until))
+        return [pipe.recv() for pipe in self._pipes]
+
+
+def _slice(claimed: list[Claimed], rate: float) -> Slice:
+    return Slice(
+        rate=rate,
+        seconds=tuple(second for one in claimed for second in one.seconds),
+        names=tuple(name for one in claimed for name in one.names),
+        failures=sum(one.failures for one in claimed),
+    )
 
 
 @contextmanager
@@ -64,7 +78,7 @@ def workers(places: Places, count: int) -> Iterator[Workers]:
             pipe.recv()
         yield Workers(pipes)
         for pipe in pipes:
-            pipe.send((_STOP, 0.0, 0.0))
+            pipe.send((_STOP, 0.0, Until(count=1)))
     finally:
         for process in processes:
             process.join(5)
@@ -77,11 +91,11 @@ def _work(pipe: Connection, places: Places, number: int) -> None:
     queues = {name: places.open(name, number) for name in places.names}
     pipe.send(None)
     while True:
-        name, start, end = pipe.recv()
+        name, start, until = pipe.recv()
         if name == _STOP:
             break
         time.sleep(max(start - time.perf_counter(), 0))
-        pipe.send(queues[name].claims(Until(end=end)))
+        pipe.send(queues[name].claims(until))
     for queue in queues.values():
         queue.close()
 

@@ -135,7 +135,7 @@ def _members(team: dict[str, Any]) -> tuple[Member, ...]:
             f'{NAME}: `team.members` must be a list of tables such as {{name = "A", role = "agent"}}.'
         )
     members = tuple(_member(row, f"team.members[{number}].") for number, row in enumerate(rows))
-    names = [name for member in members for name in (member.name, *member.aliases)]
+    names = [name for member in members for name in (member.name, *member.aliases, *member.accounts)]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise ConfigError(

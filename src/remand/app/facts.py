@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -44,9 +43,9 @@ class Lookup:
         )
         match ask:
             case c.ClaimTask():
-                return replace(facts, fresh_handoff_id=self._fresh("H", now, self._tx.tasks.named))
+                return replace(facts, fresh_handoff_id=self._fresh_handoff(now))
             case c.AddTask():
-                fresh = self._fresh("T", now, self._tx.tasks.get)
+                fresh = self._fresh_task(now)
                 return replace(facts, fresh_task_id=fresh, **self._links(ask.depends_on, ask.aliases, task))
             case c.EditTask():
                 return replace(facts, **self._links(ask.depends_on, ask.aliases or (), task))
@@ -55,8 +54,7 @@ class Lookup:
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
             case c.InitiateHandoff():
                 target = self._rules.team.actor(ask.target) if ask.target else None
-                fresh = self._fresh("H", now, self._tx.tasks.named)
-                return replace(facts, fresh_handoff_id=fresh, target=target)
+                return replace(facts, fresh_handoff_id=self._fresh_handoff(now), target=target)
             case c.RejectReview():
                 after = self._rules.policy.lockout_after
                 count = (task.rejection_count if task else 0) + 1
@@ -79,8 +77,12 @@ class Lookup:
         task = self._tx.tasks.get(task_id)
         return task is not None and not task.is_terminal
 
-    def _fresh(self, prefix: str, now: Instant, taken: Callable[[str], object]) -> str:
-        """A new id that nothing here has yet."""
-        while taken(name := ids.stamp_id(prefix, now, self._ids.hex())):
+    def _fresh_handoff(self, now: Instant) -> str:
+        """A new handoff id: random in front, and behind that the event's number, so that no two here are alike."""
+        return ids.stamp_id("H", now, f"{self._ids.hex()[:3]}{self._tx.head.seq & 0xFFFFF:05x}")
+
+    def _fresh_task(self, now: Instant) -> str:
+        """A new task id that no task here has."""
+        while self._tx.tasks.get(name := ids.stamp_id("T", now, self._ids.hex())):
             continue
         return name

@@ -22,6 +22,7 @@ class Role(StrEnum):
     COORDINATOR = "coordinator"
 
 
+_MANY = 10_000
 REVIEWERS = frozenset({Role.LEAD, Role.TESTER, Role.USER})
 
 
@@ -56,6 +57,7 @@ class Team:
 
     def __init__(self, members: tuple[Member, ...] = ()) -> None:
         self.members = members
+        self._actors: dict[tuple[str, bool], Actor] = {}
 
     @cached_property
     def _by_name(self) -> dict[str, Member]:
@@ -64,6 +66,14 @@ class Team:
 
     def actor(self, name: str, *, confined: bool = False) -> Actor:
         """The actor behind a name: its member's own name, roles and skills."""
+        known = self._actors.get((name, confined))
+        if known is None:
+            known = self._actor(name, confined)
+            if len(self._actors) < _MANY:
+                self._actors[name, confined] = known
+        return known
+
+    def _actor(self, name: str, confined: bool) -> Actor:
         member = self._by_name.get(name)
         if member is not None:
             return Actor(

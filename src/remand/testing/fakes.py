@@ -218,9 +218,9 @@ class MemoryExchange:
         for file in self.contents.values():
             file.is_tracked = True
 
-    def die_after_next_append(self) -> None:
+    def die_after_next_append(self, dies: bool = True) -> None:
         """The process is killed when the lines are written and the ledger is not."""
-        self._dies_after_append = True
+        self._dies_after_append = dies
 
     def fill_up(self, is_full: bool = True) -> None:
         """The disk is full, or has space again."""

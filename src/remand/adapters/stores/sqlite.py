@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 
 import apsw
 
@@ -23,13 +24,13 @@ from remand.ledger.store import EventLog, FileBook, Head, Queue, TaskTable, Tran
 class SqliteTransaction:
     """One change, or one view, of the ledger."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._db = Statements(connection)
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
         self.undos: list[Callable[[], None]] = []
-        self.files: FileBook = SqliteFiles(self._db)
-        self.events: EventLog = SqliteEvents(self._db)
-        self.tasks: TaskTable = SqliteTasks(self._db)
-        self.queue: Queue = SqliteQueue(self._db)
+        self.files: FileBook = SqliteFiles(statements)
+        self.events: EventLog = SqliteEvents(statements)
+        self.tasks: TaskTable = SqliteTasks(statements)
+        self.queue: Queue = SqliteQueue(statements)
         self._head: Head | None = None
         self._changed = False
 
@@ -66,6 +67,40 @@ class SqliteTransaction:
             self._db.run(sql.PUT_HEAD, values)
 
 
+class Writing:
+    """An open change: leaving it without an error makes it so, with one takes it back."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> Transaction:
+        try:
+            self._transaction = self._store.begin()
+        except apsw.Error as error:
+            self._store.release()
+            raise self._store.fault(error) from error
+        except BaseException:
+            self._store.release()
+            raise
+        return self._transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._store.commit(self._transaction)
+            else:
+                self._store.take_back(self._transaction)
+                if isinstance(error, apsw.Error):
+                    raise self._store.fault(error) from error
+        except apsw.Error as failed:
+            self._store.take_back(self._transaction)
+            raise self._store.fault(failed) from failed
+        finally:
+            self._store.release()
+
+
 class SqliteStore:
     """A ledger file. Writers queue at a lock file, which is fair where SQLite's own waiting is not."""
 
@@ -76,7 +111,7 @@ class SqliteStore:
         try:
             self.connection = self._open()
         except apsw.Error as error:
-            raise self._fault(error) from error
+            raise self.fault(error) from error
         self._db = Statements(self.connection)
 
     def _open(self) -> apsw.Connection:
@@ -135,23 +170,28 @@ class SqliteStore:
             finally:
                 fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
-    @contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self) -> Writing:
         """Opens a change, alone among all writers."""
-        with self._locked():
-            transaction = SqliteTransaction(self.connection)
-            try:
-                self.connection.execute("BEGIN IMMEDIATE")
-                yield transaction
-                transaction.flush()
-                self.connection.execute("COMMIT")
-            except BaseException as error:
-                self._take_back(transaction)
-                if isinstance(error, apsw.Error):
-                    raise self._fault(error) from error
-                raise
+        return Writing(self)
 
-    def _fault(self, error: apsw.Error) -> EnvironmentFault:
+    def begin(self) -> SqliteTransaction:
+        """Takes the lock and begins a change."""
+        self._thread_lock.acquire()
+        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        self._db.run("BEGIN IMMEDIATE")
+        return SqliteTransaction(self._db)
+
+    def commit(self, transaction: SqliteTransaction) -> None:
+        """Makes a change so."""
+        transaction.flush()
+        self._db.run("COMMIT")
+
+    def release(self) -> None:
+        """Lets others write."""
+        fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        self._thread_lock.release()
+
+    def fault(self, error: apsw.Error) -> EnvironmentFault:
         """What a failing database means for the user."""
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             remedy = "It is damaged. Move it away; it is made again from .got/events."
@@ -163,7 +203,7 @@ class SqliteStore:
             remedy = "Check the disk and the rights of the file, then repeat."
         return EnvironmentFault(f"Nothing was recorded: the ledger {self.path} failed ({error}). {remedy}")
 
-    def _take_back(self, transaction: SqliteTransaction) -> None:
+    def take_back(self, transaction: SqliteTransaction) -> None:
         with suppress(apsw.Error):
             self.connection.execute("ROLLBACK")
         for undo in reversed(transaction.undos):
@@ -176,11 +216,11 @@ class SqliteStore:
             try:
                 self.connection.execute("BEGIN")
                 try:
-                    yield SqliteTransaction(self.connection)
+                    yield SqliteTransaction(self._db)
                 finally:
                     self.connection.execute("ROLLBACK")
             except apsw.Error as error:
-                raise self._fault(error) from error
+                raise self.fault(error) from error
 
     def close(self) -> None:
         """Lets go of the file."""

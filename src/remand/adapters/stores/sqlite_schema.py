@@ -44,7 +44,6 @@ SETTINGS = """
 PRAGMA busy_timeout = 60000;
 PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -32768;
-PRAGMA mmap_size = 268435456;
 PRAGMA wal_autocheckpoint = 4000;
 PRAGMA temp_store = MEMORY;
 """

@@ -1,0 +1,333 @@
+"""Holds the ledger's invariants over whatever is asked, in whatever order, whatever befalls it.
+
+One machine asks everything that can be asked, lets time pass and kills processes. Another one also brings in
+what others wrote about the same tasks.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from msgspec.structs import replace
+
+from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.facts import Lookup
+from remand.app.rebuild import rebuild, refold
+from remand.app.verify import verify
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.decide import decide
+from remand.domain.ids import task_node
+from remand.domain.refusals import MEANINGS, Refused
+from remand.domain.roles import Role, Team
+from remand.domain.task import Status, Task
+from remand.ledger.store import Transaction
+from remand.testing.builders import Session, World, member
+from remand.testing.fakes import Killed
+from remand.testing.strategies import native_events
+
+TEAM = Team(
+    (
+        member("Alice", skills=("paint",), aliases=("al",)),
+        member("Bob", skills=("paint", "weld")),
+        member("Lea", Role.LEAD, Role.AGENT),
+        member("Tess", Role.TESTER),
+        member("Dir", Role.DIRECTOR),
+        member("owner", Role.USER),
+    )
+)
+AGENTS = ["Alice", "Bob", "Lea"]
+EVERYBODY = [*AGENTS, "al", "Tess", "Dir", "owner", "user", "stranger"]
+COMMITS = ["first", "second", "third"]
+FINDINGS = [(e.Finding(text="It leaks"),), (e.Finding(text="Odd colour", is_blocking=False),), ()]
+
+anybody = st.sampled_from(EVERYBODY)
+agents = st.sampled_from([*AGENTS, "al", "Tess"])
+leaders = st.sampled_from(["owner", "user", "Dir", "Lea", "Tess", "Bob"])
+commits = st.sampled_from([*COMMITS, "unknown"])
+encoded = msgspec.json.Encoder().encode
+
+
+class Undone(Exception):  # noqa: N818 - a change that is only tried
+    """Takes back a change that was only tried."""
+
+
+class Lifecycle(RuleBasedStateMachine):
+    tasks = Bundle("tasks")
+    handoffs = Bundle("handoffs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(rules=Rules(gates=(), team=TEAM))
+        self.written = 0
+        self.keys = 0
+        for name in COMMITS:
+            self.world.repository.add(name)
+
+    # What can be asked.
+
+    def ask(self, ask: c.Ask, by: str, *, confined: bool = False) -> Answer:
+        """Asks, and holds what is true of every answer."""
+        before = self.world.tasks()
+        answer = self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
+        if isinstance(answer, Refused):
+            assert answer.code in MEANINGS, answer.code
+            return answer
+        known = before.get(answer.task.id)
+        assert answer.task.conflicts == (known.conflicts if known else ()), "what was accepted did not apply"
+        self.written += any(isinstance(event, e.TaskAdded) for event in answer.events)
+        return answer
+
+    @initialize(target=tasks)
+    def a_task_to_begin_with(self) -> str:
+        return self.ask(c.AddTask(title="Begin"), "owner").task.id
+
+    @rule(
+        target=tasks,
+        by=anybody,
+        priority=st.sampled_from(["low", "high", "odd"]),
+        skills=st.sampled_from([(), ("paint",), ("paint", "weld"), ("sing",)]),
+        aliases=st.sampled_from([(), ("#1",), ("#2",), ("odd",)]),
+        others=st.lists(tasks, max_size=2),
+    )
+    def add(
+        self, by: str, priority: str, skills: tuple[str, ...], aliases: tuple[str, ...], others: list[str]
+    ) -> object:
+        ask = c.AddTask(
+            title="T", priority=priority, skills=skills, aliases=aliases, depends_on=tuple(others)
+        )
+        answer = self.ask(ask, by)
+        return answer.task.id if isinstance(answer, Accepted) else multiple()
+
+    @rule(
+        task=tasks,
+        by=leaders,
+        skills=st.sampled_from([None, (), ("weld",)]),
+        aliases=st.sampled_from([None, (), ("#1",)]),
+    )
+    def edit(
+        self, task: str, by: str, skills: tuple[str, ...] | None, aliases: tuple[str, ...] | None
+    ) -> None:
+        self.ask(c.EditTask(task_id=task, skills=skills, aliases=aliases), by)
+
+    @rule(task=tasks, by=leaders, others=st.lists(tasks, max_size=2), dropped=st.lists(tasks, max_size=2))
+    def link(self, task: str, by: str, others: list[str], dropped: list[str]) -> None:
+        self.ask(c.EditTask(task_id=task, depends_on=tuple(others), drop_depends_on=tuple(dropped)), by)
+
+    @rule(task=tasks | st.just(""), by=agents)
+    def claim(self, task: str, by: str) -> None:
+        holders = {name: held.claim for name, held in self.world.tasks().items()}
+        answer = self.ask(c.ClaimTask(agent=by, task_id=task), by)
+        if isinstance(answer, Accepted):
+            before = holders[answer.task.id]
+            assert before is None or before.lease_expires_at <= self.world.clock.time, "two hold one task"
+
+    @rule(
+        kind=st.sampled_from([c.Heartbeat, c.ReleaseTask, c.ContinueTask, c.WaitTask, c.FailTask]),
+        task=tasks,
+        by=agents,
+    )
+    def act_under_claim(self, kind: type[c.ClaimAsk], task: str, by: str) -> None:
+        self.ask(kind(task_id=task, agent=by, reason="Because"), by)
+
+    @rule(task=tasks, by=agents, commit=commits, handoff=handoffs | st.just(""))
+    def submit(self, task: str, by: str, commit: str, handoff: str) -> None:
+        self.ask(c.SubmitTask(task_id=task, agent=by, commit=commit, handoff_id=handoff), by)
+
+    @rule(task=tasks, commit=commits)
+    def submit_as_holder(self, task: str, commit: str) -> None:
+        claim = self.world.task(task).claim
+        if claim is not None:
+            ask = c.SubmitTask(task_id=task, agent=claim.agent, commit=commit, handoff_id=claim.handoff_id)
+            self.ask(ask, claim.agent)
+
+    @rule(kind=st.sampled_from([c.CancelTask, c.ReopenTask]), task=tasks, by=leaders, confined=st.booleans())
+    def close_or_reopen(self, kind: type[c.CancelTask], task: str, by: str, confined: bool) -> None:
+        self.ask(kind(task_id=task), by, confined=confined)
+
+    @rule(task=tasks, by=leaders, others=st.lists(tasks, min_size=1, max_size=2))
+    def defer(self, task: str, by: str, others: list[str]) -> None:
+        self.ask(c.DeferTask(task_id=task, waits_for=tuple(others)), by)
+
+    @rule(target=handoffs, task=tasks, by=leaders, to=anybody)
+    def initiate(self, task: str, by: str, to: str) -> object:
+        answer = self.ask(c.InitiateHandoff(task_id=task, target=to), by)
+        return answer.task.offers[-1].handoff_id if isinstance(answer, Accepted) else multiple()
+
+    @rule(handoff=handoffs, by=agents)
+    def accept(self, handoff: str, by: str) -> None:
+        self.ask(c.AcceptHandoff(handoff_id=handoff, agent=by), by)
+
+    @rule(handoff=handoffs, by=agents, commit=commits)
+    def complete(self, handoff: str, by: str, commit: str) -> None:
+        self.ask(c.CompleteHandoff(handoff_id=handoff, agent=by, commit=commit), by)
+
+    @rule(kind=st.sampled_from([c.LockOut, c.Unlock]), task=tasks, agent=agents, by=leaders)
+    def lock_or_unlock(self, kind: type[c.LockOut], task: str, agent: str, by: str) -> None:
+        self.ask(kind(task_id=task, agent=agent, reason="Because"), by)
+
+    @rule(task=tasks, by=leaders, commit=commits)
+    def approve(self, task: str, by: str, commit: str) -> None:
+        self.ask(c.ApproveReview(task_id=task, commit=commit), by)
+
+    @rule(task=tasks, by=leaders, findings=st.sampled_from(FINDINGS))
+    def reject(self, task: str, by: str, findings: tuple[e.Finding, ...]) -> None:
+        submission = self.world.task(task).submission
+        commit = submission.commit if submission else "first"
+        self.ask(c.RejectReview(task_id=task, commit=commit, findings=findings), by)
+
+    # What happens meanwhile.
+
+    @rule(seconds=st.sampled_from([1, 600, 1000, 1800, 7200, -3600]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.clock.advance(seconds)
+
+    @rule()
+    def git_takes_the_files(self) -> None:
+        self.world.exchange.track()
+
+    @rule(task=tasks, by=agents)
+    def a_process_is_killed_and_its_command_repeated(self, task: str, by: str) -> None:
+        self.keys += 1
+        request = Request(ask=c.ClaimTask(agent=by, task_id=task), actor=by, key=f"k{self.keys}")
+        self.world.exchange.die_after_next_append()
+        try:
+            self.world.ledger.ask(request)
+        except Killed:
+            self.world.opened_again()
+            self.world.ledger.ask(request)
+        self.world.exchange.die_after_next_append(False)
+
+    # What holds at all times.
+
+    @invariant()
+    def folding_every_event_again_gives_the_same_tasks(self) -> None:
+        with self.world.store.read() as view:
+            for task in view.tasks.every():
+                assert encoded(refold(view, task.id)) == encoded(task)
+
+    @invariant()
+    def a_task_has_one_holder_who_is_not_locked_out(self) -> None:
+        for task in self.world.tasks().values():
+            assert (task.claim is not None) == (task.status == Status.CLAIMED)
+            assert task.claim is None or not task.is_locked_out(task.claim.agent)
+
+    @invariant()
+    def no_task_vanishes_and_none_comes_from_nowhere(self) -> None:
+        created = {e.subject(event) for event in self.world.events() if isinstance(event, e.TaskAdded)}
+        assert set(self.world.tasks()) == created
+        assert len(created) >= self.written
+
+    @invariant()
+    def every_task_that_has_not_ended_has_a_way_out(self) -> None:
+        with self.world.store.read() as view:
+            for task in view.tasks.every():
+                if not task.is_terminal:
+                    has_way = view.queue.open_blockers(task.id) or self._is_due(view, task)
+                    relaxed = replace(task, skills=())
+                    assert has_way or any(self._may(view, relaxed, *way) for way in ways_out(task)), task
+
+    @invariant()
+    def the_next_task_is_the_first_one_the_agent_may_claim(self) -> None:
+        with self.world.store.read() as view:
+            if view.queue.due(self.world.clock.time):
+                return
+            for name in AGENTS:
+                claimable = [
+                    task
+                    for task in view.queue.ready()
+                    if self._may(view, view.tasks.get(task), c.ClaimTask(agent=name, task_id=task), name)
+                ]
+                found = view.queue.next(TEAM.actor(name), has_team=True)
+                assert found == (claimable[0] if claimable else "")
+
+    @invariant()
+    def making_everything_anew_changes_nothing(self) -> None:
+        with suppress(Undone), self.world.store.write() as tx:
+            before = tables(tx)
+            rebuild(tx)
+            assert tables(tx) == before
+            raise Undone
+
+    def teardown(self) -> None:
+        with self.world.store.read() as view:
+            found = verify(view, self.world.exchange, self.world.marks, self.world.clock)
+        assert [problem for problem in found.problems if "ledger" in problem.file] == []
+
+    def _is_due(self, view: Transaction, task: Task) -> bool:
+        return task.id in view.queue.due("9999-12-31T23:59:59.999999Z")
+
+    def _may(self, view: Transaction, task: Task | None, ask: c.Ask, by: str) -> bool:
+        now = self.world.clock.time
+        lookup = Lookup(view, self.world.rules, self.world.ids)
+        commit = self.world.repository.commit(getattr(ask, "commit", ""))
+        facts = lookup.facts(ask, task, now, commit)
+        return not isinstance(
+            decide(task, c.Command(ask=ask, actor=TEAM.actor(by), at=now, facts=facts)), Refused
+        )
+
+
+def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
+    """What somebody could ask to get a task on, short of giving it up; skills nobody has can be edited away."""
+    for name in AGENTS:
+        yield c.ClaimTask(agent=name, task_id=task.id), name
+        yield c.ReleaseTask(agent=name, task_id=task.id), name
+    for lockout in task.lockouts:
+        yield c.Unlock(task_id=task.id, agent=lockout.agent, reason="Because"), "owner"
+    yield c.ReopenTask(task_id=task.id), "owner"
+    if task.submission is not None:
+        findings = (e.Finding(text="It leaks"),)
+        for name in ("owner", "Lea", "Tess"):
+            yield c.ApproveReview(task_id=task.id, commit=task.submission.commit), name
+            yield c.RejectReview(task_id=task.id, commit=task.submission.commit, findings=findings), name
+
+
+def tables(tx: Transaction) -> tuple[object, ...]:
+    names = ["#1", "#2", *{offer.handoff_id for task in tx.tasks.every() for offer in task.offers}]
+    return (
+        [encoded(task) for task in tx.tasks.every()],
+        tx.queue.ready(),
+        set(tx.queue.due("9999-12-31T23:59:59.999999Z")),
+        {name: tx.tasks.named(name) for name in names},
+        {task.id: tx.queue.open_blockers(task.id) for task in tx.tasks.every()},
+    )
+
+
+class MergingLifecycle(Lifecycle):
+    """The same with others, who write about the same tasks without asking."""
+
+    tasks = Lifecycle.tasks
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others = [Session("20261115-080000-aaaaaaaa", self.world.clock)]
+        self.others.append(Session("20261115-080000-bbbbbbbb"))
+
+    @rule(who=st.integers(0, 1), task=tasks, other=tasks, event=native_events())
+    def others_write(self, who: int, task: str, other: str, event: e.Event) -> None:
+        session = self.others[who]
+        session.write(about(event, task, other))
+        self.world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
+        self.world.ledger.refresh()
+
+
+def about(event: e.Event, task: str, other: str) -> e.Event:
+    """The event, about tasks there are."""
+    match event:
+        case e.TaskAdded() | e.TaskEdited() | e.TaskDeleted():
+            return replace(event, id=task_node(task))
+        case e.EdgeCreated() | e.EdgeDeleted():
+            return replace(event, src=task_node(task), tgt=task_node(other))
+        case e.TaskDeferred():
+            return replace(event, task_id=task, waits_for=(other,))
+        case e.TaskDecomposed():
+            return replace(event, task_id=task, children=(other,))
+        case e.TaskEvent():
+            return replace(event, task_id=task)
+    return event
+
+
+TestLifecycle = Lifecycle.TestCase
+TestMergingLifecycle = MergingLifecycle.TestCase

@@ -1,0 +1,221 @@
+"""Holds that diverged ledgers come to the same state however their files are merged, and lose nothing."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from remand.adapters.stores.sqlite import SqliteStore
+from remand.app.asking import Request
+from remand.app.digest import digest
+from remand.app.rebuild import rebuild
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.instant import plus
+from remand.domain.task import Status
+from remand.ledger import codec
+from remand.ledger.problems import BadLine
+from remand.ledger.store import Store
+from remand.testing.builders import NOW, Session, World, added, task_id
+from remand.testing.fakes import FakeClock
+
+COMMITS = ["first", "second"]
+AGENTS = ["Alice", "Bob", "Carol"]
+FINDINGS = (e.Finding(text="It leaks"),)
+END = "9999-12-31T23:59:59.999999Z"
+SESSION = "20261116-000000-ffffffff"
+SEEDS = range(6)
+
+Campaign = Callable[[int, int], int]
+encoded = msgspec.json.Encoder().encode
+
+
+def some_ask(rng: random.Random, world: World) -> tuple[c.Ask, str]:
+    """Something that is likely to be accepted on one branch, and to clash with what happens on another."""
+    tasks = list(world.tasks().values())
+    task, other, agent = rng.choice(tasks).id, rng.choice(tasks).id, rng.choice(AGENTS)
+    held = rng.choice([task for task in tasks if task.claim] or tasks)
+    handed_in = rng.choice([task for task in tasks if task.status == Status.PROVISIONAL] or tasks)
+    holder = held.claim.agent if held.claim else agent
+    commit = handed_in.submission.commit if handed_in.submission else "first"
+    return rng.choice(
+        [
+            (c.AddTask(title="New", depends_on=(other,)), agent),
+            (c.AddTask(title="New", aliases=(f"#{rng.randrange(5)}",)), agent),
+            (c.EditTask(task_id=task, title=f"Title {rng.random()}"), "user"),
+            (c.EditTask(task_id=task, aliases=(f"#{rng.randrange(5)}",)), "user"),
+            (c.EditTask(task_id=task, depends_on=(other,)), "user"),
+            (c.EditTask(task_id=task, drop_depends_on=(other,)), "user"),
+            *[(c.ClaimTask(agent=agent), agent)] * 3,
+            (c.ClaimTask(agent=agent, task_id=task), agent),
+            (c.ReleaseTask(task_id=held.id, agent=holder), holder),
+            (c.ContinueTask(task_id=held.id, agent=holder), holder),
+            (c.FailTask(task_id=held.id, agent=holder), holder),
+            (c.Heartbeat(task_id=held.id, agent=holder), holder),
+            *[(c.SubmitTask(task_id=held.id, agent=holder, commit=rng.choice(COMMITS)), holder)] * 3,
+            (c.ApproveReview(task_id=handed_in.id, commit=commit), "user"),
+            *[(c.RejectReview(task_id=handed_in.id, commit=commit, findings=FINDINGS), "user")] * 2,
+            (c.LockOut(task_id=task, agent=agent, reason="Because"), "user"),
+            (c.Unlock(task_id=task, agent=agent, reason="Because"), "user"),
+            (c.DeferTask(task_id=task, waits_for=(other,)), "user"),
+            (c.ReopenTask(task_id=task), "user"),
+            (c.InitiateHandoff(task_id=task, target=agent), "user"),
+            (c.CancelTask(task_id=rng.choice(tasks).id), rng.choice([*AGENTS, "user"])),
+        ]
+    )
+
+
+def diverged(rng: random.Random, copies: int, asks: int) -> list[World]:
+    """Ledgers that began alike, and in each of which other things happened to the same tasks."""
+    base = Session("20261115-070000-00000000", FakeClock(plus(NOW, -7200)))
+    for n in range(8):
+        base.write(added(task_id(n)))
+    worlds = []
+    for n in range(copies):
+        world = World(session=f"20261115-090000-{n:08x}", clock=FakeClock(plus(NOW, rng.randrange(3600))))
+        for commit in COMMITS:
+            world.repository.add(commit)
+        world.exchange.put("/events/base.jsonl", base.lines)
+        world.ledger.refresh()
+        for _ in range(asks):
+            ask, actor = some_ask(rng, world)
+            world.ledger.ask(Request(ask=ask, actor=actor))
+            world.clock.advance(rng.choice([0, 1, 60, 300]))
+        worlds.append(world)
+    return worlds
+
+
+def state(world: World) -> tuple[object, ...]:
+    with world.store.read() as view:
+        return (
+            [encoded(task) for task in view.tasks.every()],
+            view.queue.ready(),
+            sorted(view.queue.due(END)),
+            [view.tasks.named(f"#{n}") for n in range(5)],
+            digest(view),
+        )
+
+
+def fresh(store: Store | None = None) -> World:
+    return World(session=SESSION, clock=FakeClock(plus(NOW, 86400)), store=store)
+
+
+def merged(rng: random.Random, lines: list[bytes], store: Store | None = None) -> World:
+    """A ledger that was given the lines in some order, in some files, some of them more than once."""
+    world = fresh(store)
+    pieces = rng.sample(lines, len(lines)) + rng.choices(lines, k=len(lines) // 3)
+    while pieces:
+        size = rng.randint(1, max(1, len(lines) // 2))
+        end = rng.choice([b"", b"\r"])
+        name = f"/events/{rng.randrange(10**9)}.jsonl"
+        world.exchange.put(name, [line + end for line in pieces[:size]])
+        world.ledger.refresh()
+        pieces = pieces[size:]
+    return world
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_merge_of_diverged_ledgers_is_the_same_state(seed: int, campaign: Campaign) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, campaign(3, 16), campaign(60, 1000))
+    lines = [line for world in worlds for line in world.exchange.lines()]
+
+    outcomes = [state(merged(rng, lines)) for _ in range(campaign(3, 10))]
+
+    assert all(outcome == outcomes[0] for outcome in outcomes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whoever_merges_ends_where_the_others_do(seed: int, campaign: Campaign) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, campaign(3, 8), campaign(60, 500))
+    logs = [world.exchange.lines() for world in worlds]
+
+    for world in worlds:
+        for n in rng.sample(range(len(logs)), len(logs)):
+            world.exchange.put(f"/events/from-{n}.jsonl", logs[n])
+            world.clock.time = plus(NOW, 86400)
+            world.ledger.refresh()
+
+    expected = state(merged(rng, [line for log in logs for line in log]))
+    assert [state(world) for world in worlds] == [expected] * len(worlds)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_store_comes_to_the_same_state(seed: int, campaign: Campaign, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, campaign(3, 16), campaign(60, 1000))
+    lines = [line for world in worlds for line in world.exchange.lines()]
+    embedded = SqliteStore(tmp_path / "ledger.db")
+    embedded.adopt(embedded.file_identity(), SESSION, lambda segment: None)
+
+    world = merged(rng, lines, embedded)
+
+    outcome = state(world)
+    assert outcome == state(merged(rng, lines))
+    with embedded.write() as tx:
+        rebuild(tx)
+    assert state(world) == outcome
+    embedded.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_event_is_lost_in_a_merge(seed: int, campaign: Campaign) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, campaign(3, 16), campaign(60, 1000))
+    written = {event.meta.id for world in worlds for event in world.events()}
+    lines = [line for world in worlds for line in world.exchange.lines()]
+
+    world = merged(rng, lines)
+
+    assert {event.meta.id for event in world.events()} == written
+    assert len(world.events()) == len(written)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_merge_is_the_same_when_made_in_steps(seed: int, campaign: Campaign) -> None:
+    rng = random.Random(seed)
+    one, two, three = (world.exchange.lines() for world in diverged(rng, 3, campaign(60, 1000)))
+    left, right = merged(rng, one + two), merged(rng, two + three)
+    half = [event for world in (left, right) for event in world.exchange.lines()]
+
+    assert state(merged(rng, half)) == state(merged(rng, one + two + three))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_lockout_survives_every_merge(seed: int, campaign: Campaign) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, 3, campaign(60, 1000))
+    task, locker = task_id(0), worlds[0]
+    locker.clock.time = plus(NOW, 80000)
+    locker.ledger.ask(Request(ask=c.LockOut(task_id=task, agent="Alice", reason="It leaks"), actor="user"))
+    lines = [line for world in worlds for line in world.exchange.lines()]
+
+    merge = merged(rng, lines).task(task)
+
+    was_locked = locker.task(task).is_locked_out("Alice")
+    assert merge.is_locked_out("Alice") or not was_locked
+    assert merge.claim is None or merge.claim.agent != "Alice" or not was_locked
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_line_damaged_on_its_way_costs_that_line_alone(seed: int, campaign: Campaign) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, 2, campaign(40, 400))
+    lines = sorted({line for world in worlds for line in world.exchange.lines()})
+    damaged = rng.sample(range(len(lines)), 5)
+    for n in damaged:
+        place = rng.randrange(len(lines[n]))
+        lines[n] = lines[n][:place] + bytes([lines[n][place] ^ 1 << rng.randrange(8)]) + lines[n][place + 1 :]
+    intact = [line for n, line in enumerate(lines) if n not in damaged]
+
+    world = fresh()
+    world.exchange.put("/events/all.jsonl", lines)
+    world.ledger.refresh()
+
+    assert {event.meta.id for event in world.events()} == {codec.read(line).meta.id for line in intact}
+    for n in damaged:
+        with pytest.raises(BadLine):
+            codec.read(lines[n].split(b"\n")[0])
