@@ -38,8 +38,8 @@ class Said(NamedTuple):
 class Machine:
     """Home, state and runtime folders that nothing else uses, and every process started in them."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="rmd-", dir="/tmp"))
+    def __init__(self, folder: str = "/tmp") -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rmd-", dir=folder))
         self.home, self.state, self.runtime = (self.folder / name for name in ("home", "state", "run"))
         for folder in (self.home, self.state, self.runtime):
             folder.mkdir(mode=0o700)

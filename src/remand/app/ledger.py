@@ -82,14 +82,15 @@ class Ledger:
             with self.store.write() as tx:
                 self._catch_up(tx)
 
-    def close_segment(self) -> None:
-        """Ends the open segment for good: what follows is written to a new one."""
+    def closed_files(self) -> dict[str, str]:
+        """Ends the open segment for good, and returns the files that will not change any more: name to path."""
         with self.store.write() as tx:
             self._catch_up(tx)
             if tx.head.segment:
                 self.exchange.sync(tx.head.segment)
                 self._close_segment(tx, tx.head.segment)
                 tx.head = replace(tx.head, segment="", first=0, size=0, inode=0)
+            return self.event_files()
 
     def event_files(self) -> dict[str, str]:
         """The event files of the ledger's own folder: name to path."""

@@ -40,6 +40,16 @@ class Repository(Protocol):
         """The branch checked out where we were called; empty when there is none."""
 
 
+class Tracking(Protocol):
+    """What git tracks."""
+
+    def signature(self) -> object:
+        """Changes when what is tracked may have changed."""
+
+    def has(self, path: str) -> bool:
+        """True when git tracks the file."""
+
+
 class Marks(Protocol):
     """How far each session was seen, remembered outside the repository."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
@@ -11,6 +12,8 @@ from remand.domain.ids import session_name
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import place
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
 
 
 class Publisher(Protocol):
@@ -50,11 +53,11 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str, random_hex: str
     branch = publisher.current_branch()
     if not branch:
         raise UsageError("No branch is checked out here. Check one out, or name a task with --task.")
-    ledger.close_segment()
+    closed = {name: path for name, path in ledger.closed_files().items() if _NAME.fullmatch(name)}
     there = publisher.sizes(branch)
     files: dict[str, bytes] = {}
     loose: list[bytes] = []
-    for name, path in ledger.event_files().items():
+    for name, path in closed.items():
         content = ledger.content(path)
         if name not in there and content:
             files[name] = content

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from remand.adapters.exchange.segments import Segments
 from remand.adapters.git.place import Place, locate
-from remand.adapters.git.repository import GitRepository
+from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.folders import state_folder
@@ -54,11 +54,7 @@ def open_at(place: Place) -> Opened:
     store = SqliteStore(Path(place.got, "ledger.db"))
     clock, ids = SystemClock(), RandomIds()
     segments = Segments(
-        place.event_folders,
-        os.path.join(place.git_dir, "index") if place.git_dir else "",
-        os.path.join(place.got, "quarantine"),
-        clock,
-        ids,
+        place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
     )
     ledger_id = _identity(store, segments, clock, ids, place)
     repository = GitRepository(place)

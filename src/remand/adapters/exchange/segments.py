@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Clock, Ids
+from remand.app.ports import Clock, Ids, Tracking
 from remand.domain.ids import session_name
 from remand.ledger.codec import MAX_EVENT
 from remand.ledger.store import FileMark, Head
@@ -23,10 +23,12 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 class Segments:
     """The event files of a repository; the open segment is written by one ledger alone."""
 
-    def __init__(self, folders: Sequence[str], index: str, quarantine: str, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, folders: Sequence[str], quarantine: str, tracking: Tracking, clock: Clock, ids: Ids
+    ) -> None:
         self._folders = folders
         self._home = folders[0]
-        self._index = index
+        self._tracking = tracking
         self._quarantine = quarantine
         self._clock = clock
         self._ids = ids
@@ -183,16 +185,10 @@ class Segments:
         self._open = (segment, handle)
 
     def _is_tracked(self, segment: str) -> bool:
-        """True when git's index names the segment. The index is read only when it has changed."""
-        try:
-            status = os.stat(self._index)
-        except OSError:
-            return False
-        signature = (status.st_mtime_ns, status.st_size, status.st_ino)
+        """True when git tracks the segment; git is asked again only when its index has changed."""
+        signature = self._tracking.signature()
         if self._seen_index[:2] != (signature, segment):
-            with open(self._index, "rb") as file:
-                # The random end of the name stands in the index even where its paths are shortened.
-                self._seen_index = (signature, segment, f"{segment[-8:]}.jsonl".encode() in file.read())
+            self._seen_index = (signature, segment, self._tracking.has(self.path(segment)))
         return self._seen_index[2]
 
 

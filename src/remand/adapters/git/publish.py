@@ -55,12 +55,13 @@ class GitPublisher:
             tree = self._run("write-tree", environment=environment)
         parents = ("-p", parent) if parent else ()
         commit = self._run("commit-tree", tree, *parents, "-m", message, environment=self._identity())
+        # The index first: killed in between, files are staged that the branch lacks, which harms nothing.
+        self._stage(branch, files, blobs)
         self._run("update-ref", f"refs/heads/{branch}", commit, parent or "0" * len(commit))
-        self._follow(branch, files, blobs)
         return commit
 
-    def _follow(self, branch: str, files: dict[str, bytes], blobs: dict[str, str]) -> None:
-        """Brings index and files of the worktree that has the branch checked out up to the new commit."""
+    def _stage(self, branch: str, files: dict[str, bytes], blobs: dict[str, str]) -> None:
+        """Adds the files to the worktree that has the branch checked out, and to its index."""
         for worktree, checked_out in self._worktrees():
             if checked_out != branch:
                 continue
@@ -90,10 +91,11 @@ class GitPublisher:
         return self._run("hash-object", "-w", "--stdin", stdin=content)
 
     def _add(self, blobs: dict[str, str], environment: dict[str, str], folder: str = "") -> None:
-        rows = "".join(f"100644 {blob}\t{path}\n" for path, blob in blobs.items())
+        rows = "".join(f"100644 {blob}\t{path}\0" for path, blob in blobs.items())
         self._run(
             "update-index",
             "--add",
+            "-z",
             "--index-info",
             stdin=rows.encode("utf-8", "surrogateescape"),
             environment=environment,

@@ -94,6 +94,29 @@ class GitRepository:
         return None if answer.returncode else answer.stdout
 
 
+class GitIndex:
+    """What the main worktree's index names."""
+
+    def __init__(self, place: Place) -> None:
+        self._root = place.root
+        self._path = os.path.join(place.common_dir, "index") if place.common_dir else ""
+
+    def signature(self) -> object:
+        """Changes whenever git writes the index."""
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+    def has(self, path: str) -> bool:
+        """True when the index names the file."""
+        if not self._path or self.signature() is None:
+            return False
+        name = os.path.relpath(path, self._root)
+        return bool(git(self._root, "ls-files", "-z", "--", f":(literal){name}").stdout)
+
+
 def code_tree(tree: bytes, id_length: int) -> str:
     """The id the tree would have without `.got`, so that publishing events makes no work stale."""
     kept, rest = b"", tree

@@ -1,0 +1,590 @@
+"""Files that nobody should have made: each is named by file and line, nothing hangs, and the good events stay."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import socket
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remand.bootstrap.ledger import open_ledger
+from remand.domain import events as e
+from remand.interfaces.cli.main import Surroundings, run
+from remand.testing.builders import Session, added, claimed, task_id
+from tests.integration.machine import REMAND, Machine, Repository
+
+pytestmark = pytest.mark.timeout(1200)
+
+HOSTILE = "hostile.jsonl"
+
+
+def stamped(when: datetime) -> str:
+    """A time as events have it."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def good_lines(count: int = 3, at: datetime | None = None) -> list[bytes]:
+    """Sound events of another session."""
+    session = Session("20260101-000000-00000abc")
+    when = at or datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(count):
+        event = added(task_id(number), f"good {number}")
+        session.write(event, at=stamped(when + timedelta(seconds=number)))
+    return session.lines
+
+
+def put(repository: Repository, content: bytes, name: str = HOSTILE) -> Path:
+    """Puts a file among the event files."""
+    repository.events.mkdir(parents=True, exist_ok=True)
+    path = repository.events / name
+    path.write_bytes(content)
+    return path
+
+
+def state(repository: Repository) -> list[tuple[str, str, str | None]]:
+    """What the tasks are, in short."""
+    return [(row["task_id"], row["status"], row["agent"]) for row in repository.ok("task", "list")]
+
+
+def places(problems: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Where the problems are."""
+    return [(os.path.basename(problem["file"]), problem["line"]) for problem in problems]
+
+
+# Lines.
+
+GOOD = good_lines()
+EVENT = json.loads(GOOD[0])
+
+
+def changed(**fields: Any) -> bytes:
+    """A sound event with other fields, and therefore no sound event any more."""
+    return json.dumps(EVENT | fields, separators=(",", ":")).encode()
+
+
+def with_right_hash(line: bytes, before: bytes, after: bytes) -> bytes:
+    """A line changed by someone who knows how the id is made."""
+    text = line.replace(before, after)
+    start = text.index(b'"id":"', text.index(b'"meta"')) + len(b'"id":"')
+    bare = text[:start] + text[start + 32 :]
+    return text[:start] + hashlib.sha256(bare).hexdigest()[:32].encode() + text[start + 32 :]
+
+
+NOW = stamped(datetime.now(UTC))
+BAD_LINES = {
+    "NaN": changed(weight=float("nan")),
+    "infinity": changed(weight=float("inf")),
+    "a number beyond floats": GOOD[0].replace(b'"type"', b'"weight":1e400,"type"'),
+    "a number of 5,000 digits": GOOD[0].replace(b'"type"', b'"weight":' + b"9" * 5000 + b',"type"'),
+    "a key twice": GOOD[0].replace(b'"type"', b'"ts":"2026-01-01T00:00:00.000000Z","type"'),
+    "deep nesting": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+    "deep lists": b"[" * 100_000,
+    "half a surrogate pair": GOOD[0].replace(b"good 0", b"\\ud800"),
+    "a byte order mark": b"\xef\xbb\xbf" + GOOD[0],
+    "invalid UTF-8": GOOD[0].replace(b"good", b"\xff\xfe"),
+    "UTF-16": GOOD[0].decode().encode("utf-16-le"),
+    "NUL bytes": b"\x00" * 64,
+    "a NUL byte inside": GOOD[0].replace(b"good", b"go\x00d"),
+    "a scalar": b"42",
+    "a list": b"[]",
+    "null": b"null",
+    "an empty object": b"{}",
+    "a trailing comma": GOOD[0][:-1] + b",}",
+    "two documents": GOOD[0] + GOOD[1],
+    "text before": b"x" + GOOD[0],
+    "a conflict marker": b"<<<<<<< HEAD",
+    "a conflict's middle": b"=======",
+    "a conflict's end": b">>>>>>> theirs",
+    "a base marker": b"||||||| base",
+    "no time": json.dumps({"event": "node.create", "meta": {}}).encode(),
+    "a time that is none": json.dumps({"ts": "yesterday", "event": "node.create", "meta": {}}).encode(),
+    "meta as text": json.dumps({"ts": NOW, "event": "node.create", "meta": "x"}).encode(),
+    "a name as number": json.dumps({"ts": NOW, "event": 5, "meta": {}}).encode(),
+    "a changed title": GOOD[0].replace(b"good 0", b"evil 0"),
+    "another actor": GOOD[0].replace(b'"actor":"somebody"', b'"actor":"user"'),
+    "another id": GOOD[0].replace(EVENT["meta"]["id"].encode(), b"0" * 32),
+    "a huge number in its session": with_right_hash(GOOD[0], b'"seq":1', b'"seq":9223372036854775808'),
+    "a number in another's range": with_right_hash(GOOD[0], b'"seq":1', b'"seq":1099511627777'),
+    "true as its number": with_right_hash(GOOD[0], b'"seq":1', b'"seq":true'),
+    "a number as its session": with_right_hash(GOOD[0], b'"20260101-000000-00000abc"', b"5"),
+    "a session with a newline": with_right_hash(GOOD[0], b'"20260101-000000-00000abc"', b'"a\\nroot /"'),
+    "a title that is a number": with_right_hash(GOOD[0], b'"good 0"', b"5"),
+    "a line of 300 kB": GOOD[0].replace(b"good 0", b"x" * 300_000),
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES.keys())
+def test_a_bad_line_is_named_and_its_neighbours_stay(repository: Repository, line: bytes) -> None:
+    put(repository, b"\n".join([GOOD[1], line, GOOD[2]]) + b"\n")
+    problems = repository.verify()
+    assert places(problems) == [(HOSTILE, 2)], problems
+    assert len(problems[0]["problem"]) < 300
+    assert problems[0]["problem"].isprintable()
+    assert [row["title"] for row in repository.ok("task", "list")] == ["good 1", "good 2"]
+
+
+def test_bad_lines_do_not_keep_anyone_from_working(repository: Repository) -> None:
+    put(repository, b"\n".join([*BAD_LINES.values(), *GOOD]) + b"\n")
+    task = repository.add("still working")
+    repository.ok("task", "claim", task, "--agent", "Alice")
+    said = repository.call("log", "verify")
+    assert said.code == 1
+    assert len(places(said.data["problems"])) == len(BAD_LINES)
+    assert said.data["events"] == 2 + len(GOOD)
+    shown = repository.people("log", "verify")
+    assert shown.code == 1
+    assert HOSTILE in shown.out
+    assert "Traceback" not in shown.out + shown.err
+    checks = {check["name"]: check for check in repository.call("doctor").data["checks"]}
+    assert not checks["log"]["ok"]
+
+
+GOOD_FORMS = {
+    "line separators inside": lambda lines: lines,
+    "carriage returns": lambda lines: [line + b"\r" for line in lines],
+    "blank lines": lambda lines: [part for line in lines for part in (b"", line, b"  ", b"\r")],
+    "every line twice": lambda lines: [*lines, *lines],
+    "backwards": lambda lines: lines[::-1],
+}
+
+
+@pytest.mark.parametrize("form", GOOD_FORMS.values(), ids=GOOD_FORMS.keys())
+@pytest.mark.parametrize("has_last_newline", [True, False], ids=["newline", "no newline"])
+def test_forms_that_are_no_fault_are_read(
+    machine: Machine, form: Callable[[list[bytes]], list[bytes]], has_last_newline: bool
+) -> None:
+    session = Session("20260101-000000-00000abc")
+    for number, char in enumerate(("\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\u00a0")):
+        session.write(added(task_id(number), f"a{char}b"), at=f"2026-01-01T00:00:0{number}.000000Z")
+    plain = machine.repository("plain")
+    put(plain, b"\n".join(session.lines) + b"\n")
+    other = machine.repository("other")
+    put(other, b"\n".join(form(session.lines)) + (b"\n" if has_last_newline else b""))
+    assert other.verify() == []
+    assert other.digest() == plain.digest()
+    assert [row["title"] for row in other.ok("task", "list")] == [
+        "a\u2028b", "a\u2029b", "a\x85b", "a\x0bb", "a\x1cb", "a\u00a0b"
+    ]  # fmt: skip
+
+
+def test_both_sides_of_committed_conflict_markers_are_read(repository: Repository) -> None:
+    lines = [b"<<<<<<< HEAD", GOOD[0], b"=======", GOOD[1], b">>>>>>> theirs", GOOD[2]]
+    put(repository, b"\n".join(lines) + b"\n")
+    assert places(repository.verify()) == [(HOSTILE, 1), (HOSTILE, 3), (HOSTILE, 5)]
+    assert len(repository.ok("task", "list")) == 3
+
+
+@pytest.mark.parametrize("hours", [25, 24 * 365 * 10, 24 * 365 * 5000])
+def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(repository: Repository, hours: int) -> None:
+    repository.add("mine")
+    before = repository.digest()
+    ahead = min(datetime.now(UTC) + timedelta(hours=hours), datetime(9999, 12, 30, tzinfo=UTC))
+    put(repository, GOOD[0] + b"\n" + good_lines(1, ahead)[0] + b"\n")
+    problems = repository.verify()
+    assert places(problems) == [(HOSTILE, 2)]
+    assert "24 h" in problems[0]["problem"] or "ahead" in problems[0]["problem"]
+    assert len(repository.ok("task", "list")) == 2
+    after = repository.add("after")
+    assert repository.ok("task", "show", after)["history"][0]["ts"] < stamped(datetime.now(UTC))
+    assert repository.digest()[1] == before[1] + 2
+
+
+def test_an_event_from_a_little_ahead_moves_the_clock_and_not_the_order(repository: Repository) -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=23)
+    put(repository, good_lines(1, ahead)[0] + b"\n")
+    task = repository.add("after")
+    assert repository.ok("task", "show", task)["history"][0]["ts"] > stamped(ahead)
+    assert repository.verify() == []
+
+
+# Whole files.
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+    (path / "inside.jsonl").write_bytes(GOOD[0] + b"\n")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def _device(path: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("only root can make a device")
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def _link(target: Path) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "a FIFO": os.mkfifo,
+    "a socket": _socket,
+    "a device": _device,
+    "a directory": _directory,
+    "a symbolic link": lambda path: path.symlink_to(path.with_name("target")),
+    "a dangling link": _link(Path("/nowhere")),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to a device": _link(Path("/dev/zero")),
+    "a sparse file of 1 TB": _sparse,
+}
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
+def test_what_is_no_event_file_is_named_at_once(repository: Repository, make: Callable[[Path], None]) -> None:
+    task = repository.add("mine")
+    (repository.events / "target").write_bytes(GOOD[0] + b"\n")
+    repository.verify()
+    began = time.monotonic()
+    repository.verify()
+    usual = time.monotonic() - began
+    make(repository.events / HOSTILE)
+    for call in (("task", "claim", task, "--agent", "Alice"), ("task", "list"), ("log", "digest")):
+        began = time.monotonic()
+        repository.ok(*call, timeout=20)
+        assert time.monotonic() - began < usual + 1.0
+    began = time.monotonic()
+    problems = repository.verify()
+    assert time.monotonic() - began < usual + 1.0
+    assert [name for name, _ in places(problems)] == [HOSTILE], problems
+    assert [row["title"] for row in repository.ok("task", "list")] == ["mine"]
+
+
+def _as_nobody() -> None:
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def test_a_file_nobody_may_read_is_named(machine: Machine) -> None:
+    """Root may read everything, so the calls are made as somebody else."""
+    repository = machine.repository()
+    repository.add("mine")
+    put(repository, GOOD[0] + b"\n").chmod(0)
+    preexec = None
+    if os.getuid() == 0:
+        preexec = _as_nobody
+        for folder, _, names in os.walk(machine.folder):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                os.chown(path, 65534, 65534)
+    if not os.access(REMAND, os.X_OK):
+        pytest.skip("the command line cannot be reached by another user")
+    said = repository.call("log", "verify", preexec=preexec)
+    assert said.code == 1, said
+    assert places(said.data["problems"]) == [(HOSTILE, 0)]
+    assert "ermission" in said.data["problems"][0]["problem"]
+    assert said.data["events"] == 1
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe.jsonl", b"a\nb.jsonl", b"\x1b[31m.jsonl", b" .jsonl", b".jsonl"])
+def test_odd_file_names_are_no_trouble(repository: Repository, name: bytes) -> None:
+    repository.add("mine")
+    path = os.path.join(os.fsencode(repository.events), name)
+    with open(path, "wb") as file:
+        file.write(GOOD[0] + b"\nbroken\n")
+    repository.add("after")
+    problems = repository.verify()
+    assert [problem["line"] for problem in problems] == [2]
+    shown = repository.people("log", "verify")
+    assert "\x1b" not in shown.out
+    assert len(repository.ok("task", "list")) == 3
+    assert repository.call("log", "publish").code in (0, 3)
+
+
+def test_a_line_of_100_mb_takes_no_memory(repository: Repository) -> None:
+    with (repository.path / "large").open("wb") as file:
+        for _ in range(100):
+            file.write(b"x" * 1_000_000)
+        file.write(b"\n" + GOOD[0] + b"\n")
+    repository.events.mkdir(parents=True)
+    (repository.path / "large").rename(repository.events / HOSTILE)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    began = time.monotonic()
+    said = repository.call(
+        "log", "verify", preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    )
+    assert time.monotonic() - began < 10
+    assert places(said.data["problems"])[0] == (HOSTILE, 1), said
+    assert max(before, 150_000) >= resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    repository.add("still working")
+
+
+@pytest.mark.parametrize("what", ["ledger.db", "events"])
+def test_a_folder_or_pipe_in_place_of_our_own_files_is_said_clearly(repository: Repository, what: str) -> None:
+    repository.add()
+    repository.forget_ledger()
+    path = repository.path / ".got" / what
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.write_text("in the way")
+    else:
+        path.mkdir()
+    said = repository.call("task", "add", "x", timeout=20)
+    assert said.code == 3, said
+    assert what in said.data["message"]
+    assert "Traceback" not in said.err
+
+
+# Torn and flipped.
+
+
+def open_segment(repository: Repository) -> Path:
+    """The one segment a repository has."""
+    (path,) = repository.segments()
+    return path
+
+
+class Inside:
+    """The command line run inside this process on a ledger opened anew, for tests that call it by the thousand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.machine = Machine("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp")
+        for name, value in self.machine.environment.items():
+            monkeypatch.setenv(name, value)
+        self.repository = self.machine.repository()
+
+    def begin_anew(self) -> None:
+        """Takes the ledger away with all memory of it."""
+        shutil.rmtree(self.repository.path / ".got", ignore_errors=True)
+        shutil.rmtree(self.machine.state, ignore_errors=True)
+
+    def call(self, *arguments: str) -> Any:
+        """The JSON document that a call answers with."""
+        opened = open_ledger(str(self.repository.path))
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            run([*arguments, "--json"], Surroundings(str(self.repository.path), {}, out, err, opened=opened))
+        finally:
+            opened.store.close()
+        assert not err.getvalue()
+        return json.loads(out.getvalue())
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
+    """A repository whose command line runs inside this process."""
+    made = Inside(monkeypatch)
+    yield made
+    made.machine.close()
+
+
+def test_a_tail_torn_at_any_byte_of_the_last_records_loses_nothing(
+    inside: Inside, campaign: Callable[[int, int], int]
+) -> None:
+    """The ledger knows every event: the next one is not glued to the torn line, and every file is mended or named."""
+    distance, reached = 1, 0
+    while not reached:
+        inside.begin_anew()
+        for number in range(4):
+            inside.call("task", "add", f"task {number}")
+        path = open_segment(inside.repository)
+        content = path.read_bytes()
+        with path.open("r+b") as file:
+            file.truncate(len(content) - distance)
+        inside.call("task", "add", "after")
+        check_torn(inside, f"{distance} bytes torn off")
+        reached = len(content) - distance <= len(content.split(b"\n")[0]) + 1
+        distance += campaign(5, 1)
+
+
+def check_torn(inside: Inside, what: str) -> None:
+    """Every event is whole in some file, and what is not whole is named."""
+    repository = inside.repository
+    whole = [line for line in repository.lines() if is_event(line)]
+    assert len({json.loads(line)["meta"]["id"] for line in whole}) == 5, what
+    torn = [
+        (path.name, number)
+        for path in repository.segments()
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1)
+        if line and not is_event(line)
+    ]
+    found = inside.call("log", "verify")
+    assert places(found["problems"]) == torn, what
+    assert found["events"] == 5, what
+    before = inside.call("log", "digest")
+    repository.forget_ledger()
+    assert inside.call("log", "digest") == before, f"{what}: the files alone"
+
+
+def is_event(line: bytes) -> bool:
+    """True for a line that is whole."""
+    try:
+        return bool(json.loads(line)["meta"]["id"])
+    except ValueError:
+        return False
+
+
+def test_a_file_of_others_torn_at_any_byte_keeps_what_is_whole(
+    inside: Inside, campaign: Callable[[int, int], int]
+) -> None:
+    lines = good_lines(5)
+    content = b"\n".join(lines) + b"\n"
+    first = len(b"\n".join(lines[:2])) + 1
+    for offset in range(first, len(content), campaign(7, 1)):
+        inside.begin_anew()
+        put(inside.repository, content[:offset])
+        whole, _, torn = content[:offset].rpartition(b"\n")
+        count = whole.count(b"\n") + 1 + is_event(torn)
+        found = inside.call("log", "verify")
+        is_torn = bool(torn) and not is_event(torn)
+        assert places(found["problems"]) == [(HOSTILE, count + 1)] * is_torn, f"torn at {offset}"
+        inside.call("task", "add", "after")
+        assert inside.call("log", "digest")["events"] == count + 1
+        assert (inside.repository.events / HOSTILE).read_bytes() == content[:offset], "others' files stay"
+
+
+def test_every_flipped_event_is_named_and_changes_nothing(
+    machine: Machine, campaign: Callable[[int, int], int]
+) -> None:
+    seed = int(os.environ.get("REMAND_SEED", 0)) or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"REMAND_SEED={seed}")
+    chance = random.Random(seed)
+    count = campaign(200, 1000)
+    session = Session("20260101-000000-00000abc")
+    for number in range(0, count, 2):
+        when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
+        session.write(added(task_id(number), f"task {number}"), at=stamped(when))
+        event = claimed(task_id=task_id(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z")
+        session.write(event, at=stamped(when + timedelta(seconds=1)))
+    repository = machine.repository()
+    put(repository, b"\n".join(session.lines) + b"\n")
+    before = repository.digest()
+    flipped = [flip(line, chance) for line in session.lines]
+
+    put(repository, b"\n".join(flipped) + b"\n")
+    problems = repository.verify()
+    assert sorted(places(problems)) == [(HOSTILE, number + 1) for number in range(count)]
+    assert repository.digest() == before
+
+    fresh = machine.repository("fresh")
+    put(fresh, b"\n".join(flipped) + b"\n")
+    assert len(fresh.verify()) == count
+    assert fresh.ok("task", "list") == []
+
+
+def flip(line: bytes, chance: random.Random) -> bytes:
+    """The line with one bit changed; it stays one line."""
+    while True:
+        place = chance.randrange(len(line))
+        changed = line[:place] + bytes([line[place] ^ (1 << chance.randrange(8))]) + line[place + 1 :]
+        if b"\n" not in changed and b"\r" not in changed[-1:]:
+            return changed
+
+
+def test_one_flipped_event_in_the_own_segment_is_named_and_the_ledger_keeps_the_truth(
+    repository: Repository,
+) -> None:
+    for number in range(3):
+        repository.add(f"task {number}")
+    before = repository.digest()
+    path = open_segment(repository)
+    path.write_bytes(path.read_bytes().replace(b"task 1", b"task 9"))
+    assert places(repository.verify()) == [(path.name, 2)]
+    assert repository.digest() == before
+    repository.add("after")
+    assert repository.digest()[1] == 4
+    repository.forget_ledger()
+    assert repository.digest()[1] == 4, "the files still hold every event"
+
+
+def test_a_damaged_ledger_is_said_clearly_and_rebuilt_once_it_is_moved_away(
+    repository: Repository, campaign: Callable[[int, int], int]
+) -> None:
+    for number in range(10):
+        repository.add(f"task {number} {'x' * 400}")
+    repository.ok("log", "verify")
+    checkpoint(repository)
+    content = repository.ledger.read_bytes()
+    chance = random.Random(7)
+    for number in range(campaign(5, 100)):
+        damaged = bytearray(content)
+        for _ in range(20 * number):
+            damaged[chance.randrange(0 if number % 2 else 4096, len(content))] = chance.randrange(256)
+        with repository.ledger.open("r+b") as file:
+            file.write(damaged)
+            file.truncate()
+        for call in (("task", "list"), ("task", "add", "x"), ("log", "verify"), ("log", "digest")):
+            said = repository.call(*call)
+            assert said.code in (0, 1, 3), (number, call, said)
+            assert "Traceback" not in said.err, (number, call, said)
+            assert said.code != 3 or "ledger.db" in said.data["message"], (number, call, said)
+    repository.forget_ledger()
+    titles = [row["title"][:6] for row in repository.ok("task", "list")]
+    assert sorted(titles)[:10] == [f"task {number}" for number in range(10)]
+
+
+def checkpoint(repository: Repository) -> None:
+    """Brings everything into the one ledger file."""
+    connection = sqlite3.connect(repository.ledger)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+# Merged histories that nobody can want.
+
+
+def test_an_event_of_a_newer_version_is_kept_and_carried(repository: Repository) -> None:
+    line = with_right_hash(GOOD[0], b'"event":"node.create"', b'"event":"task.levitate"')
+    put(repository, line + b"\n" + GOOD[1] + b"\n")
+    assert repository.verify() == []
+    assert repository.digest()[1] == 2
+    assert any(event["event"] == "task.levitate" for event in repository.ok("log", "tail"))
+
+
+def test_one_number_with_two_contents_is_named_and_both_orders_lead_to_one_state(machine: Machine) -> None:
+    fork = with_right_hash(GOOD[1], b"good 1", b"evil 1")
+    digests = []
+    for name, lines in (("one", [GOOD[0], GOOD[1], fork]), ("two", [fork, GOOD[1], GOOD[0]])):
+        repository = machine.repository(name)
+        put(repository, b"\n".join(lines) + b"\n")
+        assert any("twice" in problem["problem"] for problem in repository.verify())
+        digests.append(repository.digest())
+    assert digests[0] == digests[1]
+
+
+def test_a_missing_event_in_the_middle_of_a_session_is_named(repository: Repository) -> None:
+    lines = good_lines(4)
+    put(repository, b"\n".join([lines[0], lines[1], lines[3]]) + b"\n")
+    assert len(repository.verify()) == 1
+
+
+def test_hostile_texts_in_events_reach_no_terminal(repository: Repository) -> None:
+    session = Session("20260101-000000-00000abc")
+    evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\U000e0041"
+    session.write(added(T := task_id(1), evil, description=evil, category=evil), at="2026-01-01T00:00:00.000000Z")
+    session.write(e.LockoutSet(task_id=T, agent=evil, reason=evil), at="2026-01-01T00:00:01.000000Z", actor=evil)
+    put(repository, b"\n".join(session.lines) + b"\n")
+    for call in (
+        ("task", "list"),
+        ("task", "show", T),
+        ("task", "ready"),
+        ("log", "tail"),
+        ("graph", "export"),
+        ("graph", "export", "--format", "dot"),
+        ("graph", "stats"),
+        ("doctor",),
+    ):
+        said = repository.people(*call)
+        for char in "\x1b\x07\u202e\u2066\U000e0041":
+            assert char not in said.out + said.err, f"{call}: {char!r}"
