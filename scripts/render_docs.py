@@ -17,7 +17,16 @@ MADE = "<!-- Made by scripts/render_docs.py from the code; change the code, then
 
 def lifecycle() -> str:
     """The transition table, and who may ask what."""
-    rows = ["# Lifecycle", "", MADE.strip(), "", _PICTURE, "", "## What each event needs, and where it leads", ""]
+    rows = [
+        "# Lifecycle",
+        "",
+        MADE.strip(),
+        "",
+        _PICTURE,
+        "",
+        "## What each event needs, and where it leads",
+        "",
+    ]
     rows += ["| event | from | to |", "|---|---|---|"]
     for event, step in TRANSITIONS.items():
         sources = ", ".join(status for status in Status if status in step.sources)
@@ -27,7 +36,10 @@ def lifecycle() -> str:
     rows += ["## Who may ask", "", "| ask | roles |", "|---|---|"]
     for ask, roles in PERMITTED.items():
         rows.append(f"| {ask.__name__} | {', '.join(sorted(roles))} |")
-    rows += ["", "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff."]
+    rows += [
+        "",
+        "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff.",
+    ]
     return "\n".join(rows) + "\n"
 
 
@@ -48,7 +60,14 @@ def commands() -> str:
     for name, entry in COMMANDS.items():
         _, parser = command_parser(name)
         usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
-        rows += [f"## `remand {name}`", "", f"{entry.help[0].upper()}{entry.help[1:]}.", "", f"    {usage}", ""]
+        rows += [
+            f"## `remand {name}`",
+            "",
+            f"{entry.help[0].upper()}{entry.help[1:]}.",
+            "",
+            f"    {usage}",
+            "",
+        ]
     return "\n".join(rows)
 
 

@@ -1,0 +1,79 @@
+"""The docs say what the code does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from remand.domain.commands import ASKS
+from remand.domain.refusals import MEANINGS
+from remand.domain.task import Status
+from remand.interfaces.cli.registry import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_pages_made_from_the_code_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/render_docs.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\nRun scripts/render_docs.py."
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str) -> None:
+    assert f"## `remand {command}`" in text("docs/commands.md")
+
+
+@pytest.mark.parametrize("code", MEANINGS)
+def test_every_refusal_is_documented(code: str) -> None:
+    assert f"`{code}`" in text("docs/refusals.md")
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_is_in_the_lifecycle(status: Status) -> None:
+    assert status in text("docs/lifecycle.md")
+
+
+def test_every_ask_is_of_the_agent_that_holds_the_task_or_has_its_roles_listed() -> None:
+    page = text("docs/lifecycle.md")
+    agents_own = {
+        *("ClaimTask", "Heartbeat", "ReleaseTask", "ContinueTask", "WaitTask", "FailTask"),
+        *("SubmitTask", "AcceptHandoff", "CompleteHandoff", "AddTask"),
+    }
+
+    assert [
+        ask.__name__ for ask in ASKS if ask.__name__ not in agents_own and f"| {ask.__name__} |" not in page
+    ] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_glossary_is_in_order() -> None:
+    words = re.findall(r"^\| ([a-z -]+) \|", text("docs/GLOSSARY.md"), re.MULTILINE)[1:]
+
+    assert words == sorted(words)
+
+
+@pytest.mark.parametrize("path", re.findall(r"`(tests/[a-z_/.]+)`", text("README.md")))
+def test_what_the_readme_says_is_shown_by_tests_that_are_there(path: str) -> None:
+    assert (ROOT / path).exists()
