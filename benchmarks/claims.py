@@ -27,6 +27,8 @@ from remand.domain import events as e
 
 LOCKED_OUT = 10_000
 _BARRED, _FREE = "Barred", "Free"
+_IN_A_ROW = 20
+"""A worker claims on and on: so many claims from one queue before the next queue has its turn."""
 
 
 def run(report: Report) -> None:
@@ -52,7 +54,10 @@ def run(report: Report) -> None:
 
 def _one_process(report: Report, filled: dict[str, q.Queue]) -> None:
     times = interleaved(
-        {name: _claiming(queue) for name, queue in filled.items()}, max(report.scale.rounds // 2, 100)
+        {name: _claiming(queue) for name, queue in filled.items()},
+        max(report.scale.rounds // _IN_A_ROW, 10),
+        in_a_row=_IN_A_ROW,
+        warm_up=1,
     )
     base = times[q.HUEY].p50
     report.table(

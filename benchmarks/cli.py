@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def _repository(report: Report, name: str) -> str:
     return repo
 
 
-def _starting(command: Sequence[str], said: str) -> Operation:
+def _starting(command: list[str], said: str) -> Operation:
     """Starts a program and waits for its end; what it says goes to a file."""
     to_file = [
         (os.POSIX_SPAWN_OPEN, 1, said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),

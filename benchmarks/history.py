@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -65,9 +66,9 @@ def task_name(number: int) -> str:
     return f"T-20260101-{number // 100000:06d}-{number % 100000:08x}"
 
 
-def added(number: int, **data: object) -> e.TaskAdded:
+def added(number: int, **data: Any) -> e.TaskAdded:
     """The nth task was written down."""
-    fields = {"title": f"Mend roof {number}", "description": SCOPE, **data}
+    fields: dict[str, Any] = {"title": f"Mend roof {number}", "description": SCOPE, **data}
     return e.TaskAdded(id=task_node(task_name(number)), data=e.TaskData(**fields))
 
 

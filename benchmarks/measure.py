@@ -53,17 +53,19 @@ def timed(action: Callable[[], object]) -> Operation:
     return operation
 
 
-def interleaved(operations: Mapping[str, Operation], rounds: int, warm_up: int = 5) -> dict[str, Times]:
-    """Does one of each in random order, round by round; the first rounds do not count."""
+def interleaved(
+    operations: Mapping[str, Operation], rounds: int, *, in_a_row: int = 1, warm_up: int = 5
+) -> dict[str, Times]:
+    """Does one of each (or a few in a row) in random order, round by round; the first rounds do not count."""
     rng = random.Random(1)
     names = list(operations)
     found: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds + warm_up):
         rng.shuffle(names)
         for name in names:
-            seconds = operations[name]()
+            seconds = [operations[name]() for _ in range(in_a_row)]
             if number >= warm_up:
-                found[name].append(seconds)
+                found[name] += seconds
     return {name: Times.of(found[name]) for name in operations}
 
 

@@ -323,16 +323,12 @@ class Places:
         """Opens a queue for the process with that number."""
         agent = f"agent-{number:02d}"
         others = tuple(f"agent-{other:02d}" for other in range(self.agents))
-        match name:
-            case "remand, library":
-                return OurQueue(self.path("library"), agent, others=others)
-            case "remand, coordinator":
-                return OurQueue(self.path("coordinated"), agent, self.socket, others)
-            case "SqliteHuey":
-                return HueyQueue(self.path("huey.db"))
-            case "litequeue":
-                return LiteQueueQueue(self.path("litequeue.db"))
-            case "procrastinate":
-                return ProcrastinateQueue(self.conninfo)
-            case _:
-                return PgQueuerQueue(self.conninfo)
+        openers: dict[str, Callable[[], Queue]] = {
+            LIBRARY: lambda: OurQueue(self.path("library"), agent, others=others),
+            COORDINATOR: lambda: OurQueue(self.path("coordinated"), agent, self.socket, others),
+            HUEY: lambda: HueyQueue(self.path("huey.db")),
+            LITEQUEUE: lambda: LiteQueueQueue(self.path("litequeue.db")),
+            PROCRASTINATE: lambda: ProcrastinateQueue(self.conninfo),
+            PGQUEUER: lambda: PgQueuerQueue(self.conninfo),
+        }
+        return openers[name]()

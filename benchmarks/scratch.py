@@ -87,12 +87,12 @@ def _socket(repo: str, process: subprocess.Popen[bytes]) -> str:
     raise RuntimeError(f"no coordinator for {repo}: {said.decode(errors='replace')[-500:]}")
 
 
-def adding(count: int, **fields: object) -> list[Request]:
+def adding(count: int) -> list[Request]:
     """Asks for tasks of a usual size, of every priority."""
     levels = ("medium", "low", "high", "medium")
     return [
         Request(
-            ask=c.AddTask(title=f"Mend roof {n}", scope=SCOPE, **{"priority": levels[n % 4], **fields}),
+            ask=c.AddTask(title=f"Mend roof {n}", scope=SCOPE, priority=levels[n % 4]),
             actor=USER,
             branch="main",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,12 +50,9 @@ class Machine:
 
     def repository(self, name: str = "repo", config: str | None = NO_GATES) -> Repository:
         """A new repository whose base branch has this configuration."""
-        path = self.folder / name
-        made = Repository(self, path)
-        self.git(self.folder, "init", "-q", "-b", "main", str(path))
-        if config is None:
-            made.git("commit", "-q", "--allow-empty", "-m", "base")
-        else:
+        made = Repository(self, self.folder / name)
+        shutil.copytree(_template(), made.path)
+        if config != NO_GATES:
             made.configure(config)
         return made
 
@@ -166,6 +165,21 @@ def _environment(home: Path, state: Path, runtime: Path) -> dict[str, str]:
     }
 
 
+@lru_cache(maxsize=1)
+def _template() -> Path:
+    """A repository whose base branch has a configuration without gates, made once and copied for every test."""
+    folder = Path(tempfile.mkdtemp(prefix="rmd-", dir="/tmp"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "template"
+    path.mkdir()
+    (path / "remand.toml").write_text(NO_GATES)
+    environment = _environment(folder, folder, folder)
+    for command in (("init", "-q", "-b", "main"), ("add", "remand.toml"), ("commit", "-q", "-m", "base")):
+        subprocess.run(["git", *command], cwd=path, env=environment, check=True, timeout=PATIENCE)
+    shutil.rmtree(path / ".git" / "hooks")
+    return path
+
+
 def end(process: subprocess.Popen[str]) -> None:
     """Kills a process with all that it started."""
     with suppress(ProcessLookupError):
@@ -190,10 +204,13 @@ class Repository:
         """Runs git here."""
         return self.machine.git(self.path, *arguments, check=check)
 
-    def configure(self, config: str) -> None:
-        """Commits a configuration on the branch that is checked out."""
-        (self.path / "remand.toml").write_text(config)
-        self.git("add", "remand.toml")
+    def configure(self, config: str | None) -> None:
+        """Commits a configuration, or that there is none, on the branch that is checked out."""
+        if config is None:
+            self.git("rm", "-q", "remand.toml")
+        else:
+            (self.path / "remand.toml").write_text(config)
+            self.git("add", "remand.toml")
         self.git("commit", "-q", "-m", "configure")
 
     def commit(self, name: str = "work.txt", text: str = "work\n") -> str:

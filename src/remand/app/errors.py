@@ -11,5 +11,9 @@ class EnvironmentFault(RemandError):  # noqa: N818 - the fault is the environmen
     """The machine, the repository or the configuration does not allow to go on."""
 
 
+class LedgerReplaced(EnvironmentFault):
+    """The ledger's file was deleted or replaced under a running process."""
+
+
 class UsageError(RemandError):
     """The call itself is wrong."""

@@ -14,7 +14,7 @@ import msgspec
 
 from remand.adapters.coordinator import frames, wire
 from remand.app.asking import Answer, Request
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
 
 HOUSEKEEPING_SECONDS = 5.0
@@ -132,6 +132,10 @@ class Coordinator:
         """Answers every client's asks; should a group fail, each client's are tried on their own."""
         try:
             answers = self._ledger.ask_all([request for _, requests in waiting for request in requests])
+        except LedgerReplaced:
+            # Its clients open the new ledger themselves.
+            self._stopping = True
+            return
         except (EnvironmentFault, OSError) as error:
             if len(waiting) == 1:
                 client, requests = waiting[0]

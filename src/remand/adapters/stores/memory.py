@@ -33,9 +33,7 @@ class State:
         self.head = head
         self.ids: set[str] = set()
         self.events: dict[tuple[str, int, int], Entry] = {}
-        """By session, fork of it, and number in it."""
         self.of_task: dict[str, tuple[Entry, ...]] = {}
-        self.of_key: dict[str, tuple[Entry, ...]] = {}
         self.handoffs: dict[str, str] = {}
         self.tasks: dict[str, Task] = {}
         self.aliases: dict[str, tuple[str, ...]] = {}
@@ -55,15 +53,6 @@ class State:
             setattr(drafted, name, copy(value))
         return drafted
 
-    def open_blockers(self, task_id: str) -> tuple[str, ...]:
-        """What a task waits for that is not known to have ended."""
-        task = self.tasks.get(task_id)
-        names = (name for name in dict.fromkeys(task.blockers if task else ()))
-        return tuple(name for name in names if (task_id, name) not in self.void and not self._has_ended(name))
-
-    def _has_ended(self, name: str) -> bool:
-        return name in self.tasks and self.tasks[name].is_terminal
-
 
 class _Table:
     """A part of the state; what its methods promise stands in `ledger/store.py`."""
@@ -79,20 +68,18 @@ class MemoryEvents(_Table):
         """Keeps the events that are not kept yet, and remembers which task each handoff belongs to."""
         state = self._state
         for entry in entries:
-            event, task, key = entry.event, entry.subject, entry.event.meta.key
+            event, task = entry.event, entry.subject
             if event.meta.id in state.ids:
                 continue
             state.ids.add(event.meta.id)
             state.events[self._free_place(event)] = entry
             if task:
                 state.of_task[task] = (*state.of_task.get(task, ()), entry)
-            if key:
-                state.of_key[key] = (*state.of_key.get(key, ()), entry)
             if task and isinstance(event, TaskClaimed | HandoffInitiated):
                 state.handoffs.setdefault(event.handoff_id, task)
 
     def _free_place(self, event: Event) -> tuple[str, int, int]:
-        """The event's number in its session, beside others when the session forked."""
+        """Its session, the fork of it, and the event's number in that."""
         if event.is_legacy:
             return ("", 0, len(self._state.events))
         fork = 0
@@ -107,7 +94,8 @@ class MemoryEvents(_Table):
         return [entry.line for entry in self._state.of_task.get(task_id, ())]
 
     def of_key(self, key: str) -> list[bytes]:
-        return [entry.line for entry in self._state.of_key.get(key, ())]
+        entries = (entry for _, entry in sorted(self._state.events.items()))
+        return [entry.line for entry in entries if key and entry.event.meta.key == key]
 
     def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
         """Every line, session by session; with a session, its own from that number on."""
@@ -155,7 +143,10 @@ class MemoryQueue(_Table):
         return [ready.ranked(rank) for rank in sorted(rank for rank in ranks if rank is not None)]
 
     def open_blockers(self, task_id: str) -> tuple[str, ...]:
-        return self._state.open_blockers(task_id)
+        tasks, void = self._state.tasks, self._state.void
+        names = dict.fromkeys(tasks[task_id].blockers) if task_id in tasks else ()
+        waited = (name for name in names if (task_id, name) not in void)
+        return tuple(name for name in waited if name not in tasks or not tasks[name].is_terminal)
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         return waiting.path(MemoryWaiting(self._state), source, target)
@@ -179,7 +170,7 @@ class MemoryTasks(_Table):
                 self._stand(self._state.tasks[name])
 
     def _stand(self, task: Task) -> None:
-        blockers = self._state.open_blockers(task.id)
+        blockers = MemoryQueue(self._state).open_blockers(task.id)
         self._state.standings[task.id] = Standing(
             ready.due(task, blockers), ready.rank(task, blockers), ready.pool(task)
         )

@@ -16,7 +16,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
-from remand.app.errors import EnvironmentFault
+from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.instant import BEGINNING
 from remand.ledger.store import EventLog, FileBook, Head, Queue, TaskTable, Transaction
 
@@ -113,6 +113,7 @@ class SqliteStore:
         except apsw.Error as error:
             raise self.fault(error) from error
         self._db = Statements(self.connection)
+        self._identity = self.file_identity()
 
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(os.fspath(self.path))
@@ -133,8 +134,11 @@ class SqliteStore:
         return connection
 
     def file_identity(self) -> str:
-        """What tells this file from a copy of it."""
-        status = os.stat(self.path)
+        """What tells this file from a copy of it; empty when it is gone."""
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            return ""
         return f"{status.st_dev}:{status.st_ino}"
 
     def value(self, key: str) -> str:
@@ -178,6 +182,8 @@ class SqliteStore:
         """Takes the lock and begins a change."""
         self._thread_lock.acquire()
         fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        if self.file_identity() != self._identity:
+            raise LedgerReplaced(f"The ledger {self.path} was deleted or replaced. Repeat the command.")
         self._db.run("BEGIN IMMEDIATE")
         return SqliteTransaction(self._db)
 

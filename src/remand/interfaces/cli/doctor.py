@@ -54,7 +54,7 @@ def _checks(context: Context) -> Iterator[Check]:
         return
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
-    with opened.store.write() as tx:
+    with opened.store.read() as tx:
         found = verify(tx, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock)
         conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
     count = len(found.problems)

@@ -83,7 +83,7 @@ def _gist(event: Event) -> str:
 
 def _verify(context: Context) -> Result:
     opened = context.opened
-    with opened.store.write() as tx:
+    with opened.store.read() as tx:
         found = verify(tx, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     for problem in problems:
