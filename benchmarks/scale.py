@@ -26,8 +26,10 @@ class Scale:
     tasks: int = 100_000
     calls: int = 40
     """How often each command line is started."""
+    patience: int = 0
+    """How often to wait a little for a quiet moment before a subject starts."""
 
 
 QUICK = Scale(name="quick", rounds=150, turns=3, calls=20)
-USUAL = Scale(name="usual", rounds=400, turns=7, repeats=3)
-FULL = Scale(name="full", rounds=1500, turns=15, events=1_000_000, repeats=3, calls=150)
+USUAL = Scale(name="usual", rounds=400, turns=7, repeats=3, patience=10)
+FULL = Scale(name="full", rounds=1500, turns=15, events=1_000_000, repeats=3, calls=150, patience=60)

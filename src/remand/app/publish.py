@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from remand.app.errors import UsageError
@@ -44,7 +45,7 @@ class Published(NamedTuple):
     events: int
 
 
-def publish_all(ledger: Ledger, publisher: Publisher, base: str, random_hex: str) -> Published:
+def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
     """Commits every event that the current branch does not have.
 
     The open segment is closed first, so that no file changes any more once it is on a branch. Files travel
@@ -69,11 +70,11 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str, random_hex: str
     if gone:
         loose += _in_no_file(ledger, publisher, branch, files.values())
     if loose:
-        files[f"{session_name(ledger.clock.now(), random_hex)}.jsonl"] = _joined(loose)
+        files |= _named(loose)
     return _commit(publisher, branch, files, "log: publish events")
 
 
-def publish_task(ledger: Ledger, publisher: Publisher, task: Task, random_hex: str) -> Published:
+def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Published:
     """Commits the task's own events on its branch, those that the branch does not have yet."""
     branch = task.branch or publisher.current_branch()
     if not branch:
@@ -84,7 +85,7 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task, random_hex: s
         raise UsageError(f"There is no branch {branch} yet. Create it first: git branch {branch}")
     present = _lines_on(publisher, branch)
     lines = [line for line in ledger.lines_of(task.id) if line not in present]
-    files = {f"{session_name(ledger.clock.now(), random_hex)}.jsonl": _joined(lines)} if lines else {}
+    files = _named(lines) if lines else {}
     return _commit(publisher, branch, files, f"log: publish events of {task.id}")
 
 
@@ -109,8 +110,11 @@ def _in_no_file(ledger: Ledger, publisher: Publisher, branch: str, files: Iterab
     return [line for line in ledger.all_lines() if line not in present]
 
 
-def _joined(lines: list[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in sorted(lines, key=lambda line: place(codec.recall(line))))
+def _named(lines: list[bytes]) -> dict[str, bytes]:
+    """Lines as a new file, named after its content: two who bring the same back make the same file."""
+    events = sorted(((place(codec.recall(line)), line) for line in lines), key=lambda pair: pair[0])
+    content = b"".join(line + b"\n" for _, line in events)
+    return {f"{session_name(events[0][0][0], sha256(content).hexdigest()[:8])}.jsonl": content}
 
 
 def _commit(publisher: Publisher, branch: str, files: dict[str, bytes], message: str) -> Published:

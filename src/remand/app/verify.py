@@ -75,7 +75,8 @@ class _Chains:
             if reach < seq:
                 yield _in_ledger(
                     f"events of session {session} are gone: {seq} were seen here, {reach} are left. "
-                    "Restore the ledger or its event files from a clone or a backup"
+                    "Restore the ledger or its event files from a clone or a backup; if they were deleted on "
+                    "purpose, delete the marks that name this folder in the state folder (~/.local/state/remand)"
                 )
 
 

@@ -8,6 +8,7 @@ import apsw
 
 from remand.adapters.git.place import Place, locate
 from remand.adapters.stores.sqlite_views import View
+from remand.app.errors import EnvironmentFault
 
 
 def open_view(place: Place) -> View:
@@ -32,7 +33,7 @@ def task_list(folder: str, arguments: list[str]) -> str | None:
             if view.is_current(place.event_folders, _files(place.event_folders))
             else None
         )
-    except apsw.Error:
+    except (apsw.Error, EnvironmentFault):
         return None
     return text if text is not None and text.isascii() and (text != "[]" or not statuses) else None
 

@@ -70,6 +70,19 @@ def test_ids_are_made_for_their_second_and_never_twice() -> None:
     assert [name[-8:] for name in (first, second, third)] == ["aaaaaaaa", "bbbbbbbb", "cccccccc"]
 
 
+def test_ledgers_that_hand_out_in_the_same_second_do_not_hand_out_the_same_id() -> None:
+    handoffs = set()
+    for digits in ("abc00000", "abc00001", "abc10000", "abd00000"):
+        world = World()
+        world.ids.hex = lambda digits=digits: digits
+        world.add("One")
+        claim = world.claim().claim
+        assert claim is not None
+        handoffs.add(claim.handoff_id)
+
+    assert len(handoffs) == 4
+
+
 # By which names.
 
 

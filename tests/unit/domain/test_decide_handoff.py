@@ -132,6 +132,29 @@ def test_completing_a_handoff_is_a_done_claim() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["a\x00b", "x" * 70_000], ids=["NUL", "too long"])
+def test_what_is_said_with_a_handoff_is_text_of_some_length(text: str) -> None:
+    held = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1))
+    initiating = c.InitiateHandoff(task_id=T1, target="Alice", instructions=text)
+    accepting = c.AcceptHandoff(handoff_id=H1, agent="Alice", acknowledgment=text)
+    completing = c.CompleteHandoff(handoff_id=H1, agent="Alice", commit="HEAD", result=text)
+    on_a_branch = c.CompleteHandoff(handoff_id=H1, agent="Alice", commit="HEAD", branch=text)
+
+    assert refused(a_task(), initiating, LEAD, target=ALICE) == "bad_value"
+    assert refused(OFFERED, accepting, ALICE) == "bad_value"
+    assert refused(held, completing, ALICE, **WORK) == "bad_value"
+    assert refused(held, on_a_branch, ALICE, **WORK) == "bad_value"
+
+
+@pytest.mark.parametrize("name", ["a\nb", "x" * 65])
+def test_a_handoff_goes_from_one_name_to_another(name: str) -> None:
+    for ask in (
+        c.InitiateHandoff(task_id=T1, target=name),
+        c.InitiateHandoff(task_id=T1, target="Alice", source=name),
+    ):
+        assert refused(a_task(), ask, LEAD, target=ALICE) == "bad_value"
+
+
 def test_only_its_target_completes_a_handoff() -> None:
     task = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1))
 

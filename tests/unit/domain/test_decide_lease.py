@@ -145,6 +145,21 @@ def test_nothing_is_handed_in_unmeasured(facts: dict[str, object], code: str) ->
     assert refused(HELD, submit(), ALICE, **facts) == code
 
 
+@each
+@pytest.mark.parametrize("reason", ["a\x00b", "x" * 70_000, "\ud800"], ids=["NUL", "too long", "no text"])
+def test_a_reason_is_text_of_some_length(ask: c.ClaimAsk, reason: str) -> None:
+    if isinstance(ask, c.Heartbeat | c.SubmitTask):
+        return
+    fields = {name: getattr(ask, name) for name in ask.__struct_fields__}
+
+    assert refused(HELD, type(ask)(**{**fields, "reason": reason}), ALICE) == "bad_value"
+
+
+@pytest.mark.parametrize("branch", ["a\x00b", "x" * 70_000], ids=["NUL", "too long"])
+def test_a_branch_is_text_of_some_length(branch: str) -> None:
+    assert refused(HELD, submit(branch=branch), ALICE, **WORK) == "bad_value"
+
+
 def test_what_one_waits_for_must_be_named() -> None:
     assert refused(HELD, c.WaitTask(task_id=T1, agent="Alice", reason=" "), ALICE) == "bad_value"
 

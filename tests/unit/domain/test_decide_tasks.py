@@ -1,5 +1,8 @@
 """Holds how tasks are written down, edited, linked, put to sleep, woken and closed."""
 
+import functools
+from collections.abc import Callable
+
 import pytest
 
 from remand.domain import commands as c
@@ -187,6 +190,20 @@ def test_a_task_is_cancelled_and_reopened_where_the_table_allows_it(
         assert decided(a_task(status=status), ask) == (kind(task_id=T1, reason="Sold"),)
     else:
         assert refused(a_task(status=status), ask) == "bad_transition"
+
+
+@pytest.mark.parametrize("reason", ["a\x00b", "x" * 70_000], ids=["NUL", "too long"])
+@pytest.mark.parametrize(
+    ("ask", "status"),
+    [
+        (c.CancelTask, Status.INCOMING),
+        (c.ReopenTask, Status.FAILED),
+        (functools.partial(c.DeferTask, waits_for=(T2,)), Status.INCOMING),
+    ],
+    ids=["cancel", "reopen", "defer"],
+)
+def test_a_reason_is_text_of_some_length(ask: Callable[..., c.Ask], status: Status, reason: str) -> None:
+    assert refused(a_task(status=status), ask(task_id=T1, reason=reason), open_blockers=(T2,)) == "bad_value"
 
 
 @pytest.mark.parametrize("status", sorted(Status))

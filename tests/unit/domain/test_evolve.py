@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from remand.domain import events as e
 from remand.domain.evolve import LEGACY_STATUS, MAX_CONFLICTS, evolve, replay
 from remand.domain.ids import task_node
+from remand.domain.instant import plus
 from remand.domain.task import TERMINAL, Status, Task
 from remand.testing.builders import (
     H1,
@@ -136,6 +137,27 @@ def test_a_heartbeat_moves_the_end_of_the_lease_and_nothing_else() -> None:
     assert after.claim is not None
     assert after.claim.lease_expires_at == MUCH_LATER
     assert replace(after, claim=before.claim) == before
+
+
+@pytest.mark.parametrize(
+    "until", ["", "never", "2026-11-30T00:00:00.000000Z", "2026-11-zz", "9999-12-31T23:59:59.999999Z"]
+)
+def test_whatever_a_file_says_a_lease_and_an_offer_end_within_a_week(until: str) -> None:
+    renewal = e.LeaseRenewed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=until)
+    week = plus(NOW, 7 * 86400 + 1)
+
+    for task in (given(added(), claimed(until=until)), given(added(), claimed(), renewal)):
+        assert task.claim is not None
+        assert task.claim.lease_expires_at < week
+    (offer,) = given(added(), offered(until=until)).offers
+    assert offer.lapses_at < week
+
+
+def test_a_task_handed_to_nobody_is_not_reserved() -> None:
+    task = given(added(), offered(""))
+
+    assert task.offers == ()
+    assert conflicts(task) == ["handoff.initiate"]
 
 
 # Where a task goes back to.

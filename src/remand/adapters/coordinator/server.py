@@ -16,6 +16,7 @@ from remand.adapters.coordinator import frames, wire
 from remand.app.asking import Answer, Request
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
+from remand.ledger.problems import BadLine
 
 HOUSEKEEPING_SECONDS = 5.0
 _GROUP = 1000
@@ -121,7 +122,11 @@ class Coordinator:
         self, client: Client, kind: bytes, payload: bytes, waiting: list[tuple[Client, list[Request]]]
     ) -> None:
         if kind == frames.CALL:
-            client.outgoing += frames.pack_result(*self._call(*frames.unpack_call(payload)))
+            try:
+                client.outgoing += frames.pack_result(*self._call(*frames.unpack_call(payload)))
+            except LedgerReplaced:
+                self._stopping = True
+                return
             self._flush(client)
         elif kind == frames.ASKS:
             waiting.append((client, wire.decode_requests(payload)))
@@ -136,7 +141,7 @@ class Coordinator:
             # Its clients open the new ledger themselves.
             self._stopping = True
             return
-        except (EnvironmentFault, OSError) as error:
+        except (EnvironmentFault, BadLine, OSError) as error:
             if len(waiting) == 1:
                 client, requests = waiting[0]
                 fault = EnvironmentFault(str(error))

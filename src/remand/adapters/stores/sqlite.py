@@ -141,6 +141,11 @@ class SqliteStore:
             return ""
         return f"{status.st_dev}:{status.st_ino}"
 
+    def require_same_file(self) -> None:
+        """Refuses to go on with a file that is not the ledger any more."""
+        if self.file_identity() != self._identity:
+            raise LedgerReplaced(f"The ledger {self.path} was deleted or replaced. Repeat the command.")
+
     def value(self, key: str) -> str:
         """Something the ledger remembers of itself."""
         found: str | None = self._db.value(sql.GET_VALUE, (key,))
@@ -182,8 +187,7 @@ class SqliteStore:
         """Takes the lock and begins a change."""
         self._thread_lock.acquire()
         fcntl.flock(self._lock_file, fcntl.LOCK_EX)
-        if self.file_identity() != self._identity:
-            raise LedgerReplaced(f"The ledger {self.path} was deleted or replaced. Repeat the command.")
+        self.require_same_file()
         self._db.run("BEGIN IMMEDIATE")
         return SqliteTransaction(self._db)
 

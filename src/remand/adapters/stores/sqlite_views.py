@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import apsw
 
+from remand.app.errors import EnvironmentFault
+
 _LIST = """
 SELECT json_group_array(json_object(
     'task_id', id, 'title', state ->> '$.title', 'status', status,
@@ -23,7 +25,10 @@ class View:
     """A ledger file, opened for reading alone."""
 
     def __init__(self, path: str) -> None:
-        self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        except apsw.Error as error:
+            raise EnvironmentFault(f"The ledger {path} cannot be read ({error}).") from None
         self._connection.set_busy_timeout(60_000)
 
     def is_current(self, folders: tuple[str, ...], files: dict[str, tuple[int, int, int]]) -> bool:

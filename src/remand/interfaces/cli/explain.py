@@ -19,7 +19,7 @@ def _explain(context: Context) -> Result:
     code = context.arguments.code
     if not code:
         rows = [(name, meaning) for name, (meaning, _) in sorted(MEANINGS.items())]
-        return Result(dict(rows), table(("code", "meaning"), rows, ""))
+        return Result(dict(rows), table(("code", "meaning"), rows, "", wraps=True))
     if code not in MEANINGS:
         close = difflib.get_close_matches(code, MEANINGS, 1)
         hint = f"did you mean {close[0]}?" if close else "`remand explain` lists them all."

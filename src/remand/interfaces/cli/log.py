@@ -96,7 +96,7 @@ def _verify(context: Context) -> Result:
     if found.ok:
         return Result(data, f"{found.events} events, all in order.")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
-    return Result(data, table(("file", "line", "problem"), rows, ""), code=1)
+    return Result(data, table(("file", "line", "problem"), rows, "", wraps=True), code=1)
 
 
 def _rebuild(context: Context) -> Result:
@@ -140,10 +140,10 @@ def _publish(context: Context) -> Result:
     ledger, publisher = context.opened.ledger, context.gateway.publisher
     if context.arguments.task:
         task, _ = find_task(context, context.arguments.task)
-        done = publish_task(ledger, publisher, task, context.gateway.ids.hex())
+        done = publish_task(ledger, publisher, task)
     else:
         base = context.opened.settings.base()
-        done = publish_all(ledger, publisher, base, context.gateway.ids.hex())
+        done = publish_all(ledger, publisher, base)
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:
         return Result(data, f"{done.branch} has every event already.")

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from remand.app.errors import EnvironmentFault, RemandError, UsageError
+from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
 from remand.interfaces.cli.context import Command, Context, Parser, Surroundings
 from remand.interfaces.cli.output import Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS
+from remand.ledger.problems import BadLine
 
 DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
 LOCK_PATIENCE = 60
@@ -32,7 +33,12 @@ def run(arguments: list[str], surroundings: Surroundings) -> int:
         return _say_refused(call, surroundings, refusal)
     except UsageError as error:
         return _say_error(call, surroundings, "usage", str(error), USAGE)
-    except (EnvironmentFault, RemandError, OSError) as error:
+    except BadLine as bad:
+        message = f"The ledger is damaged: a line in it {bad}. `remand log verify` says more."
+        return _say_error(call, surroundings, "environment", message, ENVIRONMENT)
+    except (RemandError, OSError) as error:
+        if isinstance(error, LedgerReplaced) and surroundings.opened is not None:
+            raise
         return _say_error(call, surroundings, "environment", str(error), ENVIRONMENT)
     _show(call, surroundings, result)
     return result.code

@@ -77,8 +77,10 @@ def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Co
     )
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> Callable[[Console], None]:
-    """Shows rows as a table, or says that there are none."""
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str, *, wraps: bool = False
+) -> Callable[[Console], None]:
+    """Shows rows as a table, or says that there are none. The last column is cut to fit, or wraps."""
 
     def show(out: Console) -> None:
         from rich import box
@@ -89,16 +91,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str) 
             out.print(empty)
             return
         made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        for column in columns:
-            is_last = column == columns[-1]
-            made.add_column(
-                column,
-                overflow="ellipsis" if is_last else "fold",
-                no_wrap=True,
-                min_width=None if is_last else len(column),
-            )
+        for column in columns[:-1]:
+            made.add_column(column, no_wrap=True, min_width=len(column))
+        made.add_column(columns[-1], no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
         for row in rows:
-            cells = [one_line(cell) for cell in row]
+            cells = [one_line(cell, 1000 if wraps else 80) for cell in row]
             made.add_row(*(Text(cell, style=_STATUS_STYLES.get(cell, "")) for cell in cells))
         out.print(made)
 

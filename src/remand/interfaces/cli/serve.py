@@ -7,7 +7,7 @@ import os
 import signal
 from argparse import ArgumentParser
 
-from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.errors import LedgerReplaced, UsageError
 from remand.bootstrap.coordinator import make_coordinator
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import find_socket
@@ -58,11 +58,14 @@ def _called(
         width=int(width or 0),
         opened=opened,
     )
+    opened.store.require_same_file()
     try:
         code = main.run(arguments, surroundings)
-    except (EnvironmentFault, ValueError, SystemExit) as error:
+    except LedgerReplaced:
+        raise
+    except Exception as error:  # noqa: BLE001 - one client's call must not end the others' coordinator
         code = main.ENVIRONMENT
-        err.write(f"remand: {error}\n")
+        err.write(f"remand: the coordinator could not do this: {type(error).__name__}: {error}\n")
     return (
         code,
         out.getvalue().encode("utf-8", "surrogateescape"),
