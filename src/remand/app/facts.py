@@ -78,8 +78,10 @@ class Lookup:
         return task is not None and not task.is_terminal
 
     def _fresh_handoff(self, now: Instant) -> str:
-        """A new handoff id: random in front, and behind that the event's number, so that no two here are alike."""
-        return ids.stamp_id("H", now, f"{self._ids.hex()[:3]}{self._tx.head.seq & 0xFFFFF:05x}")
+        """A new handoff id that no handoff here has."""
+        while self._tx.tasks.named(name := ids.stamp_id("H", now, self._ids.hex())):
+            continue
+        return name
 
     def _fresh_task(self, now: Instant) -> str:
         """A new task id that no task here has."""

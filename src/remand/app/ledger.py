@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from remand.app.absorb import absorb, changed_files, read_in
+from remand.app.absorb import absorb, changed_files, problems_in, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.handle import Handler
 from remand.app.ports import Clock, Commit, Exchange, Ids, Marks, Repository, Segment
@@ -16,7 +16,7 @@ from remand.domain.events import subject
 from remand.domain.instant import Instant
 from remand.ledger import codec
 from remand.ledger.order import horizon
-from remand.ledger.problems import BadLine
+from remand.ledger.problems import BadLine, Problem
 from remand.ledger.store import Entry, Head, Store, Transaction
 
 
@@ -52,6 +52,13 @@ class Ledger:
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
+        answers, head = self.record_all(requests)
+        if head is not None:
+            self.make_durable(head)
+        return answers
+
+    def record_all(self, requests: Sequence[Request]) -> tuple[list[Answer], Head | None]:
+        """Answers asks, and says up to where the log must be on disk before the answers may be given."""
         rules = self._rules()
         commits = [self._commit(request.ask) for request in requests]
         with self.store.write() as tx:
@@ -64,10 +71,13 @@ class Ledger:
             if handler.lines:
                 self._append(tx, handler.lines)
             head = tx.head
-        if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines:
-            self.exchange.sync(head.segment)
-            self.marks.raise_to(head.session, head.seq, head.tip)
-        return answers
+        is_news = any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines
+        return answers, head if is_news else None
+
+    def make_durable(self, head: Head) -> None:
+        """Returns when the log is on disk up to there; may be called from another thread."""
+        self.exchange.sync(head.segment)
+        self.marks.raise_to(head.session, head.seq, head.tip)
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
@@ -108,6 +118,10 @@ class Ledger:
     def content(self, path: str) -> bytes:
         """An event file's lines, as they are."""
         return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
+
+    def problems_in(self, path: str) -> list[Problem]:
+        """What is wrong with an event file."""
+        return problems_in(self.exchange, path, self.clock.now())
 
     def all_lines(self) -> list[bytes]:
         """The lines of every event."""

@@ -49,7 +49,8 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
     """Commits every event that the current branch does not have.
 
     The open segment is closed first, so that no file changes any more once it is on a branch. Files travel
-    whole under their own names. Events whose file is gone, or differs from the branch's, get a new file.
+    whole under their own names. Events whose file is gone or damaged, or differs from the branch's, get a new
+    file from the ledger.
     """
     branch = publisher.current_branch()
     if not branch:
@@ -58,17 +59,20 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
     there = publisher.sizes(branch)
     files: dict[str, bytes] = {}
     loose: list[bytes] = []
+    damaged = False
     for name, path in closed.items():
         content = ledger.content(path)
         if name not in there and content:
-            files[name] = content
+            is_whole = not ledger.problems_in(path)
+            files |= {name: content} if is_whole else {}
+            damaged |= not is_whole
         elif content and there[name] != len(content):
             loose += _new_lines(content, publisher.read(branch, name))
     gone = ledger.vanished_files() - set(there)
     if gone and base != branch:
         gone -= set(publisher.sizes(base))
-    if gone:
-        loose += _in_no_file(ledger, publisher, branch, files.values())
+    if gone or damaged:
+        loose += _in_no_file(ledger, publisher, branch, [*files.values(), _joined(loose)])
     if loose:
         files |= _named(loose)
     return _commit(publisher, branch, files, "log: publish events")
@@ -113,8 +117,12 @@ def _in_no_file(ledger: Ledger, publisher: Publisher, branch: str, files: Iterab
 def _named(lines: list[bytes]) -> dict[str, bytes]:
     """Lines as a new file, named after its content: two who bring the same back make the same file."""
     events = sorted(((place(codec.recall(line)), line) for line in lines), key=lambda pair: pair[0])
-    content = b"".join(line + b"\n" for _, line in events)
+    content = _joined([line for _, line in events])
     return {f"{session_name(events[0][0][0], sha256(content).hexdigest()[:8])}.jsonl": content}
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
 
 
 def _commit(publisher: Publisher, branch: str, files: dict[str, bytes], message: str) -> Published:

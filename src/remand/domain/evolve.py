@@ -195,7 +195,7 @@ def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
 
     def guarded(task: Task, event: E) -> Task:
         claim = task.claim
-        if claim is None or claim.handoff_id != event.handoff_id:
+        if claim is None or (claim.handoff_id, claim.agent) != (event.handoff_id, event.agent):
             return _conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
         return apply(task, event)
 
@@ -309,7 +309,7 @@ def _reopened(task: Task, event: e.TaskReopened) -> Task:
 
 def _bounded(until: Instant, since: Instant) -> Instant:
     """The end of a lease or offer. Whatever a file says, it is a time, and not far away."""
-    if until[:8] == since[:8]:
+    if until[:10] == since[:10] and len(until) == len(since):
         return until
     latest = plus(since, MAX_LEASE_SECONDS)
     return until if is_instant(until) and until < latest else latest

@@ -33,6 +33,8 @@ class Segments:
         self._clock = clock
         self._ids = ids
         self._open = ("", -1)
+        self._synced = ("", -1)
+        """A handle of its own for syncing, which another thread may do while this one writes."""
         self._seen_index: tuple[object, str, bool] = (None, "", False)
 
     def files(self) -> list[FileMark]:
@@ -117,11 +119,17 @@ class Segments:
 
     def sync(self, segment: str) -> None:
         """Returns when what a segment holds is on disk, whoever wrote it."""
-        if segment:
-            try:
-                os.fdatasync(self._handle(segment))
-            except OSError as error:
-                raise _cannot_write(self.path(segment), error) from error
+        if not segment:
+            return
+        try:
+            if self._synced[0] != segment:
+                if self._synced[1] >= 0:
+                    os.close(self._synced[1])
+                self._synced = ("", -1)
+                self._synced = (segment, os.open(self.path(segment), _FLAGS))
+            os.fdatasync(self._synced[1])
+        except OSError as error:
+            raise _cannot_write(self.path(segment), error) from error
 
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of; what is torn behind them is moved to quarantine."""
@@ -249,7 +257,8 @@ def _flaw(handle: int) -> str:
 def _unreadable(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "is a symbolic link; event files are regular files"
-    return f"cannot be read: {error.strerror}"
+    hint = " (a name that is not UTF-8 is shown escaped)" if error.errno == errno.ENOENT else ""
+    return f"cannot be read: {error.strerror}{hint}"
 
 
 def _cannot_write(path: str, error: OSError) -> EnvironmentFault:

@@ -186,7 +186,7 @@ class SqliteTasks:
 
     def named(self, name: str) -> str:
         """The task an alias or a handoff belongs to."""
-        task: str | None = self._db.value(sql.HANDED if name.startswith("H-") else sql.NAMED, (name,))
+        task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
         return task or ""
 
     def every(self) -> Iterator[Task]:

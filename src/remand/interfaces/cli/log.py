@@ -71,7 +71,7 @@ def _line(event: Event) -> str:
 
 def _plain(event: Event) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(event)
-    return {"ts": event.ts, "event": event.name} | fields
+    return {"ts": event.ts} | fields | {"event": event.name}
 
 
 def _gist(event: Event) -> str:
