@@ -17,8 +17,8 @@ def linked(repository: Repository, name: str, branch: str) -> Repository:
 
 
 def titles(repository: Repository) -> list[str]:
-    """The titles of all tasks."""
-    return [row["title"] for row in repository.ok("task", "list")]
+    """The titles of all tasks, sorted."""
+    return sorted(row["title"] for row in repository.ok("task", "list"))
 
 
 class TestLinkedWorktrees:
@@ -214,7 +214,7 @@ class TestFolders:
         )
         assert repository.ok("task", "show", said.data["task_id"])["scope"] == "what belongs to it"
 
-    @pytest.mark.parametrize("name", ["with space", "ünï", "-dash", "quo'te\"", "dollar$x", "semi;colon", "a\nb"])
+    @pytest.mark.parametrize("name", ["with space", "ünï", "-dash", "quo'te\"", "dollar$x", "semi;colon"])
     def test_odd_folder_names_work(self, machine: Machine, name: str) -> None:
         repository = machine.repository(name)
         repository.add("here")

@@ -77,8 +77,21 @@ def prepare_folder(place: Place) -> None:
     os.makedirs(place.events, exist_ok=True)
     for name, text in ((".gitignore", IGNORED), (".gitattributes", ATTRIBUTES)):
         path = Path(place.got, name)
-        if not path.exists():
-            path.write_text(text, encoding="utf-8")
+        if not path.exists() or not path.stat().st_size:
+            _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a small file whole or not at all, whatever the disk or a signal does."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise EnvironmentFault(
+            f"{path} cannot be written ({error.strerror}). Mend that, then repeat."
+        ) from None
 
 
 def _identity(
@@ -92,5 +105,5 @@ def _identity(
         ledger_id = store.adopt(body, session_name(clock.now(), ids.hex()), segments.rename)
     path = os.path.join(place.got, "ledger.id")
     if not os.path.exists(path) or Path(path).read_text(encoding="utf-8") != ledger_id:
-        Path(path).write_text(ledger_id, encoding="utf-8")
+        _write(Path(path), ledger_id)
     return ledger_id

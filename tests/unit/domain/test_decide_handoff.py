@@ -44,7 +44,7 @@ def test_a_handoff_reserves_the_task_for_one_lease() -> None:
 
     assert isinstance(event, e.HandoffInitiated)
     assert (event.handoff_id, event.source_agent, event.target_agent) == (H1, "Lead", "Alice")
-    assert event.lapses_at == LATER
+    assert (event.lapses_at, event.instructions) == (LATER, "Mind the chimney")
     assert event.context == {
         "task_title": "Mend the roof",
         "task_status": "incoming",

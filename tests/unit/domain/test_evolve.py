@@ -130,6 +130,13 @@ def test_a_submission_of_an_earlier_claim_does_not_apply() -> None:
     assert conflicts(task) == ["task.submit"]
 
 
+def test_an_event_under_anothers_claim_does_not_apply() -> None:
+    task = given(added(), claimed("Alice", H1), submitted("Bob", H1))
+
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == ["task.submit"]
+
+
 def test_a_heartbeat_moves_the_end_of_the_lease_and_nothing_else() -> None:
     renewal = e.LeaseRenewed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=MUCH_LATER)
     before, after = given(added(), claimed()), given(added(), claimed(), renewal)
@@ -163,9 +170,7 @@ def test_a_task_handed_to_nobody_is_not_reserved() -> None:
 # Where a task goes back to.
 
 
-@pytest.mark.parametrize(
-    "end", [released(handoff_id=H3), e.LeaseExpired(task_id=T1, handoff_id=H3, agent="A")]
-)
+@pytest.mark.parametrize("end", [released("A", H3), e.LeaseExpired(task_id=T1, handoff_id=H3, agent="A")])
 @pytest.mark.parametrize(
     ("past", "queue"),
     [
@@ -191,7 +196,11 @@ def test_a_claim_that_ends_returns_the_task_to_the_queue_it_came_from(
     [
         [e.TaskDeferred(task_id=T1, waits_for=(T2,)), e.TaskWoken(task_id=T1)],
         [e.TaskDeferred(task_id=T1, waits_for=(T2,)), e.TaskReopened(task_id=T1)],
-        [claimed("Bob", H2), e.TaskFailed(task_id=T1, handoff_id=H2, agent="B"), e.TaskReopened(task_id=T1)],
+        [
+            claimed("Bob", H2),
+            e.TaskFailed(task_id=T1, handoff_id=H2, agent="Bob"),
+            e.TaskReopened(task_id=T1),
+        ],
         [e.EscalationOpened(task_id=T1), e.TaskReopened(task_id=T1)],
     ],
     ids=["woken", "reopened from sleep", "reopened after failure", "reopened after escalation"],
@@ -272,6 +281,7 @@ def test_a_lapsed_reservation_binds_nobody() -> None:
     "end",
     [
         e.TaskCancelled(task_id=T1),
+        e.TaskDecomposed(task_id=T1, children=(T2,)),
         e.EscalationOpened(task_id=T1),
         e.TaskDeferred(task_id=T1, waits_for=(T2,)),
     ],

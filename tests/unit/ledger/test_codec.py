@@ -239,33 +239,63 @@ def test_a_line_that_is_no_event_is_refused_with_its_reason(line: bytes, message
 NATIVE_META = {"session": "s", "seq": 1}
 RELEASE = {"task_id": T1, "handoff_id": H1, "agent": "Alice"}
 FORGED = {
-    "true for the number": forged(meta={"session": "s", "seq": True}),
-    "huge number": forged(meta={"session": "s", "seq": 1 << 40}),
-    "number past 64 bits": forged(meta={"session": "s", "seq": 1 << 64}),
-    "number of 30 digits": forged("task.release", meta={"session": "s", "seq": 10**30}, **RELEASE),
-    "no session": forged(meta={"seq": 1}),
-    "empty session": forged(meta={"session": "", "seq": 1}),
-    "number for the session": forged(meta={"session": 5, "seq": 1}),
-    "session with a newline": forged(meta={"session": "a\nroot /", "seq": 1}),
-    "session with a space": forged(meta={"session": "a b", "seq": 1}),
-    "long session": forged(meta={"session": "a" * 1000, "seq": 1}),
-    "null for the predecessor": forged(meta={**NATIVE_META, "prev": None}),
-    "list for the actor": forged(meta={**NATIVE_META, "actor": []}),
-    "number for the task": forged("task.release", meta=NATIVE_META, **{**RELEASE, "task_id": 5}),
-    "missing field": forged("task.release", meta=NATIVE_META, task_id=T1),
-    "true for a number": forged("task.submit", meta=NATIVE_META, **RELEASE, commit="c", pr=True),
-    "text for a list": forged("task.defer", meta=NATIVE_META, task_id=T1, waits_for="T-2"),
-    "list for an object": forged("node.create", meta=NATIVE_META, id=f"task:{T1}", type="TASK", data=[]),
-    "another form of time": forged(ts="2026-01-01T00:00:00Z", meta=NATIVE_META),
-    "a week date": forged(ts="2026-W46-7T09:00:00.000000Z", meta=NATIVE_META),
-    "spaces between": forged(meta=NATIVE_META).replace(b",", b", "),
+    "true for the number": (forged(meta={"session": "s", "seq": True}), "seq"),
+    "huge number": (forged(meta={"session": "s", "seq": 1 << 40}), "number"),
+    "number past 64 bits": (forged(meta={"session": "s", "seq": 1 << 64}), "number"),
+    "number of 30 digits": (
+        forged("task.release", meta={"session": "s", "seq": 10**30}, **RELEASE),
+        "number",
+    ),
+    "no session": (forged(meta={"seq": 1}), "session"),
+    "empty session": (forged(meta={"session": "", "seq": 1}), "session"),
+    "number for the session": (forged(meta={"session": 5, "seq": 1}), "session"),
+    "session with a newline": (forged(meta={"session": "a\nroot /", "seq": 1}), "session"),
+    "session with a space": (forged(meta={"session": "a b", "seq": 1}), "session"),
+    "long session": (forged(meta={"session": "a" * 1000, "seq": 1}), "session"),
+    "null for the predecessor": (forged(meta={**NATIVE_META, "prev": None}), "prev"),
+    "list for the actor": (forged(meta={**NATIVE_META, "actor": []}), "actor"),
+    "number for the task": (forged("task.release", meta=NATIVE_META, **{**RELEASE, "task_id": 5}), "task_id"),
+    "missing field": (forged("task.release", meta=NATIVE_META, task_id=T1), "handoff_id"),
+    "true for a number": (forged("task.submit", meta=NATIVE_META, **RELEASE, commit="c", pr=True), "pr"),
+    "text for a list": (forged("task.defer", meta=NATIVE_META, task_id=T1, waits_for="T-2"), "waits_for"),
+    "list for an object": (
+        forged("node.create", meta=NATIVE_META, id=f"task:{T1}", type="TASK", data=[]),
+        "data",
+    ),
+    "another form of time": (forged(ts="2026-01-01T00:00:00Z", meta=NATIVE_META), "time"),
+    "a week date": (forged(ts="2026-W46-7T09:00:00.000000Z", meta=NATIVE_META), "time"),
+    "spaces between": (forged(meta=NATIVE_META).replace(b",", b", "), "changed"),
 }
 
 
-@pytest.mark.parametrize("line", FORGED.values(), ids=FORGED.keys())
-def test_a_line_in_our_form_is_refused_when_anything_in_it_is_wrong(line: bytes) -> None:
-    with pytest.raises(BadLine):
+@pytest.mark.parametrize(("line", "message"), FORGED.values(), ids=FORGED.keys())
+def test_a_line_in_our_form_is_refused_with_what_is_wrong_in_it(line: bytes, message: str) -> None:
+    with pytest.raises(BadLine, match=message):
         codec.read(line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b'"agent":"Alice"', b'"agent":"Alice","agent":"Bob"', "twice"),
+        (b'"seq":1', b'"seq":1,"seq":2', "twice"),
+        (b'"agent":"Alice"', b'"agent":"Alice","mood":NaN', "NaN"),
+        (b'"agent":"Alice"', b'"agent":"Alice","mood":1e999', "too large"),
+        (b'"agent":"Alice"', b'"agent":"Alice","mood":"\\ud800"', "surrogate"),
+        (b'"agent":"Alice"', b'"agent":"Alice","mood":' + b"[" * 100 + b"]" * 100, "deep"),
+    ],
+    ids=["field twice", "number twice", "NaN", "1e999", "half a pair", "deep"],
+)
+def test_a_line_in_our_form_holds_nothing_that_readers_take_differently(
+    old: bytes, new: bytes, message: str
+) -> None:
+    line = forged("task.release", meta=NATIVE_META, **RELEASE)
+    event_id = json.loads(line)["meta"]["id"].encode()
+    changed = line.replace(event_id, b"").replace(old, new, 1)
+    forgery = changed.replace(b'"id":""', b'"id":"' + sha256(changed).hexdigest()[:32].encode() + b'"', 1)
+
+    with pytest.raises(BadLine, match=message):
+        codec.read(forgery)
 
 
 def test_a_line_in_our_form_with_its_hash_is_an_event_whoever_wrote_it() -> None:

@@ -49,8 +49,7 @@ class State:
     def draft(self) -> State:
         """A copy to change."""
         drafted = copy(self)
-        for name, value in vars(self).items():
-            setattr(drafted, name, copy(value))
+        vars(drafted).update((name, copy(value)) for name, value in vars(self).items())
         return drafted
 
 

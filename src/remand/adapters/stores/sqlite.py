@@ -20,6 +20,8 @@ from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.instant import BEGINNING
 from remand.ledger.store import EventLog, FileBook, Head, Queue, TaskTable, Transaction
 
+_LITTLE = 1 << 20
+
 
 class SqliteTransaction:
     """One change, or one view, of the ledger."""
@@ -205,13 +207,17 @@ class SqliteStore:
         """What a failing database means for the user."""
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             remedy = "It is damaged. Move it away; it is made again from .got/events."
-        elif isinstance(error, apsw.FullError):
+        elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and self._is_disk_full()):
             remedy = "The disk is full. Free some space, then repeat."
         elif isinstance(error, apsw.BusyError | apsw.LockedError):
             remedy = "Another program holds it. End that program, then repeat."
         else:
             remedy = "Check the disk and the rights of the file, then repeat."
         return EnvironmentFault(f"Nothing was recorded: the ledger {self.path} failed ({error}). {remedy}")
+
+    def _is_disk_full(self) -> bool:
+        disk = os.statvfs(self.path.parent)
+        return disk.f_bavail * disk.f_frsize < _LITTLE
 
     def take_back(self, transaction: SqliteTransaction) -> None:
         with suppress(apsw.Error):
