@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remand.adapters.exchange.segments import Segments
-from remand.adapters.git.place import Place, locate
+from remand.adapters.git.place import ROOT_NOTE, Place, locate
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
@@ -75,6 +75,11 @@ def open_at(place: Place) -> Opened:
 def prepare_folder(place: Place) -> None:
     """Makes `.got` with what keeps git from tracking anything but events."""
     os.makedirs(place.events, exist_ok=True)
+    lies_apart = place.common_dir == place.git_dir != os.path.join(place.root, ".git")
+    if place.git_dir and lies_apart and place.root != place.git_dir:
+        note = Path(place.git_dir, ROOT_NOTE)
+        if not note.exists():
+            _write(note, place.root)
     for name, text in ((".gitignore", IGNORED), (".gitattributes", ATTRIBUTES)):
         path = Path(place.got, name)
         if not path.exists() or not path.stat().st_size:

@@ -8,6 +8,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -119,14 +120,23 @@ class Coordinator:
         _run_in_long_turns()
         self._syncer.start()
         try:
+            next_look = time.monotonic() + HOUSEKEEPING_SECONDS
             while not self._stopping:
-                ready = self._selector.select(HOUSEKEEPING_SECONDS)
-                if not ready:
-                    with suppress(EnvironmentFault):
-                        self._ledger.ask_all([])
-                self._round(ready)
+                self._round(self._selector.select(max(0.0, next_look - time.monotonic())))
+                if time.monotonic() >= next_look:
+                    self._settle_due()
+                    next_look = time.monotonic() + HOUSEKEEPING_SECONDS
         finally:
             self._close()
+
+    def _settle_due(self) -> None:
+        """Lets happen what happens by itself, though nobody asks for anything."""
+        try:
+            self._ledger.ask_all([])
+        except LedgerReplaced:
+            self._stopping = True
+        except (EnvironmentFault, BadLine, OSError):
+            return
 
     def _round(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """One turn: accept, read, answer all asks that are there as one group, send."""

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 
+ROOT_NOTE = "remand-root"
+"""Where a git folder that lies apart from its main worktree tells where that is: git itself does not know."""
+
 
 class Place:
     """A ledger's surroundings. Linked worktrees share the main worktree's `.got`."""
@@ -79,7 +82,7 @@ def _main_worktree(common_dir: str) -> str:
         key, _, value = row.partition("=")
         if key.strip() == "worktree":  # a submodule's repository names its worktree
             return _pointed(common_dir, value.strip())
-    return common_dir
+    return _first_line(os.path.join(common_dir, ROOT_NOTE)) or common_dir
 
 
 def _is_bare(folder: str) -> bool:
