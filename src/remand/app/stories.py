@@ -116,7 +116,6 @@ def history(events: list[e.Event]) -> list[dict[str, Any]]:
     for event in events:
         fields = msgspec.to_builtins(event)
         fields.pop("meta", None)
-        rows.append(
-            {"ts": event.ts, "event": event.name, "actor": event.meta.actor, "id": event.meta.id, **fields}
-        )
+        who = {"ts": event.ts, "event": event.name, "actor": event.meta.actor, "event_id": event.meta.id}
+        rows.append(fields | who)
     return rows

@@ -49,13 +49,13 @@ def read(line: bytes) -> e.Event:
     if len(line) > MAX_EVENT:
         raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
     if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
-        return _examined(line, "")
+        return _examined(line)
     try:
         event = trusted(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _examined(line, str(error))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _examined(line)
     if event.is_legacy or not is_instant(event.ts) or _encode(event) != line:
-        return _examined(line, "")
+        return _examined(line)
     _require_place(event.meta)
     _require_hash(line, event.meta.id)
     return event
@@ -74,9 +74,9 @@ def recall(line: bytes) -> e.Event:
     try:
         event: e.Event = _decode(line)
     except msgspec.MsgspecError:
-        return _examined(line, "")
+        return _examined(line)
     if event.meta.seq <= 0 or (type(event) is e.TaskAdded and event.type != "TASK"):
-        return _examined(line, "")
+        return _examined(line)
     return event
 
 
@@ -96,7 +96,7 @@ def _require_place(meta: e.Meta) -> None:
         raise BadLine("has no place in a session: its session or number is none")
 
 
-def _examined(line: bytes, error: str) -> e.Event:
+def _examined(line: bytes) -> e.Event:
     """Reads a line slowly and strictly: one of a GoT tool, of a newer version, or a bad one."""
     fields = _strict(line)
     name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta")
@@ -109,12 +109,12 @@ def _examined(line: bytes, error: str) -> e.Event:
     if not is_instant(ts):
         raise BadLine(f"has a time that is none: {ts[:40]!r}")
     _require_hash(line, meta["id"])
-    event = _native(fields, name, error)
+    event = _native(fields, name)
     _require_place(event.meta)
     return event
 
 
-def _native(fields: dict[str, Any], name: str, error: str) -> e.Event:
+def _native(fields: dict[str, Any], name: str) -> e.Event:
     kind = _KINDS.get(name)
     try:
         if kind is None or (kind is e.TaskAdded and fields.get("type", "TASK") != "TASK"):
@@ -123,7 +123,7 @@ def _native(fields: dict[str, Any], name: str, error: str) -> e.Event:
             return e.Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as wrong:
-        raise BadLine(f"is no {name} event: {error or wrong}") from None
+        raise BadLine(f"is no {name} event: {wrong}") from None
 
 
 def _strict(line: bytes) -> dict[str, Any]:

@@ -96,18 +96,20 @@ SELECT blocker FROM blocker LEFT JOIN task ON task.id = blocker.blocker
 WHERE blocker.task = ? AND NOT is_void AND ifnull(task.status, '') NOT IN ('done', 'cancelled', 'infeasible')
 """
 POSITION = "SELECT position FROM task WHERE id = ?"
-HAS_VOID = "SELECT 1 FROM blocker WHERE is_void LIMIT 1"
-VOID = "SELECT task, blocker FROM blocker WHERE is_void"
+HAS_VOID = "SELECT 1 FROM blocker INDEXED BY blocker_void WHERE is_void LIMIT 1"
+VOID = "SELECT task, blocker FROM blocker INDEXED BY blocker_void WHERE is_void"
 SET_VOID = "UPDATE blocker SET is_void = ?3 WHERE task = ?1 AND blocker = ?2"
 SET_POSITION = "UPDATE task SET position = ?2 WHERE id = ?1"
 ADD_BLOCKER = "INSERT OR REPLACE INTO blocker VALUES (?, ?, ?)"
 DROP_BLOCKER = "DELETE FROM blocker WHERE task = ? AND blocker = ?"
 WAITING_FOR = "SELECT task FROM blocker WHERE blocker = ?"
 BLOCKERS_WITH_POSITION = """
-SELECT blocker, position FROM blocker JOIN task ON task.id = blocker.blocker WHERE blocker.task = ? AND NOT is_void
+SELECT blocker, position FROM blocker JOIN task ON task.id = blocker.blocker
+WHERE blocker.task = ? AND NOT is_void
 """
 WAITERS_WITH_POSITION = """
-SELECT blocker.task, position FROM blocker JOIN task ON task.id = blocker.task WHERE blocker = ? AND NOT is_void
+SELECT blocker.task, position FROM blocker JOIN task ON task.id = blocker.task
+WHERE blocker = ? AND NOT is_void
 """
 ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
 DROP_ALIAS = "DELETE FROM alias WHERE alias = ? AND task = ?"

@@ -12,7 +12,7 @@ from remand.app.verify import verify
 from remand.bootstrap.health import git_version, sqlite_version
 from remand.bootstrap.quick import find_socket
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.output import Result, clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,9 +100,9 @@ def _page(checks: list[Check]) -> Any:
 
         for check in checks:
             mark = Text("ok    ", style="green") if check.ok else Text("wrong ", style="bold red")
-            out.print(mark + Text(f"{check.name:<14} {check.detail}"))
+            out.print(mark + Text(clean(f"{check.name:<14} {check.detail}")))
             if check.fix:
-                out.print(Text(f"      {'':<14} {check.fix}", style="dim"))
+                out.print(Text(clean(f"      {'':<14} {check.fix}"), style="dim"))
         out.print()
         out.print(
             f"Tier {TIER}: agents run as the same user without a sandbox. What they tamper with is evident"

@@ -65,7 +65,14 @@ def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Co
     """A console for people."""
     from rich.console import Console as RichConsole
 
-    return RichConsole(
+    class PlainConsole(RichConsole):
+        """Leaves a reader that has gone to whoever called."""
+
+        def on_broken_pipe(self) -> None:
+            """Raises, instead of leaving the program."""
+            raise BrokenPipeError
+
+    return PlainConsole(
         file=write,
         force_terminal=is_terminal,
         color_system="auto" if has_color and is_terminal else None,

@@ -141,7 +141,7 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
 
 
 def _gist(row: dict[str, Any]) -> str:
-    skipped = ("ts", "event", "actor", "id", "task_id", "context", "epoch")
+    skipped = ("ts", "event", "actor", "event_id", "id", "type", "task_id", "context", "epoch")
     parts = [
         f"{name}={value}"
         for name, value in row.items()
