@@ -151,6 +151,19 @@ def test_a_handoff_answers_to_its_id_with_and_without_prefix() -> None:
     )
 
 
+def test_a_claim_is_asked_for_by_the_handoff_it_was_given_and_no_other() -> None:
+    world = World()
+    task = world.add()
+    claim = world.claim(task).claim
+    assert claim is not None
+
+    for name in (claim.handoff_id, f"handoff:{claim.handoff_id}"):
+        assert world.ask(c.Heartbeat(task_id=task, agent="Alice", handoff_id=name), "Alice").events == ()
+    for name in ("H-other", "nonsense"):
+        ask = c.Heartbeat(task_id=task, agent="Alice", handoff_id=name)
+        assert world.refusal(ask, "Alice").code == "lease_lost"
+
+
 # Which task is next.
 
 
@@ -248,6 +261,20 @@ def test_a_key_is_one_asks_own(ask: c.Ask, by: str) -> None:
     world.ask(c.AddTask(title="One"), key="k")
 
     assert world.refusal(ask, by, key="k").code == "key_reused"
+
+
+def test_the_branch_one_stands_on_is_no_part_of_what_is_asked() -> None:
+    world = World()
+    task = world.add()
+    world.claim(task)
+    world.repository.add("work")
+    here, there = (
+        c.SubmitTask(task_id=task, agent="Alice", commit="work", branch=branch)
+        for branch in ("here", "there")
+    )
+    first = world.ask(here, "Alice", key="k")
+
+    assert world.ask(there, "Alice", key="k").events == first.events
 
 
 def test_an_ask_that_was_refused_may_be_tried_again_under_its_key() -> None:

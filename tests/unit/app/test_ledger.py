@@ -296,6 +296,31 @@ def test_a_lost_segment_is_written_anew() -> None:
     assert_sound(world)
 
 
+def test_segments_lost_one_after_the_other_are_written_anew_each_time() -> None:
+    world = World()
+    world.add("One")
+    world.add("Two")
+    for n in range(3):
+        world.exchange.lose(segment(world))
+        world.add(f"Another {n}")
+
+    assert len(world.exchange.lines()) == 5
+    assert_sound(world)
+
+
+def test_a_segment_cut_and_lost_is_written_anew() -> None:
+    world = World()
+    for n in range(4):
+        world.add(f"Task {n}")
+    path = segment(world)
+    world.exchange.cut(path, world.exchange.contents[path].data.index(b"\n") + 1)
+    world.add("Another")
+    world.exchange.lose(segment(world))
+    world.add("And another")
+
+    assert_sound(world)
+
+
 def test_a_segment_that_lost_its_end_is_made_whole_by_another() -> None:
     world = World()
     for n in range(3):
@@ -352,6 +377,33 @@ def test_a_segment_that_git_tracks_is_never_written_to() -> None:
     assert segment(world) != path
     assert len(world.exchange.contents) == 2
     assert_sound(world)
+
+
+def test_a_segment_that_was_closed_to_be_published_is_never_written_to() -> None:
+    world = World()
+    world.add("One")
+    path = segment(world)
+    world.exchange.put(THEIRS, foreign())
+
+    files = world.ledger.closed_files()
+    world.add("Two")
+
+    assert set(files.values()) == {path, THEIRS}
+    assert T1 in world.tasks()
+    assert len(world.exchange.contents[path].data.splitlines()) == 1
+    assert segment(world) != path
+    assert_sound(world)
+
+
+def test_a_file_that_is_gone_is_known_to_be() -> None:
+    world = World()
+    world.exchange.put(THEIRS, foreign())
+    world.add("One")
+    assert world.ledger.vanished_files() == set()
+
+    world.exchange.lose(THEIRS)
+
+    assert world.ledger.vanished_files() == {"theirs.jsonl"}
 
 
 def test_a_segment_of_ones_own_that_is_closed_is_no_news() -> None:

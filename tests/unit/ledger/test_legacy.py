@@ -30,6 +30,7 @@ def test_a_task_is_read() -> None:
     assert event.data == e.TaskData(
         title="Stress test", description="All", status="in_progress", priority="high", category="feature"
     )
+    assert event.type == "TASK"
     assert (event.ts, event.meta.session, event.meta.branch) == (TS, META["session"], META["branch"])
     assert event.is_legacy
 
@@ -51,12 +52,15 @@ def test_a_status_given_as_old_and_new_is_the_new_one() -> None:
 
 
 def test_an_edit_keeps_what_we_know_and_leaves_the_rest() -> None:
-    changes = {"status": "completed", "title": 5, "updated_at": "x", "retrospective": "y", "category": None}
+    changes = {"status": "completed", "title": 5, "updated_at": "x", "retrospective": "y"}
+    more = {"category": "house", "priority": "low", "description": "All", "title": None}
 
-    event = codec.read(line("node.update", id="T-1", changes=changes))
+    event, other = (codec.read(line("node.update", id="T-1", changes=change)) for change in (changes, more))
 
     assert isinstance(event, e.TaskEdited)
+    assert isinstance(other, e.TaskEdited)
     assert event.changes == e.TaskChanges(status="completed", title="5")
+    assert other.changes == e.TaskChanges(category="house", priority="low", description="All")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,8 @@ def test_handoffs_are_read_with_and_without_their_task() -> None:
 
     assert isinstance(initiated, e.HandoffInitiated)
     assert (initiated.task_id, initiated.handoff_id, initiated.context) == ("T-1", "H-1", {"a": 1})
-    assert (initiated.meta.actor, initiated.target_agent) == ("main", "sub")
+    assert (initiated.meta.actor, initiated.source_agent, initiated.target_agent) == ("main", "main", "sub")
+    assert initiated.instructions == "Go"
     assert isinstance(accepted, e.HandoffAccepted)
     assert (accepted.task_id, accepted.handoff_id, accepted.meta.actor) == ("", "H-1", "sub")
     assert isinstance(completed, e.HandoffCompleted)
@@ -163,12 +168,12 @@ def test_what_is_about_no_task_is_kept_without_effect(raw: bytes) -> None:
     assert codec.recall(raw) == event
 
 
-@pytest.mark.parametrize("data", [{}, {"title": None}, {"title": 7, "status": None, "priority": []}])
+@pytest.mark.parametrize("data", [{}, {"title": None}, {"title": 7, "status": None, "priority": None}])
 def test_a_task_is_read_whatever_its_fields_hold(data: dict[str, Any]) -> None:
     event = codec.read(line("node.create", id="T-1", type="TASK", data=data))
 
     assert isinstance(event, e.TaskAdded)
-    assert event.data.status == "pending"
+    assert (event.data.status, event.data.priority) == ("pending", "medium")
 
 
 def test_copies_of_a_line_have_one_id_however_they_are_written() -> None:

@@ -81,7 +81,9 @@ def _configuration(context: Context) -> Check:
     except EnvironmentFault as fault:
         return Check("configuration", False, str(fault), "Mend remand.toml on the base branch.")
     if not settings.source:
-        return Check("configuration", False, "there is no remand.toml", "Run `remand init`.")
+        return Check(
+            "configuration", True, "there is no remand.toml, so defaults hold", "`remand init` writes one."
+        )
     if settings.source == "working tree":
         return Check("configuration", True, "read from the working tree, as the base branch has none yet")
     return Check("configuration", True, f"read from branch {settings.source}")

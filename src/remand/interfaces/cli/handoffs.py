@@ -74,7 +74,7 @@ def _complete(context: Context) -> Result:
         pr=options.pr,
         result=json_object(result) if result else "",
     )
-    return submitted(context.ask(ask, agent))
+    return submitted(context, context.ask(ask, agent))
 
 
 def _status_arguments(parser: ArgumentParser) -> None:

@@ -144,22 +144,29 @@ def _submit(context: Context) -> Result:
         branch=options.branch or context.gateway.repository.branch(),
         pr=options.pr,
     )
-    return submitted(context.ask(ask, agent))
+    return submitted(context, context.ask(ask, agent))
 
 
-def submitted(answer: Accepted) -> Result:
-    """What an agent learns of the done claim it made."""
+def submitted(context: Context, answer: Accepted) -> Result:
+    """What an agent learns of the done claim it made, and by whose rules it was judged."""
     task = answer.task
+    source = context.opened.settings.settings().source
     commit = task.submission.commit if task.submission else ""
     verdict = {
         "status": "passed",
         "commit": commit,
         "gates": [],
+        "policy_source": source,
         "message": "There are no gates; nothing was measured.",
     }
+    note = (
+        "; the rules are those of the working tree, as the base branch has none"
+        if source == "working tree"
+        else ""
+    )
     return Result(
         {"task_id": task.id, "status": task.status, "verdict": verdict},
-        f"{task.id} is {task.status} at {commit[:12]} (there are no gates; nothing was measured)",
+        f"{task.id} is {task.status} at {commit[:12]} (there are no gates, nothing was measured{note})",
     )
 
 
