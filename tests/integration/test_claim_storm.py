@@ -14,7 +14,7 @@ from remand.app.asking import Request
 from remand.bootstrap.ledger import open_ledger
 from remand.domain import commands as c
 from remand.domain.roles import USER
-from tests.integration.machine import Repository
+from tests.integration.machine import REMAND, Repository
 
 MODES = ("library", "coordinator", "mixed")
 pytestmark = pytest.mark.timeout(1200)
@@ -73,7 +73,7 @@ def test_one_task_has_one_winner_and_everyone_else_hears_who_has_it(
     monkeypatch: pytest.MonkeyPatch,
     mode: str,
 ) -> None:
-    claimers, rounds = campaign(32, 256), campaign(3, 300)
+    claimers, rounds = campaign(32, 256), campaign(3, 1000)
     tasks = write_down(repository, rounds, monkeypatch)
 
     answers = storm(repository, claimers, mode, *tasks)
@@ -88,6 +88,30 @@ def test_one_task_has_one_winner_and_everyone_else_hears_who_has_it(
         assert all(winners[0] in answer["message"] for answer in losers), "a refusal says who holds the task"
         assert len(losers) == claimers - 1
     assert sorted(claims_in_files(repository)) == sorted(tasks)
+    assert repository.verify() == []
+
+
+@pytest.mark.parametrize("calls", ["task claim", "task list", "mixed"])
+def test_calls_started_at_once_are_all_answered(
+    repository: Repository, campaign: Callable[[int, int], int], calls: str
+) -> None:
+    """Every process opens the ledger, and leaves it, while the others do."""
+    words = {
+        "task claim": [("task", "claim", "--agent", "Alice")],
+        "task list": [("task", "list")],
+        "mixed": [("task", "list"), ("task", "add", "x"), ("log", "digest"), ("task", "claim", "--agent", "A")],
+    }[calls]
+    for _ in range(campaign(2, 40)):
+        repository.add()
+        started = [
+            repository.machine.start(repository.path, REMAND, *words[number % len(words)], "--json")
+            for number in range(10)
+        ]
+        answers = [(process.communicate(timeout=120), process.returncode) for process in started]
+        assert [answer for answer in answers if answer[1] not in (0, 1)] == []
+        for (out, err), _ in answers:
+            assert not err
+            assert json.loads(out) is not None
     assert repository.verify() == []
 
 

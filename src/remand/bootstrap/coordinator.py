@@ -14,4 +14,5 @@ def make_coordinator(opened: Opened, call: Call) -> Coordinator:
         raise EnvironmentFault(
             "The folder for sockets is not this user's own. Set XDG_RUNTIME_DIR to a private folder."
         )
+    opened.store.stay()
     return Coordinator(opened.ledger, socket_path(opened.store.value("id")), call)

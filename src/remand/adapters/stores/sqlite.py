@@ -20,6 +20,7 @@ from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.instant import BEGINNING
 from remand.ledger.store import EventLog, FileBook, Head, Queue, TaskTable, Transaction
 
+BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
 
 
@@ -119,6 +120,7 @@ class SqliteStore:
 
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(os.fspath(self.path))
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
         with self._locked():
             version = connection.pragma("user_version")
             if version not in (0, sql.VERSION):
@@ -237,6 +239,10 @@ class SqliteStore:
                     self.connection.execute("ROLLBACK")
             except apsw.Error as error:
                 raise self.fault(error) from error
+
+    def stay(self) -> None:
+        """Prepares for a long life."""
+        self._db.all(sql.STAY)
 
     def close(self) -> None:
         """Lets go of the file."""

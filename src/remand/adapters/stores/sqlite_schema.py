@@ -41,12 +41,14 @@ CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NUL
 READ_MODELS = ("task", "blocker", "alias", "handoff")
 
 SETTINGS = """
-PRAGMA busy_timeout = 60000;
 PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -32768;
-PRAGMA wal_autocheckpoint = 4000;
+PRAGMA wal_autocheckpoint = 1000;
 PRAGMA temp_store = MEMORY;
 """
+
+STAY = "PRAGMA wal_autocheckpoint = 4000"
+"""For a process that stays: it moves more at once. One that comes and goes keeps the file short to open fast."""
 
 GET_HEAD = "SELECT session, seq, tip, clock, segment, first, size, inode FROM head"
 PUT_HEAD = "REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"

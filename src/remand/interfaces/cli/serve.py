@@ -36,6 +36,7 @@ def _serve(context: Context) -> Result:
         )
         context.surroundings.stdout.flush()
     coordinator.serve()
+    opened.store.close()
     return Result({"stopped": True}, "Stopped.")
 
 
