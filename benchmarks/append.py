@@ -8,7 +8,7 @@ from itertools import count
 
 import apsw
 
-from benchmarks.measure import LINE, Times, appending, interleaved, timed
+from benchmarks.measure import LINE, Quiet, Times, appending, interleaved, timed
 from benchmarks.report import Report, figure, micros, per_second
 from benchmarks.scratch import accepted, adding, ask_all, new_ledger
 from remand.app.asking import Request
@@ -37,6 +37,7 @@ def _single(report: Report) -> None:
     ask_all(ledger, adding(report.scale.rounds * 2 + 100))
     held = accepted(ledger.ask(_claim("Walter"))).task.id
     wait = Request(ask=c.WaitTask(task_id=held, agent="Walter", reason="for dry weather"), actor="Walter")
+    quiet = report.quiet()
     times = interleaved(
         {
             RAW: timed(appending(os.path.join(report.folder, "raw"))),
@@ -46,12 +47,14 @@ def _single(report: Report) -> None:
             WAIT: timed(_asking(ledger, [wait])),
         },
         report.scale.rounds,
+        quiet,
     )
-    _print(report, times, dict.fromkeys(times, 1))
+    _print(report, times, dict.fromkeys(times, 1), quiet)
     slowest = max(times[name].p50 for name in (ADD, CLAIM, WAIT))
     report.goal(
         "durable command, 1 writer, the slowest of three / raw append + fdatasync",
         times[RAW].p50 / slowest,
+        quiet,
         least=0.6,
     )
 
@@ -61,6 +64,7 @@ def _batches(report: Report) -> None:
     rounds = max(report.scale.rounds // 10, 20)
     ask_all(ledger, adding((rounds + 6) * BATCH))
     sizes = {RAW: 1, RAW_BATCH: BATCH, SQLITE_BATCH: BATCH, ADD_BATCH: BATCH, CLAIM_BATCH: BATCH}
+    quiet = report.quiet()
     times = interleaved(
         {
             RAW: timed(appending(os.path.join(report.folder, "raw"))),
@@ -70,15 +74,16 @@ def _batches(report: Report) -> None:
             CLAIM_BATCH: timed(_asking(ledger, [_claim("Alice")] * BATCH)),
         },
         rounds,
+        quiet,
     )
-    _print(report, times, sizes)
+    _print(report, times, sizes, quiet)
     slowest = max(times[name].p50 for name in (ADD_BATCH, CLAIM_BATCH))
     report.goal(
-        "batches of 100, commands/s / raw single appends/s", BATCH * times[RAW].p50 / slowest, least=10
+        "batches of 100, commands/s / raw single appends/s", BATCH * times[RAW].p50 / slowest, quiet, least=10
     )
 
 
-def _print(report: Report, times: dict[str, Times], sizes: dict[str, int]) -> None:
+def _print(report: Report, times: dict[str, Times], sizes: dict[str, int], quiet: Quiet) -> None:
     base = times[RAW].p50
     rows = [
         (
@@ -90,7 +95,7 @@ def _print(report: Report, times: dict[str, Times], sizes: dict[str, int]) -> No
         )
         for name, found in times.items()
     ]
-    report.table(("operation", "p50 µs", "p99 µs", "events/s", "rate / raw"), rows)
+    report.table(("operation", "p50 µs", "p99 µs", "events/s", "rate / raw"), rows, quiet)
 
 
 def _claim(agent: str) -> Request:

@@ -11,7 +11,7 @@ from statistics import median
 from benchmarks import postgres
 from benchmarks import queues as q
 from benchmarks.history import added, task_name, write_file
-from benchmarks.measure import Operation, Times, interleaved, timed
+from benchmarks.measure import Operation, Quiet, Times, interleaved, timed
 from benchmarks.report import Report, figure, micros, millis, per_second
 from benchmarks.scratch import (
     accepted,
@@ -53,9 +53,11 @@ def run(report: Report) -> None:
 
 
 def _one_process(report: Report, filled: dict[str, q.Queue]) -> None:
+    quiet = report.quiet()
     times = interleaved(
         {name: _claiming(queue) for name, queue in filled.items()},
         max(report.scale.rounds // _IN_A_ROW, 10),
+        quiet,
         in_a_row=_IN_A_ROW,
         warm_up=1,
     )
@@ -66,12 +68,13 @@ def _one_process(report: Report, filled: dict[str, q.Queue]) -> None:
             (name, per_second(found), micros(found.p50), micros(found.p99), figure(base / found.p50))
             for name, found in times.items()
         ],
+        quiet,
     )
     ours = times[q.LIBRARY].p50
-    report.goal("claims/s, 1 worker, library / SqliteHuey", base / ours, least=0.8)
+    report.goal("claims/s, 1 worker, library / SqliteHuey", base / ours, quiet, least=0.8)
     for peer in (q.LITEQUEUE, q.PROCRASTINATE, q.PGQUEUER):
         if peer in times:
-            report.goal(f"claims/s, 1 worker, library / {peer}", times[peer].p50 / ours, least=1.0)
+            report.goal(f"claims/s, 1 worker, library / {peer}", times[peer].p50 / ours, quiet, least=1.0)
 
 
 def _claiming(queue: q.Queue) -> Operation:
@@ -89,9 +92,11 @@ def _many_processes(report: Report, filled: dict[str, q.Queue], team: Workers) -
     scale = report.scale
     shared, free = Turns(), Turns()
     rng = random.Random(3)
+    quiet = report.quiet()
     for number in range(scale.turns + 1):
         names = list(filled)
         rng.shuffle(names)
+        quiet.wait()
         for name in names:
             share = team.each(name, scale.share)
             grab = team.for_a_while(name, scale.slice_seconds)
@@ -100,10 +105,10 @@ def _many_processes(report: Report, filled: dict[str, q.Queue], team: Workers) -
                 shared.add(name, share)
                 free.add(name, grab)
     many = f"{scale.processes} processes"
-    _print_turns(report, f"{many}, {scale.share} claims each", shared)
-    _print_turns(report, f"{many}, {scale.slice_seconds} s, whoever gets them", free)
-    _goals(report, f"{many}, each its share", shared)
-    _goals(report, f"{many}, whoever gets them", free)
+    _print_turns(report, f"{many}, {scale.share} claims each", shared, quiet)
+    _print_turns(report, f"{many}, {scale.slice_seconds} s, whoever gets them", free, quiet)
+    _goals(report, f"{many}, each its share", shared, quiet)
+    _goals(report, f"{many}, whoever gets them", free, quiet)
 
 
 class Turns:
@@ -126,7 +131,7 @@ class Turns:
         return median(ours.rate / max(theirs.rate, 1.0) for ours, theirs in pairs)
 
 
-def _print_turns(report: Report, title: str, turns: Turns) -> None:
+def _print_turns(report: Report, title: str, turns: Turns, quiet: Quiet) -> None:
     rows = []
     for name, slices in turns.found.items():
         names = [claimed for one in slices for claimed in one.names]
@@ -144,18 +149,20 @@ def _print_turns(report: Report, title: str, turns: Turns) -> None:
             )
         )
     report.table(
-        (title, "claims/s", "from–to", "p50 ms", "p99 ms", "rate / SqliteHuey", "doubles", "failed"), rows
+        (title, "claims/s", "from–to", "p50 ms", "p99 ms", "rate / SqliteHuey", "doubles", "failed"),
+        rows,
+        quiet,
     )
 
 
-def _goals(report: Report, which: str, turns: Turns) -> None:
-    report.goal(f"claims/s, {which}: library / SqliteHuey", turns.ratio(q.LIBRARY, q.HUEY), least=2)
+def _goals(report: Report, which: str, turns: Turns, quiet: Quiet) -> None:
+    report.goal(f"claims/s, {which}: library / SqliteHuey", turns.ratio(q.LIBRARY, q.HUEY), quiet, least=2)
     p99 = turns.times(q.LIBRARY).p99 / turns.times(q.HUEY).p99
-    report.goal(f"p99, {which}: library / SqliteHuey", p99, most=1 / 3)
+    report.goal(f"p99, {which}: library / SqliteHuey", p99, quiet, most=1 / 3)
     for peer in (q.HUEY, q.PGQUEUER):
         if peer in turns.found:
             ratio = turns.ratio(q.COORDINATOR, peer)
-            report.goal(f"claims/s, {which}: coordinator / {peer}", ratio, least=5)
+            report.goal(f"claims/s, {which}: coordinator / {peer}", ratio, quiet, least=5)
 
 
 def _behind_lockouts(report: Report) -> None:
@@ -173,7 +180,8 @@ def _behind_lockouts(report: Report) -> None:
     operations: dict[str, Operation] = {}
     for number, (name, agents) in enumerate(variants.items()):
         operations[name] = timed(_claim_from(report, f"lockouts-{number}", _locked_out(total, agents)))
-    times = interleaved(operations, rounds)
+    quiet = report.quiet()
+    times = interleaved(operations, rounds, quiet)
     base = times["none"].p50
     report.table(
         (f"{LOCKED_OUT:,} locked-out tasks first", "p50 µs", "p99 µs", "time / none"),
@@ -181,10 +189,12 @@ def _behind_lockouts(report: Report) -> None:
             (name, micros(found.p50), micros(found.p99), figure(found.p50 / base))
             for name, found in times.items()
         ],
+        quiet,
     )
     report.goal(
         f"claim behind {LOCKED_OUT:,} locked-out tasks, time / none",
         times["one set of agents"].p50 / base,
+        quiet,
         most=1.5,
     )
 
@@ -202,6 +212,7 @@ def _locked_out(total: int, agents: Callable[[], list[str]]) -> list[e.Event]:
 def _long_queue(report: Report) -> None:
     scale = report.scale
     rounds = max(scale.rounds // 2, 100)
+    quiet = report.quiet()
     times = interleaved(
         {
             f"{size:,}": timed(
@@ -210,6 +221,7 @@ def _long_queue(report: Report) -> None:
             for size in (scale.queued, scale.many_queued)
         },
         rounds,
+        quiet,
     )
     short, long = times.values()
     report.table(
@@ -218,9 +230,13 @@ def _long_queue(report: Report) -> None:
             (name, per_second(found), micros(found.p50), micros(found.p99), figure(short.p50 / found.p50))
             for name, found in times.items()
         ],
+        quiet,
     )
     report.goal(
-        f"claims/s at {scale.many_queued:,} tasks / at {scale.queued:,}", short.p50 / long.p50, least=0.9
+        f"claims/s at {scale.many_queued:,} tasks / at {scale.queued:,}",
+        short.p50 / long.p50,
+        quiet,
+        least=0.9,
     )
 
 

@@ -38,7 +38,7 @@ def run(report: Report) -> None:
             for words in calls:
                 operations[ALONE.format(words)] = _starting([remand, "-C", alone, *words.split()], said)
                 operations[SERVED.format(words)] = _starting([remand, "-C", served, *words.split()], said)
-        times = interleaved(operations, report.scale.calls)
+        times = interleaved(operations, report.scale.calls, report.quiet())
     base = times[EMPTY].p50
     report.table(
         ("command", "p50 ms", "p99 ms", f"time / {EMPTY}"),

@@ -12,6 +12,8 @@ Operation = Callable[[], float]
 """Does something once and returns the seconds it took."""
 
 LINE = b"x" * 499 + b"\n"
+QUIET_SECONDS = 0.001
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,41 @@ def timed(action: Callable[[], object]) -> Operation:
     return operation
 
 
+class Quiet:
+    """Waits for moments when the disk answers within a clock tick: it does not while others use every core."""
+
+    def __init__(self, folder: str, patience: float) -> None:
+        self._append = timed(appending(os.path.join(folder, "quiet")))
+        self._left = patience
+        self._seen: list[float] = []
+
+    def wait(self) -> None:
+        """Returns at such a moment, or at once when all patience is used up."""
+        start = time.monotonic()
+        while (raw := self._append()) > QUIET_SECONDS and self._left > 0:
+            time.sleep(_PAUSE_SECONDS)
+            self._left -= time.monotonic() - start
+            start = time.monotonic()
+        self._seen.append(raw)
+
+    @property
+    def raw(self) -> float:
+        """What a raw append with fdatasync took, at the median of these moments."""
+        return Times.of(self._seen).p50
+
+    @property
+    def is_loud(self) -> bool:
+        """True when there were too few such moments: every sync then takes a tick, and ratios say little."""
+        return self.raw > QUIET_SECONDS
+
+
 def interleaved(
-    operations: Mapping[str, Operation], rounds: int, *, in_a_row: int = 1, warm_up: int = 5
+    operations: Mapping[str, Operation],
+    rounds: int,
+    quiet: Quiet | None = None,
+    *,
+    in_a_row: int = 1,
+    warm_up: int = 5,
 ) -> dict[str, Times]:
     """Does one of each (or a few in a row) in random order, round by round; the first rounds do not count."""
     rng = random.Random(1)
@@ -62,6 +97,8 @@ def interleaved(
     found: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds + warm_up):
         rng.shuffle(names)
+        if quiet is not None:
+            quiet.wait()
         for name in names:
             seconds = [operations[name]() for _ in range(in_a_row)]
             if number >= warm_up:

@@ -237,7 +237,9 @@ def _whole_commands(report: Report, opened: Opened, pairs: Pairs) -> None:
         f"against the order, within {_NEAR:,}": _open_ones(opened, pairs.near[half:]),
     }
     rounds = min(report.scale.rounds // 5, *(len(found) - 5 for found in kinds.values()))
-    times = interleaved({name: timed(_linking(opened, found)) for name, found in kinds.items()}, rounds)
+    times = interleaved(
+        {name: timed(_linking(opened, found)) for name, found in kinds.items()}, rounds, report.quiet()
+    )
     report.table(
         ("the whole command: edit a task", "p50 µs", "p99 µs"),
         [(name, micros(found.p50), micros(found.p99)) for name, found in times.items()],

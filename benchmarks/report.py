@@ -6,17 +6,13 @@ import math
 import os
 import platform
 import sqlite3
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import apsw
 
-from benchmarks.measure import Times, probe
+from benchmarks.measure import Quiet, Times, probe
 from benchmarks.scale import Scale
-
-QUIET_SECONDS = 0.001
-_PAUSE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +25,18 @@ class Goal:
     unit: str = "×"
     is_upper: bool = False
     """True when the bound must not be passed; else it must be reached."""
+    is_loud: bool = False
+    """True when others kept the machine so busy that the figure says little."""
 
     @property
     def is_met(self) -> bool:
         """True when the figure is as we want it."""
         return self.measured <= self.bound if self.is_upper else self.measured >= self.bound
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is met, in words."""
+        return ("yes" if self.is_met else "NO") + (", but loud" if self.is_loud else "")
 
     @property
     def wanted(self) -> str:
@@ -56,7 +59,7 @@ class Report:
 
     def heading(self, text: str) -> None:
         """Starts a subject, with a look at what the disk and the machine are like just now."""
-        disk = self._quiet_moment()
+        disk = probe(self.folder)
         self.probes.append(disk.p50)
         print(f"\n## {text}\n")
         print(
@@ -65,33 +68,45 @@ class Report:
             flush=True,
         )
 
-    def _quiet_moment(self) -> Times:
-        """Waits a while for the disk to answer within a clock tick: it does not while others use every core."""
-        disk = probe(self.folder)
-        for _ in range(self.scale.patience):
-            if disk.p50 < QUIET_SECONDS:
-                break
-            time.sleep(_PAUSE_SECONDS)
-            disk = probe(self.folder)
-        return disk
+    def quiet(self) -> Quiet:
+        """Moments to measure in."""
+        return Quiet(self.folder, self.scale.patience)
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Prints a table."""
-        print(table(headers, rows), flush=True)
-        print()
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[object]], quiet: Quiet | None = None
+    ) -> None:
+        """Prints a table, and how the disk was meanwhile."""
+        print(table(headers, rows))
+        loud = "; too loud for ratios" if quiet and quiet.is_loud else ""
+        print(f"\n(raw append + fdatasync meanwhile: {micros(quiet.raw)} µs{loud})" if quiet else "")
+        print(flush=True)
 
     def goal(
-        self, what: str, measured: float, *, least: float = 0.0, most: float = 0.0, unit: str = "×"
+        self,
+        what: str,
+        measured: float,
+        quiet: Quiet | None = None,
+        *,
+        least: float = 0.0,
+        most: float = 0.0,
+        unit: str = "×",
     ) -> None:
         """Keeps a figure that should be at least, or at most, so much."""
         self.goals.append(
-            Goal(what=what, bound=most or least, measured=measured, unit=unit, is_upper=bool(most))
+            Goal(
+                what=what,
+                bound=most or least,
+                measured=measured,
+                unit=unit,
+                is_upper=bool(most),
+                is_loud=quiet is not None and quiet.is_loud,
+            )
         )
 
     def summary(self) -> None:
         """Prints all goals."""
         rows = [
-            (goal.what, goal.wanted, f"{figure(goal.measured)} {goal.unit}", "yes" if goal.is_met else "NO")
+            (goal.what, goal.wanted, f"{figure(goal.measured)} {goal.unit}", goal.verdict)
             for goal in self.goals
         ]
         probes = ", ".join(micros(seconds) for seconds in self.probes)

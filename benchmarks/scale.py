@@ -26,10 +26,10 @@ class Scale:
     tasks: int = 100_000
     calls: int = 40
     """How often each command line is started."""
-    patience: int = 0
-    """How often to wait a little for a quiet moment before a subject starts."""
+    patience: float = 5.0
+    """How many seconds a measurement may wait, in all, for moments when others leave the machine alone."""
 
 
 QUICK = Scale(name="quick", rounds=150, turns=3, calls=20)
-USUAL = Scale(name="usual", rounds=400, turns=7, repeats=3, patience=10)
-FULL = Scale(name="full", rounds=1500, turns=15, events=1_000_000, repeats=3, calls=150, patience=60)
+USUAL = Scale(name="usual", rounds=400, turns=7, repeats=3, patience=15)
+FULL = Scale(name="full", rounds=1500, turns=15, events=1_000_000, repeats=3, calls=150, patience=120)

@@ -16,6 +16,16 @@ def machine() -> Iterator[Machine]:
 
 
 @pytest.fixture
+def near_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A machine whose command line runs inside this process."""
+    made = Machine(is_near=True)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def repository(machine: Machine) -> Repository:
     """A repository without gates on that machine."""
     return machine.repository()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import shutil
@@ -16,6 +17,10 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from remand.app.errors import EnvironmentFault
+from remand.bootstrap.ledger import open_ledger
+from remand.interfaces.cli.main import Surroundings, run
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
@@ -38,9 +43,14 @@ class Said(NamedTuple):
 
 
 class Machine:
-    """Home, state and runtime folders that nothing else uses, and every process started in them."""
+    """Home, state and runtime folders that nothing else uses, and every process started in them.
 
-    def __init__(self, folder: str = "/tmp") -> None:
+    On a machine that is near, calls of the command line run inside this process, each on a ledger opened anew:
+    files, git and SQLite are as real, and it takes a fifth of the time. The environment must be this machine's.
+    """
+
+    def __init__(self, folder: str = "/tmp", *, is_near: bool = False) -> None:
+        self.is_near = is_near
         self.folder = Path(tempfile.mkdtemp(prefix="rmd-", dir=folder))
         self.home, self.state, self.runtime = (self.folder / name for name in ("home", "state", "run"))
         for folder in (self.home, self.state, self.runtime):
@@ -228,10 +238,12 @@ class Repository:
 
     def call(self, *arguments: str, **options: Any) -> Said:
         """Calls the command line here, asking for JSON."""
-        return self.machine.remand(self.path, *arguments, "--json", **options)
+        return self.people(*arguments, "--json", **options)
 
     def people(self, *arguments: str, **options: Any) -> Said:
         """Calls the command line here as people do."""
+        if self.machine.is_near and not options and not self.socket():
+            return near_call(self.path, arguments) or self.machine.remand(self.path, *arguments)
         return self.machine.remand(self.path, *arguments, **options)
 
     def ok(self, *arguments: str, **options: Any) -> Any:
@@ -304,8 +316,40 @@ class Repository:
     def socket(self) -> str:
         """The socket of a running coordinator; empty when there is none."""
         found = sorted((self.machine.runtime / "remand").glob("*.sock"))
-        ledger_id = (self.path / ".got" / "ledger.id").read_text() if found else ""
-        return next((str(path) for path in found if path.stem == ledger_id), "")
+        return next((str(path) for path in found if path.stem == self._ledger_id()), "")
+
+    def _ledger_id(self) -> str:
+        try:
+            return (self.path / ".got" / "ledger.id").read_text()
+        except OSError:
+            return ""
+
+
+def near_call(path: Path, arguments: tuple[str, ...]) -> Said | None:
+    """A call of the command line inside this process; None when its ledger cannot be opened."""
+    before = _open_files(path.parent)
+    try:
+        opened = open_ledger(str(path))
+    except EnvironmentFault:
+        return None
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        code = run(list(arguments), Surroundings(str(path), {}, out, err, opened=opened))
+    finally:
+        opened.store.close()
+        for handle in _open_files(path.parent) - before:
+            os.close(handle)
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def _open_files(folder: Path) -> set[int]:
+    """The files below a folder that this process has open."""
+    found: set[int] = set()
+    for handle in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{handle}").startswith(f"{folder}/"):
+                found.add(int(handle))
+    return found
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:

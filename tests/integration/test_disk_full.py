@@ -96,10 +96,10 @@ def test_every_command_is_done_whole_or_refused_whole(
     machine: Machine, disk: Disk, campaign: Callable[[int, int], int], has_coordinator: bool
 ) -> None:
     repository = on_disk(machine, disk)
-    titles = {repository.ok("task", "list") == [] and repository.add("before"): "before"}
+    titles = {repository.add("before"): "before"}
     with repository.coordinator() if has_coordinator else nullcontext():
         was_refused = False
-        for free in range(64 * KB, -1, -campaign(8, 4) * KB):
+        for free in range(64 * KB, -1, -campaign(16, 4) * KB):
             disk.leave(free)
             was_refused |= fill_up(repository, titles, free)
             check_no_partial_line(repository, f"{free} bytes free")
@@ -119,7 +119,7 @@ def fill_up(repository: Repository, titles: dict[str, str], free: int) -> bool:
     """Adds large tasks until there is no room; True when one was refused."""
     for number in range(40):
         title = f"{free} {number}"
-        said = repository.call("task", "add", title, "--scope", "x" * 6000)
+        said = repository.call("task", "add", title, "--scope", "x" * 12000)
         if not check_whole_or_refused(said, f"{free} bytes free, task {number}"):
             listed = repository.call("task", "list")
             check_whole_or_refused(listed, f"{free} bytes free, list")
@@ -138,7 +138,7 @@ def test_a_lifecycle_stands_still_on_a_full_disk_and_goes_on(
         ("review", "reject", "TASK", "--commit", "HEAD", "--finding", "a.py:1: " + "no " * 2000),
         ("log", "publish"),
     )
-    for free in range(12 * KB, -1, -campaign(12, 4) * KB):
+    for free in range(campaign(4, 16) * KB, -1, -campaign(8, 4) * KB):
         disk.empty()
         task = repository.add(f"at {free}")
         repository.ok("log", "publish")
@@ -157,7 +157,7 @@ def test_a_lifecycle_stands_still_on_a_full_disk_and_goes_on(
         assert clone.digest() == repository.digest()
 
 
-@pytest.mark.parametrize("free", [0, 1, 2, 3, 4, 6, 8, 12, 16, 20, 28, 40, 64, 100, 160])
+@pytest.mark.parametrize("free", [0, 1, 2, 4, 8, 16, 28, 64])
 def test_a_first_command_on_a_full_disk_spoils_nothing(machine: Machine, disk: Disk, free: int) -> None:
     repository = on_disk(machine, disk)
     disk.leave(free * 4 * KB)

@@ -14,13 +14,20 @@ import pytest
 
 from tests.integration.machine import HERE, Machine, Repository
 from tests.integration.merging import Exchange
+from tests.integration.working import do_work
 
 pytestmark = pytest.mark.timeout(1800)
 
 
+@pytest.fixture
+def machine(near_machine: Machine) -> Machine:
+    """A machine whose command line runs inside this process: what is tested here is files and git."""
+    return near_machine
+
+
 def work(clone: Repository, seed: str, events: int) -> list[str]:
     """Lets a clone work; returns the ids of the events it wrote."""
-    return clone.machine.script("working.py", clone.path, seed, events, timeout=600).split()
+    return do_work(str(clone.path), seed, events)
 
 
 def make_clones(machine: Machine, origin: Repository, count: int, seed: int, share: int) -> list[Repository]:
@@ -79,10 +86,10 @@ def test_diverged_clones_come_to_one_state_by_any_way_of_merging(
 
     written: list[str] = []
     ways: list[str] = []
-    for number in range(campaign(12, 120)):
+    for number in range(campaign(10, 120)):
         clone = chance.choice(clones)
         ways.append(exchange.meet(clone))
-        written += work(clone, f"{seed}-{number}", max(2, share * len(clones) // campaign(16, 160)))
+        written += work(clone, f"{seed}-{number}", max(2, share * len(clones) // campaign(14, 160)))
         if chance.random() < 0.7:
             exchange.push(clone)
     print(f"{len(written)} events, {Counter(ways)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import io
 import json
 import os
 import random
@@ -21,9 +20,7 @@ from typing import Any
 
 import pytest
 
-from remand.bootstrap.ledger import open_ledger
 from remand.domain import events as e
-from remand.interfaces.cli.main import Surroundings, run
 from remand.testing.builders import Session, added, claimed, task_id
 from tests.integration.machine import Machine, Repository
 
@@ -66,10 +63,10 @@ def places(problems: list[dict[str, Any]]) -> list[tuple[str, int]]:
 
 
 class Inside:
-    """The command line run inside this process on a ledger opened anew, for tests that call it by the thousand."""
+    """A repository in memory whose command line runs inside this process, for tests that call it by the thousand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.machine = Machine("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp")
+        self.machine = Machine("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", is_near=True)
         for name, value in self.machine.environment.items():
             monkeypatch.setenv(name, value)
         self.repository = self.machine.repository()
@@ -80,15 +77,10 @@ class Inside:
         shutil.rmtree(self.machine.state, ignore_errors=True)
 
     def call(self, *arguments: str) -> Any:
-        """The JSON document that a call answers with."""
-        opened = open_ledger(str(self.repository.path))
-        out, err = io.StringIO(), io.StringIO()
-        try:
-            run([*arguments, "--json"], Surroundings(str(self.repository.path), {}, out, err, opened=opened))
-        finally:
-            opened.store.close()
-        assert not err.getvalue()
-        return json.loads(out.getvalue())
+        """The JSON document that a call answers with, done or not."""
+        said = self.repository.call(*arguments)
+        assert not said.err
+        return said.data
 
 
 @pytest.fixture
@@ -215,7 +207,8 @@ def test_forms_that_are_no_fault_are_read(
     ]  # fmt: skip
 
 
-def test_both_sides_of_committed_conflict_markers_are_read(repository: Repository) -> None:
+def test_both_sides_of_committed_conflict_markers_are_read(inside: Inside) -> None:
+    repository = inside.repository
     lines = [b"<<<<<<< HEAD", GOOD[0], b"=======", GOOD[1], b">>>>>>> theirs", GOOD[2]]
     put(repository, b"\n".join(lines) + b"\n")
     assert places(repository.verify()) == [(HOSTILE, 1), (HOSTILE, 3), (HOSTILE, 5)]
@@ -223,7 +216,8 @@ def test_both_sides_of_committed_conflict_markers_are_read(repository: Repositor
 
 
 @pytest.mark.parametrize("hours", [25, 24 * 365 * 10, 24 * 365 * 5000])
-def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(repository: Repository, hours: int) -> None:
+def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, hours: int) -> None:
+    repository = inside.repository
     repository.add("mine")
     before = repository.digest()
     ahead = min(datetime.now(UTC) + timedelta(hours=hours), datetime(9999, 12, 30, tzinfo=UTC))
@@ -237,7 +231,8 @@ def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(repository: Repo
     assert repository.digest()[1] == before[1] + 2
 
 
-def test_an_event_from_a_little_ahead_moves_the_clock_and_not_the_order(repository: Repository) -> None:
+def test_an_event_from_a_little_ahead_moves_the_clock_and_not_the_order(inside: Inside) -> None:
+    repository = inside.repository
     ahead = datetime.now(UTC) + timedelta(hours=23)
     put(repository, good_lines(1, ahead)[0] + b"\n")
     task = repository.add("after")
@@ -291,20 +286,25 @@ KINDS: dict[str, Callable[[Path], None]] = {
 def test_what_is_no_event_file_is_named_at_once(repository: Repository, make: Callable[[Path], None]) -> None:
     task = repository.add("mine")
     (repository.events / "target").write_bytes(GOOD[0] + b"\n")
+    effort()
     repository.verify()
-    began = time.monotonic()
-    repository.verify()
-    usual = time.monotonic() - began
+    usual = effort()
     make(repository.events / HOSTILE)
-    for call in (("task", "claim", task, "--agent", "Alice"), ("task", "list"), ("log", "digest")):
-        began = time.monotonic()
-        repository.ok(*call, timeout=20)
-        assert time.monotonic() - began < usual + 1.0
-    began = time.monotonic()
+    repository.ok("task", "claim", task, "--agent", "Alice", timeout=20)
+    assert effort() < usual + 1.0
+    repository.ok("task", "list", timeout=20)
+    assert effort() < usual + 1.0
     problems = repository.verify()
-    assert time.monotonic() - began < usual + 1.0
+    assert effort() < usual + 1.0
     assert [name for name, _ in places(problems)] == [HOSTILE], problems
     assert [row["title"] for row in repository.ok("task", "list")] == ["mine"]
+
+
+def effort(seen: list[float] = [0.0]) -> float:  # noqa: B006 - it remembers on purpose
+    """The processor time of the calls since it was last asked; other work on the machine does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, seen[0] = seen[0], used.ru_utime + used.ru_stime
+    return seen[0] - before
 
 
 def _without_privilege() -> None:
@@ -327,20 +327,21 @@ def test_a_file_nobody_may_read_is_named(repository: Repository) -> None:
     assert said.data["events"] == 2
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe.jsonl", b"a\nb.jsonl", b"\x1b[31m.jsonl", b" .jsonl", b".jsonl"])
-def test_odd_file_names_are_no_trouble(repository: Repository, name: bytes) -> None:
+def test_odd_file_names_are_no_trouble(repository: Repository) -> None:
     repository.add("mine")
-    path = os.path.join(os.fsencode(repository.events), name)
-    with open(path, "wb") as file:
-        file.write(GOOD[0] + b"\nbroken\n")
+    names = [b"\xff\xfe.jsonl", b"a\nb.jsonl", b"\x1b[31m.jsonl", b" .jsonl", b".jsonl", b"-rf.jsonl"]
+    for number, name in enumerate(names):
+        session = Session(f"20260101-000000-0000000{number}")
+        session.write(added(task_id(number), f"odd {number}"), at="2026-01-01T00:00:00.000000Z")
+        with open(os.path.join(os.fsencode(repository.events), name), "wb") as file:
+            file.write(session.lines[0] + b"\nbroken\n")
     repository.add("after")
     problems = repository.verify()
-    assert len(problems) == 1
-    is_read = problems[0]["line"] == 2
-    assert is_read or "name" in problems[0]["problem"]
-    shown = repository.people("log", "verify")
-    assert "\x1b" not in shown.out
-    assert len(repository.ok("task", "list")) == 2 + is_read
+    assert len(problems) == len(names), "each is named"
+    read = [problem for problem in problems if problem["line"] == 2]
+    assert all("name" in problem["problem"] for problem in problems if problem not in read)
+    assert len(repository.ok("task", "list")) == 2 + len(read)
+    assert "\x1b" not in repository.people("log", "verify").out
     repository.ok("log", "publish")
 
 
@@ -403,7 +404,7 @@ def test_a_tail_torn_at_any_byte_of_the_last_records_loses_nothing(
         inside.call("task", "add", "after")
         check_torn(inside, f"{distance} bytes torn off")
         reached = len(content) - distance <= len(content.split(b"\n")[0]) + 1
-        distance += campaign(5, 1)
+        distance += campaign(7, 1)
 
 
 def check_torn(inside: Inside, what: str) -> None:
@@ -439,7 +440,7 @@ def test_a_file_of_others_torn_at_any_byte_keeps_what_is_whole(
     lines = good_lines(5)
     content = b"\n".join(lines) + b"\n"
     first = len(b"\n".join(lines[:2])) + 1
-    for offset in range(first, len(content), campaign(7, 1)):
+    for offset in range(first, len(content), campaign(11, 1)):
         inside.begin_anew()
         put(inside.repository, content[:offset])
         whole, _, torn = content[:offset].rpartition(b"\n")
@@ -516,7 +517,7 @@ def test_a_damaged_ledger_is_said_clearly_and_rebuilt_once_it_is_moved_away(
     checkpoint(repository)
     content = repository.ledger.read_bytes()
     chance = random.Random(7)
-    for number in range(campaign(5, 100)):
+    for number in range(campaign(4, 100)):
         damaged = bytearray(content)
         for _ in range(20 * number):
             damaged[chance.randrange(0 if number % 2 else 4096, len(content))] = chance.randrange(256)
@@ -527,7 +528,7 @@ def test_a_damaged_ledger_is_said_clearly_and_rebuilt_once_it_is_moved_away(
             said = repository.call(*call)
             assert said.code in (0, 1, 3), (number, call, said)
             assert "Traceback" not in said.err, (number, call, said)
-            assert said.code != 3 or "ledger.db" in said.data["message"], (number, call, said)
+            assert said.code != 3 or "damaged" in said.data["message"], (number, call, said)
     repository.forget_ledger()
     titles = [row["title"][:6] for row in repository.ok("task", "list")]
     assert sorted(titles)[:10] == [f"task {number}" for number in range(10)]
@@ -543,7 +544,8 @@ def checkpoint(repository: Repository) -> None:
 # Merged histories that nobody can want.
 
 
-def test_an_event_of_a_newer_version_is_kept_and_carried(repository: Repository) -> None:
+def test_an_event_of_a_newer_version_is_kept_and_carried(inside: Inside) -> None:
+    repository = inside.repository
     line = with_right_hash(GOOD[2], b'"event":"node.create"', b'"event":"task.levitate"')
     put(repository, b"\n".join([GOOD[0], GOOD[1], line]) + b"\n")
     assert repository.verify() == []
@@ -562,7 +564,8 @@ def test_one_number_with_two_contents_is_named_and_both_orders_lead_to_one_state
     assert digests[0] == digests[1]
 
 
-def test_hostile_texts_in_events_reach_no_terminal(repository: Repository) -> None:
+def test_hostile_texts_in_events_reach_no_terminal(inside: Inside) -> None:
+    repository = inside.repository
     session = Session("20260101-000000-00000abc")
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\U000e0041"
     session.write(added(T := task_id(1), evil, description=evil, category=evil), at="2026-01-01T00:00:00.000000Z")

@@ -26,11 +26,16 @@ class Worker:
     """Asks at random; what is refused is no harm."""
 
     def __init__(self, folder: str, seed: str) -> None:
-        self._ledger = open_ledger(folder).ledger
+        self._opened = open_ledger(folder)
+        self._ledger = self._opened.ledger
         self._chance = random.Random(seed)
         self._count = 0
         self._seed = seed
         self.written: list[str] = []
+
+    def close(self) -> None:
+        """Lets go of the ledger."""
+        self._opened.store.close()
 
     def step(self) -> None:
         """One ask."""
@@ -104,13 +109,19 @@ class Worker:
         return c.InitiateHandoff(task_id=self._task(), target=self._chance.choice(AGENTS)), USER
 
 
-def main() -> None:
-    """Works until enough is written."""
-    folder, seed, events = sys.argv[1:]
+def do_work(folder: str, seed: str, events: int) -> list[str]:
+    """Works until so many events are written; returns their ids."""
     worker = Worker(folder, seed)
-    while len(worker.written) < int(events):
+    while len(worker.written) < events:
         worker.step()
-    print("\n".join(worker.written))
+    worker.close()
+    return worker.written
+
+
+def main() -> None:
+    """A process that works."""
+    folder, seed, events = sys.argv[1:]
+    print("\n".join(do_work(folder, seed, int(events))))
 
 
 if __name__ == "__main__":

@@ -52,13 +52,6 @@ class Ledger:
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
-        answers, head = self.record_all(requests)
-        if head is not None:
-            self.make_durable(head)
-        return answers
-
-    def record_all(self, requests: Sequence[Request]) -> tuple[list[Answer], Head | None]:
-        """Answers asks, and says up to where the log must be on disk before the answers may be given."""
         rules = self._rules()
         commits = [self._commit(request.ask) for request in requests]
         with self.store.write() as tx:
@@ -71,13 +64,10 @@ class Ledger:
             if handler.lines:
                 self._append(tx, handler.lines)
             head = tx.head
-        is_news = any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines
-        return answers, head if is_news else None
-
-    def make_durable(self, head: Head) -> None:
-        """Returns when the log is on disk up to there; may be called from another thread."""
-        self.exchange.sync(head.segment)
-        self.marks.raise_to(head.session, head.seq, head.tip)
+        if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines:
+            self.exchange.sync(head.segment)
+            self.marks.raise_to(head.session, head.seq, head.tip)
+        return answers
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""

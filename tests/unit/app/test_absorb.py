@@ -244,14 +244,12 @@ def old(name: str, **fields: object) -> bytes:
 @pytest.mark.parametrize("is_split", [False, True], ids=["one file", "two files"])
 def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) -> None:
     world = World()
-    begun = [
-        old("node.create", id="T-1", type="TASK", data={"title": "a"}),
-        old("handoff.initiate", handoff_id="H-1", task_id="task:T-1", target_agent="sub"),
-    ]
-    answered = [
-        old("handoff.accept", handoff_id="H-1", agent="sub"),
-        old("handoff.complete", handoff_id="H-1"),
-    ]
+    begun, answered = [], []
+    for n in ("1", "2"):
+        begun.append(old("node.create", id=f"T-{n}", type="TASK", data={"title": "a"}))
+        begun.append(old("handoff.initiate", handoff_id=f"H-{n}", task_id=f"task:T-{n}", target_agent="sub"))
+        answered.append(old("handoff.accept", handoff_id=f"H-{n}", agent="sub"))
+        answered.append(old("handoff.complete", handoff_id=f"H-{n}", agent="sub"))
 
     if is_split:
         read_in(world, begun)
@@ -260,11 +258,13 @@ def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) 
         read_in(world, begun + answered)
 
     with world.store.read() as view:
-        assert len(view.events.of_task("T-1")) == 4
-        assert view.tasks.named("H-1") == "T-1"
+        for n, first in (("1", 0), ("2", 2)):
+            expected = {*begun[first : first + 2], *answered[first : first + 2]}
+            assert set(view.events.of_task(f"T-{n}")) == expected
+            assert view.tasks.named(f"H-{n}") == f"T-{n}"
 
 
-def test_many_events_at_once_come_to_the_same_as_few(campaign: object) -> None:
+def test_many_events_at_once_come_to_the_same_as_few() -> None:
     session = Session()
     for n in range(700):
         session.write(added(task_id(n)))

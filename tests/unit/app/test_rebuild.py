@@ -1,9 +1,11 @@
 """Holds that the tables made anew are the tables there were."""
 
+import gc
 import json
 from operator import attrgetter
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -104,6 +106,19 @@ def test_old_events_of_one_time_have_one_order() -> None:
 
     assert before == tables(other)
     assert made_anew(world) == before
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(is_on: bool) -> None:
+    world = World()
+    world.add("One")
+    if not is_on:
+        gc.disable()
+    try:
+        made_anew(world)
+        assert gc.isenabled() == is_on
+    finally:
+        gc.enable()
 
 
 def test_a_story_is_told_in_order() -> None:

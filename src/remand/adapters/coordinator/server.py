@@ -7,13 +7,9 @@ import os
 import selectors
 import socket
 import struct
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +18,6 @@ from remand.app.asking import Answer, Request
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
 from remand.ledger.problems import BadLine
-from remand.ledger.store import Head
 
 HOUSEKEEPING_SECONDS = 5.0
 
@@ -46,49 +41,6 @@ class Client:
         return bool(self.outgoing)
 
 
-class Syncer(threading.Thread):
-    """Makes groups durable one after the other, while the next group is being decided."""
-
-    def __init__(self, ledger: Ledger, wake: Callable[[], None]) -> None:
-        super().__init__(name="remand-sync", daemon=True)
-        self.done: deque[list[Reply]] = deque()
-        self._ledger = ledger
-        self._wake = wake
-        self._waiting: SimpleQueue[tuple[Head | None, list[Reply]] | None] = SimpleQueue()
-
-    def add(self, head: Head | None, replies: list[Reply]) -> None:
-        """Takes replies that may be sent once the log is on disk up to the head, or, without one, in their turn."""
-        self._waiting.put((head, replies))
-
-    def finish(self) -> None:
-        """Ends the thread after what it was given."""
-        self._waiting.put(None)
-        self.join()
-
-    def run(self) -> None:
-        """Syncs until told to end."""
-        while (group := self._waiting.get()) is not None:
-            head, replies = group
-            try:
-                if head is not None:
-                    self._ledger.make_durable(head)
-            except (EnvironmentFault, OSError) as error:
-                fault = EnvironmentFault(str(error))
-                replies = [
-                    Reply(client, wire.encode_answers([fault] * asks), asks) for client, _, asks in replies
-                ]
-            self.done.append(replies)
-            self._wake()
-
-
-class Reply(NamedTuple):
-    """What a client is told in answer to so many asks."""
-
-    client: Client
-    payload: bytes
-    asks: int
-
-
 class Coordinator:
     """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not mend."""
 
@@ -101,24 +53,17 @@ class Coordinator:
         self._listener, self._lock = _listen(self._path)
         self._wakeup = socket.socketpair()
         self._wakeup[0].setblocking(False)
-        self._wakeup[1].setblocking(False)
-        self._syncer = Syncer(ledger, self._wake)
 
     def stop(self) -> None:
         """Asks the loop to end; may be called from a signal handler or another thread."""
         self._stopping = True
-        self._wake()
-
-    def _wake(self) -> None:
         with suppress(OSError):
             self._wakeup[1].send(b"x")
 
     def serve(self) -> None:
         """Answers until it is told to stop."""
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        self._selector.register(self._wakeup[0], selectors.EVENT_READ, "wake")
-        _run_in_long_turns()
-        self._syncer.start()
+        self._selector.register(self._wakeup[0], selectors.EVENT_READ, "stop")
         try:
             next_look = time.monotonic() + HOUSEKEEPING_SECONDS
             while not self._stopping:
@@ -144,9 +89,6 @@ class Coordinator:
         for key, mask in ready:
             if key.data is None:
                 self._accept()
-            elif key.data == "wake":
-                with suppress(BlockingIOError):
-                    self._wakeup[0].recv(4096)
             elif isinstance(key.data, Client):
                 if mask & selectors.EVENT_READ:
                     self._read(key.data, waiting)
@@ -154,13 +96,6 @@ class Coordinator:
                     self._selector.modify(key.data.connection, selectors.EVENT_READ, key.data)
         if waiting:
             self._answer(waiting)
-        self._send_durable()
-
-    def _send_durable(self) -> None:
-        """Sends what is on disk by now."""
-        while self._syncer.done:
-            for client, payload, _ in self._syncer.done.popleft():
-                self._reply(client, payload)
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -210,7 +145,7 @@ class Coordinator:
     def _answer(self, waiting: list[tuple[Client, list[Request]]]) -> None:
         """Answers every client's asks; should a group fail, each client's are tried on their own."""
         try:
-            answers, head = self._ledger.record_all([ask for _, asks in waiting for ask in asks])
+            answers = self._ledger.ask_all([ask for _, asks in waiting for ask in asks])
         except LedgerReplaced:
             # Its clients open the new ledger themselves.
             self._stopping = True
@@ -225,12 +160,10 @@ class Coordinator:
                 self._answer([one])
             return
         start = 0
-        replies: list[Reply] = []
         for client, requests in waiting:
             part: list[Answer | EnvironmentFault] = [*answers[start : start + len(requests)]]
             start += len(requests)
-            replies.append(Reply(client, wire.encode_answers(part), len(requests)))
-        self._syncer.add(head, replies)
+            self._reply(client, wire.encode_answers(part))
 
     def _reply(self, client: Client, payload: bytes) -> None:
         client.outgoing += frames.pack(frames.ANSWER, payload)
@@ -250,20 +183,11 @@ class Coordinator:
         client.connection.close()
 
     def _close(self) -> None:
-        self._syncer.finish()
-        self._send_durable()
         with suppress(OSError):
             os.unlink(self._path)
         self._listener.close()
         self._selector.close()
         os.close(self._lock)
-
-
-def _run_in_long_turns() -> None:
-    """Asks not to be interrupted by every client that an answer wakes."""
-    if hasattr(os, "SCHED_BATCH"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _listen(path: str) -> tuple[socket.socket, int]:

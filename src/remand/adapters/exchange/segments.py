@@ -34,7 +34,7 @@ class Segments:
         self._ids = ids
         self._open = ("", -1)
         self._synced = ("", -1)
-        """A handle of its own for syncing, which another thread may do while this one writes."""
+        """A handle of its own for syncing: what is synced may be a segment that another process writes."""
         self._seen_index: tuple[object, str, bool] = (None, "", False)
 
     def files(self) -> list[FileMark]:
