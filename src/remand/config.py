@@ -136,6 +136,10 @@ def _members(team: dict[str, Any]) -> tuple[Member, ...]:
         )
     members = tuple(_member(row, f"team.members[{number}].") for number, row in enumerate(rows))
     names = [name for member in members for name in (member.name, *member.aliases, *member.accounts)]
+    if not all(map(is_agent_name, names)):
+        raise ConfigError(
+            f"{NAME}: a member's alias or account is no name: use up to 64 letters, digits or @ . + - _ / :"
+        )
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise ConfigError(
@@ -151,6 +155,8 @@ def _member(row: dict[str, Any], where: str) -> Member:
         raise ConfigError(
             f"{NAME}: `{where}name` must be a name of up to 64 letters, digits or @ . + - _ / :"
         )
+    if "role" in row and "roles" in row:
+        raise ConfigError(f"{NAME}: `{where}role` and `{where}roles` both stand there; keep one.")
     roles = (
         _texts(row["roles"], f"{where}roles")
         if "roles" in row
@@ -184,6 +190,8 @@ def _policy(table: dict[str, Any]) -> Policy:
     _known(table, _POLICY, "policy.")
     standard = Policy()
     director = table.get("director", "auto")
+    if not director:
+        raise ConfigError(f'{NAME}: `policy.director` is empty; use "auto", "human" or a command.')
     return Policy(
         lockout_after=_lockout(table.get("lockout", "strict")),
         escalate_after_reviews=_count(

@@ -134,14 +134,21 @@ class TestTheShapeOfAnswers:
     """One task's whole story, with the keys that scripts rely on."""
 
     def test_from_the_first_word_to_the_last(self, world: Repository) -> None:
-        added = world.ok("task", "add", "Mend the roof", "--alias", "#42", "--skills", "css", "--priority", "high")
+        added = world.ok(
+            "task", "add", "Mend the roof", "--alias", "#42", "--skills", "css", "--priority", "high"
+        )
         assert set(added) == {"task_id"}
         task = added["task_id"]
         assert TASK_ID.fullmatch(task)
 
         (row,) = world.ok("task", "list")
         assert set(row) >= ROW
-        assert (row["task_id"], row["status"], row["priority"], row["alias"]) == (task, "incoming", "high", "#42")
+        assert (row["task_id"], row["status"], row["priority"], row["alias"]) == (
+            task,
+            "incoming",
+            "high",
+            "#42",
+        )
         assert (row["agent"], row["branch"], row["pr"]) == (None, None, None)
 
         claimed = claim(world, "#42", "Fenster")
@@ -337,7 +344,9 @@ class TestUsage:
         ids=" ".join,
     )
     def test_a_wrong_call_says_how_to_call(self, repository: Repository, call: tuple[str, ...]) -> None:
-        said = repository.call(*call) if call[-1] not in ("-C", "--key") else repository.people("--json", *call)
+        said = (
+            repository.call(*call) if call[-1] not in ("-C", "--key") else repository.people("--json", *call)
+        )
         assert said.code == 2, said
         assert said.data["error"] == "usage"
         assert said.data["message"]
@@ -545,7 +554,17 @@ class TestLeases:
         task = repository.add()
         first = claim(repository, task)
         time.sleep(1.1)
-        late = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD", "--handoff", first["handoff_id"])
+        late = (
+            "task",
+            "submit",
+            task,
+            "--agent",
+            "Alice",
+            "--commit",
+            "HEAD",
+            "--handoff",
+            first["handoff_id"],
+        )
         assert repository.refused(*late) == "lease_lost"
         second = claim(repository, task, "Bob")
         assert second["attempt"] == 2
@@ -562,11 +581,11 @@ class TestLeases:
         assert third["handoff_id"] != first["handoff_id"]
 
     def test_a_heartbeat_keeps_it(self, machine: Machine) -> None:
-        repository = machine.repository(config='[gates]\n[policy]\nlease = "3s"\n')
+        repository = machine.repository(config='[gates]\n[policy]\nlease = "6s"\n')
         task = repository.add()
         claim(repository, task)
-        for _ in range(3):
-            time.sleep(1.2)
+        for _ in range(2):
+            time.sleep(3.5)
             repository.ok("task", "heartbeat", task, "--agent", "Alice")
         assert repository.refused("task", "claim", task, "--agent", "Bob") == "already_claimed"
         submit(repository, task)
@@ -575,23 +594,37 @@ class TestLeases:
 class TestLifecycle:
     def test_what_ends_a_claim(self, repository: Repository) -> None:
         task = repository.add()
-        for command, then in (("release", "incoming"), ("continue", "needs_continuation"), ("fail", "failed")):
+        for command, then in (
+            ("release", "incoming"),
+            ("continue", "needs_continuation"),
+            ("fail", "failed"),
+        ):
             claim(repository, task)
             answer = repository.ok("task", command, task, "--agent", "Alice", "--reason", "so it is")
             assert answer == {"task_id": task, "status": then}
         assert repository.refused("task", "claim", task, "--agent", "Alice") == "bad_transition"
         assert repository.ok("task", "reopen", task)["status"] == "needs_continuation"
         claim(repository, task)
-        assert repository.ok("task", "wait", task, "--agent", "Alice", "--for", "the rain")["status"] == "claimed"
+        assert (
+            repository.ok("task", "wait", task, "--agent", "Alice", "--for", "the rain")["status"]
+            == "claimed"
+        )
         assert repository.ok("task", "cancel", task, "--reason", "rain")["status"] == "cancelled"
         for call in (("cancel",), ("reopen",), ("edit", "--title", "x")):
             assert repository.refused("task", call[0], task, *call[1:]) == "bad_transition"
 
     def test_an_edit_changes_what_it_names(self, repository: Repository) -> None:
         task = repository.add("Before", "--scope", "stays", "--priority", "low")
-        repository.ok("task", "edit", task, "--title", "After", "--pr", "9", "--priority", "high", "--alias", "#9")
+        repository.ok(
+            "task", "edit", task, "--title", "After", "--pr", "9", "--priority", "high", "--alias", "#9"
+        )
         shown = repository.ok("task", "show", "#9")
-        assert (shown["title"], shown["scope"], shown["pr"], shown["priority"]) == ("After", "stays", 9, "high")
+        assert (shown["title"], shown["scope"], shown["pr"], shown["priority"]) == (
+            "After",
+            "stays",
+            9,
+            "high",
+        )
 
     def test_the_queue_is_rejected_then_continued_then_new_each_by_priority_then_age(
         self, repository: Repository
@@ -640,7 +673,11 @@ class TestLifecycle:
         a = repository.add("a")
         b = repository.add("b", "--depends-on", a)
         c = repository.add("c", "--depends-on", b)
-        for call in (("edit", a, "--depends-on", c), ("edit", a, "--depends-on", a), ("defer", a, "--until", c)):
+        for call in (
+            ("edit", a, "--depends-on", c),
+            ("edit", a, "--depends-on", a),
+            ("defer", a, "--until", c),
+        ):
             said = repository.call("task", *call)
             assert said.data["refused"] == "closes_cycle", call
         repository.ok("task", "edit", b, "--drop-depends-on", a)
@@ -663,7 +700,9 @@ class TestLifecycle:
 class TestHandoffs:
     def test_a_handoff_from_offer_to_done(self, repository: Repository) -> None:
         task = repository.add()
-        offered = repository.ok("handoff", "initiate", task, "--to", "Bob", "--from", "Lead", "--instructions", "now")
+        offered = repository.ok(
+            "handoff", "initiate", task, "--to", "Bob", "--from", "Lead", "--instructions", "now"
+        )
         assert {"handoff_id", "warnings"} <= set(offered)
         handoff = offered["handoff_id"]
         state = repository.ok("handoff", "status", handoff)
@@ -751,7 +790,9 @@ class TestTeam:
     def test_only_the_base_branchs_team_counts(self, machine: Machine) -> None:
         repository = machine.repository(config=TEAM)
         task = repository.add()
-        more = TEAM.replace('{name = "Boss"', '{name = "Mole", roles = ["agent", "lead", "user"]},\n  {name = "Boss"')
+        more = TEAM.replace(
+            '{name = "Boss"', '{name = "Mole", roles = ["agent", "lead", "user"]},\n  {name = "Boss"'
+        )
         (repository.path / "remand.toml").write_text(more)
         assert repository.refused("task", "claim", task, "--agent", "Mole") == "not_eligible"
         repository.git("checkout", "-q", "-b", "agents-branch")
@@ -773,7 +814,9 @@ class TestTeam:
 
 
 class TestLog:
-    def test_events_of_another_folder_are_imported_once(self, machine: Machine, repository: Repository) -> None:
+    def test_events_of_another_folder_are_imported_once(
+        self, machine: Machine, repository: Repository
+    ) -> None:
         other = machine.repository("other")
         task = other.add("elsewhere")
         first = repository.ok("log", "import", str(other.path))
@@ -854,7 +897,9 @@ class TestOutput:
         for call in (("init",), ("doctor",), ("task", "add", "x"), ("log", "publish")):
             assert "\x1b" not in repository.people(*call).out
 
-    @pytest.mark.parametrize("call", [("task", "list"), ("log", "tail"), ("task", "list", "--json")], ids=" ".join)
+    @pytest.mark.parametrize(
+        "call", [("task", "list"), ("log", "tail"), ("task", "list", "--json")], ids=" ".join
+    )
     def test_a_reader_that_leaves_is_no_fault(self, repository: Repository, call: tuple[str, ...]) -> None:
         for number in range(3):
             repository.add(f"task {number}")

@@ -97,10 +97,7 @@ class Client:
         }
 
     def _do(self, intent: dict[str, Any]) -> dict[str, Any]:
-        if intent["ask"] == "publish":
-            answer = self._publish(intent)
-        else:
-            answer = self._asked(intent)
+        answer = self._publish(intent) if intent["ask"] == "publish" else self._asked(intent)
         row = {"answer": intent["ask"], "key": intent["key"]} | answer
         self._journal.write(**row)
         return row
@@ -155,7 +152,7 @@ def run_client(folder: str, journal: str, name: str, seed: int, step: int) -> No
         dies_at(step)
     try:
         Client(folder, Journal(journal), name, seed).work()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the campaign must hear of it
+    except BaseException as error:
         Journal(journal).write(broke=f"{type(error).__name__}: {error}")
         raise
 

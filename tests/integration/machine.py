@@ -53,8 +53,8 @@ class Machine:
         self.is_near = is_near
         self.folder = Path(tempfile.mkdtemp(prefix="rmd-", dir=folder))
         self.home, self.state, self.runtime = (self.folder / name for name in ("home", "state", "run"))
-        for folder in (self.home, self.state, self.runtime):
-            folder.mkdir(mode=0o700)
+        for made in (self.home, self.state, self.runtime):
+            made.mkdir(mode=0o700)
         self.environment = _environment(self.home, self.state, self.runtime)
         self._processes: list[subprocess.Popen[str]] = []
 
@@ -73,9 +73,7 @@ class Machine:
 
     def copy(self, source: Repository, name: str) -> Repository:
         """A copy of everything in a repository, ledger and all, made by `cp -r`."""
-        subprocess.run(
-            ["cp", "-r", str(source.path), str(self.folder / name)], check=True, timeout=PATIENCE
-        )
+        subprocess.run(["cp", "-r", str(source.path), str(self.folder / name)], check=True, timeout=PATIENCE)
         return Repository(self, self.folder / name)
 
     def git(self, folder: Path, *arguments: str, check: bool = True) -> str:
@@ -115,7 +113,9 @@ class Machine:
             check=False,
             preexec_fn=preexec,
         )
-        return Said(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        return Said(
+            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        )
 
     def start(self, folder: Path, *command: str, **options: Any) -> subprocess.Popen[str]:
         """Starts a process that is ended with the test at the latest."""
@@ -135,9 +135,7 @@ class Machine:
 
     def script(self, name: str, *arguments: object, timeout: float = PATIENCE) -> str:
         """Runs a script that stands beside the tests; its errors fail the test."""
-        process = self.start(
-            self.folder, sys.executable, str(HERE / name), *map(str, arguments)
-        )
+        process = self.start(self.folder, sys.executable, str(HERE / name), *map(str, arguments))
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -165,14 +163,18 @@ def _environment(home: Path, state: Path, runtime: Path) -> dict[str, str]:
         for role in ("AUTHOR", "COMMITTER")
         for part, value in (("NAME", "Somebody"), ("EMAIL", "somebody@example.org"))
     }
-    return kept | who | {
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(state),
-        "XDG_RUNTIME_DIR": str(runtime),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
-        "LC_ALL": "C.UTF-8",
-    }
+    return (
+        kept
+        | who
+        | {
+            "HOME": str(home),
+            "XDG_STATE_HOME": str(state),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": str(home / ".gitconfig"),
+            "LC_ALL": "C.UTF-8",
+        }
+    )
 
 
 @lru_cache(maxsize=1)

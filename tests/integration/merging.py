@@ -18,6 +18,10 @@ class Exchange:
         self.clones = clones
         self._chance = chance
         self._count = 0
+        # A deleted file beside a copy of it looks to git like a rename, and two of those conflict whatever the
+        # files are. So nothing is both copied by hand and reverted.
+        self._copied: set[str] = set()
+        self._reverted: set[str] = set()
 
     def branch(self, clone: Repository) -> str:
         """The branch a clone works on."""
@@ -81,7 +85,9 @@ class Exchange:
         """A commit that published events, taken back."""
         commits = [commit for commit in self._publishing(clone, "HEAD") if self._is_whole(clone, commit)]
         if commits:
-            clone.git("revert", "--no-edit", self._chance.choice(commits))
+            commit = self._chance.choice(commits)
+            self._reverted |= self._paths(clone, commit)
+            clone.git("revert", "--no-edit", commit)
 
     def duplicate(self, clone: Repository, others: list[str]) -> None:
         """An event file once more under another name."""
@@ -105,13 +111,15 @@ class Exchange:
         return twice
 
     def _add(self, clone: Repository, form: Callable[[list[bytes]], bytes]) -> None:
-        tracked = clone.git("ls-files", FOLDER).split()
+        tracked = sorted(set(clone.git("ls-files", FOLDER).split()) - self._reverted)
         if not tracked:
             return
         self._count += 1
-        content = (clone.path / self._chance.choice(tracked)).read_bytes().replace(b"\r\n", b"\n")
+        source = self._chance.choice(tracked)
+        content = (clone.path / source).read_bytes().replace(b"\r\n", b"\n")
         name = f"{FOLDER}/copy-{self.branch(clone)}-{self._count}.jsonl"
         (clone.path / name).write_bytes(form([line for line in content.split(b"\n") if line]))
+        self._copied |= {source, name}
         clone.git("add", "-f", name)
         clone.git("commit", "-q", "-m", f"copy {name}")
 
@@ -119,8 +127,14 @@ class Exchange:
         """Commits of a branch that added event files."""
         return clone.git("log", "--no-merges", "--diff-filter=A", "--format=%H", branch, "--", FOLDER).split()
 
+    def _paths(self, clone: Repository, commit: str) -> set[str]:
+        """What a commit has changed."""
+        return set(clone.git("show", "--name-only", "--format=", commit).split())
+
     def _is_whole(self, clone: Repository, commit: str) -> bool:
-        """True when everything the commit brought is there as it brought it."""
-        paths = clone.git("show", "--name-only", "--format=", commit).split()
+        """True when all that the commit brought is there as it brought it, and nobody has copied it."""
+        paths = sorted(self._paths(clone, commit))
+        if not self._copied.isdisjoint(paths):
+            return False
         blobs = [clone.git("rev-parse", "-q", "--verify", f"HEAD:{p}", check=False) for p in paths]
         return all(blobs) and blobs == [clone.git("rev-parse", f"{commit}:{path}") for path in paths]

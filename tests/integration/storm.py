@@ -59,7 +59,7 @@ def claim_each(ask: Callable[[Request], Answer], agent: str, tasks: list[str], s
     return rows
 
 
-def claimer(folder: str, output: str, mode: str, number: int, tasks: list[str], start: Barrier) -> None:
+def claimer(number: int, folder: str, output: str, mode: str, *, tasks: list[str], start: Barrier) -> None:
     """One process."""
     agent = f"agent-{number}"
     ask = asker(folder, mode, number)
@@ -78,7 +78,9 @@ def main() -> int:
     fork = multiprocessing.get_context("fork")
     start = fork.Barrier(int(processes))
     started = [
-        fork.Process(target=claimer, args=(folder, output, mode, number, tasks, start))
+        fork.Process(
+            target=claimer, args=(number, folder, output, mode), kwargs={"tasks": tasks, "start": start}
+        )
         for number in range(int(processes))
     ]
     for process in started:

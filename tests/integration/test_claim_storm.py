@@ -99,7 +99,12 @@ def test_calls_started_at_once_are_all_answered(
     words = {
         "task claim": [("task", "claim", "--agent", "Alice")],
         "task list": [("task", "list")],
-        "mixed": [("task", "list"), ("task", "add", "x"), ("log", "digest"), ("task", "claim", "--agent", "A")],
+        "mixed": [
+            ("task", "list"),
+            ("task", "add", "x"),
+            ("log", "digest"),
+            ("task", "claim", "--agent", "A"),
+        ],
     }[calls]
     for _ in range(campaign(2, 40)):
         repository.add()

@@ -456,7 +456,8 @@ def test_many_clients_at_once_are_all_answered(repository: Repository) -> None:
     with repository.coordinator():
         answers: list[str] = []
         threads = [
-            threading.Thread(target=lambda n=n: answers.append(repository.add(f"task {n}"))) for n in range(16)
+            threading.Thread(target=lambda n=n: answers.append(repository.add(f"task {n}")))
+            for n in range(16)
         ]
         for thread in threads:
             thread.start()

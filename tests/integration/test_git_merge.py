@@ -38,8 +38,6 @@ def make_clones(machine: Machine, origin: Repository, count: int, seed: int, sha
         name = f"clone-{number}"
         source = clones[-1] if is_copy else origin
         clone = machine.copy(source, name) if is_copy else machine.clone(source, name)
-        # A copy made by hand beside its deleted original looks to git like a rename; two of those conflict.
-        clone.git("config", "merge.renames", "false")
         if number % 4 == 1:
             clone.git("config", "core.autocrlf", "true")
         if number % 4 == 2:
@@ -70,7 +68,7 @@ def known(clone: Repository) -> set[str]:
 def test_diverged_clones_come_to_one_state_by_any_way_of_merging(
     machine: Machine, campaign: Callable[[int, int], int]
 ) -> None:
-    seed = int(os.environ.get("REMAND_SEED", 0)) or random.SystemRandom().randrange(1, 1 << 31)
+    seed = int(os.environ.get("REMAND_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     print(f"REMAND_SEED={seed}")
     chance = random.Random(seed)
     origin = machine.repository("origin")
@@ -241,9 +239,7 @@ class TestWhatIsGoneIsShown:
 class TestPublishedFilesNeverChange:
     def contents(self, repository: Repository) -> dict[str, str]:
         tracked = repository.git("ls-files", ".got/events").split()
-        return {
-            name: hashlib.sha256((repository.path / name).read_bytes()).hexdigest() for name in tracked
-        }
+        return {name: hashlib.sha256((repository.path / name).read_bytes()).hexdigest() for name in tracked}
 
     def check(self, repository: Repository) -> None:
         """Whatever is written now goes to another file, and git sees no change."""

@@ -364,7 +364,9 @@ def test_a_line_of_100_mb_takes_no_memory(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("what", ["ledger.db", "events"])
-def test_a_folder_or_pipe_in_place_of_our_own_files_is_said_clearly(repository: Repository, what: str) -> None:
+def test_a_folder_or_pipe_in_place_of_our_own_files_is_said_clearly(
+    repository: Repository, what: str
+) -> None:
     repository.add()
     repository.forget_ledger()
     path = repository.path / ".got" / what
@@ -456,7 +458,7 @@ def test_a_file_of_others_torn_at_any_byte_keeps_what_is_whole(
 def test_every_flipped_event_is_named_and_changes_nothing(
     machine: Machine, campaign: Callable[[int, int], int]
 ) -> None:
-    seed = int(os.environ.get("REMAND_SEED", 0)) or random.SystemRandom().randrange(1, 1 << 31)
+    seed = int(os.environ.get("REMAND_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     print(f"REMAND_SEED={seed}")
     chance = random.Random(seed)
     count = campaign(200, 1000)
@@ -464,7 +466,9 @@ def test_every_flipped_event_is_named_and_changes_nothing(
     for number in range(0, count, 2):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
         session.write(added(task_id(number), f"task {number}"), at=stamped(when))
-        event = claimed(task_id=task_id(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z")
+        event = claimed(
+            task_id=task_id(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z"
+        )
         session.write(event, at=stamped(when + timedelta(seconds=1)))
     repository = machine.repository()
     put(repository, b"\n".join(session.lines) + b"\n")
@@ -568,12 +572,13 @@ def test_hostile_texts_in_events_reach_no_terminal(inside: Inside) -> None:
     repository = inside.repository
     session = Session("20260101-000000-00000abc")
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\U000e0041"
-    session.write(added(T := task_id(1), evil, description=evil, category=evil), at="2026-01-01T00:00:00.000000Z")
-    session.write(e.LockoutSet(task_id=T, agent=evil, reason=evil), at="2026-01-01T00:00:01.000000Z", actor=evil)
+    task, when = task_id(1), "2026-01-01T00:00:00.000000Z"
+    session.write(added(task, evil, description=evil, category=evil), at=when)
+    session.write(e.LockoutSet(task_id=task, agent=evil, reason=evil), at=when, actor=evil)
     put(repository, b"\n".join(session.lines) + b"\n")
     for call in (
         ("task", "list"),
-        ("task", "show", T),
+        ("task", "show", task),
         ("task", "ready"),
         ("log", "tail"),
         ("graph", "export"),

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 def seed_of_the_day() -> int:
     """A seed that is printed, and that the environment may give to find a failure again."""
-    seed = int(os.environ.get("REMAND_SEED", 0)) or random.SystemRandom().randrange(1, 1 << 31)
+    seed = int(os.environ.get("REMAND_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     print(f"REMAND_SEED={seed}")
     return seed
 
@@ -138,9 +138,7 @@ def test_a_client_that_is_killed_with_the_lock_in_hand_keeps_nobody_waiting(repo
         "import sys, time; from remand.bootstrap.ledger import open_ledger\n"
         "with open_ledger(sys.argv[1]).store.write(): print('in', flush=True); time.sleep(60)"
     )
-    process = repository.machine.start(
-        repository.path, sys.executable, "-c", holder, str(repository.path)
-    )
+    process = repository.machine.start(repository.path, sys.executable, "-c", holder, str(repository.path))
     assert process.stdout is not None
     assert process.stdout.readline() == "in\n"
     end(process)

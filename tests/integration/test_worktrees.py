@@ -123,7 +123,9 @@ class TestOtherShapes:
         assert titles(repository) == ["outside"]
         assert (module.path / ".got" / "ledger.db").exists()
 
-    def test_worktrees_of_a_submodule_share_its_ledger(self, machine: Machine, repository: Repository) -> None:
+    def test_worktrees_of_a_submodule_share_its_ledger(
+        self, machine: Machine, repository: Repository
+    ) -> None:
         library = machine.repository("library")
         repository.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library.path), "lib")
         repository.git("commit", "-q", "-m", "a submodule")

@@ -218,3 +218,17 @@ def test_a_name_is_one_members(members: str) -> None:
 )
 def test_what_is_no_toml_is_told_so(text: str) -> None:
     assert "is not TOML" in error(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[team]\nmembers = [{name = "A", role = "agent", roles = ["lead"]}]', "roles"),
+        ('[team]\nmembers = [{name = "A", aliases = [""]}]', "alias"),
+        ('[policy]\ndirector = ""', "policy.director"),
+    ],
+    ids=["role beside roles", "empty alias", "empty director"],
+)
+def test_what_says_nothing_or_says_it_twice_is_an_error(text: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        parse(text)

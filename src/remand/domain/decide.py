@@ -23,6 +23,7 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
     try:
         r.require_permission(command.ask, command.actor)
         r.require_names(command.actor.name)
+        r.require_own_name(command.ask, command.actor)
         if isinstance(command.ask, c.AddTask):
             return _add(task, command.ask, command)
         if task is None:

@@ -208,18 +208,18 @@ def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
 
 
 def _ended(task: Task, event: e.TaskReleased | e.TaskFailed) -> Task:
-    return _advance(task, event, claim=None)
+    return _advance(task, event, claim=None, waiting_for="")
 
 
 def _expired(task: Task, event: e.LeaseExpired) -> Task:
     """Two ledgers may end the same lease; the second finds it ended."""
     if task.claim is None or task.claim.handoff_id != event.handoff_id:
         return task
-    return _advance(task, event, claim=None)
+    return _advance(task, event, claim=None, waiting_for="")
 
 
 def _continued(task: Task, event: e.TaskContinued) -> Task:
-    return _advance(task, event, claim=None, queue=Status.NEEDS_CONTINUATION)
+    return _advance(task, event, claim=None, waiting_for="", queue=Status.NEEDS_CONTINUATION)
 
 
 def _waiting(task: Task, event: e.TaskWaiting) -> Task:
@@ -234,6 +234,7 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
         task,
         event,
         claim=None,
+        waiting_for="",
         submission=submission,
         branch=task.branch or event.branch,
         pr=event.pr or task.pr,

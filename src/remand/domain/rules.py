@@ -38,6 +38,9 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
 """Which roles may ask what. What is not listed is open to all, or asks for the agent that holds the claim."""
 
 
+_AGENTS_OWN = (c.ClaimTask, c.ClaimAsk, c.AcceptHandoff, c.CompleteHandoff)
+
+
 def require_permission(ask: c.Ask, actor: Actor) -> None:
     """Refuses an ask that none of the actor's roles allows."""
     allowed = PERMITTED.get(type(ask))
@@ -50,6 +53,12 @@ def require_permission(ask: c.Ask, actor: Actor) -> None:
         raise Refused("user_only", f"Only the user may do this; {actor.name} asks from an agent's place.")
     names = ", ".join(sorted(allowed))
     raise Refused("not_authorised", f"{actor.name} may not do this: it takes one of the roles {names}.")
+
+
+def require_own_name(ask: c.Ask, actor: Actor) -> None:
+    """Refuses an agent's ask that comes from somebody else."""
+    if isinstance(ask, _AGENTS_OWN) and ask.agent != actor.name:
+        raise Refused("not_yours", f"{actor.name} cannot act as {ask.agent}.")
 
 
 def require_status(task: Task, event: str, wish: str) -> None:

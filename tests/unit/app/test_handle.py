@@ -164,6 +164,15 @@ def test_a_claim_is_asked_for_by_the_handoff_it_was_given_and_no_other() -> None
         assert world.refusal(ask, "Alice").code == "lease_lost"
 
 
+def test_the_user_is_not_the_user_inside_an_agents_place() -> None:
+    world = World()
+    task = world.add()
+    ask = c.CancelTask(task_id=task)
+
+    assert world.refusal(ask, confined=True).code == "user_only"
+    assert world.ask(ask).task.status == Status.CANCELLED
+
+
 # Which task is next.
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from remand.app.absorb import changed_files
 from remand.app.asking import Accepted, Request
 from remand.app.errors import EnvironmentFault
 from remand.app.verify import verify
@@ -78,6 +79,19 @@ def test_an_answer_given_again_is_safe_too() -> None:
     world.exchange.cut_power()
 
     assert len(world.exchange.lines()) == 2
+
+
+def test_what_happened_by_itself_is_safe_though_the_ask_was_refused() -> None:
+    world = World()
+    task = world.add("One")
+    world.claim(task)
+    world.clock.advance(1801)
+
+    world.refusal(c.CancelTask(task_id="T-none"))
+    world.exchange.cut_power()
+
+    assert codec.read(world.exchange.lines()[-1]).name == "task.expire"
+    assert world.marks.all()[world.events()[0].meta.session][0] == 3
 
 
 def test_many_asks_are_answered_in_their_order_by_one_write() -> None:
@@ -308,6 +322,18 @@ def test_segments_lost_one_after_the_other_are_written_anew_each_time() -> None:
     assert_sound(world)
 
 
+def test_only_what_was_lost_is_written_anew() -> None:
+    world = World()
+    world.add("One")
+    world.exchange.track()
+    for n in range(3):
+        world.add(f"Task {n}")
+        world.exchange.lose(segment(world))
+    world.add("Last")
+
+    assert len(world.exchange.lines()) == len(world.events()) == 5
+
+
 def test_a_segment_cut_and_lost_is_written_anew() -> None:
     world = World()
     for n in range(4):
@@ -414,7 +440,28 @@ def test_a_segment_of_ones_own_that_is_closed_is_no_news() -> None:
 
     assert len(world.exchange.contents) == 5
     assert len(world.events()) == 5
+    with world.store.read() as view:
+        assert changed_files(view, world.exchange, world.exchange) == []
     assert world.marks.all()[world.events()[0].meta.session][0] == 5
+
+
+def test_what_is_wrong_with_a_file_is_known_when_ones_own_segment_closes() -> None:
+    world = World()
+    world.exchange.put(THEIRS, [b"odd"])
+    world.add("One")
+    world.exchange.track()
+    world.add("Two")
+
+    with world.store.read() as view:
+        assert [problem.file for problem in view.files.problems()] == [THEIRS]
+
+
+def test_the_content_of_a_file_is_its_lines() -> None:
+    world = World()
+    world.add("One")
+    world.add("Two")
+
+    assert world.ledger.content(segment(world)) == world.exchange.contents[segment(world)].data
 
 
 def test_a_file_of_others_is_read_before_the_next_ask_is_answered() -> None:

@@ -179,3 +179,8 @@ def test_a_task_nobody_knows_cannot_be_claimed() -> None:
 @pytest.mark.parametrize("name", ["a\nb", "x" * 65, " Alice"])
 def test_a_name_that_would_break_a_line_may_do_nothing(name: str) -> None:
     assert refused(a_task(), c.ClaimTask(agent=name, task_id=T1), actor(name)) == "bad_value"
+
+
+@pytest.mark.parametrize("who", [BOB, THE_USER], ids=["another agent", "the user"])
+def test_nobody_claims_in_another_agents_name(who: Actor) -> None:
+    assert refused(a_task(), CLAIM, who) == "not_yours"

@@ -408,6 +408,16 @@ def test_an_edit_changes_what_it_names() -> None:
     assert (task.aliases, task.skills, task.pr) == (("#1",), ("paint",), 4)
 
 
+def test_a_task_is_what_was_written_down() -> None:
+    data = {"description": "All", "category": "house", "skills": ("paint",), "branch": "roof"}
+
+    task = given(added(T1, "Mend", **data, aliases=("#1",), parent=T2, priority="low"))
+
+    assert (task.title, task.scope, task.category, task.skills) == ("Mend", "All", "house", ("paint",))
+    assert (task.branch, task.aliases, task.parent, task.priority) == ("roof", ("#1",), T2, "low")
+    assert (task.status, task.queue, task.created_by) == (Status.INCOMING, Status.INCOMING, "somebody")
+
+
 def test_an_unknown_priority_is_read_as_medium() -> None:
     assert given(added(priority="urgent")).priority == "medium"
 
