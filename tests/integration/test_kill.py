@@ -77,7 +77,9 @@ def check_branch(machine: Machine, repository: Repository) -> None:
     """What was published can go on: one more publish brings everything to the branch."""
     (repository.path / ".git" / "index.lock").unlink(missing_ok=True)
     repository.ok("log", "publish")
-    assert repository.git("status", "--porcelain", ".got/events") == ""
+    rows = repository.git("status", "--porcelain", ".got/events").splitlines()
+    # A process killed before it wrote its first line leaves an empty file, which is nothing to publish.
+    assert [row for row in rows if (repository.path / row[3:]).stat().st_size] == []
     assert machine.clone(repository, "fresh").digest() == repository.digest()
 
 

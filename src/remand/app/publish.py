@@ -32,6 +32,9 @@ class Publisher(Protocol):
     def read(self, branch: str, name: str) -> bytes:
         """An event file's content on a branch."""
 
+    def deleted(self, branch: str, names: set[str]) -> dict[str, bytes]:
+        """Those of the files that the branch once had, with the content they had last."""
+
     def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
         """Commits files on a branch."""
 
@@ -49,8 +52,8 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
     """Commits every event that the current branch does not have.
 
     The open segment is closed first, so that no file changes any more once it is on a branch. Files travel
-    whole under their own names. Events whose file is gone or damaged, or differs from the branch's, get a new
-    file from the ledger.
+    whole under their own names; one that the branch deleted is brought back as it was. Events whose file is
+    gone or damaged, or differs from the branch's, get a new file from the ledger.
     """
     branch = publisher.current_branch()
     if not branch:
@@ -69,8 +72,9 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
         elif content and there[name] != len(content):
             loose += _new_lines(content, publisher.read(branch, name))
     gone = ledger.vanished_files() - set(there)
-    if gone and base != branch:
-        gone -= set(publisher.sizes(base))
+    if gone:
+        files |= publisher.deleted(branch, gone)
+        gone -= set(files) | (set(publisher.sizes(base)) if base != branch else set())
     if gone or damaged:
         loose += _in_no_file(ledger, publisher, branch, [*files.values(), _joined(loose)])
     if loose:

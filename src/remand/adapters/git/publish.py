@@ -43,6 +43,24 @@ class GitPublisher:
         """An event file's content on a branch."""
         return git(self._place.worktree, "cat-file", "blob", f"refs/heads/{branch}:{_FOLDER}/{name}").stdout
 
+    def deleted(self, branch: str, names: set[str]) -> dict[str, bytes]:
+        """Those of the files that the branch once had, with the content they had last."""
+        ref = f"refs/heads/{branch}"
+        shown = ("log", "--full-history", "-m", "--diff-filter=D", "--name-only", "--format=", "-z", ref)
+        rows = self._run(*shown, "--", f"{_FOLDER}/").split("\0")
+        once = {os.path.basename(row) for row in rows if row} & names
+        found = {name: self._last_content(ref, f"{_FOLDER}/{name}") for name in sorted(once)}
+        return {name: content for name, content in found.items() if content}
+
+    def _last_content(self, ref: str, path: str) -> bytes:
+        """What a file held before the commit that took it away."""
+        for commit in self._run("rev-list", "--full-history", ref, "--", path).split():
+            for side in ("", "^1", "^2"):
+                answer = git(self._place.worktree, "cat-file", "blob", f"{commit}{side}:{path}")
+                if not answer.returncode:
+                    return answer.stdout
+        return b""
+
     def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
         """Commits the files on the branch and returns the commit; what is checked out follows."""
         parent = self._tip(branch)
