@@ -197,6 +197,7 @@ class TestTheShapeOfAnswers:
 
     def test_the_log(self, world: Repository) -> None:
         world.add("for the log")
+        world.add("for the log too")
         assert set(world.ok("log", "digest")) == {"digest", "events"}
         verified = world.ok("log", "verify")
         assert (verified["ok"], verified["problems"]) == (True, [])
