@@ -11,6 +11,7 @@ starts again, repeats what it has no answer to, and goes on. With MODE coordinat
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -30,9 +31,9 @@ from remand.domain.events import Finding
 from remand.domain.roles import USER
 from remand.interfaces.cli import entry
 
-STEPS = 12_000
-"""About as many calls as a dozen asks make; a kill strikes within that."""
-SECONDS = 0.25
+STEPS = (10, 100_000)
+"""Between how many calls a kill strikes: before the ledger is open, or after dozens of asks."""
+SECONDS = (0.005, 1.0)
 LONG = "long text " * 6000
 """Large events take several pages, so that a kill can tear them."""
 
@@ -166,6 +167,11 @@ def kill(process: int, *, is_group: bool) -> None:
             os.kill(process, signal.SIGKILL)
 
 
+def log_uniform(chance: random.Random, low: float, high: float) -> float:
+    """A number that is as often small as it is large."""
+    return math.exp(chance.uniform(math.log(low), math.log(high)))
+
+
 def children(folder: str, journals: str, seed: int, kills: int, clients: int) -> Iterator[int]:
     """Starts clients and kills them, so many times in all; yields after every death."""
     chance = random.Random(seed)
@@ -174,8 +180,8 @@ def children(folder: str, journals: str, seed: int, kills: int, clients: int) ->
     while started < kills or running:
         idle = [number for number in range(clients) if number not in {n for n, _ in running.values()}]
         for number in idle[: kills - started]:
-            step = chance.randint(1, STEPS) if chance.random() < 0.5 else 0
-            delay = 60.0 if step else chance.uniform(0.0, SECONDS)
+            step = int(log_uniform(chance, *STEPS)) if chance.random() < 0.5 else 0
+            delay = 60.0 if step else log_uniform(chance, *SECONDS)
             started += 1
             child = os.fork()
             if not child:

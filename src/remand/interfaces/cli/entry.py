@@ -73,6 +73,7 @@ def _forwarded(call: Call, arguments: list[str]) -> int | None:
         return None
     sys.stdout.buffer.write(output)
     sys.stderr.buffer.write(errors)
+    sys.stderr.buffer.flush()
     return code
 
 

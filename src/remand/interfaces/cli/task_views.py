@@ -27,7 +27,14 @@ _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 
 
 def _list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--status", nargs="+", action="extend", default=[], choices=list(Status), metavar="S")
+    parser.add_argument(
+        "--status",
+        nargs="+",
+        action="extend",
+        default=[],
+        choices=[status.value for status in Status],
+        metavar="S",
+    )
 
 
 def _list(context: Context) -> Result:

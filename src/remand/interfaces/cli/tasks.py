@@ -21,7 +21,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _describing(parser: ArgumentParser) -> None:
     parser.add_argument("--scope", metavar="TEXT", help="what belongs to it and what does not (@file, -)")
-    parser.add_argument("--priority", choices=list(PRIORITIES))
+    parser.add_argument("--priority", choices=[priority.value for priority in PRIORITIES])
     parser.add_argument("--category")
     parser.add_argument("--skills", type=words, metavar="a,b", help="what an agent must be able to do")
     parser.add_argument("--branch")
