@@ -1,14 +1,16 @@
 """Who waits for whom: a topological order kept as dependencies come, so that circles are found at once.
 
-Every task has a position, and a task stands behind all it waits for. A new dependency that agrees with
+Every open task has a position, and stands behind all open tasks it waits for; one that has ended blocks nobody. A new dependency that agrees with
 the positions needs no search; one that does not is searched for only between the two positions, from both
 ends, and then the tasks found there change places (Pearce and Kelly's algorithm).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
+
+from remand.domain.task import Task
 
 Neighbours = Iterable[tuple[str, int]]
 
@@ -17,13 +19,13 @@ class Waiting(Protocol):
     """The graph of waiting tasks, with their positions."""
 
     def position(self, task: str) -> int | None:
-        """Where the task stands; None when there is no such task."""
+        """Where the task stands; None when there is no such task, or it has ended."""
 
     def blockers(self, task: str) -> Neighbours:
-        """What the task waits for, with positions."""
+        """What the task waits for and has not ended, with positions."""
 
     def waiters(self, task: str) -> Neighbours:
-        """What waits for the task, with positions."""
+        """What waits for the task and has not ended, with positions."""
 
     def move(self, task: str, position: int) -> None:
         """Puts the task at another position."""
@@ -101,6 +103,18 @@ def _reach(
                 reached[neighbour] = place
                 edge.append(neighbour)
     return reached
+
+
+def open_blockers(tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
+    """What every task waits for, as far as both have not ended; by id."""
+    return {
+        name: tuple(
+            blocker
+            for blocker in (() if tasks[name].is_terminal else tasks[name].blockers)
+            if blocker in tasks and not tasks[blocker].is_terminal
+        )
+        for name in sorted(tasks)
+    }
 
 
 def topological(blockers: dict[str, tuple[str, ...]]) -> tuple[list[str], set[tuple[str, str]]]:

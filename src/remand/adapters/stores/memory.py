@@ -111,16 +111,21 @@ class MemoryWaiting(_Table):
     """Who waits for whom, with positions."""
 
     def position(self, task: str) -> int | None:
-        return self._state.positions.get(task)
+        return self._state.positions.get(task) if self._is_open(task) else None
 
     def blockers(self, task: str) -> waiting.Neighbours:
         positions, void = self._state.positions, self._state.void
         names = (name for name in self._state.tasks[task].blockers if (task, name) not in void)
-        return [(name, positions[name]) for name in names if name in positions]
+        return [(name, positions[name]) for name in names if self._is_open(name)]
 
     def waiters(self, task: str) -> waiting.Neighbours:
         positions, void = self._state.positions, self._state.void
-        return [(name, positions[name]) for name in self._state.waiters[task] if (name, task) not in void]
+        names = (name for name in self._state.waiters[task] if (name, task) not in void)
+        return [(name, positions[name]) for name in names if self._is_open(name)]
+
+    def _is_open(self, name: str) -> bool:
+        task = self._state.tasks.get(name)
+        return task is not None and not task.is_terminal
 
     def move(self, task: str, position: int) -> None:
         self._state.positions[task] = position
@@ -167,6 +172,8 @@ class MemoryTasks(_Table):
         if before is None or before.is_terminal != task.is_terminal:
             for name in self._state.waiters[task.id]:
                 self._stand(self._state.tasks[name])
+            if before is not None and (before.is_terminal or self._state.void):
+                self._order_anew()
 
     def _stand(self, task: Task) -> None:
         blockers = MemoryQueue(self._state).open_blockers(task.id)
@@ -207,7 +214,7 @@ class MemoryTasks(_Table):
     def _order_anew(self) -> None:
         """Orders all tasks, so that it does not matter which dependency of a circle came last."""
         state = self._state
-        order, void = waiting.topological({name: state.tasks[name].blockers for name in sorted(state.tasks)})
+        order, void = waiting.topological(waiting.open_blockers(state.tasks))
         state.positions = {name: position for position, name in enumerate(order, 1)}
         changed, state.void = void ^ state.void, void
         for name, _ in changed:

@@ -97,7 +97,7 @@ OPEN_BLOCKERS = """
 SELECT blocker FROM blocker LEFT JOIN task ON task.id = blocker.blocker
 WHERE blocker.task = ? AND NOT is_void AND ifnull(task.status, '') NOT IN ('done', 'cancelled', 'infeasible')
 """
-POSITION = "SELECT position FROM task WHERE id = ?"
+POSITION = "SELECT position FROM task WHERE id = ? AND status NOT IN ('done', 'cancelled', 'infeasible')"
 HAS_VOID = "SELECT 1 FROM blocker INDEXED BY blocker_void WHERE is_void LIMIT 1"
 VOID = "SELECT task, blocker FROM blocker INDEXED BY blocker_void WHERE is_void"
 SET_VOID = "UPDATE blocker SET is_void = ?3 WHERE task = ?1 AND blocker = ?2"
@@ -107,11 +107,11 @@ DROP_BLOCKER = "DELETE FROM blocker WHERE task = ? AND blocker = ?"
 WAITING_FOR = "SELECT task FROM blocker WHERE blocker = ?"
 BLOCKERS_WITH_POSITION = """
 SELECT blocker, position FROM blocker JOIN task ON task.id = blocker.blocker
-WHERE blocker.task = ? AND NOT is_void
+WHERE blocker.task = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infeasible')
 """
 WAITERS_WITH_POSITION = """
 SELECT blocker.task, position FROM blocker JOIN task ON task.id = blocker.task
-WHERE blocker = ? AND NOT is_void
+WHERE blocker = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infeasible')
 """
 ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
 DROP_ALIAS = "DELETE FROM alias WHERE alias = ? AND task = ?"

@@ -113,6 +113,10 @@ class SqliteTasks:
         if (before.aliases if before else ()) != task.aliases:
             self._rename(task, before.aliases if before else ())
         self._stand_again(waiters)
+        has_turned = before is not None and before.is_terminal != task.is_terminal
+        if has_turned and (not task.is_terminal or self._db.value(sql.HAS_VOID)):
+            # What comes back needs a place; what was void because of a circle need not be any more.
+            self._order_anew()
 
     def _write(self, statement: str, task: Task) -> None:
         blockers = [row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task.id,))] if task.blockers else []
@@ -147,7 +151,7 @@ class SqliteTasks:
         tasks = {task.id: task for task in self.every()} | {
             name: task for name, task in self._loaded.items() if task
         }
-        order, void = waiting.topological({name: tasks[name].blockers for name in sorted(tasks)})
+        order, void = waiting.topological(waiting.open_blockers(tasks))
         self._db.run_many(sql.SET_POSITION, ((name, place) for place, name in enumerate(order, 1)))
         was_void = set(map(tuple, self._db.all(sql.VOID)))
         changed = was_void ^ void
@@ -170,7 +174,7 @@ class SqliteTasks:
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         """Makes the tables anew, in one pass."""
         by_id = {task.id: task for task in tasks}
-        order, void = waiting.topological({name: by_id[name].blockers for name in sorted(by_id)})
+        order, void = waiting.topological(waiting.open_blockers(by_id))
         for table in sql.READ_MODELS:
             self._db.run(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._db.run_many(
