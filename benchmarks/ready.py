@@ -70,8 +70,9 @@ def run(report: Report) -> None:
     opened.ledger.refresh()
     peer = graph.as_networkx()
     _ready_set(report, opened, graph, peer)
-    pairs = _pairs(opened, count)
-    _circles(report, opened, peer, pairs)
+    pairs = _pairs(opened, graph)
+    still_open = [task_name(number) for number in range(count) if number not in graph.closed]
+    _circles(report, opened, peer.subgraph(still_open).copy(), pairs)
     opened.store.close()
 
 
@@ -149,15 +150,16 @@ class Pairs:
     closing: list[Pair]
 
 
-def _pairs(opened: Opened, count: int) -> Pairs:
-    """Dependencies that agree with the order, that do not but close no circle (far and near), and that do."""
+def _pairs(opened: Opened, graph: Graph) -> Pairs:
+    """Dependencies between open tasks: in order, against it without a circle (far and near), and closing one."""
     rng = random.Random(13)
+    numbers = [number for number in range(len(graph.blockers)) if number not in graph.closed]
     found = Pairs([], [], [], [])
     for number in range(3000):
-        first, second = sorted(rng.sample(range(count), 2))
+        first, second = sorted(rng.sample(range(len(numbers)), 2))
         if number % 2:
-            second = min(first + rng.randint(1, _NEAR), count - 1)
-        low, high = task_name(first), task_name(second)
+            second = min(first + rng.randint(1, _NEAR), len(numbers) - 1)
+        low, high = task_name(numbers[first]), task_name(numbers[second])
         found.forward.append((high, low))
         with opened.store.read() as view:
             has_path = bool(view.queue.path(high, low))

@@ -77,8 +77,9 @@ class Report:
     ) -> None:
         """Prints a table, and how the disk was meanwhile."""
         print(table(headers, rows))
-        loud = "; too loud for ratios" if quiet and quiet.is_loud else ""
-        print(f"\n(raw append + fdatasync meanwhile: {micros(quiet.raw)} µs{loud})" if quiet else "")
+        if quiet is not None:
+            loud = "; too loud for ratios" if quiet.is_loud else ""
+            print(f"\n(raw append + fdatasync meanwhile: {micros(quiet.raw)} µs{loud})")
         print(flush=True)
 
     def goal(

@@ -41,7 +41,7 @@ def make_clones(machine: Machine, origin: Repository, count: int, seed: int, sha
         if number % 4 == 1:
             clone.git("config", "core.autocrlf", "true")
         if number % 4 == 2:
-            (clone.path / ".git" / "info" / "attributes").write_text("*.jsonl text eol=crlf\n")
+            (clone.path / ".git" / "info" / "attributes").write_text("*.jsonl text=auto eol=crlf\n")
         clone.git("checkout", "-q", "-b", f"work-{number}")
         clones.append(clone)
         work(clone, f"{seed}-{number}-early", share // 4)
