@@ -13,6 +13,7 @@ from benchmarks.measure import Times
 from benchmarks.queues import Claimed, Places, Until
 
 _LEAD_SECONDS = 0.05
+_FAREWELL_SECONDS = 5.0
 _STOP = ""
 
 
@@ -67,6 +68,7 @@ def workers(places: Places, count: int) -> Iterator[Workers]:
     context.set_forkserver_preload(["benchmarks.workers", "procrastinate", "pgqueuer.queries"])
     pipes: list[Connection] = []
     processes = []
+    end = 0.0
     try:
         for number in range(count):
             ours, theirs = context.Pipe()
@@ -79,9 +81,10 @@ def workers(places: Places, count: int) -> Iterator[Workers]:
         yield Workers(pipes)
         for pipe in pipes:
             pipe.send((_STOP, 0.0, Until(count=1)))
+        end = time.monotonic() + _FAREWELL_SECONDS
     finally:
         for process in processes:
-            process.join(5)
+            process.join(max(end - time.monotonic(), 0.0))
             if process.is_alive():
                 process.kill()
 
