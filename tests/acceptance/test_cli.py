@@ -546,7 +546,13 @@ class TestSubmit:
         commit = repository.head()
         repository.ok("log", "publish")
         assert repository.head() != commit
-        assert repository.ok("review", "approve", task, "--commit", commit)["status"] == "done"
+        repository.ok("review", "reject", task, "--commit", commit, "--finding", "a.py:1: no")
+        claim(repository, task, "Bob")
+        submit(repository, task, "Bob")
+        repository.ok("log", "publish")
+        assert repository.ok("review", "approve", task, "--commit", "HEAD")["status"] == "done", (
+            "the same code"
+        )
 
 
 class TestLeases:
@@ -804,6 +810,23 @@ class TestTeam:
         repository.git("merge", "-q", "agents-branch")
         claim(repository, task, "Mole")
 
+    @pytest.mark.parametrize("fault", ["a missing object", "an owner git does not trust"])
+    def test_a_base_that_cannot_be_read_is_no_base_without_rules(self, machine: Machine, fault: str) -> None:
+        repository = machine.repository(config=TEAM)
+        repository.add()
+        (repository.path / "remand.toml").write_text("[gates]\n")
+        if fault == "a missing object":
+            blob = repository.head("main:remand.toml")
+            (repository.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+        elif os.getuid() == 0:
+            for folder in (repository.path, repository.path / ".git"):
+                os.chown(folder, 65534, 65534)
+        else:
+            pytest.skip("only root can give a folder away")
+        said = repository.call("task", "claim", "--agent", "Stranger")
+        assert said.code != 0, "the working tree's rules do not count"
+        assert said.code == 3 or said.data["refused"] in ("not_eligible", "nothing_to_claim")
+
     def test_policy_may_lock_out_later_or_never(self, machine: Machine) -> None:
         repository = machine.repository(config="[gates]\n[policy]\nlockout = {after = 2}\n")
         task = repository.add()
@@ -933,6 +956,31 @@ class TestOutput:
                     check=False,
                 )
             assert done.returncode == 3, (call, done)
+            assert b"Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+    def test_an_encoding_that_lacks_a_character_is_no_fault(
+        self, repository: Repository, encoding: str
+    ) -> None:
+        task = repository.add("ünï — 漢字 ✓")
+        env = {"PYTHONIOENCODING": encoding}
+        for call in (("task", "list"), ("task", "show", task), ("task", "claim", task, "--agent", "Ä\x01")):
+            said = repository.people(*call, env=env)
+            assert said.code in (0, 1), said
+            assert "Traceback" not in said.err
+
+    def test_closed_streams_are_no_fault(self, repository: Repository) -> None:
+        for number, (redirect, codes) in enumerate(((">&-", (0, 3)), ("2>&-", (0,)), ("<&-", (0, 1, 2, 3)))):
+            scope = "--scope -" if redirect == "<&-" else ""
+            done = subprocess.run(
+                ["bash", "-c", f"exec {REMAND} task add 'task {number}' {scope} {redirect}"],
+                cwd=repository.path,
+                env=repository.machine.environment,
+                capture_output=True,
+                timeout=30,
+                check=False,
+            )
+            assert done.returncode in codes, (redirect, done)
             assert b"Traceback" not in done.stderr
 
     def test_an_odd_width_is_no_trouble(self, repository: Repository) -> None:

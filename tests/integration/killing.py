@@ -3,9 +3,9 @@
     killing.py FOLDER JOURNALS SEED KILLS CLIENTS MODE
 
 Each client adds, claims, hands in, approves or sends back, and publishes. Before every ask it writes the ask
-and its key into its journal, after every answer the answer. Half of the kills strike at a chosen step of the
-client's own code, so that a seed finds the same place again, half at a random time from outside. A killed client
-starts again, repeats what it has no answer to, and goes on. With MODE coordinator one runs, and is killed too.
+and its key into its journal, after every answer the answer. A third of the kills strikes after so many calls in
+the client's own code, a third before or after one that writes, and a third at a random time from outside. A killed
+client starts again, repeats what it has no answer to, and goes on. With MODE coordinator one runs, and is killed too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from remand.app.asking import Accepted, Request
 from remand.bootstrap.gateway import Gateway
@@ -33,6 +33,18 @@ from remand.interfaces.cli import entry
 
 STEPS = (10, 100_000)
 """Between how many calls a kill strikes: before the ledger is open, or after dozens of asks."""
+TENDER = {
+    "write": 6,
+    "execute": 6,
+    "fdatasync": 2,
+    "flock": 1,
+    "pwrite": 1,
+    "open": 1,
+    "replace": 1,
+    "rename": 1,
+}
+"""The calls around which a kill hurts most, and how often they are chosen."""
+TENDER_CALLS = (1, 60)
 SECONDS = (0.005, 1.0)
 LONG = "long text " * 6000
 """Large events take several pages, so that a kill can tear them."""
@@ -131,12 +143,35 @@ class Client:
         return {} if intent["is_skipped"] else {"code": entry.run(["log", "publish", "--json"])}
 
 
-def dies_at(step: int) -> None:
-    """Has this process kill itself when it has made so many calls."""
-    left = step
+class Point(NamedTuple):
+    """Where a process kills itself: after so many calls of any kind, or of one kind of C function."""
+
+    count: int
+    event: str = ""
+    name: str = ""
+
+
+def chosen_point(chance: random.Random) -> Point | None:
+    """A point at which a process is to die; None when it is to be killed from outside."""
+    kind = chance.randrange(3)
+    if kind == 0:
+        return None
+    if kind == 1:
+        return Point(int(log_uniform(chance, *STEPS)))
+    name = chance.choices(list(TENDER), list(TENDER.values()))[0]
+    return Point(int(log_uniform(chance, *TENDER_CALLS)), chance.choice(("c_call", "c_return")), name)
+
+
+def dies_at(point: Point) -> None:
+    """Has this process kill itself when it comes to the point. What the campaign itself calls does not count."""
+    left = point.count
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal left
+        if point.name and (event != point.event or getattr(argument, "__name__", "") != point.name):
+            return
+        if frame.f_code.co_filename == __file__:
+            return
         left -= 1
         if left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -144,13 +179,13 @@ def dies_at(step: int) -> None:
     sys.setprofile(count)
 
 
-def run_client(folder: str, journal: str, name: str, seed: int, step: int) -> None:
+def run_client(folder: str, journal: str, name: str, seed: int, point: Point | None) -> None:
     """The life of one client process; it ends only by being killed."""
     os.setsid()
     os.chdir(folder)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if step:
-        dies_at(step)
+    if point:
+        dies_at(point)
     try:
         Client(folder, Journal(journal), name, seed).work()
     except BaseException as error:
@@ -180,13 +215,13 @@ def children(folder: str, journals: str, seed: int, kills: int, clients: int) ->
     while started < kills or running:
         idle = [number for number in range(clients) if number not in {n for n, _ in running.values()}]
         for number in idle[: kills - started]:
-            step = int(log_uniform(chance, *STEPS)) if chance.random() < 0.5 else 0
-            delay = 60.0 if step else log_uniform(chance, *SECONDS)
+            point = chosen_point(chance)
+            delay = 2.0 if point else log_uniform(chance, *SECONDS)
             started += 1
             child = os.fork()
             if not child:
                 try:
-                    run_client(folder, os.path.join(journals, f"{number}"), f"client-{number}", seed, step)
+                    run_client(folder, os.path.join(journals, f"{number}"), f"client-{number}", seed, point)
                 finally:
                     os._exit(1)
             running[child] = (number, time.monotonic() + delay)

@@ -30,9 +30,12 @@ def work(clone: Repository, seed: str, events: int) -> list[str]:
     return do_work(str(clone.path), seed, events)
 
 
-def make_clones(machine: Machine, origin: Repository, count: int, seed: int, share: int) -> list[Repository]:
-    """Clones by git that have begun to work, and copies by `cp -r` of those in the middle of it."""
+def make_clones(
+    machine: Machine, origin: Repository, count: int, seed: int, share: int
+) -> tuple[list[Repository], list[str]]:
+    """Clones by git that have begun to work, copies by `cp -r` of those in the middle of it, and what they wrote."""
     clones: list[Repository] = []
+    written: list[str] = []
     for number in range(count):
         is_copy = number % 3 == 2
         name = f"clone-{number}"
@@ -44,8 +47,8 @@ def make_clones(machine: Machine, origin: Repository, count: int, seed: int, sha
             (clone.path / ".git" / "info" / "attributes").write_text("*.jsonl text=auto eol=crlf\n")
         clone.git("checkout", "-q", "-b", f"work-{number}")
         clones.append(clone)
-        work(clone, f"{seed}-{number}-early", share // 4)
-    return clones
+        written += work(clone, f"{seed}-{number}-early", share // 4)
+    return clones, written
 
 
 def everyone_has_everything(exchange: Exchange) -> None:
@@ -76,13 +79,12 @@ def test_diverged_clones_come_to_one_state_by_any_way_of_merging(
     work(origin, f"{seed}-origin", campaign(20, 100))
     origin.ok("log", "publish")
     share = campaign(40, 1000)
-    clones = make_clones(machine, origin, campaign(4, 16), seed, share)
+    clones, written = make_clones(machine, origin, campaign(4, 16), seed, share)
     machine.git(machine.folder, "init", "-q", "--bare", "hub")
     exchange = Exchange(Repository(machine, machine.folder / "hub"), clones, chance)
     for clone in clones:
         exchange.push(clone)
 
-    written: list[str] = []
     ways: list[str] = []
     for number in range(campaign(10, 120)):
         clone = chance.choice(clones)

@@ -142,6 +142,83 @@ def test_a_publish_killed_at_any_point_is_made_good_by_the_next(
     check_state(repository)
 
 
+CUT = """
+import os, signal, sys
+write, part = os.write, float(sys.argv.pop(1))
+
+def cut(handle, data):
+    if not {"events", "quarantine"} & set(os.readlink(f"/proc/self/fd/{handle}").split("/")):
+        return write(handle, data)
+    first = data.index(b"\\n") + 1
+    write(handle, data[: first if part < 0 else int(len(data) * part)])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+os.write = cut
+from remand.interfaces.cli.entry import main
+main()
+"""
+"""Runs the command line, which dies when it has written a part of its events; a negative part is the first line."""
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["open segment", "new segment"])
+def test_a_command_cut_anywhere_is_whole_or_not_there(
+    machine: Machine, campaign: Callable[[int, int], int], is_new: bool
+) -> None:
+    parts = [-1, 0.4, 0.0, 0.01, 0.6, 0.99, 1.0]
+    for part in parts[: campaign(2, len(parts))]:
+        check_cut(machine.repository(f"at-{part}"), part, is_new)
+
+
+def check_cut(repository: Repository, part: float, is_new: bool) -> None:
+    """Two commands of several events each, killed within their write and repeated."""
+    task, other = repository.add("Guarded"), repository.add("Other")
+    repository.ok("task", "claim", task, "--agent", "Alice")
+    repository.ok("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
+    commit = repository.head()
+    reject = ("review", "reject", task, "--commit", commit, "--finding", "a.py:1: no", "--key", "reject")
+    add = ("task", "add", "Waits", "--depends-on", task, other, "--key", "add", "--alias", "#1")
+    for call in (reject, add):
+        if is_new:
+            repository.ok("log", "publish")
+        process = repository.machine.start(repository.path, sys.executable, "-c", CUT, str(part), *call)
+        told = process.communicate(timeout=30)
+        assert process.returncode == -signal.SIGKILL, told
+        before = repository.digest()
+        assert before[1] in (4, 6, 9), "all of the command's events are there, or none"
+        assert repository.verify() == []
+        repository.ok(*call)
+    assert repository.refused("task", "claim", task, "--agent", "Alice") == "locked_out"
+    assert repository.ok("task", "show", "#1")["depends_on"] == [task, other]
+    assert repository.digest()[1] == 9
+    assert repository.verify() == []
+    repository.forget_ledger()
+    assert repository.digest()[1] == 9, "the files alone"
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["open segment", "new segment"])
+def test_a_large_write_torn_by_a_kill_is_mended(repository: Repository, is_new: bool) -> None:
+    if not is_new:
+        repository.add("first")
+    many = (
+        "import sys\nfrom remand.app.asking import Request\nfrom remand.bootstrap.ledger import open_ledger\n"
+        "from remand.domain.commands import AddTask\nledger = open_ledger(sys.argv[1]).ledger\n"
+        "asks = [Request(ask=AddTask(title='t', scope='x' * 60000), actor='user') for _ in range(300)]\n"
+        "print('now', flush=True)\nledger.ask_all(asks)"
+    )
+    process = repository.machine.start(repository.path, sys.executable, "-c", many, str(repository.path))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "now\n"
+    before = sum(path.stat().st_size for path in repository.segments())
+    while process.poll() is None and sum(p.stat().st_size for p in repository.segments()) == before:
+        continue
+    end(process)
+    repository.add("after")
+    assert repository.verify() == []
+    count = repository.digest()[1]
+    repository.forget_ledger()
+    assert repository.digest()[1] == count
+
+
 def test_a_client_that_is_killed_with_the_lock_in_hand_keeps_nobody_waiting(repository: Repository) -> None:
     repository.add()
     holder = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -115,12 +115,12 @@ class Handler:
         return Accepted(events=kept, task=task)
 
     def _record(
-        self, task: Task | None, decided: Iterable[e.Event], actor: Actor, origin: Origin
+        self, task: Task | None, decided: Sequence[e.Event], actor: Actor, origin: Origin
     ) -> tuple[tuple[e.Event, ...], Task | None]:
         """Stamps the events, folds them into the task, and keeps both."""
         head = self.tx.head
         entries: list[Entry] = []
-        for event in decided:
+        for more, event in zip(reversed(range(len(decided))), decided, strict=True):
             ts = tick(self._clock.now(), head.clock)
             meta = e.Meta(
                 id="",
@@ -131,6 +131,7 @@ class Handler:
                 prev=head.tip,
                 key=origin.key,
                 ask=origin.fingerprint,
+                more=more,
             )
             try:
                 stamped, line = codec.write(replace(event, ts=ts), meta)

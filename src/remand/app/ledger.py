@@ -167,9 +167,11 @@ class Ledger:
         """Brings ledger and open segment together again, whichever of the two knows more."""
         head = tx.head
         tail = self.segment.surplus(head)
-        entries, continued = _continuation(head, tail)
+        entries, continued, is_cut = _continuation(head, tail)
         absorb(tx, entries)
         tx.head = continued
+        if is_cut:
+            self.segment.cut_off(tx.head)
         if self.segment.is_whole(tx.head):
             return
         lost = self.segment.missing(tx.head, tx.events.lines(head.session, head.first))
@@ -179,8 +181,12 @@ class Ledger:
             tx.head = replace(started, seq=tx.head.seq)
 
 
-def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head]:
-    """The events that a killed command left behind the head, as far as they continue its chain."""
+def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head, bool]:
+    """The events that killed commands left behind the head, as far as they continue its chain.
+
+    Whole commands alone: of one that was cut, the part that is there is not taken; the last value says so.
+    """
+    whole: tuple[list[Entry], Head] = ([], head)
     entries: list[Entry] = []
     for line in lines:
         try:
@@ -193,7 +199,9 @@ def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head]:
         entries.append(Entry(event, line, subject(event)))
         clock = max(head.clock, event.ts)
         head = replace(head, seq=meta.seq, tip=meta.id, clock=clock, size=head.size + len(line) + 1)
-    return entries, head
+        if not meta.more:
+            whole = ([*whole[0], *entries[len(whole[0]) :]], head)
+    return *whole, len(entries) > len(whole[0])
 
 
 def _continued(head: Head, lines: Iterable[bytes]) -> Head:

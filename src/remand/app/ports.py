@@ -94,5 +94,8 @@ class Segment(Protocol):
     def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
         """Which of the lines the file has lost."""
 
+    def cut_off(self, head: Head) -> None:
+        """Moves what is behind the head to quarantine: a part of a command that was cut."""
+
     def shrink(self, segment: str, size: int) -> None:
         """Takes back what was appended by a change that did not come to be."""

@@ -26,6 +26,8 @@ class Meta(Record, kw_only=True):
     prev: str = ""
     key: str = ""
     ask: str = ""
+    more: int = 0
+    """How many events of the same command follow: a command is there whole or not at all."""
 
 
 UNSTAMPED = Meta(id="")

@@ -171,6 +171,11 @@ class MemoryExchange:
             return not head.segment
         return (len(file.data), file.inode) == (head.size, head.inode)
 
+    def cut_off(self, head: Head) -> None:
+        """Moves what is behind the head away."""
+        file = self.contents[self.path(head.segment)]
+        file.data = file.data[: head.size]
+
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of; sets aside what is torn behind them."""
         file = self.contents.get(self.path(head.segment))

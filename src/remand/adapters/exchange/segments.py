@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -91,13 +92,11 @@ class Segments:
 
     def append(self, head: Head, lines: Sequence[bytes]) -> Head:
         """Writes lines in one go: all of them are there afterwards, or none."""
-        is_new = not head.segment or head.size > MAX_SEGMENT or self._is_tracked(head.segment)
-        if is_new:
-            head = self._begin(head, head.seq - len(lines) + 1)
         data = b"\n".join(lines) + b"\n"
-        handle = self._handle(head.segment)
+        if not head.segment or head.size > MAX_SEGMENT or self._is_tracked(head.segment):
+            return self._begin(head, head.seq - len(lines) + 1, data)
         try:
-            _write_whole(handle, data)
+            _write_whole(self._handle(head.segment), data)
         except OSError as error:
             self.shrink(head.segment, head.size)
             raise _cannot_write(self.path(head.segment), error) from error
@@ -157,28 +156,44 @@ class Segments:
             there = set()
         return [line for line in lines if line not in there]
 
+    def cut_off(self, head: Head) -> None:
+        """Moves what is behind the head to quarantine."""
+        with open(self.path(head.segment), "rb") as file:
+            file.seek(head.size)
+            self._set_aside(head.segment, head.size, file.read())
+        self.shrink(head.segment, head.size)
+
     def _set_aside(self, segment: str, offset: int, torn: bytes) -> None:
         os.makedirs(self._quarantine, exist_ok=True)
         with open(os.path.join(self._quarantine, f"{segment}.{offset}.torn"), "wb") as file:
             file.write(torn)
 
-    def _begin(self, head: Head, first: int) -> Head:
-        """Starts a new segment and makes its name durable."""
-        os.makedirs(self._home, exist_ok=True)
+    def _begin(self, head: Head, first: int, data: bytes) -> Head:
+        """Starts a new segment with its first lines, and makes its name durable.
+
+        It gets its name when the lines are there: killed before that, it is no event file.
+        """
         if head.segment:
             self.sync(head.segment)
         segment = session_name(self._clock.now(), self._ids.hex())
+        draft = os.path.join(self._quarantine, f"{segment}.begun")
         try:
-            handle = os.open(
-                self.path(segment), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644
+            os.makedirs(self._home, exist_ok=True)
+            os.makedirs(self._quarantine, exist_ok=True)
+            self._keep(
+                segment,
+                os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644),
             )
-            folder = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            _write_whole(self._open[1], data)
+            os.rename(draft, self.path(segment))
+            _sync_folder(self._home)
         except OSError as error:
+            with suppress(OSError):
+                os.unlink(draft)
+            self._keep("", -1)
             raise _cannot_write(self.path(segment), error) from error
-        os.fsync(folder)
-        os.close(folder)
-        self._keep(segment, handle)
-        return replace(head, segment=segment, first=first, size=0, inode=os.fstat(handle).st_ino)
+        inode = os.fstat(self._open[1]).st_ino
+        return replace(head, segment=segment, first=first, size=len(data), inode=inode)
 
     def _handle(self, segment: str) -> int:
         if self._open[0] != segment:
@@ -198,6 +213,14 @@ class Segments:
         if self._seen_index[:2] != (signature, segment):
             self._seen_index = (signature, segment, self._tracking.has(self.path(segment)))
         return self._seen_index[2]
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _write_whole(handle: int, data: bytes) -> None:
