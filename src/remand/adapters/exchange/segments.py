@@ -128,7 +128,10 @@ class Segments:
                 self._synced = (segment, os.open(self.path(segment), _FLAGS))
             os.fdatasync(self._synced[1])
         except OSError as error:
-            raise _cannot_write(self.path(segment), error) from error
+            raise EnvironmentFault(
+                f"It is recorded, but not known to be on disk: {self.path(segment)} cannot be synced "
+                f"({error.strerror}). Check the disk; repeat the command with the same --key to be sure."
+            ) from error
 
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of; what is torn behind them is moved to quarantine."""

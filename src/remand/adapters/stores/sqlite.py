@@ -152,7 +152,10 @@ class SqliteStore:
 
     def value(self, key: str) -> str:
         """Something the ledger remembers of itself."""
-        found: str | None = self._db.value(sql.GET_VALUE, (key,))
+        try:
+            found: str | None = self._db.value(sql.GET_VALUE, (key,))
+        except apsw.Error as error:
+            raise self.fault(error) from error
         return found or ""
 
     def adopt(self, body: str, session: str, let_go: Callable[[str], None]) -> str:
