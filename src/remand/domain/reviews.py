@@ -85,7 +85,8 @@ def _under_review(task: Task, commit: str, command: c.Command) -> Submission:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
     if not command.facts.commit:
         raise Refused("unknown_commit", f"The repository has no commit {commit!r}.")
-    if command.facts.commit != task.submission.commit:
+    is_same_tree = bool(task.submission.tree) and command.facts.tree == task.submission.tree
+    if command.facts.commit != task.submission.commit and not is_same_tree:
         raise Refused(
             "stale_review",
             f"The review names {command.facts.commit[:12]}, but {task.submission.commit[:12]} was submitted last.",

@@ -89,9 +89,17 @@ class GitRepository:
         return ""
 
     def file(self, commit: str, path: str) -> bytes | None:
-        """A file's content at a commit; None when it is not there."""
+        """A file's content at a commit; None when it is not there. What cannot be read is not taken for absent."""
+        listed = git(self.place.worktree, "ls-tree", commit, "--", f":(top,literal){path}")
+        if not listed.returncode and not listed.stdout:
+            return None
         answer = git(self.place.worktree, "cat-file", "blob", f"{commit}:{path}")
-        return None if answer.returncode else answer.stdout
+        if listed.returncode or answer.returncode:
+            said = (listed.stderr or answer.stderr).decode(errors="replace").strip()
+            raise EnvironmentFault(
+                f"git cannot read {path} at {commit[:12]}: {said}. Mend that, then repeat."
+            )
+        return answer.stdout
 
 
 class GitIndex:

@@ -19,6 +19,7 @@ ENVIRONMENT = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "NO_COLOR", "COL
 
 def main() -> None:
     """Runs one call of the command line and leaves with its exit code."""
+    _mend_streams()
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
@@ -31,6 +32,18 @@ def main() -> None:
         sys.stderr.write(f"remand: the answer cannot be written: {error.strerror}\n")
     # Everything is said; what is left of the interpreter's end is not worth waiting for.
     os._exit(code)
+
+
+def _mend_streams() -> None:
+    """Gives closed streams an end, and lets no character that a terminal lacks stop an answer."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - open as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the same
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the same
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def run(arguments: list[str]) -> int:
