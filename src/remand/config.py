@@ -8,11 +8,11 @@ import re
 import tomllib
 from typing import Any
 
-from remand.domain.evolve import MAX_LEASE_SECONDS
 from remand.domain.ids import is_agent_name
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.roles import Member, Role, Team
+from remand.domain.steps import MAX_LEASE_SECONDS
 
 NAME = "remand.toml"
 
@@ -38,6 +38,7 @@ _POLICY = (
     "max_invalid_rejections",
     "lease",
     "director",
+    "adviser",
 )
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -210,6 +211,7 @@ def _policy(table: dict[str, Any]) -> Policy:
         ),
         lease_seconds=_lease(table.get("lease", "30m")),
         director=(director,) if isinstance(director, str) else _texts(director, "policy.director"),
+        adviser=_texts(table.get("adviser", []), "policy.adviser"),
     )
 
 

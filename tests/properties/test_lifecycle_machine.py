@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from msgspec.structs import replace
 
 from remand.app.asking import Accepted, Answer, Request, Rules
-from remand.app.facts import Lookup
+from remand.app.facts import Lookup, Seen
 from remand.app.rebuild import rebuild, refold
 from remand.app.verify import verify
 from remand.domain import commands as c
@@ -293,7 +293,7 @@ class Lifecycle(RuleBasedStateMachine):
         now = self.world.clock.time
         lookup = Lookup(view, self.world.rules, self.world.ids)
         commit = self.world.repository.commit(getattr(ask, "commit", ""))
-        facts = lookup.facts(ask, task, now, commit)
+        facts = lookup.facts(ask, task, now, Seen(commit))
         return not isinstance(
             decide(task, c.Command(ask=ask, actor=TEAM.actor(by), at=now, facts=facts)), Refused
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,15 +12,18 @@ from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.instant import Instant
 from remand.domain.task import Task
+from remand.domain.validation.world import Graded
 from remand.ledger.store import Transaction
 
 
-def locate(tx: Transaction, name: str) -> str:
-    """The task id behind an id or alias; empty when there is none."""
-    bare = ids.task_id(name)
-    if bare is not None and tx.tasks.get(bare) is not None:
-        return bare
-    return tx.tasks.named(name)
+class Seen(NamedTuple):
+    """What was looked up outside the ledger before it was locked."""
+
+    commit: Commit | None = None
+    graded: tuple[Graded, ...] = ()
+
+
+NOTHING_SEEN = Seen()
 
 
 class Lookup:
@@ -31,8 +34,9 @@ class Lookup:
         self._rules = rules
         self._ids = id_source
 
-    def facts(self, ask: c.Ask, task: Task | None, now: Instant, commit: Commit | None) -> c.Facts:
+    def facts(self, ask: c.Ask, task: Task | None, now: Instant, seen: Seen) -> c.Facts:
         """Everything `decide` may want to know besides the task."""
+        commit = seen.commit
         facts = c.Facts(
             lease_seconds=self._rules.policy.lease_seconds,
             has_team=self._rules.team.has_members,
@@ -55,12 +59,38 @@ class Lookup:
             case c.InitiateHandoff():
                 target = self._rules.team.actor(ask.target) if ask.target else None
                 return replace(facts, fresh_handoff_id=self._fresh_handoff(now), target=target)
+            case c.RejectHandoff() if task:
+                return replace(facts, **self._filing(ask, task, now, seen))
+            case c.AnswerRejection() if task:
+                return replace(facts, **self._answering(ask, task, now))
+            case c.FailTask():
+                return replace(facts, max_invalid_rejections=self._rules.policy.max_invalid_rejections)
             case c.RejectReview():
                 after = self._rules.policy.lockout_after
                 count = (task.rejection_count if task else 0) + 1
                 return replace(facts, locks_out=bool(after) and count >= after)
             case _:
                 return facts
+
+    def _filing(self, ask: c.RejectHandoff, task: Task, now: Instant, seen: Seen) -> dict[str, Any]:
+        """What a rejection is held against. Its module reads much, so it is loaded with the first one."""
+        from remand.app.judging import Judging
+
+        return {
+            **Judging(self._tx, self._rules, lambda: self._fresh_task(now)).filing(ask, task, seen.graded),
+            "fresh_rejection_id": ids.stamp_id("R", now, self._ids.hex()),
+            "fresh_handoff_id": self._fresh_handoff(now),
+        }
+
+    def _answering(self, ask: c.AnswerRejection, task: Task, now: Instant) -> dict[str, Any]:
+        from remand.app.judging import Judging
+
+        return {
+            **Judging(self._tx, self._rules, lambda: self._fresh_task(now)).answering(ask, task),
+            **self._links(ask.created_tasks, (), task),
+            "open_blockers": tuple(name for name in ask.created_tasks if self._is_open(name)),
+            "fresh_handoff_id": self._fresh_handoff(now),
+        }
 
     def _links(self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None) -> dict[str, Any]:
         """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""

@@ -11,13 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from remand.app.asking import Accepted, Answer, Request, Rules
-from remand.app.facts import Lookup, locate
-from remand.app.ports import Clock, Commit, Ids, Repository
+from remand.app.facts import NOTHING_SEEN, Lookup, Seen
+from remand.app.naming import locate
+from remand.app.ports import Clock, Ids, Repository
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
-from remand.domain.decide import decide
+from remand.domain.decide import HANDOFF_ASKS, decide
 from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
@@ -55,25 +56,25 @@ class Handler:
         self._repository = repository
         self._branch: str | None = None
 
-    def answer(self, request: Request, commit: Commit | None = None) -> Answer:
+    def answer(self, request: Request, seen: Seen = NOTHING_SEEN, actor: Actor | None = None) -> Answer:
         """Answers one ask; a key that was answered before gets the same answer again."""
         try:
-            return self._answer(request, commit)
+            return self._answer(request, seen, actor)
         except Refused as refusal:
             return refusal
 
-    def _answer(self, request: Request, commit: Commit | None) -> Answer:
+    def _answer(self, request: Request, seen: Seen, actor: Actor | None) -> Answer:
         _require_sound(request)
         origin = Origin(request.key, _fingerprint(request) if request.key else "", request.branch)
         if request.key:
             known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]
             if known:
                 return self._repeat(known, origin.fingerprint)
-        actor = self._rules.team.actor(request.actor, confined=request.confined)
+        actor = actor or self._rules.team.actor(request.actor, confined=request.confined)
         ask = self._in_own_words(request.ask, actor)
         now = self._clock.now()
         task = self._task(ask, actor)
-        command = c.Command(ask=ask, actor=actor, at=now, facts=self._lookup.facts(ask, task, now, commit))
+        command = c.Command(ask=ask, actor=actor, at=now, facts=self._lookup.facts(ask, task, now, seen))
         return self._carry_out(task, command, origin)
 
     def settle_due(self) -> None:
@@ -117,8 +118,10 @@ class Handler:
     def _record(
         self, task: Task | None, decided: Sequence[e.Event], actor: Actor, origin: Origin
     ) -> tuple[tuple[e.Event, ...], Task | None]:
-        """Stamps the events, folds them into the task, and keeps both."""
+        """Stamps the events, folds each into the task it is about, and keeps both."""
         head = self.tx.head
+        own = task.id if task else ""
+        tasks: dict[str, Task | None] = {own: task}
         entries: list[Entry] = []
         for more, event in zip(reversed(range(len(decided))), decided, strict=True):
             ts = tick(self._clock.now(), head.clock)
@@ -138,14 +141,19 @@ class Handler:
             except BadLine as bad:
                 raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
             head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)
-            task = evolve(task, stamped)
-            entries.append(Entry(stamped, line, e.subject(stamped)))
-        if entries and task is not None:
+            about = e.subject(stamped)
+            own = own or about
+            if about:
+                tasks[about] = evolve(tasks.get(about) or self.tx.tasks.get(about), stamped)
+            entries.append(Entry(stamped, line, about))
+        if entries:
             self.tx.events.add(entries)
-            self.tx.tasks.put(task)
+            for changed in tasks.values():
+                if changed is not None:
+                    self.tx.tasks.put(changed)
             self.tx.head = head
             self.lines += [entry.line for entry in entries]
-        return tuple(entry.event for entry in entries), task
+        return tuple(entry.event for entry in entries), tasks.get(own)
 
     def _current_branch(self) -> str:
         if self._branch is None:
@@ -164,11 +172,13 @@ class Handler:
     def _in_own_words(self, ask: c.Ask, actor: Actor) -> c.Ask:
         """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
-        if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff):
+        if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff | c.RejectHandoff):
             changes["agent"] = actor.name
         elif isinstance(ask, c.LockOut | c.Unlock):
             changes["agent"] = self._rules.team.actor(ask.agent).name
-        for name in ("depends_on", "drop_depends_on", "waits_for"):
+        if isinstance(ask, c.RejectHandoff):
+            changes["rejection"] = self._plain(ask.rejection)
+        for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks"):
             value = getattr(ask, name, None)
             if value:
                 changes[name] = tuple(locate(self.tx, item) or item for item in value)
@@ -177,11 +187,17 @@ class Handler:
             changes["handoff_id"] = ids.handoff_id(handoff) or handoff
         return replace(ask, **changes) if changes else ask
 
+    def _plain(self, rejection: dict[str, Any]) -> dict[str, Any]:
+        """A record as the ledger would read it again, its agent by its own name."""
+        plain: dict[str, Any] = msgspec.json.decode(_encode(rejection))
+        named = plain.get("agent_id")
+        return plain | {"agent_id": self._rules.team.actor(named).name} if isinstance(named, str) else plain
+
     def _task(self, ask: c.Ask, actor: Actor) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""
         if isinstance(ask, c.AddTask):
             return None
-        if isinstance(ask, c.AcceptHandoff | c.CompleteHandoff):
+        if isinstance(ask, HANDOFF_ASKS):
             name = ids.handoff_id(ask.handoff_id) or ""
             return self.tx.tasks.get(self.tx.tasks.named(name))
         name = getattr(ask, "task_id", "")
@@ -197,6 +213,10 @@ def _require_sound(request: Request) -> None:
         size = len(_encode(request))
     except UnicodeEncodeError:
         raise Refused("bad_value", "The command holds characters that are no text (half a pair).") from None
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise Refused("bad_value", f"The command holds something that is no JSON: {error}.") from None
+    if not isinstance(getattr(request.ask, "rejection", {}), dict):
+        raise Refused("bad_value", "A rejection is a record with named fields.")
     if size > MAX_REQUEST:
         raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
     if request.key and not _KEY.fullmatch(request.key):

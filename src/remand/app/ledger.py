@@ -9,11 +9,14 @@ from msgspec.structs import replace
 
 from remand.app.absorb import absorb, changed_files, problems_in, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.facts import NOTHING_SEEN, Seen
 from remand.app.handle import Handler
-from remand.app.ports import Clock, Commit, Exchange, Ids, Marks, Repository, Segment
+from remand.app.ports import Clock, Exchange, Ids, Marks, Repository, Segment
 from remand.domain import commands as c
 from remand.domain.events import subject
 from remand.domain.instant import Instant
+from remand.domain.roles import Actor
+from remand.domain.validation.world import Graded
 from remand.ledger import codec
 from remand.ledger.order import horizon
 from remand.ledger.problems import BadLine, Problem
@@ -34,6 +37,7 @@ class Ledger:
         repository: Repository,
         marks: Marks,
         rules: Callable[[], Rules],
+        grade: Callable[[object], tuple[Graded, ...]] = lambda _: (),
     ) -> None:
         self.store = store
         self.exchange = exchange
@@ -43,6 +47,7 @@ class Ledger:
         self.marks = marks
         self._ids = ids
         self._rules = rules
+        self._grade = grade
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
 
@@ -52,14 +57,22 @@ class Ledger:
 
     def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
+        return self._answer_all([(request, None) for request in requests])
+
+    def ask_as(self, actor: Actor, ask: c.Ask) -> Answer:
+        """Answers an ask of the system's own, which comes through no door."""
+        return self._answer_all([(Request(ask=ask, actor=actor.name), actor)])[0]
+
+    def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
         rules = self._rules()
-        commits = [self._commit(request.ask) for request in requests]
+        seen = [self._seen(request.ask) for request, _ in requests]
         with self.store.write() as tx:
             self._catch_up(tx)
             handler = Handler(tx, rules, self.clock, self._ids, self.repository)
             handler.settle_due()
             answers = [
-                handler.answer(request, commit) for request, commit in zip(requests, commits, strict=True)
+                handler.answer(request, found, actor)
+                for (request, actor), found in zip(requests, seen, strict=True)
             ]
             if handler.lines:
                 self._append(tx, handler.lines)
@@ -123,9 +136,12 @@ class Ledger:
         with self.store.read() as view:
             return view.events.of_task(task_id)
 
-    def _commit(self, ask: c.Ask) -> Commit | None:
+    def _seen(self, ask: c.Ask) -> Seen:
+        """What an ask needs of the repository, looked up before the ledger is locked."""
+        if isinstance(ask, c.RejectHandoff) and isinstance(ask.rejection, dict):
+            return Seen(graded=self._grade(ask.rejection.get("evidence")))
         name = getattr(ask, "commit", "")
-        return self.repository.commit(name) if name else None
+        return Seen(commit=self.repository.commit(name)) if name else NOTHING_SEEN
 
     def _append(self, tx: Transaction, lines: list[bytes]) -> None:
         before = tx.head

@@ -40,6 +40,47 @@ class Repository(Protocol):
         """The branch checked out where we were called; empty when there is none."""
 
 
+class Sources(Protocol):
+    """The files of the repository as they are at a commit."""
+
+    def commit(self, name: str) -> Commit | None:
+        """The commit behind a name; None when there is none."""
+
+    def file(self, commit: str, path: str) -> bytes | None:
+        """A file's content at a commit; None when it is not there."""
+
+    def paths(self, commit: str) -> list[str]:
+        """Every file's path at a commit."""
+
+
+class Outcome(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    exit_status: int
+    output: str
+
+
+class CommandProbes(Protocol):
+    """Runs the command of a piece of evidence again, where nothing can come to harm."""
+
+    def run(self, command: tuple[str, ...], commit: str) -> Outcome | None:
+        """What the command shows at a commit; None when it may not run, or could not."""
+
+
+class Journal(Protocol):
+    """What agents really ran, as the hooks of their hosts have seen it."""
+
+    def bears_out(self, task_id: str, agent: str, attempt: str) -> bool:
+        """True when something the agent ran on the task fits what it says it attempted."""
+
+
+class Commands(Protocol):
+    """Runs commands of the user's: a director, an adviser."""
+
+    def run(self, command: Sequence[str], given: bytes, seconds: float) -> Outcome | None:
+        """How the command answered what it was given; None when it could not be started or took too long."""
+
+
 class Tracking(Protocol):
     """What git tracks."""
 

@@ -8,7 +8,7 @@ from remand.domain.task import Task
 
 def prompt(task: Task, events: list[e.Event]) -> str:
     """The task as text: feedback first, then what it is, where it stands, and how to end it."""
-    sections = [*_feedback(events), _task(task), _standing(task), _ending(task)]
+    sections = [*_feedback(events), _override(task), _task(task), _standing(task), _ending(task)]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -29,6 +29,15 @@ def _feedback(events: list[e.Event]) -> list[str]:
     return ["\n".join(rows)]
 
 
+def _override(task: Task) -> str:
+    """What the director said when it did not accept this agent's rejection."""
+    filed, claim = task.filed, task.claim
+    if filed is None or claim is None or filed.agent != claim.agent or filed.decision != "OVERRIDE":
+        return ""
+    quoted = "\n".join(f"> {line}" for line in filed.message.split("\n"))
+    return f"## Your rejection was overridden\n\n{quoted}"
+
+
 def _task(task: Task) -> str:
     return f"## Task {task.id}: {task.title}\n\n{task.scope}".rstrip()
 
@@ -43,8 +52,10 @@ def _standing(task: Task) -> str:
 
 
 def _ending(task: Task) -> str:
-    agent = task.claim.agent if task.claim else "NAME"
+    agent, handoff = (task.claim.agent, task.claim.handoff_id) if task.claim else ("NAME", "H")
     return (
         "When it is done, commit and run:\n\n"
-        f"    remand task submit {task.id} --agent {agent} --commit $(git rev-parse HEAD)"
+        f"    remand task submit {task.id} --agent {agent} --commit $(git rev-parse HEAD)\n\n"
+        "Should it be impossible, say so with at least 2 concrete attempts, evidence and an alternative:\n\n"
+        f"    remand handoff reject {handoff} --agent {agent} --from rejection.json"
     )

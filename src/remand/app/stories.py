@@ -25,6 +25,7 @@ class HandoffView(Record, kw_only=True):
     accepted_at: str = ""
     completed_at: str = ""
     ended_at: str = ""
+    override_message: str = ""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -35,7 +36,7 @@ _ENDINGS: dict[type[e.Event], str] = {
     e.TaskFailed: "failed",
     e.HandoffLapsed: "lapsed",
 }
-OPEN = ("initiated", "accepted")
+OPEN = ("initiated", "accepted", "overridden")
 
 
 def handoffs(events: list[e.Event]) -> list[HandoffView]:
@@ -89,6 +90,13 @@ def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> No
             )
         case e.TaskSubmitted():
             _change(found, event.handoff_id, has_lost, status="completed", completed_at=event.ts)
+        case e.HandoffRejected() | e.HandoffRejectionInvalid():
+            _change(found, event.handoff_id, has_lost, status="rejected")
+        case e.RejectionAnswered() if event.decision.decision_type == "OVERRIDE":
+            text = event.decision.override_message
+            _change(found, event.handoff_id, has_lost, status="overridden", override_message=text)
+        case e.RejectionAnswered():
+            _change(found, event.handoff_id, has_lost, status="rejection_accepted", ended_at=event.ts)
         case _:
             ending, handoff_id = _ENDINGS.get(type(event)), getattr(event, "handoff_id", "")
             if ending:
@@ -106,7 +114,7 @@ def _close_left_over(found: dict[str, HandoffView], task: Task, event: e.Event) 
         return
     offered = {offer.handoff_id for offer in task.offers}
     for handoff_id, view in found.items():
-        if view.status in OPEN and handoff_id not in offered and not task.is_legacy:
+        if view.status in OPEN and handoff_id not in offered:
             found[handoff_id] = msgspec.structs.replace(view, status="closed", ended_at=event.ts)
 
 

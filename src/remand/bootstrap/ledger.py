@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.ledger import Ledger
 from remand.bootstrap.settings import SettingsSource
 from remand.domain.ids import session_name
+from remand.domain.validation.world import Graded
 
 IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
 ATTRIBUTES = "# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n"
@@ -68,8 +70,20 @@ def open_at(place: Place) -> Opened:
         repository=repository,
         marks=FileMarks(Path(state_folder()), ledger_id, place.root),
         rules=settings.rules,
+        grade=_grader(repository),
     )
     return Opened(ledger, place, settings, store)
+
+
+def _grader(repository: GitRepository) -> Callable[[object], tuple[Graded, ...]]:
+    """Grades evidence by the repository. What that takes is loaded with the first rejection."""
+
+    def grade(evidence: object) -> tuple[Graded, ...]:
+        from remand.app.witness import Witness
+
+        return Witness(repository).grade(evidence)
+
+    return grade
 
 
 def prepare_folder(place: Place) -> None:

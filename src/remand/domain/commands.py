@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from remand.domain.events import Finding
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.roles import Actor
+from remand.domain.validation.world import World
 
 
 class Ask(Record, tag_field="ask", tag=str.lower):
@@ -135,6 +140,32 @@ class CompleteHandoff(Ask, kw_only=True):
     result: str = ""
 
 
+class RejectHandoff(Ask, kw_only=True):
+    """Reject the task of a handoff, with a record of what was tried and what stands in the way."""
+
+    handoff_id: str
+    agent: str
+    rejection: dict[str, Any]
+
+
+class AnswerRejection(Ask, kw_only=True):
+    """Answer a rejection as the director."""
+
+    handoff_id: str
+    decision: str
+    created_tasks: tuple[str, ...] = ()
+    rationale: str = ""
+    message: str = ""
+    reassign_to: str = ""
+
+
+class GiveOpinion(Ask, kw_only=True):
+    """Note what an adviser says of the last rejection of a handoff."""
+
+    handoff_id: str
+    opinion: str
+
+
 class LockOut(TaskAsk, kw_only=True):
     """Keep an agent away from the task."""
 
@@ -192,7 +223,17 @@ class Facts(Record, kw_only=True):
     """The names of the configured gates; None when the configuration has no `[gates]` table."""
     locks_out: bool = True
     child_statuses: tuple[str, ...] = ()
-    handoff_is_known: bool = False
+    fresh_task_ids: tuple[str, ...] = ()
+    """Ids for the tasks that a decision may create."""
+    fresh_rejection_id: str = ""
+    world: World = World()
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The rejection that is to be answered, as it was filed."""
+    director: str = "auto"
+    """Who answers a valid rejection: `auto`, or someone who will do it later."""
+    max_invalid_rejections: int = 2
+    next_agent: str = ""
+    """Another agent that may take the task over; empty when the team has none."""
 
 
 class Command(Record, kw_only=True):
@@ -220,9 +261,11 @@ ASKS = (
     InitiateHandoff,
     AcceptHandoff,
     CompleteHandoff,
+    RejectHandoff,
+    AnswerRejection,
     LockOut,
     Unlock,
     ApproveReview,
     RejectReview,
 )
-"""What may come through a door. The rest (expire, wake, settle) only the coordinator asks itself."""
+"""What may come through a door. The rest (opinions, expire, wake, settle) only the coordinator asks itself."""

@@ -16,6 +16,8 @@ from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Status, Task
 
 Events = tuple[e.Event, ...]
+HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRejection, c.GiveOpinion)
+"""Asks that name a handoff, and by it the task."""
 
 
 def decide(task: Task | None, command: c.Command) -> Events | Refused:
@@ -37,7 +39,7 @@ def _nothing_there(command: c.Command) -> Refused:
     ask = command.ask
     if isinstance(ask, c.ClaimTask) and not ask.task_id:
         return Refused("nothing_to_claim", f"There is no free task for {ask.agent} now.")
-    if isinstance(ask, c.AcceptHandoff | c.CompleteHandoff):
+    if isinstance(ask, HANDOFF_ASKS):
         return Refused("unknown_handoff", f"There is no handoff {ask.handoff_id}.")
     return Refused("unknown_task", f"There is no task {getattr(ask, 'task_id', '')}.")
 
@@ -144,7 +146,7 @@ def _heartbeat(task: Task, ask: c.Heartbeat, command: c.Command) -> Events:
 
 
 def _under_claim(
-    kind: type[e.TaskReleased | e.TaskContinued | e.TaskFailed],
+    kind: type[e.TaskReleased | e.TaskContinued],
 ) -> Callable[..., Events]:
     """A decision that ends the agent's own claim with a reason."""
 
@@ -154,6 +156,13 @@ def _under_claim(
         return (kind(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason),)
 
     return rule
+
+
+def _fail(task: Task, ask: c.FailTask, command: c.Command) -> Events:
+    claim = r.require_claim(task, ask, command.at)
+    r.require_text("reason", ask.reason)
+    failed = e.TaskFailed(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason)
+    return (failed, *h.given_up(task, claim.agent, command))
 
 
 def _wait(task: Task, ask: c.WaitTask, command: c.Command) -> Events:
@@ -180,6 +189,18 @@ def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
             pr=ask.pr,
         ),
     )
+
+
+def _about_a_rejection(name: str) -> Callable[..., Events]:
+    """A decision about task rejections. Its module reads much to judge them, so it is loaded with the first one."""
+
+    def rule(task: Task, ask: c.Ask, command: c.Command) -> Events:
+        from remand.domain import rejections
+
+        decided: Events = getattr(rejections, name)(task, ask, command)
+        return decided
+
+    return rule
 
 
 def _cancel(task: Task, ask: c.CancelTask, command: c.Command) -> Events:
@@ -243,10 +264,13 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.ClaimTask: _claim,
     c.AcceptHandoff: h.accept,
     c.CompleteHandoff: h.complete,
+    c.RejectHandoff: _about_a_rejection("reject"),
+    c.AnswerRejection: _about_a_rejection("respond"),
+    c.GiveOpinion: _about_a_rejection("advise"),
     c.Heartbeat: _heartbeat,
     c.ReleaseTask: _under_claim(e.TaskReleased),
     c.ContinueTask: _under_claim(e.TaskContinued),
-    c.FailTask: _under_claim(e.TaskFailed),
+    c.FailTask: _fail,
     c.WaitTask: _wait,
     c.SubmitTask: _submit,
     c.CancelTask: _cancel,

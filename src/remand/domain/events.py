@@ -7,47 +7,67 @@ from typing import Any
 import msgspec
 
 from remand.domain import ids
+from remand.domain.event import UNSTAMPED, ClaimEvent, Event, Meta, TaskEvent
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+from remand.domain.rejection_events import (
+    Decision,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    HandoffResumed,
+    OpinionGiven,
+    RejectionAnswered,
+)
 
-
-class Meta(Record, kw_only=True):
-    """Where an event comes from.
-
-    `id` is the hash of the rest of its line, `prev` the id before it in its session, `key` the idempotency
-    key it was asked under and `ask` the fingerprint of what was asked with it.
-    """
-
-    id: str
-    session: str = ""
-    seq: int = 0
-    actor: str = ""
-    branch: str = ""
-    prev: str = ""
-    key: str = ""
-    ask: str = ""
-    more: int = 0
-    """How many events of the same command follow: a command is there whole or not at all."""
-
-
-UNSTAMPED = Meta(id="")
-
-
-class Event(Record, tag_field="event", tag="", kw_only=True):
-    """A fact in the ledger: when, from where, and (in its subclass) what."""
-
-    ts: Instant = ""
-    meta: Meta = UNSTAMPED
-
-    @property
-    def name(self) -> str:
-        """The event's name in the log."""
-        return str(self.__struct_config__.tag)
-
-    @property
-    def is_legacy(self) -> bool:
-        """True when a GoT tool wrote it: such events have no place in a chain."""
-        return self.meta.seq <= 0
+__all__ = [
+    "NATIVE",
+    "UNSTAMPED",
+    "ClaimEvent",
+    "Decision",
+    "EdgeCreated",
+    "EdgeDeleted",
+    "EscalationOpened",
+    "Event",
+    "Finding",
+    "HandoffAccepted",
+    "HandoffCompleted",
+    "HandoffInitiated",
+    "HandoffLapsed",
+    "HandoffRejected",
+    "HandoffRejectionInvalid",
+    "HandoffResumed",
+    "LeaseExpired",
+    "LeaseRenewed",
+    "LockoutCleared",
+    "LockoutSet",
+    "Meta",
+    "OpinionGiven",
+    "RejectionAnswered",
+    "ReviewApproved",
+    "ReviewRejected",
+    "TaskAdded",
+    "TaskBlocked",
+    "TaskCancelled",
+    "TaskChanges",
+    "TaskClaimed",
+    "TaskContinued",
+    "TaskData",
+    "TaskDecomposed",
+    "TaskDeferred",
+    "TaskDeleted",
+    "TaskEdited",
+    "TaskEvent",
+    "TaskFailed",
+    "TaskInfeasible",
+    "TaskReleased",
+    "TaskReopened",
+    "TaskSettled",
+    "TaskSubmitted",
+    "TaskWaiting",
+    "TaskWoken",
+    "Unknown",
+    "subject",
+]
 
 
 class TaskData(Record, kw_only=True, omit_defaults=False):
@@ -114,19 +134,6 @@ class EdgeDeleted(Event, tag="edge.delete", kw_only=True):
     src: str
     tgt: str
     type: str
-
-
-class TaskEvent(Event, tag="", kw_only=True):
-    """An event of one task."""
-
-    task_id: str
-
-
-class ClaimEvent(TaskEvent, tag="", kw_only=True):
-    """An event under one claim, by the agent that holds it."""
-
-    handoff_id: str
-    agent: str
 
 
 class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
@@ -223,6 +230,20 @@ class TaskSubmitted(ClaimEvent, tag="task.submit", kw_only=True):
 class TaskCancelled(TaskEvent, tag="task.cancel", kw_only=True):
     """The task will not be done."""
 
+    reason: str = ""
+    superseded_by: str = ""
+
+
+class TaskBlocked(TaskEvent, tag="task.block", kw_only=True):
+    """The task cannot go on, and nothing in the ledger will free it: a human or director has to."""
+
+    reason: str = ""
+
+
+class TaskInfeasible(TaskEvent, tag="task.infeasible", kw_only=True):
+    """The task cannot be done as it was stated; another one takes its place."""
+
+    reformulated_as: str = ""
     reason: str = ""
 
 
@@ -344,6 +365,11 @@ NATIVE = (
     HandoffInitiated,
     HandoffAccepted,
     HandoffCompleted,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    OpinionGiven,
+    HandoffResumed,
     HandoffLapsed,
     LeaseRenewed,
     LeaseExpired,
@@ -353,6 +379,8 @@ NATIVE = (
     TaskFailed,
     TaskSubmitted,
     TaskCancelled,
+    TaskBlocked,
+    TaskInfeasible,
     TaskReopened,
     TaskDeferred,
     TaskWoken,

@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain import ids
-from remand.domain.instant import Instant, is_instant, plus
+from remand.domain import ids, rejection_steps
+from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
     PRIORITIES,
     TERMINAL,
-    TRANSITIONS,
     Claim,
-    Conflict,
     Lockout,
     Offer,
     Priority,
@@ -31,8 +29,6 @@ LEGACY_STATUS = {
     "blocked": Status.BLOCKED,
     "deferred": Status.DEFERRED,
 }
-MAX_CONFLICTS = 50
-MAX_LEASE_SECONDS = 7 * 86400.0
 
 E = TypeVar("E", bound=e.ClaimEvent)
 
@@ -54,22 +50,6 @@ def replay(events: Iterable[e.Event]) -> Task | None:
     for event in events:
         task = evolve(task, event)
     return task
-
-
-def _conflict(task: Task, event: e.Event, why: str) -> Task:
-    found = Conflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
-    return replace(task, conflicts=(*task.conflicts, found)[-MAX_CONFLICTS:])
-
-
-def _advance(task: Task, event: e.Event, **changes: Any) -> Task:
-    """Moves the task along its transition, or records why it could not."""
-    sources, target = _STEPS[type(event)]
-    if task.status not in sources:
-        return _conflict(task, event, f"the task was {task.status} at that time")
-    status = target or task.queue
-    if status in TERMINAL:
-        changes |= {"claim": None, "offers": ()}
-    return replace(task, status=status, is_legacy=False, **changes)
 
 
 def _added(event: e.TaskAdded) -> Task:
@@ -99,7 +79,7 @@ def _priority(text: str) -> Priority:
 def _added_again(task: Task, event: e.TaskAdded) -> Task:
     if event.data.title == task.title and event.data.description == task.scope:
         return task
-    return _conflict(task, event, "another task with this id was written down first")
+    return conflict(task, event, "another task with this id was written down first")
 
 
 def _edited(task: Task, event: e.TaskEdited) -> Task:
@@ -120,14 +100,14 @@ def _edited(task: Task, event: e.TaskEdited) -> Task:
     }
     if changes.status is not None:
         if not (task.is_legacy and event.is_legacy):
-            return _conflict(task, event, "an edit cannot change the status of a task that has a lifecycle")
+            return conflict(task, event, "an edit cannot change the status of a task that has a lifecycle")
         new["status"] = LEGACY_STATUS.get(changes.status, task.status)
     return replace(task, **new)
 
 
 def _deleted(task: Task, event: e.TaskDeleted) -> Task:
     if not (task.is_legacy and event.is_legacy):
-        return _conflict(task, event, "a task that has a lifecycle is cancelled, not deleted")
+        return conflict(task, event, "a task that has a lifecycle is cancelled, not deleted")
     return replace(task, status=Status.CANCELLED)
 
 
@@ -136,33 +116,33 @@ def _linked(task: Task, event: e.EdgeCreated) -> Task:
     if on is None or on in task.depends_on:
         return task
     if on == task.id:
-        return _conflict(task, event, "a task cannot wait for itself")
+        return conflict(task, event, "a task cannot wait for itself")
     return replace(task, depends_on=(*task.depends_on, on))
 
 
 def _unlinked(task: Task, event: e.EdgeDeleted) -> Task:
     on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
     if on not in task.depends_on:
-        return _conflict(task, event, f"there was no such dependency on {on}")
+        return conflict(task, event, f"there was no such dependency on {on}")
     return replace(task, depends_on=tuple(other for other in task.depends_on if other != on))
 
 
 def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
     if task.claim is not None:
-        return _conflict(task, event, f"{task.claim.agent} had claimed the task first")
+        return conflict(task, event, f"{task.claim.agent} had claimed the task first")
     if task.is_locked_out(event.agent):
-        return _conflict(task, event, f"{event.agent} was locked out")
+        return conflict(task, event, f"{event.agent} was locked out")
     reserved = task.reserved_for(event.ts)
     if reserved is not None and reserved.target != event.agent:
-        return _conflict(task, event, f"the task was reserved for {reserved.target}")
+        return conflict(task, event, f"the task was reserved for {reserved.target}")
     claim = Claim(
         handoff_id=event.handoff_id,
         agent=event.agent,
         epoch=task.epoch + 1,
         claimed_at=event.ts,
-        lease_expires_at=_bounded(event.lease_expires_at, event.ts),
+        lease_expires_at=bounded(event.lease_expires_at, event.ts),
     )
-    return _advance(
+    return advance(
         task,
         event,
         claim=claim,
@@ -175,13 +155,13 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
 
 def _offered(task: Task, event: e.HandoffInitiated) -> Task:
     if task.status in TERMINAL or task.offer(event.handoff_id) or not event.target_agent:
-        return _conflict(task, event, f"the task was {task.status} at that time, or it was handed to nobody")
+        return conflict(task, event, f"the task was {task.status} at that time, or it was handed to nobody")
     offer = Offer(
         handoff_id=event.handoff_id,
         source=event.source_agent,
         target=event.target_agent,
         instructions=event.instructions,
-        lapses_at=_bounded(event.lapses_at, event.ts),
+        lapses_at=bounded(event.lapses_at, event.ts),
     )
     return replace(task, offers=(*task.offers, offer), is_legacy=False)
 
@@ -196,41 +176,41 @@ def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
     def guarded(task: Task, event: E) -> Task:
         claim = task.claim
         if claim is None or (claim.handoff_id, claim.agent) != (event.handoff_id, event.agent):
-            return _conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
+            return conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
         return apply(task, event)
 
     return guarded
 
 
 def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
-    claim = task.claim and replace(task.claim, lease_expires_at=_bounded(event.lease_expires_at, event.ts))
-    return _advance(task, event, claim=claim)
+    claim = task.claim and replace(task.claim, lease_expires_at=bounded(event.lease_expires_at, event.ts))
+    return advance(task, event, claim=claim)
 
 
-def _ended(task: Task, event: e.TaskReleased | e.TaskFailed) -> Task:
-    return _advance(task, event, claim=None, waiting_for="")
+def _ended(task: Task, event: e.TaskReleased) -> Task:
+    return advance(task, event, claim=None, waiting_for="")
 
 
 def _expired(task: Task, event: e.LeaseExpired) -> Task:
     """Two ledgers may end the same lease; the second finds it ended."""
     if task.claim is None or task.claim.handoff_id != event.handoff_id:
         return task
-    return _advance(task, event, claim=None, waiting_for="")
+    return advance(task, event, claim=None, waiting_for="")
 
 
 def _continued(task: Task, event: e.TaskContinued) -> Task:
-    return _advance(task, event, claim=None, waiting_for="", queue=Status.NEEDS_CONTINUATION)
+    return advance(task, event, claim=None, waiting_for="", queue=Status.NEEDS_CONTINUATION)
 
 
 def _waiting(task: Task, event: e.TaskWaiting) -> Task:
-    return _advance(task, event, waiting_for=event.waiting_for)
+    return advance(task, event, waiting_for=event.waiting_for)
 
 
 def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
     submission = Submission(
         commit=event.commit, tree=event.tree, agent=event.agent, handoff_id=event.handoff_id, at=event.ts
     )
-    return _advance(
+    return advance(
         task,
         event,
         claim=None,
@@ -244,18 +224,18 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
 
 def _approved(task: Task, event: e.ReviewApproved) -> Task:
     if task.submission is None or task.submission.commit != event.commit:
-        return _conflict(task, event, "the approval names a commit that was not the one under review")
-    return _advance(task, event, approved_commit=event.commit)
+        return conflict(task, event, "the approval names a commit that was not the one under review")
+    return advance(task, event, approved_commit=event.commit)
 
 
 def _rejected(task: Task, event: e.ReviewRejected) -> Task:
     submission = task.submission
     if submission is None or (submission.commit != event.commit and (submission.tree or "-") != event.tree):
-        return _conflict(task, event, "the rejection names a commit that was not the one under review")
+        return conflict(task, event, "the rejection names a commit that was not the one under review")
     if task.status == Status.DONE and task.approved_commit == submission.commit:
-        task = _conflict(task, event, "the same tree was approved as well; the rejection counts")
+        task = conflict(task, event, "the same tree was approved as well; the rejection counts")
         task = replace(task, status=Status.PROVISIONAL)
-    return _advance(
+    return advance(
         task,
         event,
         queue=Status.REJECTED,
@@ -280,40 +260,32 @@ def _unlocked(task: Task, event: e.LockoutCleared) -> Task:
 
 
 def _deferred(task: Task, event: e.TaskDeferred) -> Task:
-    return _advance(task, event, claim=None, offers=(), waits_for=event.waits_for)
+    return advance(task, event, claim=None, offers=(), waits_for=event.waits_for)
 
 
 def _woken(task: Task, event: e.TaskWoken) -> Task:
     if task.status != Status.DEFERRED:
         return task
-    return _advance(task, event, waits_for=())
+    return advance(task, event, waits_for=())
 
 
 def _decomposed(task: Task, event: e.TaskDecomposed) -> Task:
-    return _advance(task, event, claim=None, offers=(), children=event.children)
+    return advance(task, event, claim=None, offers=(), children=event.children)
 
 
 def _settled(task: Task, event: e.TaskSettled) -> Task:
     if task.status != Status.DECOMPOSED:
         return task
     status = Status.CANCELLED if event.status == Status.CANCELLED else Status.DONE
-    return replace(_advance(task, event), status=status)
+    return replace(advance(task, event), status=status)
 
 
-def _closed(task: Task, event: e.TaskCancelled | e.EscalationOpened) -> Task:
-    return _advance(task, event, claim=None, offers=())
+def _closed(task: Task, event: e.TaskBlocked | e.EscalationOpened) -> Task:
+    return advance(task, event, claim=None, offers=())
 
 
 def _reopened(task: Task, event: e.TaskReopened) -> Task:
-    return _advance(task, event, claim=None, offers=(), waits_for=(), children=())
-
-
-def _bounded(until: Instant, since: Instant) -> Instant:
-    """The end of a lease or offer. Whatever a file says, it is a time, and not far away."""
-    if until[:10] == since[:10] and len(until) == len(since):
-        return until
-    latest = plus(since, MAX_LEASE_SECONDS)
-    return until if is_instant(until) and until < latest else latest
+    return advance(task, event, claim=None, offers=(), waits_for=(), children=())
 
 
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -330,15 +302,21 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.HandoffInitiated: _offered,
     e.HandoffAccepted: _claimed,
     e.HandoffCompleted: _fenced(_submitted),
+    e.HandoffRejected: rejection_steps.filed,
+    e.HandoffRejectionInvalid: rejection_steps.filed,
+    e.RejectionAnswered: rejection_steps.answered,
+    e.HandoffResumed: rejection_steps.resumed,
     e.HandoffLapsed: _lapsed,
     e.LeaseRenewed: _fenced(_renewed),
     e.LeaseExpired: _expired,
     e.TaskReleased: _fenced(_ended),
     e.TaskContinued: _fenced(_continued),
     e.TaskWaiting: _fenced(_waiting),
-    e.TaskFailed: _fenced(_ended),
+    e.TaskFailed: _fenced(rejection_steps.failed),
     e.TaskSubmitted: _fenced(_submitted),
-    e.TaskCancelled: _closed,
+    e.TaskCancelled: rejection_steps.cancelled,
+    e.TaskBlocked: _closed,
+    e.TaskInfeasible: rejection_steps.infeasible,
     e.TaskReopened: _reopened,
     e.TaskDeferred: _deferred,
     e.TaskWoken: _woken,
@@ -349,12 +327,6 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.ReviewApproved: _approved,
     e.ReviewRejected: _rejected,
     e.EscalationOpened: _closed,
-}
-
-_STEPS: dict[type[e.Event], tuple[frozenset[Status], Status | None]] = {
-    kind: (TRANSITIONS[name].sources, TRANSITIONS[name].target)
-    for kind in _HANDLERS
-    if (name := str(kind.__struct_config__.tag)) in TRANSITIONS
 }
 
 _LEGACY = frozenset({e.TaskAdded, e.TaskEdited, e.TaskDeleted, e.EdgeCreated, e.EdgeDeleted})

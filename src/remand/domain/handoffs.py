@@ -111,3 +111,14 @@ def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
             "nothing is handed in unmeasured.",
         )
     return claim
+
+
+def given_up(task: Task, agent: str, command: c.Command) -> Events:
+    """What follows when an agent has rejected a task without earning it, or given it up, once too often."""
+    if task.invalid_by.count(agent) + 1 < command.facts.max_invalid_rejections:
+        return ()
+    if task.is_locked_out(agent):
+        return ()
+    times = task.invalid_by.count(agent) + 1
+    reason = f"{times} invalid rejections of this task"
+    return (e.LockoutSet(task_id=task.id, agent=agent, reason=reason),)

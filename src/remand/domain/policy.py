@@ -15,3 +15,6 @@ class Policy(Record, kw_only=True):
     max_invalid_rejections: int = 2
     lease_seconds: float = 1800.0
     director: tuple[str, ...] = ("auto",)
+    """`auto`, `human`, or a command of the user's that answers valid rejections."""
+    adviser: tuple[str, ...] = ()
+    """A command of the user's that gives an opinion on each rejection; advice, never the verdict."""

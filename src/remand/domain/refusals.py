@@ -34,6 +34,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The handoff is not open any more.",
         "Look at `remand handoff status H`; claim the task anew if it is free.",
     ),
+    "invalid_rejection": (
+        "The rejection is not earned yet: each issue says what is missing.",
+        "Go on with the task, or reject it again with what the issues ask for.",
+    ),
     "key_reused": (
         "The idempotency key was used for another command.",
         "Use a new key for every new command; repeat a key only to repeat its command.",
@@ -62,6 +66,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The task or handoff belongs to another agent.",
         "Act on your own claim; `remand task claim` gives you one.",
     ),
+    "nothing_to_answer": (
+        "No rejection of that handoff waits for a director's answer.",
+        "Look at `remand handoff status H`: there was none, or it was answered already.",
+    ),
     "nothing_to_claim": (
         "No free task suits this agent now.",
         "Wait for new work; `remand task list` shows what there is and who holds it.",
@@ -70,7 +78,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The task has no submission at that commit that awaits review.",
         "Look at `remand task show ID` for the commit that does.",
     ),
-    "own_work": ("Nobody reviews a task they authored.", "Ask another reviewer, or the user."),
+    "own_work": (
+        "Nobody reviews a task they authored, nor answers a rejection of their own.",
+        "Ask another reviewer or director, or the user.",
+    ),
     "stale_review": (
         "The review names another commit than the one submitted last.",
         "Look at the latest submission and review that commit.",

@@ -95,3 +95,5 @@ class Team:
 
 
 THE_COORDINATOR = Actor(name=COORDINATOR, roles=frozenset({Role.COORDINATOR}))
+THE_DIRECTOR = Actor(name="director", roles=frozenset({Role.DIRECTOR}))
+"""The command that the user made director. It comes through no door: only the system itself speaks for it."""

@@ -27,10 +27,12 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.ReopenTask: _DIRECTORS,
     c.DeferTask: _DIRECTORS,
     c.InitiateHandoff: _LEADERS,
+    c.AnswerRejection: _DIRECTORS,
     c.LockOut: REVIEWERS,
     c.ApproveReview: REVIEWERS,
     c.RejectReview: REVIEWERS,
     c.Unlock: _USER,
+    c.GiveOpinion: frozenset({Role.COORDINATOR}),
     c.ExpireLease: frozenset({Role.COORDINATOR}),
     c.WakeTask: frozenset({Role.COORDINATOR}),
     c.SettleTask: frozenset({Role.COORDINATOR}),
@@ -38,7 +40,7 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
 """Which roles may ask what. What is not listed is open to all, or asks for the agent that holds the claim."""
 
 
-_AGENTS_OWN = (c.ClaimTask, c.ClaimAsk, c.AcceptHandoff, c.CompleteHandoff)
+_AGENTS_OWN = (c.ClaimTask, c.ClaimAsk, c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff)
 
 
 def require_permission(ask: c.Ask, actor: Actor) -> None:
@@ -132,6 +134,15 @@ def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
         raise Refused(
             "not_eligible", f"Task {task.id} asks for {', '.join(missing)}, which {agent.name} lacks."
         )
+
+
+def is_eligible(task: Task, agent: Actor) -> bool:
+    """True when a member of the team is an agent that has what the task asks for."""
+    try:
+        require_eligible(task, agent, has_team=True)
+    except Refused:
+        return False
+    return True
 
 
 def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: bool = True) -> None:

@@ -66,6 +66,7 @@ TRANSITIONS: dict[str, Step] = {
     "task.fail": _step(Status.CLAIMED, Status.FAILED),
     "task.submit": _step(Status.CLAIMED, Status.PROVISIONAL),
     "handoff.complete": _step(Status.CLAIMED, Status.PROVISIONAL),
+    "handoff.resume": _step(Status.BLOCKED, Status.CLAIMED),
     "review.approve": _step(Status.PROVISIONAL, Status.DONE),
     "review.reject": _step(Status.PROVISIONAL, Status.REJECTED),
     "task.defer": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DEFERRED),
@@ -120,6 +121,23 @@ class Lockout(Record, kw_only=True):
     since: Instant
 
 
+class Filed(Record, kw_only=True):
+    """The last rejection of the task by an agent, and how it was answered."""
+
+    rejection_id: str
+    handoff_id: str
+    agent: str
+    reason: str = ""
+    """The reason's name."""
+    is_valid: bool = True
+    decision: str = ""
+    """The decision's name; empty while a director has yet to answer."""
+    message: str = ""
+    """What the director told the agent when it overrode the rejection."""
+    was_claimed: bool = False
+    """The agent had accepted the handoff, and not only been offered it."""
+
+
 class Conflict(Record, kw_only=True):
     """An event that a merge brought and that could not apply, kept for a human to see."""
 
@@ -162,6 +180,10 @@ class Task(Record, kw_only=True):
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     lockouts: tuple[Lockout, ...] = ()
+    filed: Filed | None = None
+    invalid_by: tuple[str, ...] = ()
+    """Who rejected the task without having earned it, or gave up: a name for each time."""
+    superseded_by: str = ""
     conflicts: tuple[Conflict, ...] = ()
     is_legacy: bool = False
     """Written by a GoT tool and untouched by ours: its status follows the old events."""
@@ -188,6 +210,13 @@ class Task(Record, kw_only=True):
     def offer(self, handoff_id: str) -> Offer | None:
         """The open offer with that id."""
         return next((offer for offer in self.offers if offer.handoff_id == handoff_id), None)
+
+    def is_held_under(self, handoff_id: str, agent: str) -> bool:
+        """True when the agent holds that handoff: it claimed under it, or it was offered it."""
+        if self.claim is not None:
+            return (self.claim.handoff_id, self.claim.agent) == (handoff_id, agent)
+        offer = self.offer(handoff_id)
+        return offer is not None and offer.target == agent
 
     def reserved_for(self, now: Instant) -> Offer | None:
         """The offer that reserves the task at this time."""

@@ -168,6 +168,7 @@ def an_event(kind: type[e.Event]) -> e.Event:
         tuple[e.Finding, ...]: (e.Finding(text="It leaks"),),
         e.TaskData: added().data,
         e.TaskChanges: e.TaskChanges(title="New"),
+        e.Decision: e.Decision(decision_type="ACCEPT"),
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")

@@ -33,6 +33,7 @@ TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
         (c.InitiateHandoff(task_id=T1, target="Alice"), {U, D, R}),
         (c.ApproveReview(task_id=T1, commit="HEAD"), {U, R}),
         (c.RejectReview(task_id=T1, commit="HEAD", findings=FINDINGS), {U, R}),
+        (c.AnswerRejection(handoff_id=H1, decision="ACCEPT"), {U, D}),
         (c.LockOut(task_id=T1, agent="Alice", reason="x"), {U, R}),
         (c.Unlock(task_id=T1, agent="Alice", reason="x"), {U}),
     )
@@ -47,6 +48,7 @@ BY_CLAIM = {
     c.SubmitTask,
     c.AcceptHandoff,
     c.CompleteHandoff,
+    c.RejectHandoff,
 }
 """Open to whoever holds the claim or is the handoff's target; `decide_lease` and `decide_handoff` hold that."""
 CASES = [
@@ -55,7 +57,12 @@ CASES = [
     for role, actors in ACTORS.items()
     for who in actors
 ]
-OF_ITS_OWN = [c.ExpireLease(task_id=T1), c.WakeTask(task_id=T1), c.SettleTask(task_id=T1)]
+OF_ITS_OWN = [
+    c.GiveOpinion(handoff_id=H1, opinion="x"),
+    c.ExpireLease(task_id=T1),
+    c.WakeTask(task_id=T1),
+    c.SettleTask(task_id=T1),
+]
 
 
 def permission(ask: c.Ask, who: Actor) -> str:

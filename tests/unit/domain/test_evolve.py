@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain.evolve import LEGACY_STATUS, MAX_CONFLICTS, evolve, replay
+from remand.domain.evolve import LEGACY_STATUS, evolve, replay
 from remand.domain.ids import task_node
 from remand.domain.instant import plus
+from remand.domain.steps import MAX_CONFLICTS
 from remand.domain.task import TERMINAL, Status, Task
 from remand.testing.builders import (
     H1,

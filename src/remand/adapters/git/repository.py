@@ -101,6 +101,14 @@ class GitRepository:
             )
         return answer.stdout
 
+    def paths(self, commit: str) -> list[str]:
+        """Every file's path at a commit."""
+        answer = git(self.place.worktree, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(f"git cannot list {commit[:12]}: {said}. Mend that, then repeat.")
+        return [path.decode("utf-8", "replace") for path in answer.stdout.split(b"\x00") if path]
+
 
 class GitIndex:
     """What the main worktree's index names."""

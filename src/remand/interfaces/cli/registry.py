@@ -37,6 +37,8 @@ COMMANDS: dict[str, Entry] = {
     "handoff initiate": Entry("handoffs", "pass a task to one agent"),
     "handoff accept": Entry("handoffs", "take a handoff as its target"),
     "handoff complete": Entry("handoffs", "claim that a handoff's task is done at a commit"),
+    "handoff reject": Entry("rejections", "reject a task with a record of what was tried", False),
+    "handoff rejection-response": Entry("rejections", "answer a rejection as the director", False),
     "handoff status": Entry("handoffs", "show a handoff"),
     "review approve": Entry("reviews", "accept the submission at a commit"),
     "review reject": Entry("reviews", "send the submission at a commit back with findings"),
@@ -48,6 +50,9 @@ COMMANDS: dict[str, Entry] = {
     "log digest": Entry("log", "one short text for the whole state", False),
     "graph stats": Entry("graph", "count nodes and links", False),
     "graph export": Entry("graph", "write the graph in another format", False),
+    "analyze rejections": Entry(
+        "analyze", "show what is rejected, why and by whom, and what came of it", False
+    ),
     "explain": Entry("explain", "say what a refusal means and what to do"),
     "completion": Entry("completion", "print the completion script of a shell", False),
     "serve": Entry("serve", "run the coordinator of this ledger", False),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from remand.app import stories
-from remand.app.facts import locate
+from remand.app.naming import locate
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
 from remand.bootstrap.reading import open_view

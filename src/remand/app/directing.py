@@ -1,0 +1,101 @@
+"""Asks the user's own commands about rejections: an adviser for its opinion, a director for its decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from remand.app.asking import Accepted
+from remand.app.ledger import Ledger
+from remand.app.ports import Commands
+from remand.app.rebuild import story
+from remand.app.rejection_views import RejectionView, rejections
+from remand.domain import commands as c
+from remand.domain.policy import Policy
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.rejections import context
+from remand.domain.roles import THE_COORDINATOR, THE_DIRECTOR
+
+ADVICE_SECONDS = 120.0
+DECISION_SECONDS = 600.0
+
+
+class _Said(Record, kw_only=True):
+    """What a director's command may print, as one JSON object."""
+
+    decision_type: str
+    rationale: str = ""
+    message: str = ""
+    override_message: str = ""
+    reassign_to: str = ""
+    created_tasks: tuple[str, ...] = ()
+
+
+class Directing:
+    """Lets the commands of the policy speak about the last rejection of a handoff."""
+
+    def __init__(self, ledger: Ledger, commands: Commands, policy: Policy) -> None:
+        self._ledger = ledger
+        self._commands = commands
+        self._policy = policy
+
+    def advise(self, task_id: str, handoff_id: str) -> str:
+        """Asks the adviser and notes its opinion; empty when there is none, or it had nothing to say."""
+        if not self._policy.adviser:
+            return ""
+        outcome = self._commands.run(self._policy.adviser, self._brief(task_id, handoff_id), ADVICE_SECONDS)
+        said = outcome.output.strip() if outcome is not None and outcome.exit_status == 0 else ""
+        if not said:
+            return ""
+        self._ledger.ask_as(THE_COORDINATOR, c.GiveOpinion(handoff_id=handoff_id, opinion=said))
+        return said
+
+    def direct(self, task_id: str, handoff_id: str) -> Accepted | str:
+        """Asks the director's command and carries out what it says; a text says why it could not be."""
+        command = self._policy.director
+        if command in (("auto",), ("human",)):
+            return "A human directs; the rejection waits for an answer."
+        outcome = self._commands.run(command, self._brief(task_id, handoff_id), DECISION_SECONDS)
+        if outcome is None or outcome.exit_status:
+            how = "did not answer in time" if outcome is None else f"ended with status {outcome.exit_status}"
+            return f"The director {command[0]} {how}; the rejection waits for a human."
+        try:
+            said = msgspec.json.decode(outcome.output, type=_Said)
+        except msgspec.MsgspecError as error:
+            return f"The director {command[0]} did not print a decision ({error}); the rejection waits for a human."
+        answer = self._ledger.ask_as(
+            THE_DIRECTOR,
+            c.AnswerRejection(
+                handoff_id=handoff_id,
+                decision=said.decision_type,
+                rationale=said.rationale,
+                message=said.message or said.override_message,
+                reassign_to=said.reassign_to,
+                created_tasks=said.created_tasks,
+            ),
+        )
+        if isinstance(answer, Refused):
+            return f"The director's answer was refused ({answer.message}); the rejection waits for a human."
+        return answer
+
+    def _brief(self, task_id: str, handoff_id: str) -> bytes:
+        """What a command is told: the task, this rejection with its grades, and the earlier ones."""
+        with self._ledger.store.read() as view:
+            task = view.tasks.get(task_id)
+            told = rejections(story(view, task_id))
+        this = [one for one in told if one.handoff_id == handoff_id][-1:]
+        brief: dict[str, Any] = {
+            "task": context(task) if task else {},
+            "rejection": [_plain(one) for one in this],
+            "earlier": [_plain(one) for one in told if one not in this],
+            "decisions": list(_Said.__struct_fields__),
+        }
+        brief["rejection"] = brief["rejection"][0] if this else None
+        return msgspec.json.encode(brief)
+
+
+def _plain(view: RejectionView) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(view)
+    return plain

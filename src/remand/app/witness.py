@@ -1,0 +1,161 @@
+"""Checks the evidence of a rejection against the repository and the ledger, by the probes that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import CommandProbes, Journal, Sources
+from remand.domain import evidence as ev
+from remand.domain.evidence import Grade
+from remand.domain.task import Task
+from remand.domain.validation.world import Graded
+
+NEAR = 3
+MAX_READ = 200
+
+
+class Witness:
+    """Runs probes, each once, and grades what they show. What cannot be run stays as it was reported."""
+
+    def __init__(
+        self,
+        sources: Sources | None = None,
+        commands: CommandProbes | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self._sources = sources
+        self._commands = commands
+        self._journal = journal
+
+    def grade(self, evidence: object) -> tuple[Graded, ...]:
+        """Grades every piece of evidence whose probe asks the repository or a command."""
+        return tuple(
+            self._grade(probe) for probe in ev.probes(evidence) if not isinstance(probe, ev.TaskProbe)
+        )
+
+    def _grade(self, probe: ev.Probe) -> Graded:
+        try:
+            match probe:
+                case ev.FileProbe() if self._sources is not None:
+                    return _file(probe, self._sources)
+                case ev.CountProbe() if self._sources is not None:
+                    return _count(probe, self._sources)
+                case ev.CommitProbe() if self._sources is not None:
+                    return _commit(probe, self._sources)
+                case ev.CommandProbe() if self._commands is not None:
+                    return self._run(probe, self._commands)
+                case ev.Unreadable():
+                    return ev.graded(probe, Grade.REPORTED, f"not checked: {probe.why}")
+                case _:
+                    return ev.graded(probe, Grade.REPORTED, "not checked: nothing here can run such a probe")
+        except EnvironmentFault as fault:
+            return ev.graded(probe, Grade.REPORTED, f"not checked: {fault}")
+
+    def _run(self, probe: ev.CommandProbe, commands: CommandProbes) -> Graded:
+        seen = commands.run(probe.command, probe.commit)
+        if seen is None:
+            return ev.graded(
+                probe, Grade.REPORTED, "not checked: the command is not allowed, or could not run"
+            )
+        is_status = probe.exit_status is None or seen.exit_status == probe.exit_status
+        is_text = not probe.text or probe.text in seen.output
+        grade = Grade.REPRODUCED if is_status and is_text else Grade.DISPROVED
+        return ev.graded(probe, grade, f"exit {seen.exit_status} at {probe.commit}")
+
+    def corroborated(self, task_id: str, agent: str, attempts: Sequence[str]) -> tuple[bool, ...]:
+        """For each attempt, whether the journal of what the agent ran bears it out."""
+        if self._journal is None:
+            return (False,) * len(attempts)
+        return tuple(self._journal.bears_out(task_id, agent, attempt) for attempt in attempts)
+
+
+def task_grades(evidence: object, find: Callable[[str], Task | None]) -> tuple[Graded, ...]:
+    """Grades the pieces of evidence that name a task, by what the ledger knows."""
+    return tuple(
+        _task(probe, find(probe.name)) for probe in ev.probes(evidence) if isinstance(probe, ev.TaskProbe)
+    )
+
+
+def merged(*grades: Iterable[Graded]) -> tuple[Graded, ...]:
+    """All grades in the order of the evidence."""
+    return tuple(sorted((one for some in grades for one in some), key=lambda one: one.index))
+
+
+def _task(probe: ev.TaskProbe, task: Task | None) -> Graded:
+    if task is None:
+        return ev.graded(probe, Grade.DISPROVED, f"there is no task {probe.name}")
+    holds = {"": True, "open": not task.is_terminal, "closed": task.is_terminal}.get(
+        probe.status, str(task.status) == probe.status
+    )
+    return ev.graded(
+        probe, Grade.REPRODUCED if holds else Grade.DISPROVED, f"task {task.id} is {task.status}"
+    )
+
+
+def _file(probe: ev.FileProbe, sources: Sources) -> Graded:
+    commit = sources.commit(probe.commit)
+    if commit is None:
+        return ev.graded(probe, Grade.REPORTED, f"not checked: there is no commit {probe.commit}")
+    content = sources.file(commit.sha, probe.path) if _is_inside(probe.path) else None
+    where = f"{probe.path} at {commit.sha[:12]}"
+    if not probe.is_stated:
+        lines = content.count(b"\n") + 1 if content is not None else 0
+        fits = 0 < probe.line <= lines
+        return ev.graded(probe, Grade.CORROBORATED if fits else Grade.REPORTED, f"{where} has {lines} lines")
+    if probe.is_absent or content is None:
+        holds = probe.is_absent and content is None
+        said = "does not exist" if content is None else "exists"
+        return ev.graded(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, f"{where} {said}")
+    return _content(probe, content.decode("utf-8", "replace").splitlines(), where)
+
+
+def _content(probe: ev.FileProbe, lines: list[str], where: str) -> Graded:
+    if probe.line > len(lines):
+        return ev.graded(probe, Grade.DISPROVED, f"{where} has only {len(lines)} lines")
+    near = lines[max(0, probe.line - 1 - NEAR) : probe.line + NEAR] if probe.line else lines
+    if probe.text and not any(probe.text in line for line in near):
+        place = f"near line {probe.line} of " if probe.line else "in "
+        return ev.graded(probe, Grade.DISPROVED, f"the text is not {place}{where}")
+    return ev.graded(probe, Grade.REPRODUCED, f"{where} is as stated")
+
+
+def _count(probe: ev.CountProbe, sources: Sources) -> Graded:
+    commit = sources.commit(probe.commit)
+    if commit is None:
+        return ev.graded(probe, Grade.REPORTED, f"not checked: there is no commit {probe.commit}")
+    matches = _matcher(probe.pattern)
+    paths = [path for path in sources.paths(commit.sha) if matches.fullmatch(path)]
+    if probe.containing:
+        if len(paths) > MAX_READ:
+            return ev.graded(probe, Grade.REPORTED, f"not checked: {len(paths)} files are too many to read")
+        wanted = probe.containing.encode()
+        paths = [path for path in paths if wanted in (sources.file(commit.sha, path) or b"")]
+    count = len(paths)
+    holds = probe.expected in (None, count) and (probe.at_least is None or count >= probe.at_least)
+    found = f"{count} files match {probe.pattern} at {commit.sha[:12]}"
+    return ev.graded(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, found)
+
+
+def _commit(probe: ev.CommitProbe, sources: Sources) -> Graded:
+    commit = sources.commit(probe.name)
+    if commit is None:
+        return ev.graded(probe, Grade.DISPROVED, f"the repository has no commit {probe.name}")
+    return ev.graded(probe, Grade.REPRODUCED, f"commit {commit.sha[:12]} exists")
+
+
+def _is_inside(path: str) -> bool:
+    return not path.startswith("/") and ".." not in path.split("/") and "\x00" not in path
+
+
+@lru_cache(maxsize=64)
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """A pattern of paths: `*` and `?` within a folder, `**` across folders; a folder means all in it."""
+    if not any(mark in pattern for mark in "*?"):
+        folder = re.escape(pattern.rstrip("/"))
+        return re.compile(f"{folder}(?:/.*)?")
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", re.sub(r"\*{3,}", "**", pattern))
+    marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(marks.get(part, re.escape(part)) for part in parts))

@@ -1,0 +1,227 @@
+"""What a director makes of a valid rejection: which tasks to create, how they are linked, what becomes of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from remand.domain.decomposition import Needs, resolve
+from remand.domain.reasons import DecisionType, RejectionReason
+from remand.domain.record import Record
+from remand.domain.rejection import TaskRejection
+from remand.domain.validation.assessment import Issue
+from remand.domain.validation.mentions import bare, dependency_names, mentions, names_in
+from remand.domain.validation.world import Named, World
+
+MAX_SUBTASKS = 50
+MAX_TITLE = 160
+MAX_SCOPE = 16_000
+
+AUTOMATIC: dict[RejectionReason, DecisionType] = {
+    RejectionReason.BLOCKER: DecisionType.ACCEPT_AND_DEFER,
+    RejectionReason.SCOPE_CREEP: DecisionType.ACCEPT_AND_DECOMPOSE,
+    RejectionReason.MISSING_DEPENDENCY: DecisionType.ACCEPT_AND_DEFER,
+    RejectionReason.INFEASIBLE: DecisionType.ACCEPT_AND_REFORMULATE,
+    RejectionReason.UNCLEAR_REQUIREMENTS: DecisionType.ACCEPT_AND_DEFER,
+    RejectionReason.OBSOLETE: DecisionType.ACCEPT,
+}
+"""How the automatic director answers each reason."""
+
+
+class Sketch(Record, kw_only=True):
+    """A task to be created, and what it waits for among the others and among tasks that exist."""
+
+    title: str
+    scope: str = ""
+    priority: str = "medium"
+    category: str = ""
+    siblings: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+
+class Plan(Record, kw_only=True):
+    """A decision before it is carried out."""
+
+    decision: DecisionType
+    sketches: tuple[Sketch, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    """Existing tasks that the deferred task waits for."""
+    superseded_by: str = ""
+    link: str = ""
+    """How a created task is linked to the rejected one: BLOCKS and REFINES run to it, DEPENDS_ON from it."""
+    unresolved: tuple[str, ...] = ()
+
+    def rationale(self, created: tuple[str, ...]) -> str:
+        """Why it was decided so, in a sentence or two, naming the tasks that were created."""
+        match self.decision:
+            case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS" and self._is_clarification:
+                return f"Valid unclear requirements. Created clarification task: {', '.join(created)}."
+            case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS" and created:
+                return f"Valid blocker. Created blocker resolution task: {', '.join(created)}."
+            case DecisionType.ACCEPT_AND_DEFER:
+                return f"Valid dependency. Task depends on {', '.join((*self.waits_for, *created))}."
+            case DecisionType.ACCEPT_AND_DECOMPOSE:
+                return f"Valid scope creep. Decomposed into {len(created)} sub-tasks.{self._left_open}"
+            case DecisionType.ACCEPT_AND_REFORMULATE:
+                return f"Valid infeasibility. Created reformulated task: {', '.join(created)}."
+            case DecisionType.ACCEPT if self.superseded_by:
+                return f"Valid: the task is obsolete, superseded by {self.superseded_by}."
+            case _:
+                return "Rejection accepted."
+
+    @property
+    def _is_clarification(self) -> bool:
+        return any(sketch.category == "clarification" for sketch in self.sketches)
+
+    @property
+    def _left_open(self) -> str:
+        if not self.unresolved:
+            return ""
+        return f" Not resolved to a task: {'; '.join(phrase[:80] for phrase in self.unresolved)}."
+
+
+def plan(
+    decision: DecisionType, rejection: TaskRejection, task: Mapping[str, Any], world: World | None = None
+) -> Plan:
+    """The plan for a decision on a rejection of the task, which is told by id, title, priority and category."""
+    known = world or World()
+    match decision:
+        case DecisionType.ACCEPT_AND_DEFER:
+            return _deferral(rejection, task, known)
+        case DecisionType.ACCEPT_AND_DECOMPOSE:
+            return _decomposition(rejection, task, known)
+        case DecisionType.ACCEPT_AND_REFORMULATE:
+            return _reformulation(rejection, task)
+        case DecisionType.ACCEPT if rejection.reason is RejectionReason.OBSOLETE:
+            return Plan(decision=decision, superseded_by=_superseded_by(rejection, known))
+        case _:
+            return Plan(decision=decision)
+
+
+def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False) -> str:
+    """What an agent reads when its rejection was not accepted: every issue, and how to go on."""
+    lines = ["Your rejection was not accepted due to the following issues:", ""]
+    lines += [f"- {issue.message}" for issue in issues]
+    if is_last:
+        lines += ["", "This was your last rejection of this task: it goes to another agent or to a human."]
+        return "\n".join(lines)
+    lines += [
+        "",
+        "Go on with the task. Should it still be impossible, reject it again with",
+        "1. at least 2 concrete attempts and what came of each,",
+        "2. a specific blocking factor that others can check,",
+        "3. evidence that you saw yourself and that shows it,",
+        "4. an alternative that someone can act on.",
+        "",
+        "A rejection is earned by showing the effort.",
+    ]
+    return "\n".join(lines)
+
+
+def _deferral(rejection: TaskRejection, task: Mapping[str, Any], world: World) -> Plan:
+    decision = DecisionType.ACCEPT_AND_DEFER
+    if rejection.reason is RejectionReason.MISSING_DEPENDENCY:
+        waits_for = _dependencies(rejection, world)
+        if waits_for:
+            return Plan(decision=decision, waits_for=waits_for, link="DEPENDS_ON")
+        title = f"Dependency for {_text(task.get('title'))}: {_text(rejection.blocking_factor)}"
+        sketch = _sketch(title, rejection, task, "dependency")
+        return Plan(decision=decision, sketches=(sketch,), link="DEPENDS_ON")
+    if rejection.reason is RejectionReason.UNCLEAR_REQUIREMENTS:
+        title = f"Clarify requirements for {_text(task.get('id'))} {_text(task.get('title'))}".replace(
+            "  ", " "
+        )
+        sketch = _sketch(title, rejection, task, "clarification")
+    else:
+        sketch = _sketch(f"Resolve blocker: {_text(rejection.blocking_factor)}", rejection, task, "blocker")
+    return Plan(decision=decision, sketches=(sketch,), link="BLOCKS")
+
+
+def _sketch(title: str, rejection: TaskRejection, task: Mapping[str, Any], category: str) -> Sketch:
+    """A task that clears the way; it is urgent, as another waits for it."""
+    urgent = "critical" if task.get("priority") == "critical" else "high"
+    parts = (rejection.reason_detail, rejection.suggested_alternative)
+    scope = "\n\n".join(part for part in map(_text, parts) if part)
+    return Sketch(title=_headline(title), scope=scope[:MAX_SCOPE], priority=urgent, category=category)
+
+
+def _dependencies(rejection: TaskRejection, world: World) -> tuple[str, ...]:
+    """The open tasks the rejection waits for, as the ledger knows them."""
+    named = (world.named_as(name) for name in dependency_names(rejection))
+    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and _may_wait_for(item)))
+
+
+def _may_wait_for(named: Named) -> bool:
+    return bool(named.task_id) and named.is_open and not named.is_self and not named.is_descendant
+
+
+def _superseded_by(rejection: TaskRejection, world: World) -> str:
+    """What makes the task obsolete: the first task or commit that the rejection names and that is not the task."""
+    for name in (*names_in(_text(rejection.blocking_factor)), *mentions(rejection)):
+        known = world.named_as(name)
+        if bare(name) == bare(_text(rejection.task_id)) or (known is not None and known.is_self):
+            continue
+        return known.task_id if known is not None and known.task_id else name
+    return ""
+
+
+def _decomposition(rejection: TaskRejection, task: Mapping[str, Any], world: World) -> Plan:
+    rows = [row for row in _rows(rejection.alternative_tasks) if _text(row.get("title"))][:MAX_SUBTASKS]
+    titles = [_headline(_text(row.get("title"))) for row in rows]
+    scopes = [_text(row.get("scope"))[:MAX_SCOPE] for row in rows]
+    needs = resolve(titles, scopes, [row.get("dependencies") for row in rows])
+    sketches = tuple(
+        Sketch(
+            title=title,
+            scope=_with_estimate(scope, row),
+            priority=_text(task.get("priority")) or "medium",
+            category=_text(task.get("category")),
+            siblings=need.siblings,
+            tasks=_outside(need, world),
+        )
+        for title, scope, row, need in zip(titles, scopes, rows, needs, strict=True)
+    )
+    unresolved = tuple(need.unresolved for need in needs if need.unresolved)
+    return Plan(
+        decision=DecisionType.ACCEPT_AND_DECOMPOSE, sketches=sketches, link="REFINES", unresolved=unresolved
+    )
+
+
+def _rows(value: object) -> list[Mapping[str, Any]]:
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _with_estimate(scope: str, row: Mapping[str, Any]) -> str:
+    estimate = _text(row.get("estimate"))[:200]
+    return f"{scope}\n\nEstimate: {estimate}".strip() if estimate else scope
+
+
+def _outside(need: Needs, world: World) -> tuple[str, ...]:
+    """The existing open tasks a sub-task waits for."""
+    named = (world.named_as(name) or world.named_as(f"task:{name}") for name in need.tasks)
+    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and _may_wait_for(item)))
+
+
+def _reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> Plan:
+    title = _text(task.get("title"))
+    while title.lower().startswith("reformulated:"):
+        title = title[len("reformulated:") :].strip()
+    sketch = Sketch(
+        title=_headline(f"Reformulated: {title or 'Task'}"),
+        scope=_text(rejection.suggested_alternative)[:MAX_SCOPE],
+        priority=_text(task.get("priority")) or "medium",
+        category=_text(task.get("category")),
+    )
+    return Plan(decision=DecisionType.ACCEPT_AND_REFORMULATE, sketches=(sketch,), link="REFINES")
+
+
+def _headline(text: str) -> str:
+    """One line, cut between words, so that an id in it stays whole or goes."""
+    line = " ".join(text.replace("\x00", "").split())
+    if len(line) <= MAX_TITLE:
+        return line
+    return line[: MAX_TITLE - 1].rsplit(" ", 1)[0].rstrip(" :,;") + "…"
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""

@@ -1,0 +1,58 @@
+"""What every event has: when it was, where it comes from, and whose it is."""
+
+from __future__ import annotations
+
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+
+
+class Meta(Record, kw_only=True):
+    """Where an event comes from.
+
+    `id` is the hash of the rest of its line, `prev` the id before it in its session, `key` the idempotency
+    key it was asked under and `ask` the fingerprint of what was asked with it.
+    """
+
+    id: str
+    session: str = ""
+    seq: int = 0
+    actor: str = ""
+    branch: str = ""
+    prev: str = ""
+    key: str = ""
+    ask: str = ""
+    more: int = 0
+    """How many events of the same command follow: a command is there whole or not at all."""
+
+
+UNSTAMPED = Meta(id="")
+
+
+class Event(Record, tag_field="event", tag="", kw_only=True):
+    """A fact in the ledger: when, from where, and (in its subclass) what."""
+
+    ts: Instant = ""
+    meta: Meta = UNSTAMPED
+
+    @property
+    def name(self) -> str:
+        """The event's name in the log."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def is_legacy(self) -> bool:
+        """True when a GoT tool wrote it: such events have no place in a chain."""
+        return self.meta.seq <= 0
+
+
+class TaskEvent(Event, tag="", kw_only=True):
+    """An event of one task."""
+
+    task_id: str
+
+
+class ClaimEvent(TaskEvent, tag="", kw_only=True):
+    """An event under one claim, by the agent that holds it."""
+
+    handoff_id: str
+    agent: str

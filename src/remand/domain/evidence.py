@@ -1,0 +1,200 @@
+"""Evidence that can be checked: which probe a piece of it names, and how far it was found to hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from remand.domain.record import Record
+from remand.domain.validation.world import Graded
+
+MAX_PROBES = 50
+_PLACE = re.compile(r"(?<![\w/.-])((?:[\w.+@-]+/)*[\w+@-]+\.[A-Za-z][\w]{0,9}):(\d{1,7})\b")
+
+
+class Grade(StrEnum):
+    """How far a piece of evidence was checked."""
+
+    REPORTED = "reported"
+    """The agent says so. That is enough to be valid."""
+    CORROBORATED = "corroborated"
+    """Something seen independently fits it."""
+    REPRODUCED = "reproduced"
+    """Its probe was run again and shows the same."""
+    DISPROVED = "disproved"
+    """Its probe was run again and shows something else."""
+
+
+class Probe(Record, kw_only=True):
+    """A way to check one piece of evidence."""
+
+    index: int
+
+
+class FileProbe(Probe, kw_only=True):
+    """A file at a commit; with a line, and a text in or near that line. Or that there is no such file."""
+
+    path: str
+    line: int = 0
+    text: str = ""
+    commit: str = "HEAD"
+    is_absent: bool = False
+    is_stated: bool = True
+    """False when the place was only found in the text: then it can corroborate, and never disprove."""
+
+
+class CountProbe(Probe, kw_only=True):
+    """How many files at a commit match a pattern and hold a text."""
+
+    pattern: str
+    containing: str = ""
+    expected: int | None = None
+    at_least: int | None = None
+    commit: str = "HEAD"
+
+
+class CommitProbe(Probe, kw_only=True):
+    """A commit that must exist."""
+
+    name: str
+
+
+class TaskProbe(Probe, kw_only=True):
+    """A task that must exist, and may have to be open, or in a status."""
+
+    name: str
+    status: str = ""
+
+
+class CommandProbe(Probe, kw_only=True):
+    """A command that the sandbox may run again."""
+
+    command: tuple[str, ...]
+    exit_status: int | None = None
+    text: str = ""
+    commit: str = "HEAD"
+
+
+class Unreadable(Probe, kw_only=True):
+    """A probe nobody can run, and why."""
+
+    why: str
+
+
+def probes(evidence: object) -> list[Probe]:
+    """The probes that a rejection's evidence names, at most one a piece."""
+    if not isinstance(evidence, list | tuple):
+        return []
+    found = (_probe(index, item) for index, item in enumerate(evidence[:MAX_PROBES]))
+    return [probe for probe in found if probe is not None]
+
+
+def graded(probe: Probe, grade: Grade, detail: str) -> Graded:
+    """What a probe has shown."""
+    return Graded(index=probe.index, grade=str(grade), detail=detail[:500])
+
+
+def _probe(index: int, item: object) -> Probe | None:
+    if not isinstance(item, Mapping):
+        return None
+    stated = item.get("probe")
+    if stated is None:
+        return _found_in_text(index, item)
+    if isinstance(stated, str):
+        place = _PLACE.search(stated)
+        if place is None:
+            return Unreadable(index=index, why="write the probe as path:line, or as an object")
+        return FileProbe(index=index, path=place[1], line=int(place[2]))
+    if not isinstance(stated, Mapping):
+        return Unreadable(index=index, why="write the probe as path:line, or as an object")
+    for key, read in _READERS.items():
+        if key in stated:
+            return read(index, stated)
+    return Unreadable(index=index, why=f"a probe names one of {', '.join(_READERS)}")
+
+
+def _found_in_text(index: int, item: Mapping[str, Any]) -> Probe | None:
+    """A place such as `mailer.py:31` in the evidence's own words."""
+    for key in ("source", "data"):
+        value = item.get(key)
+        place = _PLACE.search(value[:4000]) if isinstance(value, str) else None
+        if place is not None:
+            return FileProbe(index=index, path=place[1], line=int(place[2]), is_stated=False)
+    return None
+
+
+def _file(index: int, stated: Mapping[str, Any]) -> Probe:
+    path, line = stated["file"], stated.get("line", 0)
+    if not isinstance(path, str) or not path.strip() or not _is_count(line):
+        return Unreadable(index=index, why="`file` is a path, and `line` a whole number")
+    return FileProbe(
+        index=index,
+        path=path.strip().removeprefix("./"),
+        line=line,
+        text=_text(stated.get("text")),
+        commit=_text(stated.get("commit")) or "HEAD",
+        is_absent=stated.get("absent") is True,
+    )
+
+
+def _count(index: int, stated: Mapping[str, Any]) -> Probe:
+    pattern, expected, least = stated["count"], stated.get("is"), stated.get("at_least")
+    figures = [figure for figure in (expected, least) if figure is not None]
+    if not isinstance(pattern, str) or not figures or not all(map(_is_count, figures)):
+        return Unreadable(
+            index=index, why="`count` is a pattern such as src/**/*.py, with `is` or `at_least` a number"
+        )
+    return CountProbe(
+        index=index,
+        pattern=pattern.strip().removeprefix("./"),
+        containing=_text(stated.get("containing")),
+        expected=expected,
+        at_least=least,
+        commit=_text(stated.get("commit")) or "HEAD",
+    )
+
+
+def _task(index: int, stated: Mapping[str, Any]) -> Probe:
+    name = _text(stated["task"])
+    return TaskProbe(index=index, name=name, status=_text(stated.get("status")).lower())
+
+
+def _commit(index: int, stated: Mapping[str, Any]) -> Probe:
+    return CommitProbe(index=index, name=_text(stated["commit"]))
+
+
+def _command(index: int, stated: Mapping[str, Any]) -> Probe:
+    command, status = stated["command"], stated.get("exit")
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        return Unreadable(index=index, why='`command` is a list of words, as in ["pytest", "-q"]')
+    return CommandProbe(
+        index=index,
+        command=tuple(command),
+        exit_status=status if _is_count(status) else None,
+        text=_text(stated.get("text")),
+        commit=_text(stated.get("commit")) or "HEAD",
+    )
+
+
+def _url(index: int, stated: Mapping[str, Any]) -> Probe:
+    return Unreadable(index=index, why="no host is allowed to be asked")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
+
+
+def _text(value: object) -> str:
+    return value.strip()[:1000] if isinstance(value, str) else ""
+
+
+_READERS = {
+    "file": _file,
+    "count": _count,
+    "task": _task,
+    "command": _command,
+    "url": _url,
+    "commit": _commit,
+}

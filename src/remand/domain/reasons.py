@@ -1,0 +1,55 @@
+"""Why an agent may reject a task, and what a director may answer."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class RejectionReason(Enum):
+    """Why a task is rejected. Each reason has its own burden of proof, which the validator holds it to."""
+
+    BLOCKER = auto()
+    """Something outside stands in the way, and evidence shows it."""
+    SCOPE_CREEP = auto()
+    """The task grew to more than twice what was asked, and is better cut into sub-tasks."""
+    MISSING_DEPENDENCY = auto()
+    """Another task or a decision, which is still open, has to come first."""
+    INFEASIBLE = auto()
+    """What the task demands cannot be had together."""
+    UNCLEAR_REQUIREMENTS = auto()
+    """The task can be read in several ways, and nobody could say which is meant."""
+    OBSOLETE = auto()
+    """It is done already, a duplicate, superseded, or aims at what is no longer there."""
+
+
+class DecisionType(Enum):
+    """What the director makes of a rejection."""
+
+    OVERRIDE = auto()
+    """The rejection does not hold; the work goes on."""
+    ACCEPT = auto()
+    """It holds: the task is blocked, or cancelled when it is obsolete."""
+    ACCEPT_AND_DEFER = auto()
+    """It holds: the task sleeps until what blocks it is done."""
+    ACCEPT_AND_DECOMPOSE = auto()
+    """It holds: sub-tasks take the task's place."""
+    ACCEPT_AND_REFORMULATE = auto()
+    """It holds: a task that can be done replaces this one."""
+
+
+def reason_named(value: object) -> RejectionReason | None:
+    """The reason a value names, whatever case it is written in; None when it names none."""
+    if isinstance(value, RejectionReason):
+        return value
+    if not isinstance(value, str):
+        return None
+    return RejectionReason.__members__.get(value.strip().upper().replace("-", "_").replace(" ", "_"))
+
+
+def decision_named(value: object) -> DecisionType | None:
+    """The decision a value names, whatever case it is written in; None when it names none."""
+    if isinstance(value, DecisionType):
+        return value
+    if not isinstance(value, str):
+        return None
+    return DecisionType.__members__.get(value.strip().upper().replace("-", "_").replace(" ", "_"))

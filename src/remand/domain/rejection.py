@@ -1,0 +1,145 @@
+"""A task rejection as an agent files it, and the director's decision on it: the records of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from remand.domain.reasons import DecisionType, RejectionReason, decision_named, reason_named
+
+MAX_DEPTH = 64
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - a record stamps itself when its maker gives no time; no rule reads it
+
+
+@dataclass(kw_only=True)
+class TaskRejection:
+    """A structured no. Making one never fails on its values, whatever they are: only the validator judges."""
+
+    task_id: str = ""
+    handoff_id: str = ""
+    agent_id: str = ""
+    reason_type: RejectionReason | Any
+    reason_summary: str | Any = ""
+    reason_detail: str | Any = ""
+    what_attempted: list[str] | Any = field(default_factory=list)
+    blocking_factor: str | Any = ""
+    evidence: list[dict[str, Any]] | Any = field(default_factory=list)
+    suggested_alternative: str | Any = ""
+    alternative_tasks: list[dict[str, Any]] | Any = field(default_factory=list)
+    task_original_scope: str | Any = ""
+    scope_growth_factor: float | Any | None = None
+    rejected_at: datetime | Any = field(default_factory=_now)
+
+    def __post_init__(self) -> None:
+        """Reads a reason from its name and a time from its text; naive times are UTC."""
+        self.reason_type = reason_named(self.reason_type) or self.reason_type
+        self.rejected_at = _in_utc(self.rejected_at)
+
+    @property
+    def reason(self) -> RejectionReason | None:
+        """The reason, when it is one of the known ones."""
+        return self.reason_type if isinstance(self.reason_type, RejectionReason) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy as plain values, as the ledger keeps it."""
+        return {
+            "task_id": self.task_id,
+            "handoff_id": self.handoff_id,
+            "agent_id": self.agent_id,
+            "rejected_at": _written(self.rejected_at),
+            "reason_type": _written(self.reason_type),
+            "reason_summary": self.reason_summary,
+            "reason_detail": self.reason_detail,
+            "what_attempted": _copied(self.what_attempted),
+            "blocking_factor": self.blocking_factor,
+            "evidence": _copied(self.evidence),
+            "suggested_alternative": self.suggested_alternative,
+            "alternative_tasks": _copied(self.alternative_tasks),
+            "task_original_scope": self.task_original_scope,
+            "scope_growth_factor": self.scope_growth_factor,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TaskRejection:
+        """Makes the record again from `to_dict`, leaving its argument alone. What is missing stays empty."""
+        given = {name: _copied(data[name]) for name in FIELDS if name in data}
+        given.setdefault("reason_type", "")
+        return cls(**given)
+
+
+FIELDS = tuple(item.name for item in fields(TaskRejection))
+
+
+@dataclass(kw_only=True)
+class RejectionDecision:
+    """The director's answer to a rejection: its type is stored, never guessed from the text."""
+
+    decision_type: DecisionType | Any
+    rejection: TaskRejection
+    rationale: str = ""
+    override_message: str = ""
+    reassign_to: str = ""
+    created_tasks: list[str] = field(default_factory=list)
+    deferred_task: str = ""
+
+    def __post_init__(self) -> None:
+        """Reads a decision from its name."""
+        self.decision_type = decision_named(self.decision_type) or self.decision_type
+
+    def to_dict(self) -> dict[str, Any]:
+        """A copy as plain values."""
+        return {
+            "decision_type": _written(self.decision_type),
+            "rejection": self.rejection.to_dict(),
+            "rationale": self.rationale,
+            "override_message": self.override_message,
+            "reassign_to": self.reassign_to,
+            "created_tasks": _copied(self.created_tasks),
+            "deferred_task": self.deferred_task,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RejectionDecision:
+        """Makes the record again from `to_dict`, leaving its argument alone."""
+        given = {item.name: _copied(data[item.name]) for item in fields(cls) if item.name in data}
+        rejection = given.get("rejection")
+        given["rejection"] = TaskRejection.from_dict(rejection if isinstance(rejection, Mapping) else {})
+        given.setdefault("decision_type", "")
+        return cls(**given)
+
+
+def _copied(value: Any, depth: int = 0) -> Any:
+    """A copy whose lists and dicts are its own, as deep as anything the ledger takes."""
+    if depth > MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {key: _copied(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(item, depth + 1) for item in value]
+    return value
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.name if isinstance(value, RejectionReason | DecisionType) else value
+
+
+def _in_utc(value: Any) -> Any:
+    """A time in UTC; what is no time stays as it is, for the validator to say so."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    if not isinstance(value, datetime):
+        return value
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (OverflowError, ValueError):
+        return value.replace(tzinfo=UTC)

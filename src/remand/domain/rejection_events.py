@@ -1,0 +1,71 @@
+"""The events of task rejections: filed, judged invalid, advised on, answered, resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from remand.domain.event import ClaimEvent, TaskEvent
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+from remand.domain.validation.assessment import Issue
+from remand.domain.validation.world import Graded
+
+
+class HandoffRejected(ClaimEvent, tag="handoff.reject", kw_only=True):
+    """The agent rejected the task, and the rejection is valid."""
+
+    rejection_id: str = ""
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    score: float = 0.0
+    graded: tuple[Graded, ...] = ()
+    reason: str = ""
+    """As GoT tools wrote a rejection: a line of text, and nothing else."""
+    suggestion: str = ""
+
+
+class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=True):
+    """The agent rejected the task without having earned it."""
+
+    rejection_id: str = ""
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    validation_issues: tuple[str, ...] = ()
+    issues: tuple[Issue, ...] = ()
+    score: float = 0.0
+    graded: tuple[Graded, ...] = ()
+
+
+class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):
+    """What an adviser of the user's said of a rejection: advice, and never the verdict."""
+
+    handoff_id: str
+    rejection_id: str
+    opinion: str
+
+
+class Decision(Record, kw_only=True, omit_defaults=False):
+    """What the director decided, with its type as such."""
+
+    decision_type: str
+    rationale: str = ""
+    override_message: str = ""
+    reassign_to: str = ""
+    created_tasks: tuple[str, ...] = ()
+    deferred_task: str = ""
+
+
+class RejectionAnswered(TaskEvent, tag="handoff.reject.response", kw_only=True):
+    """The director answered a rejection. What follows for tasks are events of their own."""
+
+    handoff_id: str
+    rejection_id: str = ""
+    decision: Decision
+    director: str = ""
+    """Who decided, when it was not the actor of the event: `auto`."""
+
+
+class HandoffResumed(ClaimEvent, tag="handoff.resume", kw_only=True):
+    """A rejection that waited for a director was overridden: the agent holds the task again."""
+
+    lease_expires_at: Instant

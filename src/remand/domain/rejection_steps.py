@@ -1,0 +1,71 @@
+"""What follows from the events of task rejections."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.reasons import DecisionType
+from remand.domain.steps import advance, bounded, conflict
+from remand.domain.task import Claim, Filed, Task
+
+MAX_INVALID = 100
+MAX_REASON = 64
+OVERRIDE = DecisionType.OVERRIDE.name
+
+
+def filed(task: Task, event: e.HandoffRejected | e.HandoffRejectionInvalid) -> Task:
+    """Notes a rejection by the agent that holds the handoff, accepted or still offered."""
+    if not task.is_held_under(event.handoff_id, event.agent):
+        return conflict(task, event, f"{event.agent} did not hold the handoff {event.handoff_id} any more")
+    is_valid = isinstance(event, e.HandoffRejected)
+    filed = Filed(
+        rejection_id=event.rejection_id,
+        handoff_id=event.handoff_id,
+        agent=event.agent,
+        reason=str(event.rejection.get("reason_type", ""))[:MAX_REASON],
+        is_valid=is_valid,
+        was_claimed=task.claim is not None,
+    )
+    invalid_by = task.invalid_by if is_valid else (*task.invalid_by, event.agent)[-MAX_INVALID:]
+    return replace(task, filed=filed, invalid_by=invalid_by)
+
+
+def answered(task: Task, event: e.RejectionAnswered) -> Task:
+    """Notes the answer. What follows from it for the task has events of its own."""
+    filed = task.filed
+    if filed is None or filed.rejection_id != event.rejection_id:
+        return conflict(task, event, f"there was no rejection {event.rejection_id} to answer")
+    if filed.decision and filed.decision != OVERRIDE:
+        return conflict(task, event, f"the rejection was answered already, by {filed.decision}")
+    decision = event.decision
+    answer = replace(filed, decision=decision.decision_type, message=decision.override_message)
+    return replace(task, filed=answer)
+
+
+def resumed(task: Task, event: e.HandoffResumed) -> Task:
+    """Gives the task back to the agent whose rejection was overridden."""
+    if task.is_locked_out(event.agent):
+        return conflict(task, event, f"{event.agent} was locked out")
+    claim = Claim(
+        handoff_id=event.handoff_id,
+        agent=event.agent,
+        epoch=task.epoch + 1,
+        claimed_at=event.ts,
+        lease_expires_at=bounded(event.lease_expires_at, event.ts),
+    )
+    return advance(task, event, claim=claim, epoch=task.epoch + 1)
+
+
+def infeasible(task: Task, event: e.TaskInfeasible) -> Task:
+    return advance(task, event, superseded_by=event.reformulated_as)
+
+
+def cancelled(task: Task, event: e.TaskCancelled) -> Task:
+    return advance(task, event, superseded_by=event.superseded_by)
+
+
+def failed(task: Task, event: e.TaskFailed) -> Task:
+    """Giving up counts as a rejection that was not earned."""
+    invalid_by = (*task.invalid_by, event.agent)[-MAX_INVALID:]
+    return advance(task, event, claim=None, waiting_for="", invalid_by=invalid_by)

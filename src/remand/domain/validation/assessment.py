@@ -1,0 +1,44 @@
+"""What the validator finds: issues that say what would satisfy them, and the features that counted."""
+
+from __future__ import annotations
+
+from remand.domain.record import Record
+
+
+class Issue(Record, kw_only=True):
+    """One thing that keeps a rejection from being valid. As text it is its message."""
+
+    code: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Feature(Record, kw_only=True):
+    """Something measured in the text, and how much it weighed: above zero speaks for the rejection."""
+
+    name: str
+    field: str
+    value: float
+    weight: float
+    note: str = ""
+
+    @property
+    def contribution(self) -> float:
+        """What it added to the score."""
+        return self.value * self.weight
+
+
+class Assessment(Record, kw_only=True):
+    """The judgement of one rejection: valid when there is no issue."""
+
+    issues: tuple[Issue, ...] = ()
+    features: tuple[Feature, ...] = ()
+    score: float = 0.0
+
+    @property
+    def is_valid(self) -> bool:
+        """True when nothing speaks against it."""
+        return not self.issues

@@ -1,0 +1,245 @@
+"""Every issue the validator can raise: its code, its field, what it means, and what would satisfy it."""
+
+from __future__ import annotations
+
+from remand.domain.record import Record
+from remand.domain.validation.assessment import Issue
+
+
+class Entry(Record, kw_only=True):
+    """One code of the catalogue."""
+
+    field: str
+    meaning: str
+    message: str
+
+
+_ENTRIES = {
+    "reason_unknown": Entry(
+        field="reason_type",
+        meaning="The reason is none of the six.",
+        message="The reason is unknown. Give one of BLOCKER, SCOPE_CREEP, MISSING_DEPENDENCY, INFEASIBLE, "
+        "UNCLEAR_REQUIREMENTS or OBSOLETE.",
+    ),
+    "effort_too_few": Entry(
+        field="what_attempted",
+        meaning="Fewer than two attempts are documented.",
+        message="Insufficient effort demonstrated. Document at least 2 concrete attempts, each with what came of it.",
+    ),
+    "effort_vague": Entry(
+        field="what_attempted",
+        meaning="Fewer than two attempts say anything concrete.",
+        message="Attempts are too vague: at least 2 must say what was run, read or asked, and what was seen "
+        "(a command, a path, a figure, an error text).",
+    ),
+    "effort_repeated": Entry(
+        field="what_attempted",
+        meaning="The attempts tell the same thing twice.",
+        message="The attempts repeat one another. Document at least 2 different attempts.",
+    ),
+    "effort_weak": Entry(
+        field="what_attempted",
+        meaning="The attempts do not carry the claim.",
+        message="The attempts are too vague or do not show the claim. Say what was run and what was seen, such that "
+        "another could repeat it.",
+    ),
+    "blocking_factor_missing": Entry(
+        field="blocking_factor",
+        meaning="No blocking factor is given.",
+        message="Specify the blocking factor: the one thing that prevents completion.",
+    ),
+    "blocking_factor_vague": Entry(
+        field="blocking_factor",
+        meaning="The blocking factor names nothing one could check.",
+        message="The blocking factor is too vague. Name the thing that prevents completion such that another can check it.",
+    ),
+    "blocking_factor_weak": Entry(
+        field="blocking_factor",
+        meaning="What is said to block does not stand up against the record and its task.",
+        message="The blocking factor does not hold up: nothing observed supports it, or the record itself shows a way. "
+        "Name what prevents completion and what shows it.",
+    ),
+    "evidence_missing": Entry(
+        field="evidence",
+        meaning="The reason needs evidence, and there is none.",
+        message="{reason} requires evidence: an error log, a status check, a measurement, with its data and source.",
+    ),
+    "evidence_empty": Entry(
+        field="evidence",
+        meaning="A piece of evidence holds no data.",
+        message="Evidence without data shows nothing. Put what was observed into `data` and where into `source`.",
+    ),
+    "evidence_too_few": Entry(
+        field="evidence",
+        meaning="Infeasibility is claimed with fewer than two pieces of evidence.",
+        message="INFEASIBLE has the highest burden of proof: provide at least 2 pieces of evidence that show the impossibility.",
+    ),
+    "evidence_stale": Entry(
+        field="evidence",
+        meaning="The newest dated observation of a blocker is older than a week.",
+        message="The evidence is stale: its newest date is more than a week before the rejection. Look again and give what is seen now.",
+    ),
+    "evidence_weak": Entry(
+        field="evidence",
+        meaning="The evidence does not support the claim.",
+        message="The evidence does not support the claim: it holds nothing observed, or it is about something else. "
+        "Give the error text, the figures or the answer that was seen, and where.",
+    ),
+    "evidence_disproved": Entry(
+        field="evidence",
+        meaning="A check of the evidence showed the opposite.",
+        message="Evidence {number} was checked and disproved{detail}. Give evidence that holds, or go on with the task.",
+    ),
+    "alternative_missing": Entry(
+        field="suggested_alternative",
+        meaning="No alternative is suggested.",
+        message="Provide a suggested alternative: who does what, so that the work goes on.",
+    ),
+    "alternative_generic": Entry(
+        field="suggested_alternative",
+        meaning="The suggestion would fit any task.",
+        message="The suggestion is too generic. Say concretely who does what, or give the breakdown into tasks.",
+    ),
+    "alternative_weak": Entry(
+        field="suggested_alternative",
+        meaning="The alternative adds nothing to the task.",
+        message="The alternative restates the task, only waits, or is too generic. Say what is ready, what is missing, "
+        "who can supply it, and what it would take.",
+    ),
+    "scope_original_missing": Entry(
+        field="task_original_scope",
+        meaning="Scope creep is claimed without the original scope.",
+        message="SCOPE_CREEP requires the original scope: quote it in task_original_scope.",
+    ),
+    "scope_misquoted": Entry(
+        field="task_original_scope",
+        meaning="The original scope given is not the scope of the task.",
+        message="The original scope is misquoted: quote the task's own scope, its estimate included.",
+    ),
+    "scope_growth_missing": Entry(
+        field="scope_growth_factor",
+        meaning="The scope is not said to have grown to at least twice.",
+        message="SCOPE_CREEP requires at least 2x growth. Give scope_growth_factor with evidence.",
+    ),
+    "scope_growth_invalid": Entry(
+        field="scope_growth_factor",
+        meaning="The growth factor is no finite number above zero.",
+        message="The growth factor is no usable number. Give revised effort divided by original effort, at least 2x.",
+    ),
+    "scope_growth_unsupported": Entry(
+        field="scope_growth_factor",
+        meaning="The growth factor does not follow from the figures given.",
+        message="The growth factor does not follow from the figures given. Show original and revised effort whose "
+        "ratio is the factor, at least 2x.",
+    ),
+    "scope_weak": Entry(
+        field="task_original_scope",
+        meaning="The growth is asserted rather than found in the work.",
+        message="The growth beyond the original scope is asserted, not shown. Give original and revised effort, and name "
+        "what in the code forces the difference.",
+    ),
+    "decomposition_too_few": Entry(
+        field="alternative_tasks",
+        meaning="Scope creep is claimed with fewer than two sub-tasks.",
+        message="SCOPE_CREEP requires a decomposition into at least 2 sub-tasks, each with title, scope and estimate.",
+    ),
+    "decomposition_weak": Entry(
+        field="alternative_tasks",
+        meaning="The sub-tasks are not a plan for this task.",
+        message="The decomposition is generic or just the task again. Give at least 2 sub-tasks that name what each changes.",
+    ),
+    "dependency_unnamed": Entry(
+        field="blocking_factor",
+        meaning="No task or decision is named that has to come first.",
+        message="MISSING_DEPENDENCY must name the dependency: a task id or a decision id.",
+    ),
+    "dependency_is_itself": Entry(
+        field="blocking_factor",
+        meaning="The task is said to wait for itself.",
+        message="{name} is this very task. Name another task or decision that has to come first, or do it.",
+    ),
+    "dependency_unknown": Entry(
+        field="blocking_factor",
+        meaning="The dependency named does not exist.",
+        message="{name} is not known here. Name a task or decision that exists.",
+    ),
+    "dependency_done": Entry(
+        field="blocking_factor",
+        meaning="The dependency named is done or cancelled already.",
+        message="{name} is {status} already, so it does not stand in the way. Go on, or name what is still open.",
+    ),
+    "dependency_circular": Entry(
+        field="blocking_factor",
+        meaning="The dependency named was cut from this task or waits for it.",
+        message="{name} was cut from this task or waits for it, so this task cannot wait for it in turn.",
+    ),
+    "dependency_weak": Entry(
+        field="blocking_factor",
+        meaning="Nothing shows that the dependency is real, open and not trivial.",
+        message="Nothing shows that the dependency exists, is still open and cannot be done along the way. Say where it "
+        "stands and what fails without it.",
+    ),
+    "hard_requirement_weak": Entry(
+        field="reason_detail",
+        meaning="It is not shown why the dependency has to come first.",
+        message="Show why the dependency is a hard requirement: what fails without it, as observed.",
+    ),
+    "infeasible_proof_weak": Entry(
+        field="reason_detail",
+        meaning="The demands do not exclude each other by what is shown.",
+        message="The impossibility is not shown. Quote the demands of the task that exclude each other, and what was "
+        "tried and observed for each way out.",
+    ),
+    "reformulation_weak": Entry(
+        field="suggested_alternative",
+        meaning="There is no feasible reformulation of the task.",
+        message="Give a reformulation that is feasible and still serves the task, with what it costs.",
+    ),
+    "questions_missing": Entry(
+        field="reason_detail",
+        meaning="Unclear requirements are claimed without a question.",
+        message="UNCLEAR_REQUIREMENTS must list the specific questions that need answers.",
+    ),
+    "questions_weak": Entry(
+        field="reason_detail",
+        meaning="The questions are not specific, or nobody was asked.",
+        message="The questions are too vague, or nobody was asked. Say what was asked of whom, what came back, and what "
+        "each answer would change.",
+    ),
+    "questions_answered": Entry(
+        field="reason_detail",
+        meaning="The task already answers what is asked.",
+        message="The task answers these questions already. Ask what its text leaves open, and show the readings it allows.",
+    ),
+    "interpretations_weak": Entry(
+        field="reason_detail",
+        meaning="No differing interpretations are shown.",
+        message="Show the interpretations tried and how their results differ; readings that come to the same are no question.",
+    ),
+    "obsolete_unnamed": Entry(
+        field="evidence",
+        meaning="A task is called obsolete without naming what made it so.",
+        message="OBSOLETE must name the commit, task or file and line that shows it, with evidence of it.",
+    ),
+    "obsolete_itself": Entry(
+        field="blocking_factor",
+        meaning="A task is called obsolete because of itself.",
+        message="{name} is this very task. Name the commit or the other task that made it obsolete.",
+    ),
+}  # fmt: skip
+
+MEANINGS = {code: entry.meaning for code, entry in _ENTRIES.items()}
+"""What each code means, in one sentence."""
+
+
+def field_of(code: str) -> str:
+    """The field an issue is about."""
+    return _ENTRIES[code].field
+
+
+def issue(code: str, **details: str) -> Issue:
+    """Makes the issue of a code, its message filled with the details."""
+    entry = _ENTRIES[code]
+    return Issue(
+        code=code, field=entry.field, message=entry.message.format(**details) if details else entry.message
+    )

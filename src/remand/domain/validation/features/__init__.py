@@ -1,0 +1,1 @@
+"""What is measured in a rejection besides the rules: each a small figure that can be explained."""

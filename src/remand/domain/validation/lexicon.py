@@ -1,0 +1,239 @@
+"""Small word lists in a dozen languages. Each is a weak hint among others, never a verdict."""
+
+from __future__ import annotations
+
+DONE = """
+done merged closed finished completed complete released deployed resolved shipped delivered landed live published
+fertig erledigt gemergt abgeschlossen geschlossen umgesetzt veröffentlicht ausgeliefert
+hecho hecha terminado terminada cerrado cerrada fusionado completado completada resuelto publicado desplegado
+fait faite terminé terminée fermé fermée fusionné fusionnée livré livrée résolu déployé publié
+feito feita concluído concluída fechado fechada mesclado mesclada entregue resolvido publicado
+fatto fatta chiuso chiusa completato completata risolto pubblicato unito
+zrobione zamknięte zamknięty scalone scalony gotowe ukończone ukończony wdrożone zakończone
+готово закрыт закрыта закрыто выполнено выполнена слит слито завершено завершена
+完成 合并 已关 关闭 上线 发布 完了 済み 済ん 解決
+"""
+WORKS = """
+works work worked working passes passed pass ok okay succeeds succeeded success successful green fine fits identical
+equal same possible reachable available reads loads runs
+läuft lief funktioniert geht ging klappt besteht bestanden grün gleich identisch passt möglich erreichbar vorhanden
+funciona funcionan funcionó pasa pasan pasó pasaron verde igual iguales idéntico correcto disponible posible
+fonctionne fonctionnent marche marchent passe passent passés vert verte identique identiques disponible possible
+funcionam passa passam passou passaram verde idêntico idênticos disponível possível
+funziona funzionano passano verdi identico identici disponibile
+działa działają przechodzi przechodzą zielone zielony identyczne dostępne możliwe
+работает работают проходит проходят прошли доступен одинаковы одинаково
+成功 通过 正常 可用 一致 相同 可行 没问 動作 動い 動く 同じ 可能 通る 通過
+"""
+FAILS = """
+fails fail failed failing failure failures error errors exception refused refuses denied forbidden timeout timeouts
+timed missing rejected rejects crash crashes crashed unavailable unreachable blocked broken breaks wrong lost overflow
+overflowed unsupported unimplemented unauthorized invalid expired throws aborted aborts conflict prohibited mismatch
+exceeded locked garbage stale unknown undefined stops declined
+fehler fehlt fehlen fehlgeschlagen schlägt scheitert verweigert abgelehnt falsch kaputt bricht gesperrt ungültig
+falla fallan falló fallaron fallo error falta faltan denegado rechazado rechaza prohibido incorrecto bloqueado
+échoue échouent échec échecs erreur manque manquant refusé refusée refuse interdit bloqué bloquée cassé
+falha falham falhou falharam erro falta faltam negado recusado rejeitado proibido bloqueado errado
+errore fallisce falliscono fallito manca mancano rifiutato negato bloccato vietato
+błąd błędy brak brakuje odrzucony odrzuca odmowa zablokowany niepowodzenie
+ошибка ошибки отказ отказано нет отклонено запрещено сбой падает
+失败 错误 报错 拒绝 超时 缺少 缺失 崩溃 被拒 不存 失敗 エラ 拒否 不足 見つ
+"""
+NOT = """
+no not none never nothing cannot can't cant isn't doesn't don't won't without neither nor nobody nowhere zero non
+kein keine keinen keiner keinem nicht nie nichts niemand ohne weder
+sin ningún ninguna ninguno nunca nada nadie tampoco
+pas aucun aucune jamais rien sans personne ni
+não nenhum nenhuma nunca sem nada ninguém
+nessun nessuna nessuno mai niente senza
+nie brak bez żaden żadna żadne nikt nic
+не нет без никто ничего нельзя никогда
+"""
+OPEN = """
+open opened pending unmerged review reviews draft planned scheduled started assigned waiting requested progress
+queued approvals approval unreleased unpublished backlog
+offen offene offenen geplant begonnen ausstehend prüfung
+abierto abierta abiertos pendiente pendientes revisión planificado empezado iniciada
+ouvert ouverte ouvertes attente revue prévu prévue commencé commencée
+aberto aberta pendente revisão planejado planeado iniciado iniciada
+aperto aperta attesa revisione pianificato
+otwarte otwarty otwarta oczekuje przegląd zaplanowane rozpoczęte
+открыт открыта открыто ожидает ревью запланировано начата
+未合 未完 未开 未关 待审 评审 进行 未着 未マ レビ 審査
+"""
+PERMITS = """
+can may could fine ok allowed choice already existing exists exist either or available enough optional ready
+provided supplied contains stored given
+kann können darf erlaubt schon bereits vorhanden vorhandene vorhandenen oder genügt reicht liegt
+puede pueden ya existe existen existente o permitido disponible basta
+peut peuvent déjà existe existent existant existante ou permis autorisé suffit
+pode podem já existe existem existente ou permitido basta
+può possono già esiste esistente o permesso basta
+może mogą już istnieje istniejący lub albo wystarczy
+может можно уже есть существует или достаточно
+可以 已有 已经 或者 现有 已在 既存 すで 可能 既に
+"""
+RESTRICTS = """
+no not only all every must same without exactly single full fixed stay stays keep keeps never below above under
+within most least each any entire both always strictly less
+kein keine nur alle jede jeder muss müssen ohne genau einzige bleibt bleiben nie unter über höchstens mindestens immer
+sin solo sólo todos todas cada debe deben exactamente único única menos máximo mínimo siempre ningún
+sans seulement tous toutes chaque doit doivent exactement unique moins maximum minimum toujours aucun aucune
+sem só somente todos todas cada deve devem exatamente único única menos máximo mínimo sempre nenhum
+senza solo tutti tutte ogni deve devono esattamente sempre nessun
+bez tylko wszystkie każdy musi muszą dokładnie zawsze żaden poniżej
+без только все каждый должен должна должны ровно всегда
+只能 必须 全部 所有 不能 不得 不许 以内 以下 のみ 必ず すべ 全て なし
+"""
+CHOOSES = """
+or either otherwise if else instead preferred preferably unless meanwhile alternatively option options
+oder entweder sonst falls wenn andernfalls alternativ solange
+o si sino alternativamente mientras
+ou si sinon alternativement
+se senão caso enquanto alternativamente
+oppure altrimenti
+albo lub jeśli inaczej
+или если иначе либо
+或者 否则 如果 要么 または ある もし それ あれ
+"""
+READY = """
+ready prepared drafted attached branch patch prototype prototyped draft pr sketched written implemented built tested
+merged quote
+bereit vorbereitet fertig zweig entwurf geschrieben prototyp angehängt branch
+listo lista preparado preparada rama borrador escrito adjunto prototipo
+prêt prête préparé branche brouillon écrit joint prototype
+pronto pronta preparado ramo rascunho escrito anexo protótipo
+pronto ramo bozza scritto allegato prototipo
+gotowy gotowa gotowe przygotowany gałąź szkic prototyp
+готов готова готово ветка ветке черновик прототип
+准备 分支 已写 草稿 原型 就绪 準備 ブラ 試作 下書
+"""
+ASKED = """
+asked answered replied mailed wrote emailed requested consulted
+gefragt fragte antwortete geantwortet angefragt nachgefragt
+pregunté preguntado respondió contestó consulté consultado
+demandé répondu répond interrogé
+perguntei respondeu perguntado consultei
+chiesto risposto
+zapytałem zapytałam zapytano odpowiedział odpowiedziała spytałem
+спросил спросила ответил ответила
+询问 问了 问过 回复 答复 質問 聞い 返答 尋ね
+"""
+ASKS = """
+whether which who whom ob welche welcher welches wer cuál cuáles quién quel quelle quels lequel qui qual quais quem quale
+czy który która które kto ли который кто
+是否 哪个 哪些 哪一 谁来 还是 かど どち どれ 誰が
+"""
+PREFERS = """
+should prefer preferred preference clean cleaner proper properly nicer convenient elegant modern ugly style worth
+better belongs belong easier comfortable deserves consistent nice taste opinion feel feels
+sollte sollten lieber sauber sauberer besser schöner gehört bequem elegant unschön gefällt
+debería prefiero mejor limpio cómodo elegante moderno feo gusta conviene
+devrait préfère mieux propre pratique élégant moderne moche plaît convient
+deveria prefiro melhor limpo cómodo elegante moderno feio gosto
+dovrebbe preferisco meglio pulito comodo elegante
+powinno powinien wolę lepiej czysto wygodniej elegancko ładniej
+следует лучше чище удобнее красивее
+应该 更好 优雅 规范 习惯 方便 喜欢 べき 好み 綺麗 きれ
+"""
+TRIVIAL = """
+just simply trivial easy easily directly one-line one-liner line lines minute minutes min built-in builtin standard
+flag option default switch
+einfach trivial direkt zeile zeilen minute minuten leicht standard
+simplemente trivial fácil directamente línea líneas minuto minutos
+simplement trivial facile directement ligne lignes minute minutes
+simplesmente trivial fácil diretamente linha linhas minuto minutos
+semplicemente banale direttamente riga righe minuto minuti
+prosto trywialne łatwo linia linijka linię minuta minut
+просто легко строка строку минута минут
+一行 简单 直接 分钟 只需 標準 簡単 一行 だけ 分で
+"""
+PROTOCOL = """
+rejection reject rejected blocker blockers evidence evidenced requirement requirements required require requires
+depend depends dependency dependencies conflict conflicts conflicting interpreted interpretation interpretations
+director protocol classified classification classify decomposition decomposed decompose
+criterion criteria minimum concrete alternative attempt attempts attempted
+assessed assessment analysis analysed analyzed evaluation evaluated
+reformulation reformulated stakeholder stakeholders infeasible infeasibility unclear
+beleg belege nachweis abhängigkeit abhängigkeiten konflikt anforderung anforderungen bewertung interpretiert
+blockade analyse kriterien alternative bewertet
+evidencia evidencias dependencia conflicto requisito requisitos interpretado interpretación análisis analizado
+analizada alternativa bloqueo criterio criterios
+preuve preuves dépendance conflit exigence exigences interprété interprétation analyse analysé alternative blocage
+évidence dependência conflito interpretado interpretação análise analisado analisada bloqueio evidência
+prova dipendenza conflitto requisito interpretato analisi
+dowód dowody zależność konflikt wymaganie wymagania analiza przeanalizowano interpretacja
+доказательство зависимость конфликт требование требования анализ
+证据 依赖 冲突 需求 分析 评估 解读 证明 根拠 依存 矛盾 要件 解釈 評価
+"""
+WAITS = """
+wait waits waiting until first afterwards later next
+warten wartet abwarten bis zuerst danach später
+esperar espera hasta primero después luego
+attendre attend jusqu'à d'abord ensuite après
+esperar aguardar até primeiro depois
+aspettare finché prima dopo poi
+czekać poczekać aż najpierw potem później
+ждать подождать пока сначала потом
+等待 等到 之后 然后 再做 待つ 待っ 待ち まず 後で
+"""
+CONCEDES = """
+but although though however still anyway nevertheless yet admittedly
+aber obwohl trotzdem dennoch jedoch allerdings zwar
+pero aunque embargo
+mais pourtant cependant quoique
+mas embora porém contudo
+ma sebbene tuttavia però
+ale choć jednak chociaż
+но хотя однако
+但是 不过 虽然 可是 しか でも ただ けど
+"""
+VAGUE = """
+complex complicated hard difficult confusing confused unclear missing information info context stuff something anything
+things thing sure problem problems issue issues detail details someone somebody else other others people more some many
+much needs need needed bigger smaller large larger somehow various general various task tasks team teams do does doing
+work works impossible possible understand seems maybe probably first later want please provide proper good bad too
+time everything all very really with this that from into have has been will would they them their there what which
+about before after than then only when where such also both must should could can
+schwierig komplex kompliziert unklar verwirrend fehlt information kontext etwas problem jemand anderer andere mehr
+aufgabe aufgaben bitte alles sehr
+difícil complejo complicado confuso falta información contexto algo problema alguien otro otra más tarea tareas todo
+difficile complexe compliqué flou manque information contexte quelque chose problème quelqu'un autre plus tâche tout
+complexo confuso informação contexto alguém outro outra mais tarefa tudo
+complesso difficile informazioni contesto qualcosa qualcuno altro
+trudne skomplikowane niejasne informacji kontekst coś ktoś inny więcej zadanie wszystko
+сложно непонятно информации контекст кто-то другой больше задача всё
+复杂 困难 不清 清楚 情况 信息 上下 下文 更多 澄清 任务 提供 问题 复雑 難し 不明 情報 誰か
+"""
+
+_LISTS = {
+    "done": DONE,
+    "works": WORKS,
+    "fails": FAILS,
+    "not": NOT,
+    "open": OPEN,
+    "permits": PERMITS,
+    "restricts": RESTRICTS,
+    "chooses": CHOOSES,
+    "ready": READY,
+    "asked": ASKED,
+    "asks": ASKS,
+    "prefers": PREFERS,
+    "trivial": TRIVIAL,
+    "protocol": PROTOCOL,
+    "waits": WAITS,
+    "concedes": CONCEDES,
+    "vague": VAGUE,
+}
+
+
+def _classes() -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for name, words in _LISTS.items():
+        for word in dict.fromkeys(words.split()):
+            found.setdefault(word, []).append(name)
+    return {word: tuple(names) for word, names in found.items()}
+
+
+CLASSES = _classes()
+"""The lists each word stands in."""

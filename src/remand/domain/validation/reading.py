@@ -1,0 +1,109 @@
+"""A rejection and its task as the rules see them: taken apart once, whatever the fields hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from remand.domain.reasons import RejectionReason
+from remand.domain.record import Record
+from remand.domain.rejection import TaskRejection
+from remand.domain.validation.durations import counts_of, hours_in, hours_of
+from remand.domain.validation.mentions import bare, dependency_names
+from remand.domain.validation.text import items, mappings, number, plain, short
+from remand.domain.validation.tokens import EMPTY, Text, read
+
+
+class Evidence(Record, kw_only=True):
+    """One piece of evidence."""
+
+    kind: str = ""
+    data: Text = EMPTY
+    source: Text = EMPTY
+    hours: tuple[tuple[str, float], ...] = ()
+    counts: tuple[tuple[str, float], ...] = ()
+
+
+class SubTask(Record, kw_only=True):
+    """One sub-task proposed instead."""
+
+    title: Text = EMPTY
+    scope: Text = EMPTY
+    hours: float | None = None
+
+
+class Reading(Record, kw_only=True):
+    """All that is judged."""
+
+    reason: RejectionReason | None = None
+    task_id: str = ""
+    summary: Text = EMPTY
+    detail: Text = EMPTY
+    attempts: tuple[Text, ...] = ()
+    factor: Text = EMPTY
+    evidence: tuple[Evidence, ...] = ()
+    alternative: Text = EMPTY
+    sub_tasks: tuple[SubTask, ...] = ()
+    original_scope: Text = EMPTY
+    growth: float | None = None
+    has_growth: bool = False
+    dependencies: tuple[str, ...] = ()
+    """The ids it waits for, as they are written."""
+    title: Text = EMPTY
+    scope: Text = EMPTY
+    rejected_on: date | None = None
+
+    @property
+    def is_self_dependent(self) -> bool:
+        """True when it waits for itself and for nothing else."""
+        names = {bare(name) for name in self.dependencies}
+        return bool(names) and names == {bare(self.task_id)}
+
+
+def read_rejection(rejection: TaskRejection, context: Any) -> Reading:
+    """Takes a rejection and the context of its task apart."""
+    task = context if isinstance(context, Mapping) else {}
+    return Reading(
+        reason=rejection.reason,
+        task_id=plain(rejection.task_id),
+        summary=read(plain(rejection.reason_summary)),
+        detail=read(plain(rejection.reason_detail)),
+        attempts=tuple(read(text) for text in items(rejection.what_attempted)),
+        factor=read(plain(rejection.blocking_factor)),
+        evidence=tuple(_evidence(item) for item in mappings(rejection.evidence)),
+        alternative=read(plain(rejection.suggested_alternative)),
+        sub_tasks=tuple(_sub_task(item) for item in mappings(rejection.alternative_tasks)),
+        original_scope=read(plain(rejection.task_original_scope)),
+        growth=number(rejection.scope_growth_factor),
+        has_growth=rejection.scope_growth_factor is not None,
+        dependencies=dependency_names(rejection),
+        title=read(plain(task.get("title"))),
+        scope=read(_scope(task)),
+        rejected_on=rejection.rejected_at.date() if isinstance(rejection.rejected_at, datetime) else None,
+    )
+
+
+def _scope(task: Mapping[Any, Any]) -> str:
+    described = (plain(task.get(name)) for name in ("scope", "description", "acceptance", "requirements"))
+    return "\n".join(text for text in described if text)
+
+
+def _evidence(item: Mapping[Any, Any]) -> Evidence:
+    data = item.get("data")
+    return Evidence(
+        kind=short(item.get("type")),
+        data=read(short(data)),
+        source=read(short(item.get("source"))),
+        hours=hours_of(data),
+        counts=counts_of(data),
+    )
+
+
+def _sub_task(item: Mapping[Any, Any]) -> SubTask:
+    estimate = hours_in(short(item.get("estimate")))
+    return SubTask(
+        title=read(short(item.get("title"))),
+        scope=read(short(item.get("scope"))),
+        hours=sum(estimate) if estimate else None,
+    )

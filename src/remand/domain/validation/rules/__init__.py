@@ -1,0 +1,1 @@
+"""One small function a flaw, grouped by what it looks at."""

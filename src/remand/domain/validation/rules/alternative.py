@@ -1,0 +1,28 @@
+"""How the work could go on: given, and made for this task."""
+
+from __future__ import annotations
+
+from remand.domain.validation.assessment import Issue
+from remand.domain.validation.catalogue import issue
+from remand.domain.validation.reading import Reading
+from remand.domain.validation.substance import marks, telling
+
+TELLING_WORDS = 2
+SUB_TASKS = 2
+
+
+def missing(reading: Reading) -> Issue | None:
+    """No alternative."""
+    return None if reading.alternative.raw else issue("alternative_missing")
+
+
+def generic(reading: Reading) -> Issue | None:
+    """An alternative that would fit any task."""
+    text = reading.alternative
+    if not text.raw or len(reading.sub_tasks) >= SUB_TASKS:
+        return None
+    named = len(telling(text)) + marks(text) + text.acronyms
+    return issue("alternative_generic") if named < TELLING_WORDS else None
+
+
+RULES = (missing, generic)

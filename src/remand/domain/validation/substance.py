@@ -1,0 +1,39 @@
+"""How much of a text could be checked by another: figures, identifiers, quotations that the task did not supply."""
+
+from __future__ import annotations
+
+from remand.domain.validation.lexicon import CLASSES
+from remand.domain.validation.tokens import Text, is_content, stem
+
+
+def marks(text: Text, *given: Text) -> float:
+    """Counts the checkable things in a text that the given texts do not hold already."""
+    figures = {figure for source in given for figure in source.figures}
+    codes = {code for source in given for code in source.codes}
+    counted = sum(_figure_weight(figure) for figure in dict.fromkeys(text.figures) if figure not in figures)
+    return counted + sum(code not in codes for code in dict.fromkeys(text.codes)) + text.quotes
+
+
+def _figure_weight(figure: str) -> float:
+    return 0.5 if len(figure) == 1 else 1.0
+
+
+def telling(text: Text) -> frozenset[str]:
+    """The stems of the words that say something: not the protocol's own words, nor those that fit any task."""
+    return frozenset(
+        stem(word) for word in text.words if is_content(word) and not _is_empty(CLASSES.get(word, ()))
+    )
+
+
+def _is_empty(classes: tuple[str, ...]) -> bool:
+    return "vague" in classes or "protocol" in classes
+
+
+def overlap(some: frozenset[str], others: frozenset[str]) -> float:
+    """How large a part of some stems is among the others."""
+    return len(some & others) / len(some) if some else 0.0
+
+
+def likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """How alike two sets of stems are, from 0 to 1."""
+    return len(one & other) / len(one | other) if one and other else 0.0

@@ -1,0 +1,142 @@
+"""Takes a text apart: words in any script, figures, identifiers, quotations and whether an outcome is told."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+from remand.domain.record import Record
+from remand.domain.validation.lexicon import CLASSES
+
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_LETTER = rf"[^\W{_CJK}]"
+_TOKEN = re.compile(
+    rf"(?:(?<!\S)(?:\.{{0,2}}/|--?))?{_LETTER}+(?:[./:@#'’+\-]+{_LETTER}+|,[0-9]{{3}}(?![0-9]))*(?:/|\(\)|%)?|[{_CJK}]+"
+)
+_IS_CJK = re.compile(rf"[{_CJK}]")
+_QUOTE = re.compile(
+    r"`[^`\n]{1,160}`|\"[^\"\n]{3,160}\"|(?<!\w)'[^'\n]{3,120}'(?!\w)|“[^”\n]{2,160}”|„[^“”\n]{2,160}[“”]"
+    r"|«[^»\n]{2,160}»|「[^」\n]{1,160}」|『[^』\n]{1,160}』"
+)
+_FIGURE = re.compile(r"[+-]?[0-9][0-9.,:/%x×-]*[a-zA-Zµ%]{0,4}|0x[0-9a-fA-F]+")
+_CAMEL = re.compile(r"[a-zà-ÿ][A-Z]|[A-Z]{2,}[a-rt-z]")
+_OUTCOME = re.compile(r"\S\s*(?::|：|->|→|=>|;|；| = | [-–—] |，)\s*\S")
+_PARTS = re.compile(r"[./:@#+_\-]+")
+STEM = 6
+SHORT = 4
+
+
+class Text(Record, kw_only=True):
+    """A text and what is in it."""
+
+    raw: str = ""
+    words: tuple[str, ...] = ()
+    """In lower case; a script without spaces gives pairs of characters."""
+    stems: frozenset[str] = frozenset()
+    """The beginnings of the longer words, so that inflected forms meet."""
+    figures: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    """Paths, commands' options, identifiers, dotted and mixed-case names."""
+    acronyms: int = 0
+    quotes: int = 0
+    has_outcome: bool = False
+    classes: dict[str, int] = msgspec.field(default_factory=dict)
+    """How many words of each list of the lexicon it has."""
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.figures or self.codes)
+
+    def share(self, name: str) -> float:
+        """How large a part of the words stands in one list of the lexicon."""
+        return self.classes.get(name, 0) / max(len(self.words), 3)
+
+    def count(self, name: str) -> int:
+        """How many words stand in one list of the lexicon."""
+        return self.classes.get(name, 0)
+
+
+EMPTY = Text()
+
+
+def read(raw: str) -> Text:
+    """Takes one text apart."""
+    if not raw:
+        return EMPTY
+    sorter = _Sorter()
+    for token in _TOKEN.findall(raw):
+        sorter.take(token)
+    return sorter.text(raw)
+
+
+class _Sorter:
+    """Sorts the tokens of one text into words, figures and identifiers."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.figures: list[str] = []
+        self.codes: list[str] = []
+        self.acronyms: list[str] = []
+
+    def take(self, token: str) -> None:
+        if token.isalpha() and token.isascii():
+            self._take_word(token)
+        elif _IS_CJK.match(token):
+            self.words += _pairs(token)
+        elif _FIGURE.fullmatch(token):
+            self.figures.append(token.rstrip("%"))
+        elif _is_code(token):
+            self.codes.append(token.lower())
+            self.words += [
+                part for part in _PARTS.split(token.lower()) if len(part) >= SHORT and part.isalpha()
+            ]
+        else:
+            self.words += [part for part in re.split(r"[/\-]", token.lower()) if part]
+
+    def _take_word(self, token: str) -> None:
+        if len(token) > 1 and not token.islower() and not token.istitle():
+            if token.isupper():
+                self.acronyms.append(token.lower())
+            elif _CAMEL.search(token):
+                self.codes.append(token.lower())
+        self.words.append(token.lower())
+
+    def text(self, raw: str) -> Text:
+        classes: Counter[str] = Counter()
+        for word in self.words:
+            for name in CLASSES.get(word, ()):
+                classes[name] += 1
+        return Text(
+            raw=raw,
+            words=tuple(self.words),
+            stems=frozenset(stem(word) for word in self.words if is_content(word)).union(self.acronyms),
+            figures=tuple(self.figures),
+            codes=tuple(self.codes),
+            acronyms=len(self.acronyms),
+            quotes=len(_QUOTE.findall(raw)),
+            has_outcome=_OUTCOME.search(raw) is not None,
+            classes=dict(classes),
+        )
+
+
+def stem(word: str) -> str:
+    """The beginning of a word, by which its inflected forms meet."""
+    return word[:STEM]
+
+
+def is_content(word: str) -> bool:
+    """True for a word that is likely to carry meaning: long enough, or of a script with short words."""
+    return len(word) >= SHORT or (not word.isascii() and _IS_CJK.match(word) is not None)
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
+
+
+def _is_code(token: str) -> bool:
+    if token[0] in "./-" or token[-1] in "/)" or "_" in token or any(mark in token for mark in ":@#"):
+        return True
+    if any(char.isdigit() for char in token):
+        return True
+    return _CAMEL.search(token) is not None or ("." in token and min(map(len, token.split("."))) > 1)

@@ -1,0 +1,85 @@
+"""Judges a task rejection: the rules first, then the score of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from remand.domain.reasons import RejectionReason
+from remand.domain.rejection import TaskRejection
+from remand.domain.validation.assessment import Assessment, Issue
+from remand.domain.validation.catalogue import issue
+from remand.domain.validation.reading import Reading, read_rejection
+from remand.domain.validation.rules import (
+    alternative,
+    blocking_factor,
+    dependency,
+    effort,
+    evidence,
+    obsolete,
+    questions,
+    scope,
+)
+from remand.domain.validation.rules.ledger import against_ledger
+from remand.domain.validation.score import features_of, score_of, weakest
+from remand.domain.validation.world import World
+
+Rule = Callable[[Reading], Issue | None]
+
+_FOR_ALL: tuple[Rule, ...] = (*effort.RULES, *blocking_factor.RULES, *alternative.RULES)
+_BY_REASON: dict[RejectionReason, tuple[Rule, ...]] = {
+    RejectionReason.BLOCKER: evidence.BLOCKER_RULES,
+    RejectionReason.SCOPE_CREEP: scope.RULES,
+    RejectionReason.MISSING_DEPENDENCY: dependency.RULES,
+    RejectionReason.INFEASIBLE: evidence.PROOF_RULES,
+    RejectionReason.UNCLEAR_REQUIREMENTS: questions.RULES,
+    RejectionReason.OBSOLETE: (*evidence.RULES, *obsolete.RULES),
+}
+
+
+def assess(rejection: TaskRejection, context: Mapping[str, Any], world: World | None = None) -> Assessment:
+    """Judges a rejection of the task that the context describes, with what the ledger knows if there is one."""
+    reading = read_rejection(rejection, context)
+    features = features_of(reading)
+    score = score_of(features)
+    issues = list(broken(reading, world))
+    if score < 0:
+        named = {item.field for item in issues}
+        issues += [item for item in weakest(reading, features) if item.field not in named]
+    return Assessment(issues=_once(issues), features=features, score=score)
+
+
+class RejectionValidator:
+    """Tells earned rejections from lazy ones. Whatever the record holds, it answers with issues and never fails."""
+
+    def validate(self, rejection: TaskRejection, task_context: Mapping[str, Any]) -> tuple[bool, list[Issue]]:
+        """Whether a rejection is valid, and if not what would make it so."""
+        assessment = self.assess(rejection, task_context)
+        return assessment.is_valid, list(assessment.issues)
+
+    def assess(
+        self, rejection: TaskRejection, task_context: Mapping[str, Any], world: World | None = None
+    ) -> Assessment:
+        """The same, with everything that counted."""
+        return assess(rejection, task_context, world)
+
+
+def broken(reading: Reading, world: World | None) -> Iterator[Issue]:
+    """The issues of all rules that apply."""
+    if reading.reason is None:
+        yield issue("reason_unknown")
+    for rule in (*_FOR_ALL, *_rules_of(reading.reason)):
+        found = rule(reading)
+        if found:
+            yield found
+    if world is not None:
+        yield from against_ledger(reading, world)
+
+
+def _rules_of(reason: RejectionReason | None) -> tuple[Rule, ...]:
+    return _BY_REASON[reason] if reason else ()
+
+
+def _once(issues: list[Issue]) -> tuple[Issue, ...]:
+    """Each code once, unless its message differs."""
+    return tuple({(item.code, item.message): item for item in issues}.values())

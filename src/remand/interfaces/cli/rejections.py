@@ -1,0 +1,279 @@
+"""Commands by which an agent rejects a task, and a director answers."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from remand.app.asking import Accepted
+from remand.app.errors import UsageError
+from remand.app.rejection_views import RejectionView, rejections
+from remand.bootstrap.directing import directing
+from remand.domain import commands as c
+from remand.domain.reasons import DecisionType, RejectionReason, decision_named, reason_named
+from remand.domain.refusals import Refused
+from remand.domain.rejection import FIELDS, TaskRejection
+from remand.domain.rejections import context as task_context
+from remand.domain.task import Status, Task
+from remand.domain.validation.validator import assess
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import Result, clean, one_line, table
+from remand.interfaces.cli.task_views import find_task
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_TEXTS = {
+    "summary": "reason_summary",
+    "detail": "reason_detail",
+    "blocker": "blocking_factor",
+    "alternative": "suggested_alternative",
+    "original_scope": "task_original_scope",
+}
+
+
+def _reject_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+    parser.add_argument("--agent")
+    parser.add_argument("--reason", type=_reason, metavar="R", help=", ".join(RejectionReason.__members__))
+    parser.add_argument("--summary", metavar="TEXT", help="one line; here and below @file and - are read")
+    parser.add_argument("--detail", metavar="TEXT")
+    parser.add_argument(
+        "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried and what came of it"
+    )
+    parser.add_argument("--blocker", metavar="TEXT", help="the specific thing that stands in the way")
+    parser.add_argument("--alternative", metavar="TEXT", help="how to go on instead")
+    parser.add_argument("--scope-growth", type=_figure, metavar="X", help="how many times larger it became")
+    parser.add_argument("--original-scope", metavar="TEXT", help="what the task asked for")
+    parser.add_argument(
+        "--evidence", nargs="+", action="extend", metavar="JSON", help='{"type", "data", "source", "probe"}'
+    )
+    parser.add_argument(
+        "--alt-task",
+        nargs="+",
+        action="extend",
+        metavar="JSON",
+        help='{"title", "scope", "dependencies", "estimate"}',
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", help="a whole record as JSON; - is standard input"
+    )
+    parser.add_argument("--explain", action="store_true", help="show which features of the record counted")
+
+
+def _reason(value: str) -> str:
+    found = reason_named(value)
+    if found is None:
+        names = ", ".join(RejectionReason.__members__)
+        raise UsageError(f"There is no reason {value[:80]!r}; use one of {names}.")
+    return found.name
+
+
+def _figure(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"--scope-growth {value[:80]!r} is no number. Write it as 5.0.") from None
+
+
+def _reject(context: Context) -> Result:
+    options, agent = context.arguments, context.agent()
+    record = _record(context)
+    ask = c.RejectHandoff(handoff_id=options.handoff, agent=agent, rejection=record)
+    answer = context.ask(ask, agent)
+    said = _consulted(context, answer)
+    view = _latest(context, answer.task.id)
+    task = find_task(context, answer.task.id)[0]
+    data = _filed(view, task) | ({"note": said} if said else {})
+    if options.explain:
+        data["features"] = _features(task, view)
+    if view.is_valid:
+        return Result(data, _shown(data, f"The rejection {view.rejection_id} is accepted as valid."))
+    refusal = Refused("invalid_rejection", f"The rejection of {task.id} is not valid: {_listed(view)}")
+    return Result({"refused": refusal.code, "message": refusal.message, **data}, _shown(data, "OVERRIDE"), 1)
+
+
+def _record(context: Context) -> dict[str, Any]:
+    """The record from its file, and from the options, which win."""
+    options = context.arguments
+    record = _whole(context, options.source) if options.source else {}
+    if options.reason:
+        record["reason_type"] = options.reason
+    elif "reason_type" not in record:
+        raise UsageError(f"Say why: --reason with one of {', '.join(RejectionReason.__members__)}.")
+    for option, field in _TEXTS.items():
+        if getattr(options, option) is not None:
+            record[field] = context.text(getattr(options, option))
+    if options.attempted is not None:
+        record["what_attempted"] = [context.text(text) for text in options.attempted]
+    if options.scope_growth is not None:
+        record["scope_growth_factor"] = options.scope_growth
+    for option, field in (("evidence", "evidence"), ("alt_task", "alternative_tasks")):
+        if getattr(options, option) is not None:
+            record[field] = _objects(context, f"--{option.replace('_', '-')}", getattr(options, option))
+    return record
+
+
+def _whole(context: Context, source: str) -> dict[str, Any]:
+    found = _json("--from", context.text(source if source == "-" or source.startswith("@") else f"@{source}"))
+    if not isinstance(found, dict):
+        raise UsageError(f"--from must hold one JSON object with fields such as {', '.join(FIELDS[:6])}.")
+    for name in found:
+        if name not in FIELDS:
+            close = difflib.get_close_matches(name, FIELDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(FIELDS)}."
+            raise UsageError(f"A rejection has no field {name[:80]!r}; {hint}")
+    return found
+
+
+def _objects(context: Context, option: str, values: list[str]) -> list[Any]:
+    """The objects after an option, each given by itself or several in a list."""
+    found: list[Any] = []
+    for value in values:
+        item = _json(option, context.text(value))
+        found += item if isinstance(item, list) else [item]
+    for item in found:
+        if not isinstance(item, dict):
+            raise UsageError(f'{option} takes JSON objects, as in \'{{"type": "error_log", "data": "…"}}\'.')
+    return found
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{option} is not JSON: {str(error)[:200]}.") from None
+
+
+def _consulted(context: Context, answer: Accepted) -> str:
+    """Lets the user's adviser and director speak, where the policy names them; says when one could not."""
+    filed, policy = answer.task.filed, context.opened.settings.rules().policy
+    if filed is None:
+        return ""
+    consultants = directing(context.opened)
+    if policy.adviser:
+        consultants.advise(answer.task.id, filed.handoff_id)
+    if filed.decision or answer.task.status != Status.BLOCKED or policy.director in (("auto",), ("human",)):
+        return ""
+    said = consultants.direct(answer.task.id, filed.handoff_id)
+    return said if isinstance(said, str) else ""
+
+
+def _latest(context: Context, task_id: str, handoff_id: str = "") -> RejectionView:
+    _, events = find_task(context, task_id)
+    return next(
+        view for view in reversed(rejections(events)) if not handoff_id or view.handoff_id == handoff_id
+    )
+
+
+def _filed(view: RejectionView, task: Task) -> dict[str, Any]:
+    plain = msgspec.to_builtins(view)
+    return {
+        "accepted": view.is_valid,
+        "rejection_id": view.rejection_id,
+        "task_id": task.id,
+        "handoff_id": view.handoff_id,
+        "agent": view.agent,
+        "status": str(task.status),
+        "issues": plain["issues"],
+        "decision": plain["decision"],
+        "evidence": plain["graded"],
+        "opinion": view.opinion or None,
+        "score": round(view.score, 3),
+    }
+
+
+def _features(task: Task, view: RejectionView) -> list[dict[str, Any]]:
+    found = assess(TaskRejection.from_dict(view.rejection), task_context(task))
+    rows = sorted(found.features, key=lambda feature: -abs(feature.contribution))
+    return [msgspec.to_builtins(row) | {"contribution": round(row.contribution, 4)} for row in rows]
+
+
+def _listed(view: RejectionView) -> str:
+    return " ".join(issue.message for issue in view.issues)
+
+
+def _shown(data: dict[str, Any], headline: str) -> Any:
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        decision = data["decision"]
+        out.print(Text(clean(headline), style="bold green" if data["accepted"] else "bold red"))
+        for issue in data["issues"]:
+            out.print(Text(clean(f"  - {issue['field']}: {issue['message']} [{issue['code']}]")))
+        if decision is None:
+            out.print(
+                Text(
+                    clean(
+                        "A director has yet to answer: remand handoff rejection-response "
+                        + data["handoff_id"]
+                    )
+                )
+            )
+        else:
+            out.print(Text(clean(f"{decision['decision_type']}: {decision['rationale']}")))
+            for name in decision["created_tasks"]:
+                out.print(Text(clean(f"  created {name}")))
+        for graded in data["evidence"]:
+            out.print(
+                Text(
+                    clean(f"  evidence {graded['index'] + 1}: {graded['grade']} ({graded.get('detail', '')})")
+                )
+            )
+        if data.get("note"):
+            out.print(Text(clean(data["note"]), style="yellow"))
+        out.print(Text(clean(f"{data['task_id']} is {data['status']}")))
+        if "features" in data:
+            rows = [
+                (
+                    row["name"],
+                    row["field"],
+                    f"{row['value']:.2f}",
+                    f"{row['contribution']:+.2f}",
+                    one_line(row.get("note", "")),
+                )
+                for row in data["features"]
+            ]
+            table(("feature", "field", "value", "counted", "why"), rows, "No feature counted.")(out)
+
+    return show
+
+
+def _respond_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+    parser.add_argument("--decision", required=True, metavar="D", help=", ".join(DecisionType.__members__))
+    parser.add_argument("--created-tasks", nargs="+", action="extend", default=[], metavar="ID")
+    parser.add_argument("--rationale", default="", metavar="TEXT")
+    parser.add_argument("--message", default="", metavar="TEXT", help="what the agent is told on an override")
+    parser.add_argument("--reassign-to", default="", metavar="AGENT")
+
+
+def _respond(context: Context) -> Result:
+    options = context.arguments
+    decision = decision_named(options.decision)
+    if decision is None:
+        names = ", ".join(DecisionType.__members__)
+        raise UsageError(f"There is no decision {options.decision[:80]!r}; use one of {names}.")
+    ask = c.AnswerRejection(
+        handoff_id=options.handoff,
+        decision=decision.name,
+        created_tasks=tuple(options.created_tasks),
+        rationale=context.text(options.rationale),
+        message=context.text(options.message),
+        reassign_to=options.reassign_to,
+    )
+    answer = context.ask(ask, context.actor())
+    view = _latest(context, answer.task.id)
+    data = _filed(view, answer.task) | {"decided_by": view.decided_by}
+    made = view.decision.decision_type if view.decision else ""
+    return Result(data, f"{made}: {answer.task.id} is {answer.task.status}")
+
+
+COMMANDS = {
+    "handoff reject": Command(_reject_arguments, _reject),
+    "handoff rejection-response": Command(_respond_arguments, _respond),
+}

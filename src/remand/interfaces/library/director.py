@@ -1,0 +1,171 @@
+"""The director for programs that keep their own tasks: it decides as the ledger does, and tells their manager."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from remand.domain import director
+from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
+from remand.domain.policy import Policy
+from remand.domain.reasons import DecisionType, RejectionReason
+from remand.domain.rejection import RejectionDecision, TaskRejection
+from remand.domain.validation.assessment import Issue
+from remand.domain.validation.mentions import dependency_names
+from remand.domain.validation.validator import RejectionValidator
+from remand.domain.validation.world import Named, World
+
+_STATUS = {
+    DecisionType.ACCEPT_AND_DEFER: "deferred",
+    DecisionType.ACCEPT_AND_DECOMPOSE: "decomposed",
+    DecisionType.ACCEPT_AND_REFORMULATE: "infeasible",
+    DecisionType.ACCEPT: "blocked",
+}
+
+
+_ENDED = ("completed", "done", "cancelled", "infeasible")
+
+
+class ProjectManager(Protocol):
+    """What the director asks of whoever keeps the tasks."""
+
+    @property
+    def graph(self) -> ThoughtGraph:
+        """The graph that the tasks are nodes of."""
+
+    def create_task(self, title: str, description: str, priority: str, category: str) -> str:
+        """Creates a task and gives its id."""
+
+    def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> Any:
+        """Changes a task's status, and notes what it became."""
+
+
+class GraphProject:
+    """Tasks that live in a graph and nowhere else, for programs that have no manager of their own."""
+
+    def __init__(self, graph: ThoughtGraph | None = None) -> None:
+        self.graph = graph if graph is not None else ThoughtGraph()
+        self._count = 0
+
+    def create_task(
+        self, title: str, description: str = "", priority: str = "medium", category: str = ""
+    ) -> str:
+        """Adds a task node."""
+        while self.graph.get_node(name := f"task:T-{self._count + 1}"):
+            self._count += 1
+        self._count += 1
+        told = {"description": description, "priority": priority, "category": category, "status": "pending"}
+        self.graph.add_node(name, NodeType.TASK, title, told)
+        return name
+
+    def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> None:
+        """Changes what a task node says."""
+        node = self.graph.get_node(task_id)
+        if node is not None:
+            self.graph.add_node(
+                task_id, node.node_type, node.content, {**node.properties, "status": status, **properties}
+            )
+
+
+class DirectorRejectionHandler:
+    """Answers rejections: an invalid one is overridden, a valid one leads to tasks, links and a new status."""
+
+    def __init__(self, manager: ProjectManager | None = None, *, policy: Policy | None = None) -> None:
+        self.manager: ProjectManager = manager if manager is not None else GraphProject()
+        self.validator = RejectionValidator()
+        self._limit = (policy or Policy()).max_invalid_rejections
+        self._invalid: Counter[tuple[str, str]] = Counter()
+
+    def handle_rejection(
+        self, rejection: TaskRejection, task_context: Mapping[str, Any]
+    ) -> RejectionDecision:
+        """Decides, and carries the decision out."""
+        world = self._world(rejection)
+        found = self.validator.assess(rejection, task_context, world)
+        if not found.is_valid:
+            return self._override(rejection, list(found.issues))
+        reason = rejection.reason or RejectionReason.BLOCKER
+        told = {**task_context, "id": rejection.task_id}
+        drawn = director.plan(director.AUTOMATIC[reason], rejection, told, world)
+        created = self._create(drawn)
+        self._link(rejection.task_id, drawn, created)
+        status = "cancelled" if drawn.superseded_by else _STATUS[drawn.decision]
+        self.manager.update_task(
+            rejection.task_id, status=status, properties=_became(rejection, drawn, created)
+        )
+        is_deferred = drawn.decision is DecisionType.ACCEPT_AND_DEFER
+        return RejectionDecision(
+            decision_type=drawn.decision,
+            rejection=rejection,
+            rationale=drawn.rationale(tuple(created)),
+            created_tasks=created,
+            deferred_task=rejection.task_id if is_deferred else "",
+        )
+
+    def _override(self, rejection: TaskRejection, issues: list[Issue]) -> RejectionDecision:
+        """Sends the work back; who has done this too often is not given it again."""
+        key = (str(rejection.task_id), str(rejection.agent_id))
+        self._invalid[key] += 1
+        is_last = self._invalid[key] >= self._limit
+        return RejectionDecision(
+            decision_type=DecisionType.OVERRIDE,
+            rejection=rejection,
+            rationale=f"Rejection validation failed: {', '.join(issue.code for issue in issues)}.",
+            override_message=director.override_message(issues, is_last=is_last),
+            reassign_to="" if is_last else rejection.agent_id,
+        )
+
+    def _create(self, drawn: director.Plan) -> list[str]:
+        return [
+            self.manager.create_task(
+                title=sketch.title,
+                description=sketch.scope,
+                priority=sketch.priority,
+                category=sketch.category,
+            )
+            for sketch in drawn.sketches
+        ]
+
+    def _link(self, task_id: str, drawn: director.Plan, created: list[str]) -> None:
+        graph = self.manager.graph
+        weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
+        for name in (*drawn.waits_for, *created):
+            if drawn.link == "DEPENDS_ON":
+                graph.add_edge(task_id, name, EdgeType.DEPENDS_ON, weight=1.0)
+            elif drawn.link == "BLOCKS":
+                graph.add_edge(name, task_id, EdgeType.BLOCKS, weight=1.0)
+            else:
+                graph.add_edge(name, task_id, EdgeType.REFINES, weight=weight)
+        for name, sketch in zip(created, drawn.sketches, strict=True):
+            for other in (*(created[index] for index in sketch.siblings), *sketch.tasks):
+                graph.add_edge(name, other, EdgeType.DEPENDS_ON, weight=1.0)
+
+    def _world(self, rejection: TaskRejection) -> World:
+        """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
+        known = []
+        for name in dependency_names(rejection):
+            node_id = name if self.manager.graph.get_node(name) else f"task:{name}"
+            node = self.manager.graph.get_node(node_id)
+            if node is not None:
+                is_self = node_id in (rejection.task_id, f"task:{rejection.task_id}")
+                status = str(node.properties.get("status", ""))
+                is_open = status not in _ENDED
+                known.append(
+                    Named(name=name, task_id=node_id, status=status, is_open=is_open, is_self=is_self)
+                )
+        return World(named=tuple(known))
+
+
+def _became(rejection: TaskRejection, drawn: director.Plan, created: list[str]) -> dict[str, Any]:
+    match drawn.decision:
+        case DecisionType.ACCEPT_AND_DECOMPOSE:
+            return {"decomposed_into": created}
+        case DecisionType.ACCEPT_AND_REFORMULATE:
+            return {"reformulated_as": created[0]}
+        case DecisionType.ACCEPT_AND_DEFER:
+            return {"waits_for": [*drawn.waits_for, *created]}
+        case _ if drawn.superseded_by:
+            return {"superseded_by": drawn.superseded_by}
+        case _:
+            return {"rejection": rejection.to_dict()}

@@ -1,0 +1,166 @@
+"""Handoffs for Python programs: a thin facade over the ledger, or over any event log that can `log`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from remand.app.asking import Accepted, Request
+from remand.app.rebuild import story
+from remand.app.rejection_views import RejectionView, rejections
+from remand.bootstrap.gateway import Gateway
+from remand.bootstrap.ledger import find_place
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.reasons import DecisionType
+from remand.domain.refusals import Refused
+from remand.domain.rejection import RejectionDecision, TaskRejection
+from remand.domain.roles import USER
+from remand.domain.validation.validator import RejectionValidator
+
+TaskContext = Callable[[str], Mapping[str, Any]]
+
+
+@runtime_checkable
+class EventLog(Protocol):
+    """A log of a program's own."""
+
+    def log(self, event: str, /, **fields: Any) -> Any:
+        """Writes an event down."""
+
+
+class HandoffManager:
+    """Files rejections and answers to them.
+
+    Given a folder, it acts on the ledger of the repository there, under all its rules: a refusal is raised, and
+    the ledger's own director answers a rejection at once where the policy says so. Given an event log, it judges
+    rejections and writes the protocol's events to that log.
+    """
+
+    def __init__(
+        self, event_log: EventLog | str | os.PathLike[str] = ".", *, task_context: TaskContext | None = None
+    ) -> None:
+        is_folder = isinstance(event_log, str | os.PathLike)
+        self._kept: _Ledgered | _Logged = (
+            _Ledgered(os.fspath(event_log)) if is_folder else _Logged(event_log, task_context)  # type: ignore[arg-type]  # narrowed by is_folder
+        )
+
+    def reject_handoff(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
+        """Files a rejection; False when it is not valid."""
+        return self._kept.reject(handoff_id, agent, rejection)
+
+    def handle_rejection_response(
+        self, handoff_id: str, decision: RejectionDecision, *, director: str = USER
+    ) -> bool:
+        """Answers a rejection as the director; True when it was not answered so already."""
+        return self._kept.respond(handoff_id, decision, director)
+
+    def status(self, handoff_id: str) -> dict[str, Any]:
+        """A handoff as it stands: its status, the last rejection and the decision on it."""
+        return self._kept.status(handoff_id)
+
+
+class _Ledgered:
+    """Handoffs in the ledger of a repository."""
+
+    def __init__(self, folder: str) -> None:
+        self._gateway = Gateway(find_place(folder))
+
+    def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
+        ask = c.RejectHandoff(handoff_id=handoff_id, agent=agent, rejection=rejection.to_dict())
+        filed = self._ask(ask, agent).task.filed
+        return filed is not None and filed.is_valid
+
+    def respond(self, handoff_id: str, decision: RejectionDecision, director: str) -> bool:
+        kind = decision.decision_type
+        name = kind.name if isinstance(kind, DecisionType) else str(kind)
+        known = self._view(handoff_id)
+        if known is not None and known.decision is not None and known.decision.decision_type == name:
+            return False
+        ask = c.AnswerRejection(
+            handoff_id=handoff_id,
+            decision=name,
+            created_tasks=tuple(decision.created_tasks),
+            rationale=decision.rationale,
+            message=decision.override_message,
+            reassign_to=decision.reassign_to if kind is DecisionType.OVERRIDE else "",
+        )
+        self._ask(ask, director)
+        return True
+
+    def status(self, handoff_id: str) -> dict[str, Any]:
+        view = self._view(handoff_id)
+        if view is None:
+            return {"handoff_id": handoff_id, "rejection": None, "decision": None}
+        decision = view.decision
+        return {
+            "handoff_id": view.handoff_id,
+            "task_id": view.task_id,
+            "agent": view.agent,
+            "rejection": TaskRejection.from_dict(view.rejection),
+            "issues": list(view.issues),
+            "decision": None if decision is None else _decision(view),
+        }
+
+    def _ask(self, ask: c.Ask, actor: str) -> Accepted:
+        answer = self._gateway.ask(Request(ask=ask, actor=actor))
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    def _view(self, handoff_id: str) -> RejectionView | None:
+        """The last rejection of a handoff."""
+        bare = ids.handoff_id(handoff_id) or ""
+        opened = self._gateway.opened
+        opened.ledger.refresh()
+        with opened.store.read() as view:
+            task_id = view.tasks.named(bare) if bare else ""
+            found = rejections(story(view, task_id)) if task_id else []
+        return next((one for one in reversed(found) if one.handoff_id == bare), None)
+
+
+def _decision(view: RejectionView) -> RejectionDecision:
+    decided = view.decision
+    return RejectionDecision(
+        decision_type=decided.decision_type if decided else "",
+        rejection=TaskRejection.from_dict(view.rejection),
+        rationale=decided.rationale if decided else "",
+        override_message=decided.override_message if decided else "",
+        reassign_to=decided.reassign_to if decided else "",
+        created_tasks=[ids.task_node(name) for name in decided.created_tasks] if decided else [],
+        deferred_task=ids.task_node(decided.deferred_task) if decided and decided.deferred_task else "",
+    )
+
+
+class _Logged:
+    """Handoffs of a program that keeps a log of its own."""
+
+    def __init__(self, event_log: EventLog, task_context: TaskContext | None) -> None:
+        self._log = event_log
+        self._context: TaskContext = task_context or (lambda _: {})
+        self._active: dict[str, dict[str, Any]] = {}
+
+    def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
+        is_valid, issues = RejectionValidator().validate(rejection, dict(self._context(rejection.task_id)))
+        told = {"handoff_id": handoff_id, "agent": agent, "rejection": rejection.to_dict()}
+        if not is_valid:
+            messages = [issue.message for issue in issues]
+            self._log.log("handoff.reject.invalid", **told, validation_issues=messages)
+            return False
+        self._log.log("handoff.reject", **told)
+        self._active[handoff_id] = {**told, "status": "rejected", "decision": None}
+        return True
+
+    def respond(self, handoff_id: str, decision: RejectionDecision, _director: str) -> bool:
+        self._log.log("handoff.reject.response", handoff_id=handoff_id, decision=decision.to_dict())
+        is_override = decision.decision_type is DecisionType.OVERRIDE
+        self._active.setdefault(handoff_id, {"handoff_id": handoff_id}).update(
+            status="overridden" if is_override else "rejection_accepted",
+            decision=decision,
+            override_message=decision.override_message,
+        )
+        return True
+
+    def status(self, handoff_id: str) -> dict[str, Any]:
+        return dict(self._active.get(handoff_id, {"handoff_id": handoff_id, "status": "initiated"}))
