@@ -135,7 +135,8 @@ def _count(probe: ev.CountProbe, sources: Sources) -> Graded:
         paths = [path for path in paths if wanted in (sources.file(commit.sha, path) or b"")]
     count = len(paths)
     holds = probe.expected in (None, count) and (probe.at_least is None or count >= probe.at_least)
-    found = f"{count} files match {probe.pattern} at {commit.sha[:12]}"
+    holding = f" and hold {probe.containing[:80]!r}" if probe.containing else ""
+    found = f"{count} files match {probe.pattern}{holding} at {commit.sha[:12]}"
     return ev.graded(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, found)
 
 

@@ -91,8 +91,7 @@ def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
 
 def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
     """The claim under which work may be handed in: held, not locked out, at a real commit, past its gates."""
-    if task.is_locked_out(ask.agent):
-        raise Refused("locked_out", f"{ask.agent} may not hand in work on task {task.id} any more.")
+    r.require_not_locked_out(task, ask.agent)
     r.require_text("branch", ask.branch, 255)
     r.require_number("pull request number", ask.pr)
     claim = r.require_claim(task, ask, command.at)
@@ -120,5 +119,5 @@ def given_up(task: Task, agent: str, command: c.Command) -> Events:
     if task.is_locked_out(agent):
         return ()
     times = task.invalid_by.count(agent) + 1
-    reason = f"{times} invalid rejections of this task"
+    reason = f"it rejected this task {times} times without having earned it"
     return (e.LockoutSet(task_id=task.id, agent=agent, reason=reason),)

@@ -248,8 +248,7 @@ def _require_takeover(task: Task, filed: Filed, command: c.Command) -> None:
     target = command.facts.target
     if target is None:
         return
-    if task.is_locked_out(target.name):
-        raise Refused("locked_out", f"{target.name} may not work on task {task.id} any more.")
+    r.require_not_locked_out(task, target.name)
     r.require_eligible(task, target, command.facts.has_team)
 
 

@@ -99,12 +99,7 @@ def _fate(task: Task) -> str:
 def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
     """Refuses a claim, in the order in which an agent should hear it."""
     facts = command.facts
-    if task.is_locked_out(agent.name):
-        raise Refused(
-            "locked_out",
-            f"{agent.name} may not work on task {task.id} any more: its work on it was rejected. "
-            "Other tasks are free.",
-        )
+    require_not_locked_out(task, agent.name)
     require_eligible(task, agent, facts.has_team)
     if task.claim is not None:
         claim = task.claim
@@ -120,6 +115,17 @@ def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
         raise Refused(
             "waits_on_other",
             f"Task {task.id} is reserved for {reserved.target} until {reserved.lapses_at}.",
+        )
+
+
+def require_not_locked_out(task: Task, agent: str) -> None:
+    """Refuses an agent that may not work on the task any more, and says why."""
+    lockout = next((lockout for lockout in task.lockouts if lockout.agent == agent), None)
+    if lockout is not None:
+        why = " ".join(lockout.reason.split())[:200] or "its work on it was rejected"
+        raise Refused(
+            "locked_out",
+            f"{agent} may not work on task {task.id} any more: {why}. Other tasks are free.",
         )
 
 

@@ -14,7 +14,8 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result, clean, console, table
 from remand.interfaces.demo.stage import Stage
-from remand.interfaces.demo.story import Broken, Story
+from remand.interfaces.demo.story import Story
+from remand.interfaces.demo.telling import Broken
 
 if TYPE_CHECKING:
     from rich.console import Console

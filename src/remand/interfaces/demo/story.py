@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
-from remand.interfaces.demo.stage import Stage
+from remand.interfaces.demo import noes
+from remand.interfaces.demo.telling import Telling
 
 BUTTON = '<div class="signin" onclick="signIn()">Sign in</div>\n'
 BETTER_BUTTON = '<button type="button" class="signin" aria-label="Sign in">Sign in</button>\n'
@@ -14,38 +14,24 @@ LIMIT = "ATTEMPTS_PER_MINUTE = 5\n"
 NOTES = "# Release notes\n\n- accessible sign-in button\n- rate limit on sign-in\n"
 
 
-class Broken(Exception):  # noqa: N818 - a rule is broken, and the story ends there
-    """Something went another way than the rules say."""
-
-
-class Story:
+class Story(Telling):
     """Tells the acts in order."""
-
-    def __init__(self, stage: Stage, heading: Callable[[str], None], say: Callable[[str], None]) -> None:
-        self.stage = stage
-        self.heading = heading
-        self.say = say
-        self.tasks: dict[str, str] = {}
 
     def tell(self) -> dict[str, Any]:
         """The whole story; returns what it came to."""
         self.set_the_scene()
         self.claim_in_a_race()
         self.reject_and_lock_out()
+        handoff = noes.override_a_lazy_rejection(self)
+        noes.decompose_what_grew(self, handoff)
+        noes.defer_and_wake(self)
+        noes.stop_a_serial_rejecter(self)
         self.lose_a_lease()
         self.kill_the_coordinator()
         self.merge_two_clones()
         self.release()
+        noes.learn(self)
         return self.sum_up()
-
-    def expect(self, answer: dict[str, Any], key: str, value: object) -> None:
-        """Holds the story to its rules."""
-        if answer.get(key) != value:
-            raise Broken(f"expected {key}={value}, got {answer}")
-
-    def add(self, name: str, title: str, *options: str) -> None:
-        """Writes a task down under a short name."""
-        self.tasks[name] = self.stage.remand("task", "add", title, *options)["task_id"]
 
     def set_the_scene(self) -> None:
         """A repository, a team, three tasks."""
