@@ -47,8 +47,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Claim the task again before going on; what was committed is not lost.",
     ),
     "locked_out": (
-        "The agent may not work on this task any more: its work was rejected, or it rejected the task "
-        "without cause too often.",
+        "The agent's work on this task was rejected, or it rejected the task without cause too often.",
         "Take another task. Only the user can lift a lockout.",
     ),
     "no_gates": (

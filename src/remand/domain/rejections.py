@@ -13,6 +13,7 @@ from remand.domain.instant import plus
 from remand.domain.reasons import DecisionType, decision_named
 from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
+from remand.domain.secrets import redacted, redacted_values
 from remand.domain.task import Filed, Status, Task
 from remand.domain.validation.assessment import Assessment
 from remand.domain.validation.validator import assess
@@ -82,7 +83,7 @@ def advise(task: Task, ask: c.GiveOpinion, command: c.Command) -> Events:
             task_id=task.id,
             handoff_id=ask.handoff_id,
             rejection_id=filed.rejection_id,
-            opinion=ask.opinion[:MAX_OPINION],
+            opinion=redacted(ask.opinion)[:MAX_OPINION],
         ),
     )
 
@@ -106,8 +107,8 @@ def _require_held(task: Task, ask: c.RejectHandoff, command: c.Command) -> None:
 
 def _record(task: Task, ask: c.RejectHandoff, command: c.Command) -> TaskRejection:
     """The record with the ids the ledger knows; refuses one that was written for another task."""
-    given = ask.rejection
-    if _nesting(given) > MAX_NESTING:
+    given: dict[str, Any] = redacted_values(ask.rejection)
+    if _nesting(ask.rejection) > MAX_NESTING:
         raise Refused(
             "bad_value", f"The record is nested more than {MAX_NESTING} deep. Flatten its evidence."
         )

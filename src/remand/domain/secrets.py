@@ -1,0 +1,80 @@
+"""Takes secrets out of what agents and tools say, before anything is written down."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MAX_DEPTH = 64
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    (
+        "private key",
+        r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[\s\S]){0,20000}(?:-----END [A-Z0-9 ]{0,40}-----)?",
+    ),
+    ("GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{22,255})"),
+    ("GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_\-]{16,}"),
+    ("AWS key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ("Google key", r"\bAIza[A-Za-z0-9_\-]{35}"),
+    ("Slack token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
+    ("Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("model provider's key", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{24,}"),
+    ("package registry token", r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{32,})"),
+    ("JSON web token", r"\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
+)
+_WHOLE = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
+_BEARER = re.compile(r"(?i)\b(bearer|basic|authorization:\s{0,3}token)(\s+)[A-Za-z0-9._~+/\-]{20,}=*")
+_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@")
+_ASSIGNED = re.compile(
+    r"(?i)\b([\w.\-]{0,40}(?:passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key))"
+    r"(\"?\s{0,3}[:=]\s{0,3}[\"']?)([^\s\"',;&]{8,200})"
+)
+_HINT = re.compile(
+    r"(?i)key|token|secret|passw|bearer|basic|gh[pousr]_|github_pat|gl[a-z]{2,4}-|A[KSBC]IA|ACCA|AIza|xox|hooks\.slack|sk[_-]|rk_|npm_|pypi-|eyJ|://"
+)
+
+
+def redacted(text: str) -> str:
+    """The text with every secret that can be told as one replaced by what kind it was."""
+    if not _HINT.search(text):
+        return text
+    for kind, pattern in _WHOLE:
+        text = pattern.sub(f"[redacted: {kind}]", text)
+    text = _BEARER.sub(r"\1\2[redacted: credential]", text)
+    text = _ADDRESS.sub(r"\1:[redacted: password]@", text)
+    return _ASSIGNED.sub(_without_value, text)
+
+
+def redacted_values(value: Any, depth: int = 0) -> Any:
+    """A value of lists, dicts and texts with every text redacted; what a key calls secret goes whole."""
+    if isinstance(value, str):
+        return redacted(value)
+    if depth > MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {key: _of_key(key, item, depth) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted_values(item, depth + 1) for item in value]
+    return value
+
+
+def _of_key(key: Any, item: Any, depth: int) -> Any:
+    if isinstance(key, str) and isinstance(item, str) and len(item) >= 8 and "[redacted" not in item:
+        said = f"{key}={item}" if " " not in item else ""
+        if said and _ASSIGNED.fullmatch(said) and _looks_secret(item):
+            return "[redacted: credential]"
+    return redacted_values(item, depth + 1)
+
+
+def _without_value(match: re.Match[str]) -> str:
+    value = match[3]
+    if value.startswith("[redacted") or not _looks_secret(value):
+        return match[0]
+    return f"{match[1]}{match[2]}[redacted: credential]"
+
+
+def _looks_secret(value: str) -> bool:
+    """True for a value that is no plain word, name of a variable, path or placeholder."""
+    if value[0] in "$<{(%*[/." or value.isalpha() or "(" in value or value.replace("_", "").isupper():
+        return False
+    return any(char.isdigit() for char in value) or any(char in "!#%&+=@^~" for char in value)
