@@ -143,6 +143,11 @@ _ENTRIES = {
         meaning="Scope creep is claimed with fewer than two sub-tasks.",
         message="SCOPE_CREEP requires a decomposition into at least 2 sub-tasks, each with title, scope and estimate.",
     ),
+    "decomposition_too_many": Entry(
+        field="alternative_tasks",
+        meaning="The task is cut into more than fifty sub-tasks.",
+        message="A task is cut into at most 50 sub-tasks. Group them; each can be cut again later.",
+    ),
     "decomposition_weak": Entry(
         field="alternative_tasks",
         meaning="The sub-tasks are not a plan for this task.",
@@ -168,6 +173,12 @@ _ENTRIES = {
         meaning="The dependency named is done or cancelled already.",
         message="{name} is {status} already, so it does not stand in the way. Go on, or name what is still open.",
     ),
+    "dependency_own": Entry(
+        field="blocking_factor",
+        meaning="The dependency was written down by the very agent that rejects.",
+        message="{name} was added by the agent itself. Name a dependency that others asked for, or do it as part of "
+        "the task.",
+    ),
     "dependency_circular": Entry(
         field="blocking_factor",
         meaning="The dependency named was cut from this task or waits for it.",
@@ -183,6 +194,11 @@ _ENTRIES = {
         field="reason_detail",
         meaning="It is not shown why the dependency has to come first.",
         message="Show why the dependency is a hard requirement: what fails without it, as observed.",
+    ),
+    "infeasible_proof_invented": Entry(
+        field="reason_detail",
+        meaning="The demands quoted as excluding each other are not in the task.",
+        message="The demands quoted as conflicting are not in the task. Quote the task's own words.",
     ),
     "infeasible_proof_weak": Entry(
         field="reason_detail",
@@ -220,6 +236,12 @@ _ENTRIES = {
         field="evidence",
         meaning="A task is called obsolete without naming what made it so.",
         message="OBSOLETE must name the commit, task or file and line that shows it, with evidence of it.",
+    ),
+    "obsolete_unknown": Entry(
+        field="blocking_factor",
+        meaning="What is said to supersede the task is not to be found.",
+        message="Nothing named shows that the task is obsolete: name a commit on the base branch, another task of the "
+        "ledger, or a file and line (as a probe) that exists.",
     ),
     "obsolete_itself": Entry(
         field="blocking_factor",

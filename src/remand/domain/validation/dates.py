@@ -7,28 +7,27 @@ from collections.abc import Iterator
 from datetime import date
 
 _MONTHS = (
-    ("jan", "ene", "gen", "sty", "янв"),
-    ("feb", "fév", "fev", "lut", "фев"),
-    ("mar", "mär", "мар"),
-    ("apr", "abr", "avr", "kwi", "апр"),
-    ("may", "mai", "mag", "maj", "мая", "май"),
-    ("jun", "juin", "giu", "cze", "июн"),
-    ("jul", "juil", "lug", "lip", "июл"),
-    ("aug", "ago", "aoû", "sie", "авг"),
-    ("sep", "set", "wrz", "сен"),
-    ("oct", "okt", "out", "ott", "paź", "окт"),
-    ("nov", "lis", "ноя"),
-    ("dec", "dez", "dic", "déc", "gru", "дек"),
+    "Jan January Januar enero janvier janeiro gennaio stycznia января",
+    "Feb February Februar febrero février fevereiro febbraio lutego февраля",
+    "Mar March März marzo mars março marca марта",
+    "Apr April abril avril aprile kwietnia апреля",
+    "May Mai mayo mai maio maggio maja мая",
+    "Jun June Juni junio juin junho giugno czerwca июня",
+    "Jul July Juli julio juillet julho luglio lipca июля",
+    "Aug August agosto août sierpnia августа",
+    "Sep Sept September septiembre septembre setembro settembre września сентября",
+    "Oct Okt October Oktober octubre octobre outubro ottobre października октября",
+    "Nov November noviembre novembre novembro listopada ноября",
+    "Dec Dez December Dezember diciembre décembre dezembro dicembre grudnia декабря",
 )
-_MONTH = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names}
-_NAME = rf"({'|'.join(sorted(_MONTH, key=len, reverse=True))})[^\W\d_]{{0,7}}"
+_MONTH = {name: number for number, names in enumerate(_MONTHS, start=1) for name in names.split()}
+_NAME = rf"({'|'.join(sorted(_MONTH, key=len, reverse=True))})"
 _ISO = re.compile(r"(?<!\d)(20\d\d)-(\d\d)-(\d\d)(?!\d)")
 _DAY_FIRST = re.compile(
-    rf"(?<![\d.,:])(\d{{1,2}})(?:\.|st|nd|rd|th)?\s(?:de\s)?{_NAME}\b(?:\s(?:de\s)?(20\d\d))?", re.IGNORECASE
+    rf"(?<![\d.,:])(\d{{1,2}})(?:\.|st|nd|rd|th)?\s(?:de\s)?{_NAME}\b(?:\s(?:de\s)?(20\d\d))?"
 )
-_MONTH_FIRST = re.compile(rf"\b{_NAME}\s(\d{{1,2}})(?![\d:%])(?:,?\s(20\d\d))?", re.IGNORECASE)
+_MONTH_FIRST = re.compile(rf"\b{_NAME}\s(\d{{1,2}})(?![\d:%])(?:,?\s(20\d\d))?")
 _CHINESE = re.compile(r"(?:(20\d\d)年)?(\d{1,2})月(\d{1,2})日?")
-HALF_YEAR = 183
 
 
 def days_before(text: str, today: date) -> tuple[int, ...]:
@@ -41,9 +40,9 @@ def _dates(text: str) -> Iterator[tuple[str, int, str]]:
     for year, month, day in _ISO.findall(text):
         yield year, int(month), day
     for day, name, year in _DAY_FIRST.findall(text):
-        yield year, _MONTH[name.lower()], day
+        yield year, _MONTH[name], day
     for name, day, year in _MONTH_FIRST.findall(text):
-        yield year, _MONTH[name.lower()], day
+        yield year, _MONTH[name], day
     for year, month, day in _CHINESE.findall(text):
         yield year, int(month), day
 

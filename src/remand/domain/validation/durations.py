@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
-from remand.domain.validation.text import number
+from remand.domain.validation.text import ITEM_LIMIT, number
 
 DAY = 8.0
 ENDING = 40
 TAIL = 3
 """How many characters, such as a full stop or a bracket, may follow a closing estimate."""
 _UNITS = {
-    1 / 60: "m min mins minute minutes minuten minuto minutos minuti minut minuty 分钟 分 мин",
+    1 / 60: "min mins minute minutes minuten minuto minutos minuti minut minuty 分钟 分 мин",
     1.0: (
         "h hr hrs hour hours std stunde stunden hora horas heure heures ora ore godz godzin godziny godzina ч час часа часов"
         " 小时 小時 個小時 个小时 時間"
@@ -77,7 +78,7 @@ def hours_of(data: Any) -> tuple[tuple[str, float], ...]:
     if not isinstance(data, Mapping):
         return ()
     found = []
-    for key, item in list(data.items())[:24]:
+    for key, item in islice(data.items(), ITEM_LIMIT):
         name = str(key).lower() if isinstance(key, str) else ""
         unit = _UNIT_OF_KEY.search(name)
         value = number(item)
@@ -88,13 +89,15 @@ def hours_of(data: Any) -> tuple[tuple[str, float], ...]:
     return tuple(found)
 
 
-def _value(text: str) -> float:
-    return float(text.replace(",", "."))
-
-
 def counts_of(data: Any) -> tuple[tuple[str, float], ...]:
     """The plain numbers in a piece of evidence by key."""
     if not isinstance(data, Mapping):
         return ()
-    pairs = ((key, number(item)) for key, item in list(data.items())[:24] if isinstance(key, str))
+    pairs = ((key, number(item)) for key, item in islice(data.items(), ITEM_LIMIT) if isinstance(key, str))
     return tuple((key.lower(), value) for key, value in pairs if value is not None)
+
+
+def _value(text: str) -> float:
+    whole, comma, part = text.partition(",")
+    is_thousands = bool(comma) and len(part) == 3 and whole != "0"
+    return float(whole + part if is_thousands else text.replace(",", "."))

@@ -67,16 +67,21 @@ def _originals(reading: Reading) -> tuple[float, ...]:
 
 
 def _revised(reading: Reading) -> Iterator[float]:
+    """What the new effort may be: stated as such, the parts of an estimate, or what the sub-tasks add."""
     yield from _stated(reading)
+    for item in reading.evidence:
+        yield sum(hours for key, hours in item.hours if not _is_planned(key))
     total = sub_task_hours(reading)
     if total:
         yield total
+        yield total + (planned_by_task(reading) or 0.0)
 
 
 def _stated(reading: Reading) -> Iterator[float]:
     for item in reading.evidence:
         yield from (hours for _, hours in item.hours)
         yield from range_in(item.data.raw)
+        yield from range_in(item.source.raw)
     for text in (reading.detail, reading.summary, reading.factor, *reading.attempts):
         yield from range_in(text.raw)
 

@@ -26,6 +26,14 @@ _WEAK_CLAIM = {
     RejectionReason.INFEASIBLE: "infeasible_proof_weak",
     RejectionReason.UNCLEAR_REQUIREMENTS: "questions_weak",
 }
+_NATURAL_WHEN_OBSOLETE = (
+    effort.attempt_echo,
+    effort.attempt_theme,
+    factor.factor_in_task,
+    claim.repetition,
+    *evidence.SUCCESS,
+)
+"""What is done already is told in the words of the task, and works."""
 OF_ONE_REASON = frozenset(reasons.WEAKNESS)
 _EVERY: tuple[Measure, ...] = (
     *(measure for module in _GENERAL for measure in (*module.FOR, *module.AGAINST)),
@@ -47,11 +55,13 @@ COUNTS_AGAINST = frozenset(
 
 
 def measures_for(reason: RejectionReason | None) -> tuple[Measure, ...]:
-    """The measures that apply to a reason: where sub-tasks are asked for, they stand for the alternative."""
-    modules = _ALWAYS if reason is RejectionReason.SCOPE_CREEP else _GENERAL
+    """The measures that apply to a reason. Where sub-tasks are asked for, they stand for the alternative."""
+    modules = _ALWAYS if reason in {RejectionReason.SCOPE_CREEP, RejectionReason.OBSOLETE} else _GENERAL
     general = tuple(measure for module in modules for measure in (*module.FOR, *module.AGAINST))
     if reason is None:
         return general
+    if reason is RejectionReason.OBSOLETE:
+        return tuple(measure for measure in general if measure not in _NATURAL_WHEN_OBSOLETE)
     return (*general, *reasons.FOR.get(reason, ()), *reasons.AGAINST.get(reason, ()))
 
 

@@ -17,7 +17,7 @@ _NAME = re.compile(
     re.ASCII,
 )
 _TRACKER_KEY = re.compile(
-    r"(?<![\w./#-])(?!(?:UTF|SHA|ISO|RFC|HTTP|CVE|TLS|AES|RSA|USB|GPT)-)[A-Z][A-Z0-9]{1,9}-[0-9]{1,7}(?![\w-])",
+    r"(?<![\w./#-])(?!(?:UTF|SHA|ISO|RFC|HTTP|CVE|TLS|AES|RSA|USB|GPT)-)(?:[A-Z]-[0-9]{2}|[A-Z][A-Z0-9]{1,9}-[0-9])[0-9]{0,6}[a-z]?(?![\w-])",
     re.ASCII,
 )
 """As other trackers write them: `NET-2207`."""
@@ -43,6 +43,11 @@ def dependency_names(rejection: TaskRejection) -> tuple[str, ...]:
 def bare(name: str) -> str:
     """A name without its kind: `task:T-8` and `T-8` are the same task."""
     return name.rpartition(":")[2]
+
+
+def is_task_name(name: str) -> bool:
+    """True for the name of a task, by id or by forge number."""
+    return bare(name).startswith("T-") or "#" in name
 
 
 def _waited_for(text: str) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class Reading(Record, kw_only=True):
 
     reason: RejectionReason | None = None
     task_id: str = ""
+    agent: str = ""
     summary: Text = EMPTY
     detail: Text = EMPTY
     attempts: tuple[Text, ...] = ()
@@ -45,6 +46,8 @@ class Reading(Record, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
     alternative: Text = EMPTY
     sub_tasks: tuple[SubTask, ...] = ()
+    sub_task_count: int = 0
+    """All of them, also those too far down the list to be read."""
     original_scope: Text = EMPTY
     growth: float | None = None
     has_growth: bool = False
@@ -67,6 +70,7 @@ def read_rejection(rejection: TaskRejection, context: Any) -> Reading:
     return Reading(
         reason=rejection.reason,
         task_id=plain(rejection.task_id),
+        agent=plain(rejection.agent_id),
         summary=read(plain(rejection.reason_summary)),
         detail=read(plain(rejection.reason_detail)),
         attempts=tuple(read(text) for text in items(rejection.what_attempted)),
@@ -74,6 +78,9 @@ def read_rejection(rejection: TaskRejection, context: Any) -> Reading:
         evidence=tuple(_evidence(item) for item in mappings(rejection.evidence)),
         alternative=read(plain(rejection.suggested_alternative)),
         sub_tasks=tuple(_sub_task(item) for item in mappings(rejection.alternative_tasks)),
+        sub_task_count=len(rejection.alternative_tasks)
+        if isinstance(rejection.alternative_tasks, list | tuple)
+        else 0,
         original_scope=read(plain(rejection.task_original_scope)),
         growth=number(rejection.scope_growth_factor),
         has_growth=rejection.scope_growth_factor is not None,
@@ -93,7 +100,7 @@ def _evidence(item: Mapping[Any, Any]) -> Evidence:
     data = item.get("data")
     return Evidence(
         kind=short(item.get("type")),
-        data=read(short(data)),
+        data=read(short(data) or short(item.get("probe"))),
         source=read(short(item.get("source"))),
         hours=hours_of(data),
         counts=counts_of(data),

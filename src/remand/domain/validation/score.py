@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from remand.domain.reasons import RejectionReason
 from remand.domain.validation.assessment import Feature, Issue
 from remand.domain.validation.catalogue import field_of, issue
 from remand.domain.validation.measures import NOTES, OF_ONE_REASON, measured, weakness
 from remand.domain.validation.reading import Reading
 from remand.domain.validation.weights import BIAS, WEIGHTS
 
+UNWEIGHED = 1.0
+"""No record of an obsolete task was there to weigh, so only a very poor one is judged by its score."""
 WEAKEST = 2
 OWN_WEAK = -0.2
 """What a measure made for the reason must have pulled to be named as well."""
@@ -34,9 +37,10 @@ def features_of(reading: Reading) -> tuple[Feature, ...]:
     return tuple(sorted(found, key=lambda feature: -abs(feature.contribution)))
 
 
-def score_of(features: Iterable[Feature]) -> float:
+def score_of(reading: Reading, features: Iterable[Feature]) -> float:
     """The sum; below zero speaks against the rejection."""
-    return BIAS + sum(feature.contribution for feature in features)
+    start = BIAS + UNWEIGHED if reading.reason is RejectionReason.OBSOLETE else BIAS
+    return start + sum(feature.contribution for feature in features)
 
 
 def weakest(reading: Reading, features: Iterable[Feature]) -> Iterator[Issue]:

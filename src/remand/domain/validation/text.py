@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from math import isfinite
 from typing import Any
 
@@ -10,26 +11,43 @@ TEXT_LIMIT = 4000
 ITEM_TEXT_LIMIT = 1000
 ITEM_LIMIT = 12
 DEPTH_LIMIT = 5
+PIECE_LIMIT = 200
 _LARGEST = 10**18
 
 
-def plain(value: Any, depth: int = 0) -> str:
+def plain(value: Any) -> str:
     """The text of a value: a string as it is, a mapping as `key: value`, a list joined by commas."""
+    if isinstance(value, str):
+        return value[:TEXT_LIMIT].strip()
+    pieces = islice(_pieces(value, DEPTH_LIMIT), PIECE_LIMIT)
+    return ", ".join(piece for piece in pieces if piece)[:TEXT_LIMIT]
+
+
+def _pieces(value: Any, depth: int) -> Iterator[str]:
+    """The texts inside a value. Every container gives a piece, empty or not, so that reading comes to an end."""
+    if isinstance(value, Mapping) and depth:
+        yield ""
+        for key, item in islice(value.items(), ITEM_LIMIT):
+            name = _leaf(key)
+            if isinstance(item, Mapping | list | tuple):
+                yield name
+                yield from _pieces(item, depth - 1)
+            else:
+                yield f"{name}: {_leaf(item)}".strip(": ")
+    elif isinstance(value, list | tuple) and depth:
+        yield ""
+        for item in islice(value, ITEM_LIMIT):
+            yield from _pieces(item, depth - 1)
+    else:
+        yield _leaf(value)
+
+
+def _leaf(value: Any) -> str:
     if isinstance(value, str):
         return value[:TEXT_LIMIT].strip()
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        return _number_text(value)
-    if depth >= DEPTH_LIMIT:
-        return ""
-    if isinstance(value, Mapping):
-        return _joined(
-            f"{plain(key, depth + 1)}: {plain(item, depth + 1)}" for key, item in _first(value.items())
-        )
-    if isinstance(value, list | tuple):
-        return _joined(plain(item, depth + 1) for item in _first(value))
-    return ""
+    return _number_text(value) if isinstance(value, int | float) else ""
 
 
 def short(value: Any) -> str:
@@ -43,7 +61,7 @@ def items(value: Any) -> tuple[str, ...]:
         value = [value]
     if not isinstance(value, list | tuple):
         return ()
-    return tuple(text for text in (short(item) for item in _first(value)) if text)
+    return tuple(text for text in (short(item) for item in islice(value, ITEM_LIMIT)) if text)
 
 
 def mappings(value: Any) -> tuple[Mapping[Any, Any], ...]:
@@ -52,7 +70,7 @@ def mappings(value: Any) -> tuple[Mapping[Any, Any], ...]:
         value = [value]
     if not isinstance(value, list | tuple):
         return ()
-    return tuple(item for item in _first(value) if isinstance(item, Mapping) and plain(item))
+    return tuple(item for item in islice(value, ITEM_LIMIT) if isinstance(item, Mapping) and plain(item))
 
 
 def number(value: Any) -> float | None:
@@ -78,16 +96,3 @@ def _number_text(value: float) -> str:
     if not abs(value) <= _LARGEST:
         return ""
     return str(int(value)) if value == int(value) else str(value)
-
-
-def _first(values: Any) -> list[Any]:
-    found = []
-    for value in values:
-        found.append(value)
-        if len(found) >= ITEM_LIMIT:
-            break
-    return found
-
-
-def _joined(texts: Any) -> str:
-    return ", ".join(text for text in texts if text.strip(" :"))[:TEXT_LIMIT]

@@ -120,6 +120,11 @@ class _Sorter:
         )
 
 
+def quotations(raw: str) -> tuple[str, ...]:
+    """The quoted parts of a text."""
+    return tuple(_QUOTE.findall(raw))
+
+
 def stem(word: str) -> str:
     """The beginning of a word, by which its inflected forms meet."""
     return word[:STEM]

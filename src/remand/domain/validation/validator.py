@@ -16,6 +16,7 @@ from remand.domain.validation.rules import (
     dependency,
     effort,
     evidence,
+    infeasible,
     obsolete,
     questions,
     scope,
@@ -26,13 +27,14 @@ from remand.domain.validation.world import World
 
 Rule = Callable[[Reading], Issue | None]
 
-_FOR_ALL: tuple[Rule, ...] = (*effort.RULES, *blocking_factor.RULES, *alternative.RULES)
-_BY_REASON: dict[RejectionReason, tuple[Rule, ...]] = {
-    RejectionReason.BLOCKER: evidence.BLOCKER_RULES,
-    RejectionReason.SCOPE_CREEP: scope.RULES,
-    RejectionReason.MISSING_DEPENDENCY: dependency.RULES,
-    RejectionReason.INFEASIBLE: evidence.PROOF_RULES,
-    RejectionReason.UNCLEAR_REQUIREMENTS: questions.RULES,
+_FOR_ALL: tuple[Rule, ...] = (*effort.RULES, *blocking_factor.RULES, *alternative.RULES, *evidence.FOR_ALL)
+_BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
+    None: alternative.CONCRETE_RULES,
+    RejectionReason.BLOCKER: (*alternative.CONCRETE_RULES, *evidence.BLOCKER_RULES),
+    RejectionReason.SCOPE_CREEP: (*alternative.CONCRETE_RULES, *scope.RULES),
+    RejectionReason.MISSING_DEPENDENCY: (*alternative.CONCRETE_RULES, *dependency.RULES),
+    RejectionReason.INFEASIBLE: (*alternative.CONCRETE_RULES, *evidence.PROOF_RULES, *infeasible.RULES),
+    RejectionReason.UNCLEAR_REQUIREMENTS: (*alternative.CONCRETE_RULES, *questions.RULES),
     RejectionReason.OBSOLETE: (*evidence.RULES, *obsolete.RULES),
 }
 
@@ -41,7 +43,7 @@ def assess(rejection: TaskRejection, context: Mapping[str, Any], world: World | 
     """Judges a rejection of the task that the context describes, with what the ledger knows if there is one."""
     reading = read_rejection(rejection, context)
     features = features_of(reading)
-    score = score_of(features)
+    score = score_of(reading, features)
     issues = list(broken(reading, world))
     if score < 0:
         named = {item.field for item in issues}
@@ -68,16 +70,12 @@ def broken(reading: Reading, world: World | None) -> Iterator[Issue]:
     """The issues of all rules that apply."""
     if reading.reason is None:
         yield issue("reason_unknown")
-    for rule in (*_FOR_ALL, *_rules_of(reading.reason)):
+    for rule in (*_FOR_ALL, *_BY_REASON[reading.reason]):
         found = rule(reading)
         if found:
             yield found
     if world is not None:
         yield from against_ledger(reading, world)
-
-
-def _rules_of(reason: RejectionReason | None) -> tuple[Rule, ...]:
-    return _BY_REASON[reason] if reason else ()
 
 
 def _once(issues: list[Issue]) -> tuple[Issue, ...]:

@@ -14,6 +14,9 @@ class Named(Record, kw_only=True):
     """Its id; empty when the ledger knows no such task."""
     title: str = ""
     status: str = ""
+    created_by: str = ""
+    is_related: bool = True
+    """Its words and those of the rejected task have something in common."""
     is_self: bool = False
     is_descendant: bool = False
     """It was cut from the rejected task, or waits for it."""
@@ -33,6 +36,10 @@ class World(Record, kw_only=True):
 
     named: tuple[Named, ...] = ()
     graded: tuple[Graded, ...] = ()
+    merged: tuple[str, ...] = ()
+    """The commits named that are part of the base branch."""
+    has_repository: bool = False
+    """True when commits and files could be looked up."""
 
     def named_as(self, text: str) -> Named | None:
         """What is known of a name."""

@@ -15,11 +15,6 @@ def alternative_marks(view: View) -> float:
     return min(marks(view.reading.alternative, *view.task), 3) / 3
 
 
-def alternative_words(view: View) -> float:
-    """How long the alternative is."""
-    return min(len(view.reading.alternative.words), 30) / 30
-
-
 def alternative_chooses(view: View) -> float:
     """Whether it offers a choice or a condition."""
     return min(view.reading.alternative.count("chooses"), 2) / 2
@@ -58,9 +53,16 @@ def alternative_clauses(view: View) -> float:
     return min(len(_CLAUSE.findall(view.reading.alternative.raw)), 3) / 3
 
 
+def alternative_share(view: View) -> float:
+    """How much of the record is about how to go on, so that short records are not held short."""
+    told = sum(len(text.words) + len(text.figures) for text in view.told)
+    own = len(view.reading.alternative.words) + len(view.reading.alternative.figures)
+    return min(own / max(told, 20), 0.5) * 2
+
+
 FOR = (
+    alternative_share,
     alternative_marks,
-    alternative_words,
     alternative_chooses,
     alternative_ready,
     alternative_new,

@@ -32,11 +32,5 @@ def repetition(view: View) -> float:
     return sum(count - 1 for count in counted.values()) / total if total else 1.0
 
 
-def density(view: View) -> float:
-    """Checkable things among all that is told, so that short records are not held short."""
-    words = sum(len(text.words) for text in view.told)
-    return min(sum(marks(text, *view.task) for text in view.told) / max(words, 20), 0.4) / 0.4
-
-
-FOR = (detail_marks, density)
+FOR = (detail_marks,)
 AGAINST = (detail_protocol, detail_prefers, repetition)

@@ -37,11 +37,6 @@ def attempt_theme(view: View) -> float:
     return (max(counted.values(), default=0) - 1) / len(view.attempts) if view.attempts else 0.0
 
 
-def attempt_words(view: View) -> float:
-    """How long the attempts are, up to twelve words each."""
-    return view.mean(min(len(text.words) + len(text.figures), 12) / 12 for text in view.attempts)
-
-
 def attempt_telling(view: View) -> float:
     """How many different telling words the attempts bring that the task did not."""
     told = frozenset[str]().union(*(telling(text) for text in view.attempts)) - view.task_stems
@@ -58,5 +53,5 @@ def attempt_asked(view: View) -> float:
     return float(any(text.count("asked") for text in view.attempts))
 
 
-FOR = (attempt_outcomes, attempt_words, attempt_telling, attempt_fails, attempt_asked)
+FOR = (attempt_outcomes, attempt_telling, attempt_fails, attempt_asked)
 AGAINST = (attempt_protocol, attempt_echo, attempt_alike, attempt_theme)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from remand.domain.validation.features.view import View
+from remand.domain.validation.reading import Evidence
 from remand.domain.validation.substance import marks, telling
 from remand.domain.validation.tokens import Text
 
-_ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]*)\s?(?:/|of|von|de|sur|di|z|из|中)\s?\1(?![\d])")
+_ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|из|中)\s?\1(?![\d])")
 
 
 def evidence_telling(view: View) -> float:
@@ -38,14 +39,6 @@ def evidence_tied(view: View) -> float:
     return len(told & held) / len(held) if held else 0.0
 
 
-def evidence_works(view: View) -> float:
-    """Data that tells of success and of no failure."""
-    return view.mean(
-        bool(text.count("works") or text.count("done")) and not (text.count("fails") or text.count("not"))
-        for text in view.evidence_texts
-    )
-
-
 def succeeded(view: View) -> float:
     """Whether the last thing tried or shown went well."""
     last = (*view.attempts[-1:], *view.evidence_texts[-1:])
@@ -59,5 +52,18 @@ def is_success(text: Text) -> bool:
     return bool(text.count("works") or text.count("done")) or _ALL_OF.search(text.raw) is not None
 
 
+def evidence_all(view: View) -> float:
+    """Whether evidence counts as many good ones as there were: all of so many, and no failure."""
+    return float(any(_is_all(item) for item in view.reading.evidence))
+
+
+def _is_all(item: Evidence) -> bool:
+    if item.data.count("fails") or item.data.count("not"):
+        return False
+    counts = [value for _, value in item.counts if value >= 2]
+    return len(set(counts)) < len(counts) or _ALL_OF.search(item.data.raw) is not None
+
+
 FOR = (evidence_telling, evidence_sources, evidence_tied)
-AGAINST = (evidence_protocol, evidence_works, succeeded)
+SUCCESS = (succeeded, evidence_all)
+AGAINST = (evidence_protocol, *SUCCESS)

@@ -47,28 +47,9 @@ def infeasible_quotes(view: View) -> float:
     return overlap(view.reading.scope.stems, claim)
 
 
-def blocker_permits(view: View) -> float:
-    """How much the scope says is there although something is said to be missing."""
-    return min(view.reading.scope.count("permits"), 2) / 2
-
-
 def dependency_numbered(view: View) -> float:
     """Whether the dependency's id has digits, as ids that were given out do."""
     return float(any(any(char.isdigit() for char in bare(name)) for name in view.reading.dependencies))
-
-
-def dependency_is_done(view: View) -> float:
-    """Whether the record itself says that the dependency is done."""
-    names = {bare(name).lower() for name in view.reading.dependencies}
-    texts = [
-        text
-        for text in (*view.attempts, *view.evidence_texts)
-        if any(name in text.raw.lower() for name in names)
-    ]
-    done = sum(
-        bool(text.count("done")) and not text.count("not") and not text.count("open") for text in texts
-    )
-    return min(done, 2) / 2
 
 
 def dependency_trivial(view: View) -> float:
@@ -117,13 +98,11 @@ FOR: dict[RejectionReason, tuple[Callable[[View], float], ...]] = {
     RejectionReason.SCOPE_CREEP: (creep_estimated, creep_sub_task_marks, creep_sub_tasks_new),
 }
 AGAINST: dict[RejectionReason, tuple[Callable[[View], float], ...]] = {
-    RejectionReason.BLOCKER: (blocker_permits,),
     RejectionReason.UNCLEAR_REQUIREMENTS: (unclear_scope_marks, unclear_answered, unclear_zero),
     RejectionReason.INFEASIBLE: (infeasible_permits,),
-    RejectionReason.MISSING_DEPENDENCY: (dependency_is_done, dependency_trivial),
+    RejectionReason.MISSING_DEPENDENCY: (dependency_trivial,),
 }
 WEAKNESS = {
-    "blocker_permits": "blocking_factor_weak",
     "unclear_asked": "questions_weak",
     "unclear_questions": "questions_weak",
     "unclear_scope_marks": "questions_answered",
@@ -134,7 +113,6 @@ WEAKNESS = {
     "infeasible_permits": "infeasible_proof_weak",
     "dependency_numbered": "dependency_weak",
     "dependency_failed": "dependency_weak",
-    "dependency_is_done": "dependency_weak",
     "dependency_trivial": "hard_requirement_weak",
     "creep_estimated": "scope_weak",
     "creep_sub_task_marks": "decomposition_weak",

@@ -25,4 +25,7 @@ def generic(reading: Reading) -> Issue | None:
     return issue("alternative_generic") if named < TELLING_WORDS else None
 
 
-RULES = (missing, generic)
+RULES = (missing,)
+"""For every reason."""
+CONCRETE_RULES = (generic,)
+"""For every reason but obsolescence, where cancelling is enough."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
+from remand.domain.validation.lexicon import CLASSES
 from remand.domain.validation.mentions import bare
 from remand.domain.validation.reading import Reading
+
+_STATUS = re.compile(
+    r"([A-Z][A-Z0-9]{0,9}-[A-Za-z0-9-]{1,60}|#[0-9]+)(?:\s?[:：=]|\s?->|,)?\s?"
+    r"(?:(?:is|was|has been|ist|wurde|está|est|é|è|jest)\s)?([^\W\d_]{1,30})"
+)
 
 
 def unnamed(reading: Reading) -> Issue | None:
@@ -18,4 +26,15 @@ def is_itself(reading: Reading) -> Issue | None:
     return issue("dependency_is_itself", name=bare(reading.task_id)) if reading.is_self_dependent else None
 
 
-RULES = (unnamed, is_itself)
+def said_done(reading: Reading) -> Issue | None:
+    """The record itself says that what it waits for is done."""
+    names = {bare(name) for name in reading.dependencies}
+    for text in (*reading.attempts, *(item.data for item in reading.evidence)):
+        if text.count("done") and not text.count("not") and not text.count("open"):
+            for name, status in _STATUS.findall(text.raw):
+                if name in names and "done" in CLASSES.get(status.lower(), ()):
+                    return issue("dependency_done", name=name, status=status.lower())
+    return None
+
+
+RULES = (unnamed, is_itself, said_done)

@@ -56,7 +56,7 @@ def _is_copy(one: Text, other: Text) -> bool:
     if one.raw.casefold() == other.raw.casefold():
         return True
     return (
-        likeness(one.stems, other.stems) >= ALIKE
+        likeness(frozenset(one.words), frozenset(other.words)) >= ALIKE
         and set(one.figures) == set(other.figures)
         and one.codes == other.codes
     )

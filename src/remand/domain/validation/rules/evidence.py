@@ -50,9 +50,11 @@ def stale(reading: Reading) -> Issue | None:
     return issue("evidence_stale") if days and min(days) > FRESH else None
 
 
-RULES = (missing, empty)
+FOR_ALL = (empty,)
+"""For every reason: what is given must hold something."""
+RULES = (missing,)
 """For the reasons that always need evidence."""
-PROOF_RULES = (too_few, empty)
-"""For infeasibility."""
-BLOCKER_RULES = (*RULES, stale)
+BLOCKER_RULES = (missing, stale)
 """For what is said to stand in the way today."""
+PROOF_RULES = (too_few,)
+"""For infeasibility."""

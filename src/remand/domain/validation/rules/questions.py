@@ -8,7 +8,7 @@ from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading
 
-_QUESTION = re.compile(r"[^\s?？][?？؟](?=\s|$|[\"'”’»」)\]]|[\u3040-\u9fff])")
+_QUESTION = re.compile(r"[^\s?？][\s\u202f]?[?？؟](?=\s|$|[\"'”’»」)\]]|[\u3040-\u9fff])")
 
 
 def missing(reading: Reading) -> Issue | None:

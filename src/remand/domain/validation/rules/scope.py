@@ -10,6 +10,7 @@ from remand.domain.validation.substance import overlap
 
 GROWN = 2.0
 SUB_TASKS = 2
+MAX_SUB_TASKS = 50
 QUOTED = 0.5
 
 
@@ -49,4 +50,16 @@ def decomposition_too_few(reading: Reading) -> Issue | None:
     return issue("decomposition_too_few") if len(titled) < SUB_TASKS else None
 
 
-RULES = (original_missing, misquoted, growth_missing, growth_unsupported, decomposition_too_few)
+def decomposition_too_many(reading: Reading) -> Issue | None:
+    """More sub-tasks than anyone could oversee."""
+    return issue("decomposition_too_many") if reading.sub_task_count > MAX_SUB_TASKS else None
+
+
+RULES = (
+    original_missing,
+    misquoted,
+    growth_missing,
+    growth_unsupported,
+    decomposition_too_few,
+    decomposition_too_many,
+)

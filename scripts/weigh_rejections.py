@@ -1,0 +1,242 @@
+"""Weighs the measures of task rejections on labelled records, and shows how well the validator tells them apart.
+
+    scripts/weigh_rejections.py REFERENCE OTHER... [--write]
+
+The first corpus is the one whose style counts: its records weigh double, and its level is the one kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from remand.domain.rejection import TaskRejection
+from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, OF_ONE_REASON, measured
+from remand.domain.validation.reading import read_rejection
+from remand.domain.validation.validator import assess, broken
+
+WEIGHTS_FILE = Path(__file__).parent.parent / "src/remand/domain/validation/weights.py"
+FOLDS = 8
+SWEEPS = 60
+RIDGE = 10.0
+"""How strongly weights are held small, against the sum over all records."""
+REFERENCE_WEIGHT = 2.0
+REASON_SCALE = 2.0
+"""Measures of one reason are seen in a fifth of the records and would else be held too small."""
+LARGEST = 0.7
+"""No measure may weigh more than this by standard deviation, so that none decides alone."""
+MARGIN = -0.2
+"""How far below even the line is drawn, so that honest records are rarely overridden."""
+NAMES = tuple(NOTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A labelled record and what is measured in it."""
+
+    name: str
+    kind: str
+    is_valid: bool
+    is_broken: bool
+    is_shipped_valid: bool
+    is_reference: bool
+    values: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A mean, a scale and a weight for each measure, with a bias and the level of the reference."""
+
+    means: dict[str, float]
+    scales: dict[str, float]
+    weights: list[float]
+
+    def row(self, example: Example) -> list[float]:
+        """The scaled measures; what does not apply is 0, then the level of the corpus, then the bias."""
+        scaled = [
+            (example.values[name] - self.means[name]) / self.scales[name] if name in example.values else 0.0
+            for name in NAMES
+        ]
+        return [*scaled, 1.0 if example.is_reference else -1.0, 1.0]
+
+    def score(self, example: Example) -> float:
+        """Below zero speaks against the record."""
+        return (
+            sum(weight * value for weight, value in zip(self.weights, self.row(example), strict=True))
+            - MARGIN
+        )
+
+    def accepts(self, example: Example) -> bool:
+        """True when no rule is broken and the score is high enough."""
+        return not example.is_broken and self.score(example) >= 0
+
+
+def examples_in(path: Path, *, is_reference: bool) -> list[Example]:
+    """The labelled records of a file."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.strip():
+            continue
+        record = json.loads(line)
+        rejection = TaskRejection.from_dict(record["rejection"])
+        reading = read_rejection(rejection, record["task_context"])
+        found.append(
+            Example(
+                name=record["id"],
+                kind=record["kind"].partition(":")[0],
+                is_valid=record["label"] == "valid",
+                is_broken=next(broken(reading, None), None) is not None,
+                is_shipped_valid=assess(rejection, record["task_context"]).is_valid,
+                is_reference=is_reference,
+                values=measured(reading),
+            )
+        )
+    return found
+
+
+def fitted(examples: Sequence[Example]) -> Model:
+    """A logistic fit by coordinate steps; each weight keeps the sign its measure is meant to have."""
+    means, scales = _spread(examples)
+    model = Model(means=means, scales=scales, weights=[0.0] * (len(NAMES) + 2))
+    rows = [model.row(example) for example in examples]
+    signs = [1.0 if example.is_valid else -1.0 for example in examples]
+    shares = [REFERENCE_WEIGHT if example.is_reference else 1.0 for example in examples]
+    margins = [0.0] * len(rows)
+    for _ in range(SWEEPS):
+        for place in range(len(model.weights)):
+            column = [row[place] for row in rows]
+            step = _step(column, signs, shares, margins, weight=model.weights[place], place=place)
+            if step:
+                model.weights[place] += step
+                margins = [
+                    margin + sign * step * value
+                    for margin, sign, value in zip(margins, signs, column, strict=True)
+                ]
+    return model
+
+
+def _step(
+    column: list[float],
+    signs: list[float],
+    shares: list[float],
+    margins: list[float],
+    *,
+    weight: float,
+    place: int,
+) -> float:
+    """How far one weight moves: a Newton step, held to the sign that is allowed."""
+    ridge = 0.0 if place == len(NAMES) + 1 else RIDGE
+    slope, bend = ridge * weight, ridge + 1e-9
+    for value, sign, share, margin in zip(column, signs, shares, margins, strict=True):
+        if value:
+            chance = 1.0 / (1.0 + math.exp(min(margin, 60.0)))
+            slope -= share * sign * value * chance
+            bend += share * value * value * chance * (1.0 - chance)
+    moved = weight - slope / bend
+    if place < len(NAMES):
+        sign = -1.0 if NAMES[place] in COUNTS_AGAINST else 1.0
+        moved = sign * min(max(sign * moved, 0.0), LARGEST)
+    return moved - weight
+
+
+def _spread(examples: Sequence[Example]) -> tuple[dict[str, float], dict[str, float]]:
+    means, scales = {}, {}
+    for name in NAMES:
+        values = [example.values[name] for example in examples if name in example.values] or [0.0]
+        means[name] = sum(values) / len(values)
+        deviation = math.sqrt(sum((value - means[name]) ** 2 for value in values) / len(values))
+        scales[name] = (deviation if deviation > 1e-6 else 1.0) / (
+            REASON_SCALE if name in OF_ONE_REASON else 1.0
+        )
+    return means, scales
+
+
+def cross_validated(examples: Sequence[Example], others: Sequence[Example]) -> dict[str, bool]:
+    """Whether each example is accepted by weights fitted on the other folds and on the other corpora."""
+    ordered = sorted(examples, key=lambda example: (example.kind, example.name))
+    verdicts = {}
+    for fold in range(FOLDS):
+        held = ordered[fold::FOLDS]
+        rest = [example for example in ordered if example not in held]
+        model = fitted([*rest, *others])
+        verdicts |= {example.name: model.accepts(example) for example in held}
+    return verdicts
+
+
+def table(title: str, examples: Sequence[Example], accepts: Callable[[Example], bool]) -> str:
+    """A confusion table by kind."""
+    lines = [f"\n{title}", f"  {'kind':16}{'right':>6}{'of':>5}"]
+    for kind in sorted({example.kind for example in examples}):
+        those = [example for example in examples if example.kind == kind]
+        right = sum(accepts(example) == example.is_valid for example in those)
+        lines.append(f"  {kind:16}{right:6}{len(those):5}")
+    caught = sum(not example.is_valid and not accepts(example) for example in examples)
+    missed = sum(not example.is_valid and accepts(example) for example in examples)
+    overridden = sum(example.is_valid and not accepts(example) for example in examples)
+    score = 2 * caught / max(2 * caught + missed + overridden, 1)
+    valid = sum(example.is_valid for example in examples)
+    lines.append(f"  F1 of lazy {score:.3f}; valid overridden {overridden} of {valid}; lazy missed {missed}")
+    return "\n".join(lines)
+
+
+def weights_module(model: Model) -> str:
+    """The text of weights.py."""
+    level, bias = model.weights[-2:]
+    rows = []
+    for name, weight in zip(NAMES, model.weights, strict=False):
+        scaled = weight / model.scales[name]
+        if abs(scaled) >= 0.005:
+            rows.append(f'    "{name}": ({model.means[name]:.3f}, {scaled:+.2f}),'.replace("+", ""))
+    listed = "\n".join(rows)
+    return (
+        '"""The weights of the measures, written by `scripts/weigh_rejections.py`; docs/validation.md says how."""\n\n'
+        "from __future__ import annotations\n\n"
+        f"BIAS = {bias + level - MARGIN:.3f}\n"
+        f"WEIGHTS: dict[str, tuple[float, float]] = {{\n{listed}\n}}\n"
+        '"""By measure: its mean in the records it was fitted on, and its weight."""\n'
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables, and writes the weights when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reference", type=Path)
+    parser.add_argument("others", type=Path, nargs="*")
+    parser.add_argument("--write", action="store_true", help="write the weights fitted on all records")
+    parser.add_argument("--shipped", action="store_true", help="only show how the weights as they are do")
+    options = parser.parse_args(arguments)
+    reference = examples_in(options.reference, is_reference=True)
+    others = [example for path in options.others for example in examples_in(path, is_reference=False)]
+    for title, examples in (
+        ("reference, weights as they are", reference),
+        ("others, weights as they are", others),
+    ):
+        if examples:
+            print(table(title, examples, lambda example: example.is_shipped_valid))
+    if not options.shipped:
+        _compare(reference, others)
+    if options.write:
+        WEIGHTS_FILE.write_text(weights_module(fitted([*reference, *others])), encoding="utf-8")
+    return 0
+
+
+def _compare(reference: list[Example], others: list[Example]) -> None:
+    """Prints how weights do on records they were not fitted on."""
+    verdicts = cross_validated(reference, others)
+    print(table("reference, cross-validated", reference, lambda example: verdicts[example.name]))
+    if others:
+        away = fitted(others)
+        print(table("reference, weights from the others only", reference, away.accepts))
+        home = fitted(reference)
+        print(table("others, weights from the reference only", others, home.accepts))
+        crossed = cross_validated(others, reference)
+        print(table("others, cross-validated", others, lambda example: crossed[example.name]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

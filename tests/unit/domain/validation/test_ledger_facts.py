@@ -1,0 +1,109 @@
+"""Holds what the ledger and checked evidence say against a rejection."""
+
+import pytest
+
+from remand.domain.validation.world import Graded, Named, World
+from tests.unit.domain.validation.records import codes, judged
+
+OPEN = Named(name="T-41", task_id="T-41", title="Secret store", status="provisional", is_open=True)
+
+
+def test_an_open_dependency_that_the_ledger_knows_is_fine() -> None:
+    assert codes("MISSING_DEPENDENCY", World(named=(OPEN,))) == set()
+
+
+@pytest.mark.parametrize(
+    ("known", "code"),
+    [
+        (Named(name="T-41"), "dependency_unknown"),
+        (Named(name="T-41", task_id="T-41", status="done"), "dependency_done"),
+        (Named(name="T-41", task_id="T-41", status="cancelled"), "dependency_done"),
+        (Named(name="T-41", task_id="T-100", is_self=True, is_open=True), "dependency_is_itself"),
+        (Named(name="T-41", task_id="T-41", is_descendant=True, is_open=True), "dependency_circular"),
+    ],
+)
+def test_a_dependency_that_cannot_be_waited_for_is_an_issue(known: Named, code: str) -> None:
+    assert codes("MISSING_DEPENDENCY", World(named=(known,))) == {code}
+
+
+def test_the_message_names_the_dependency_and_its_status() -> None:
+    world = World(named=(Named(name="T-41", task_id="T-41", status="cancelled"),))
+
+    assert "T-41 is cancelled already" in str(judged("MISSING_DEPENDENCY", world).issues[0])
+
+
+def test_one_dependency_that_may_be_waited_for_is_enough() -> None:
+    world = World(named=(OPEN, Named(name="T-40", task_id="T-40", status="done")))
+
+    assert codes("MISSING_DEPENDENCY", world, blocking_factor="T-41 (secret store), after T-40") == set()
+
+
+def test_a_prefixed_name_is_found_under_its_bare_id() -> None:
+    world = World(named=(Named(name="T-41"),))
+
+    assert codes("MISSING_DEPENDENCY", world, blocking_factor="task:T-41 (secret store) is open") == {
+        "dependency_unknown"
+    }
+
+
+def test_a_decision_that_the_ledger_does_not_know_is_believed() -> None:
+    world = World(named=(Named(name="D-91"),))
+
+    assert (
+        codes("MISSING_DEPENDENCY", world, blocking_factor="D-91 (key format of the secret store) is open")
+        == set()
+    )
+
+
+def test_other_reasons_may_name_closed_tasks() -> None:
+    world = World(named=(Named(name="T-41", task_id="T-41", status="done"),))
+
+    assert codes("BLOCKER", world, reason_summary="Staging bucket refuses our key since T-41") == set()
+
+
+@pytest.mark.parametrize("grade", ["reported", "corroborated", "reproduced"])
+def test_evidence_that_was_not_disproved_is_fine(grade: str) -> None:
+    assert codes("BLOCKER", World(graded=(Graded(index=0, grade=grade),))) == set()
+
+
+def test_disproved_evidence_is_an_issue_that_says_which() -> None:
+    world = World(graded=(Graded(index=1, grade="disproved", detail="the key is active"),))
+    found = judged("BLOCKER", world).issues
+
+    assert [issue.code for issue in found] == ["evidence_disproved"]
+    assert "Evidence 2" in str(found[0])
+    assert "the key is active" in str(found[0])
+
+
+ONLY_A_TASK = {
+    "reason_summary": "Duplicate of #12",
+    "reason_detail": "Same crash, same stack; two fixes would collide.",
+    "what_attempted": [
+        "Compared both stacks: frame 3, TypeError in both",
+        "Ran the reproduction on that branch: 0 of 20 crash",
+    ],
+    "blocking_factor": "#12 covers this crash",
+    "evidence": [
+        {"type": "error_log", "data": "TypeError: items of null, frame 3", "source": "Sentry 4411 and 4502"}
+    ],
+    "suggested_alternative": "Close as duplicate of #12.",
+}
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        (Named(name="#12", task_id="T-64", is_open=True), set()),
+        (Named(name="#12", task_id="T-64", status="done"), set()),
+        (Named(name="#12"), {"dependency_unknown"}),
+        (Named(name="#12", task_id="T-100", is_self=True), {"obsolete_itself"}),
+    ],
+)
+def test_what_made_a_task_obsolete_is_known_and_another_task(known: Named, found: set[str]) -> None:
+    assert codes("OBSOLETE", World(named=(known,)), **ONLY_A_TASK) == found
+
+
+def test_a_commit_shows_obsolescence_whatever_the_ledger_knows() -> None:
+    world = World(named=(Named(name="T-301"), Named(name="9ab12ff")))
+
+    assert codes("OBSOLETE", world) == set()
