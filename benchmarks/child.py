@@ -20,6 +20,8 @@ class Cost:
     seconds: float
     peak: int
     """The most bytes the process held at once."""
+    cpu: float = 0.0
+    """The seconds a core was at work for it, from start to end: what is left of noise when others use the cores, too."""
 
 
 def cost(work: Callable[[str], float], argument: str) -> Cost:
@@ -42,7 +44,7 @@ def cost(work: Callable[[str], float], argument: str) -> Cost:
 
 def _work(pipe: Connection, work: Callable[[str], float], argument: str) -> None:
     seconds = work(argument)
-    pipe.send(Cost(seconds=seconds, peak=_peak()))
+    pipe.send(Cost(seconds=seconds, peak=_peak(), cpu=time.process_time()))
 
 
 def _peak() -> int:
@@ -62,4 +64,5 @@ def command_cost(command: Sequence[str]) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return Cost(seconds=time.perf_counter() - start, peak=usage.ru_maxrss * 1024)
+    seconds = time.perf_counter() - start
+    return Cost(seconds=seconds, peak=usage.ru_maxrss * 1024, cpu=usage.ru_utime + usage.ru_stime)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -59,6 +59,10 @@ class Clock:
     def lease(self) -> Instant:
         """When a lease given now ends."""
         return instant(self._now + _LEASE)
+
+
+Life = Callable[[int, Clock, random.Random], Iterator[tuple[e.Event, str]]]
+"""A task's events with their actors, by the task's number."""
 
 
 def task_name(number: int) -> str:
@@ -126,18 +130,21 @@ def _work(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[e
     )
 
 
-def stories(count: int, sessions: int = 4, open_tasks: int = 64) -> Iterator[tuple[int, bytes]]:
+def stories(
+    count: int, sessions: int = 4, open_tasks: int = 64, *, tell: Life | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Lines of many tasks in progress at once, each with the number of the session that wrote it."""
+    tell = tell or life
     rng = random.Random(7)
     clock = Clock()
     authors = [Author(number) for number in range(sessions)]
     started = open_tasks
-    going = [(number, life(number, clock, rng)) for number in range(open_tasks)]
+    going = [(number, tell(number, clock, rng)) for number in range(open_tasks)]
     for _ in range(count):
         place = rng.randrange(open_tasks)
         step = next(going[place][1], None)
         if step is None:
-            going[place] = (started, life(started, clock, rng))
+            going[place] = (started, tell(started, clock, rng))
             started += 1
             step = next(going[place][1])
         own = going[place][0] % sessions
@@ -145,9 +152,11 @@ def stories(count: int, sessions: int = 4, open_tasks: int = 64) -> Iterator[tup
         yield writer, authors[writer].write(step[0], clock.tick(), step[1])
 
 
-def write_stories(folder: str, count: int, parts: Sequence[int]) -> list[list[str]]:
+def write_stories(
+    folder: str, count: int, parts: Sequence[int], *, tell: Life | None = None
+) -> list[list[str]]:
     """Writes lines into one file per session for each part of the whole; gives the paths of each part."""
-    lines = stories(count)
+    lines = stories(count, tell=tell)
     written: list[list[str]] = []
     for number, size in enumerate(parts):
         os.makedirs(folder, exist_ok=True)

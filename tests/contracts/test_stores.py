@@ -9,7 +9,12 @@ import pytest
 from remand.adapters.stores.memory import MemoryStore
 from remand.adapters.stores.sqlite import SqliteStore
 
-pytest.register_assert_rewrite("remand.testing.queue_contract", "remand.testing.store_contract")
+pytest.register_assert_rewrite(
+    "remand.testing.queue_contract",
+    "remand.testing.rejected_contract",
+    "remand.testing.store_contract",
+    "remand.testing.trace_contract",
+)
 
 from remand.testing.store_contract import Opener, StoreContract  # noqa: E402 - only now are asserts explained
 

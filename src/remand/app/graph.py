@@ -11,7 +11,10 @@ import msgspec
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.graph import Edge, EdgeKey, Node, NodeType, ThoughtGraph
+from remand.domain.reasons import DecisionType
 from remand.domain.record import Record
+from remand.domain.rejection import TaskRejection
+from remand.domain.rejection_graph import add_decision, add_rejection, task_node
 from remand.domain.task import Conflict
 from remand.ledger.order import place
 
@@ -38,6 +41,7 @@ def fold_graph(events: Iterable[e.Event], statuses: Mapping[str, str] | None = N
     fold = _Fold()
     for event in sorted(events, key=place):
         fold.apply(event)
+    fold.add_named_tasks()
     fold.leave_out_dangling()
     for task, status in (statuses or {}).items():
         node = fold.graph.get_node(ids.task_node(task))
@@ -73,6 +77,12 @@ class _Fold:
         self._lost: set[EdgeKey] = set()
         """Edges that went with one of their nodes."""
         self._misfits: list[tuple[e.Event, str]] = []
+        self._rejections: dict[str, str] = {}
+        """The node of each rejection, by the rejection's id."""
+        self._accepted: dict[str, str] = {}
+        """How each rejection was accepted that was."""
+        self._named: dict[str, None] = {}
+        """Tasks that rejections and their answers name."""
 
     def apply(self, event: e.Event) -> None:
         """Applies one event; copies of an event apply once."""
@@ -93,6 +103,13 @@ class _Fold:
             Conflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
             for event, why in sorted(self._misfits, key=lambda misfit: place(misfit[0]))
         ]
+
+    def add_named_tasks(self) -> None:
+        """Adds the tasks that rejections name and no event has written down: another branch may have it."""
+        ends = {end for edge in self.graph.dangling() for end in (edge.source, edge.target)}
+        for name in self._named:
+            if name in ends and name not in self.graph.nodes:
+                self.graph.add_node(name, NodeType.TASK, name)
 
     def leave_out_dangling(self) -> None:
         """Takes away the edges that lead from or to nothing."""
@@ -154,6 +171,48 @@ class _Fold:
         if self.graph.remove_edge(source, target, event.type) or (source, target, event.type) in self._lost:
             return ""
         return f"there is no edge {event.type} from {source} to {target}"
+
+    def reject(self, event: e.Event) -> str:
+        """Adds a rejection. What GoT tools wrote of a handoff is no node."""
+        if not isinstance(event, e.HandoffRejected | e.HandoffRejectionInvalid) or event.is_legacy:
+            return ""
+        task, unique = task_node(self.graph, event.task_id), event.rejection_id or event.meta.id
+        if unique in self._rejections:
+            return f"the rejection {unique} is told already"
+        own = {
+            "task_id": task,
+            "handoff_id": event.handoff_id,
+            "agent_id": event.agent,
+            "rejected_at": event.ts,
+        }
+        record = TaskRejection.from_dict(event.rejection | own)
+        is_valid = isinstance(event, e.HandoffRejected)
+        node = add_rejection(self.graph, task, unique, record, is_valid=is_valid)
+        self._take_over(node)
+        self._rejections[unique] = node.id
+        self._named[task] = None
+        return ""
+
+    def answer(self, event: e.Event) -> str:
+        """Adds a decision, and the blocker it accepts."""
+        if not isinstance(event, e.RejectionAnswered) or event.is_legacy:
+            return ""
+        rejection = self._rejections.get(event.rejection_id)
+        if rejection is None or rejection not in self.graph.nodes:
+            return f"there is no rejection {event.rejection_id} to answer"
+        if event.rejection_id in self._accepted:
+            return f"the rejection was answered already, by {self._accepted[event.rejection_id]}"
+        if event.decision.decision_type != DecisionType.OVERRIDE.name:
+            self._accepted[event.rejection_id] = event.decision.decision_type
+        for node in add_decision(self.graph, rejection, event.rejection_id, event.decision):
+            self._take_over(node)
+            node.properties["at"] = event.ts
+        self._named.update((task_node(self.graph, name), None) for name in event.decision.created_tasks)
+        return ""
+
+    def _take_over(self, node: Node) -> None:
+        """Remembers a node as told, so that later events on it find it."""
+        self._created[node.id] = _Description(node=node, content_key=_CONTENT[0])
 
 
 def _key(edge: Edge) -> EdgeKey:
@@ -230,4 +289,7 @@ _HANDLERS: dict[str, Callable[[_Fold, e.Event], str]] = {
     "node.delete": _Fold.delete,
     "edge.create": _Fold.link,
     "edge.delete": _Fold.unlink,
+    "handoff.reject": _Fold.reject,
+    "handoff.reject.invalid": _Fold.reject,
+    "handoff.reject.response": _Fold.answer,
 }

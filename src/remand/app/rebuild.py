@@ -13,6 +13,7 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import place
 from remand.ledger.store import Transaction
+from remand.ledger.traces import TRACED, Trace, trace
 
 
 def story(tx: Transaction, task_id: str) -> list[Event]:
@@ -81,13 +82,17 @@ class Fold:
 def rebuild(tx: Transaction) -> None:
     """Folds all events, and replaces the tables by the outcome."""
     fold = Fold()
+    traces: list[Trace | None] = []
     with uncollected():
         for line in tx.events.lines():
             event = codec.recall(line)
             name = subject(event)
             if name:
                 fold.add(event, name)
+            if type(event) in TRACED:
+                traces.append(trace(event, name))
         fold.finish(tx)
+        tx.traces.replace_all(left for left in traces if left)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -11,7 +11,9 @@ from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import Record
 from remand.domain.roles import Actor
 from remand.domain.task import Task
+from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
+from remand.ledger.traces import Trace
 
 
 class FileMark(NamedTuple):
@@ -49,7 +51,7 @@ class EventLog(Protocol):
     """The events, each known by its id."""
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Keeps the events that are not kept yet."""
+        """Keeps the events that are not kept yet, and the traces they leave."""
 
     def count(self) -> int:
         """How many events there are."""
@@ -65,6 +67,25 @@ class EventLog(Protocol):
 
     def tail(self, count: int) -> list[bytes]:
         """At least the latest lines, in no order."""
+
+
+class TraceTable(Protocol):
+    """The events about rejections and about what came of them, in brief."""
+
+    def filings(self, since: Instant) -> Iterator[Filing]:
+        """Every rejection filed since then, in no order, with what is known of it."""
+
+    def every(self, *events: str) -> Iterator[Trace]:
+        """The traces of events of these names, in no order."""
+
+    def of_agent(self, agent: str, most: int) -> list[Trace]:
+        """The latest rejections an agent filed, newest first."""
+
+    def latest(self, most: int) -> list[Trace]:
+        """The rejections noted last, newest first."""
+
+    def replace_all(self, traces: Iterable[Trace]) -> None:
+        """Throws the traces away and keeps these."""
 
 
 class TaskTable(Protocol):
@@ -85,6 +106,9 @@ class TaskTable(Protocol):
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""
 
+    def statuses(self, names: Collection[str]) -> Mapping[str, str]:
+        """The statuses of tasks by id: of these, and perhaps of others."""
+
 
 class Queue(Protocol):
     """The ready set: what can be claimed, what is due, and what waits for what."""
@@ -103,6 +127,19 @@ class Queue(Protocol):
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         """How `source` comes to wait for `target`; empty when it does not."""
+
+
+class RejectedTasks(Protocol):
+    """The tasks that were ever rejected, by an agent or a reviewer, found by the words of `app/words`."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def counts(self, words: Iterable[str]) -> dict[str, int]:
+        """In how many of them each word stands; words that stand in none are left out."""
+
+    def sharing(self, weights: Mapping[str, float], most: int) -> list[Task]:
+        """Those that share the most weight with these words; a bounded search, by the rarest words first."""
 
 
 class FileBook(Protocol):
@@ -131,8 +168,10 @@ class Transaction(Protocol):
     """One change of the ledger: all of it happens, or nothing."""
 
     events: EventLog
+    traces: TraceTable
     tasks: TaskTable
     queue: Queue
+    rejected: RejectedTasks
     files: FileBook
     head: Head
 

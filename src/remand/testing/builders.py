@@ -18,7 +18,7 @@ from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
 from remand.domain.refusals import Refused
 from remand.domain.roles import USER, Actor, Member, Role
-from remand.domain.task import Claim, Lockout, Offer, Submission, Task
+from remand.domain.task import Claim, Filed, Lockout, Offer, Submission, Task
 from remand.ledger import codec
 from remand.ledger.store import Entry, Store
 from remand.testing.fakes import START, CountingIds, FakeClock, FakeRepository, MemoryExchange, MemoryMarks
@@ -41,8 +41,14 @@ def handoff_id(number: int) -> str:
     return f"H-20261115-080000-{number:08x}"
 
 
+def rejection_id(number: int) -> str:
+    """The id of the test's nth rejection."""
+    return f"R-20261115-080000-{number:08x}"
+
+
 T1, T2, T3 = task_id(1), task_id(2), task_id(3)
 H1, H2, H3 = handoff_id(1), handoff_id(2), handoff_id(3)
+R1, R2 = rejection_id(1), rejection_id(2)
 
 
 # Who.
@@ -86,6 +92,12 @@ def an_offer(target: str = "Alice", handoff_id: str = H1, until: Instant = LATER
 def a_lockout(agent: str = "Alice") -> Lockout:
     """An agent's lockout."""
     return Lockout(agent=agent, by="Lead", reason="The roof leaks", since=NOW)
+
+
+def a_filed(decision: str = "", agent: str = "Alice", handoff_id: str = H1, **fields: Any) -> Filed:
+    """The last rejection of a task, unanswered unless a decision is given."""
+    standard = {"rejection_id": R1, "reason": "BLOCKER", "was_claimed": True}
+    return Filed(**{**standard, "agent": agent, "handoff_id": handoff_id, "decision": decision, **fields})
 
 
 def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) -> Submission:
@@ -160,6 +172,7 @@ def an_event(kind: type[e.Event]) -> e.Event:
     """An event of that kind with everything in it filled in."""
     texts = {"task_id": T1, "id": task_node(T1), "handoff_id": H1, "agent": "Alice", "commit": SHA}
     texts |= {"status": "done", "type": "TASK", "tree": TREE, "lapses_at": LATER, "lease_expires_at": LATER}
+    texts |= {"rejection_id": ""}
     given: dict[type[Any], Any] = {
         str: "something",
         int: 1,
@@ -289,6 +302,18 @@ class World:
         self.claim(task_id, by)
         self.submit(task_id, by)
         return self.ask(c.ApproveReview(task_id=task_id, commit="work")).task
+
+    def reject(
+        self, handoff_id: str, rejection: dict[str, Any], by: str = "Alice", key: str = ""
+    ) -> Accepted:
+        """Files a rejection; valid or not, it is answered."""
+        return self.ask(c.RejectHandoff(handoff_id=handoff_id, agent=by, rejection=rejection), by, key)
+
+    def held(self, by: str = "Alice", **fields: Any) -> tuple[str, str]:
+        """A new task that an agent holds: its id, and the handoff's."""
+        task = self.claim(self.add(**fields), by)
+        assert task.claim is not None
+        return task.id, task.claim.handoff_id
 
     def task(self, task_id: str) -> Task:
         """A task as it is now."""

@@ -27,6 +27,8 @@ from remand.testing.builders import (
     task_id,
 )
 from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
+from remand.testing.rejected_contract import RejectedContract
+from remand.testing.trace_contract import TraceContract
 
 
 class EventContract:
@@ -268,7 +270,14 @@ def _everything(tx: Transaction) -> tuple[object, ...]:
 
 
 class StoreContract(
-    EventContract, TaskContract, QueueContract, WaitingContract, FileContract, TransactionContract
+    EventContract,
+    TaskContract,
+    QueueContract,
+    WaitingContract,
+    RejectedContract,
+    TraceContract,
+    FileContract,
+    TransactionContract,
 ):
     """All of it. A backend gives the fixture `new_store`, which opens an empty store whenever it is called."""
 

@@ -9,8 +9,11 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain.ids import task_node
+from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
+from remand.domain.rejection import FIELDS
 from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE
+from remand.testing.rejecting import LAZY, a_rejection
 
 _TEXTS = {
     "task_id": [T1],
@@ -89,3 +92,37 @@ def any_events() -> st.SearchStrategy[e.Event]:
         st.integers(-3, 9),
         st.sampled_from([NOW, LATER, MUCH_LATER]),
     )
+
+
+_LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 1 << 40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([*_OTHER_TEXTS[:-1], T1, f"task:{T2}", "#42", "src/a.py:3", "2 hours", "nothing"])
+    | st.text(max_size=20)
+)
+
+
+def json_values(max_leaves: int = 8) -> st.SearchStrategy[Any]:
+    """Anything JSON can say."""
+    return st.recursive(
+        _LEAVES,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "data", "source", "probe", "file", "line", "title", "dependencies"]),
+                inner,
+                max_size=3,
+            )
+        ),
+        max_leaves=max_leaves,
+    )
+
+
+def rejection_records() -> st.SearchStrategy[dict[str, Any]]:
+    """Rejections as agents may file them: earned ones, lazy ones, and both with nonsense in some fields."""
+    earned = st.sampled_from(RejectionReason).map(a_rejection)
+    spoilt = st.dictionaries(st.sampled_from(FIELDS), json_values(), max_size=4)
+    sound = st.just(LAZY) | earned
+    return st.builds(lambda base, change: {**base, **change}, sound | st.just({}), st.just({}) | spoilt)

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from itertools import islice
 from typing import NamedTuple
 
 from remand.app import ready, waiting
+from remand.app.similar import richest, was_rejected
+from remand.app.words import all_words_of
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
 from remand.domain.task import Task
+from remand.ledger.filings import Filing, filings
 from remand.ledger.order import place
 from remand.ledger.problems import Problem
-from remand.ledger.store import Entry, EventLog, FileBook, FileMark, Head, Queue, TaskTable
+from remand.ledger.store import (
+    Entry,
+    EventLog,
+    FileBook,
+    FileMark,
+    Head,
+    Queue,
+    RejectedTasks,
+    TaskTable,
+    TraceTable,
+)
+from remand.ledger.traces import FILED, INVALID, Trace, trace
+
+REJECTIONS = (FILED, INVALID)
 
 
 class Standing(NamedTuple):
@@ -34,6 +51,7 @@ class State:
         self.ids: set[str] = set()
         self.events: dict[tuple[str, int, int], Entry] = {}
         self.of_task: dict[str, tuple[Entry, ...]] = {}
+        self.traces: list[Trace] = []
         self.handoffs: dict[str, str] = {}
         self.tasks: dict[str, Task] = {}
         self.aliases: dict[str, tuple[str, ...]] = {}
@@ -42,6 +60,8 @@ class State:
         self.waiters: dict[str, tuple[str, ...]] = {}
         self.void: set[tuple[str, str]] = set()
         """Who does not wait for whom after all, because the two waited for each other in a circle."""
+        self.rejected: dict[str, frozenset[str]] = {}
+        """The words of each rejected task."""
         self.marks: dict[str, FileMark] = {}
         self.problems: dict[str, tuple[Problem, ...]] = {}
         self.quarantine: dict[str, tuple[Instant, bytes]] = {}
@@ -64,7 +84,7 @@ class MemoryEvents(_Table):
     """The events. Those of one session stand together, in their order."""
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Keeps the events that are not kept yet, and remembers which task each handoff belongs to."""
+        """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
         state = self._state
         for entry in entries:
             event, task = entry.event, entry.subject
@@ -76,6 +96,9 @@ class MemoryEvents(_Table):
                 state.of_task[task] = (*state.of_task.get(task, ()), entry)
             if task and isinstance(event, TaskClaimed | HandoffInitiated):
                 state.handoffs.setdefault(event.handoff_id, task)
+            left = trace(event, task)
+            if left:
+                state.traces.append(left)
 
     def _free_place(self, event: Event) -> tuple[str, int, int]:
         """Its session, the fork of it, and the event's number in that."""
@@ -105,6 +128,28 @@ class MemoryEvents(_Table):
     def tail(self, count: int) -> list[bytes]:
         latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
         return [entry.line for entry in latest[-count:]]
+
+
+class MemoryTraces(_Table):
+    """The events about rejections, in brief."""
+
+    def filings(self, since: Instant) -> Iterator[Filing]:
+        handoffs = self._state.handoffs
+        return filings(self._state.traces, lambda handoff: handoffs.get(handoff, ""), since)
+
+    def every(self, *events: str) -> Iterator[Trace]:
+        return (trace for trace in self._state.traces if trace.event in events)
+
+    def of_agent(self, agent: str, most: int) -> list[Trace]:
+        filed = [found for found in self._state.traces if found.agent == agent and found.event in REJECTIONS]
+        return sorted(filed, key=lambda found: found.ts, reverse=True)[:most]
+
+    def latest(self, most: int) -> list[Trace]:
+        filed = [found for found in self._state.traces if found.event in REJECTIONS]
+        return filed[::-1][:most]
+
+    def replace_all(self, traces: Iterable[Trace]) -> None:
+        self._state.traces = list(traces)
 
 
 class MemoryWaiting(_Table):
@@ -156,6 +201,25 @@ class MemoryQueue(_Table):
         return waiting.path(MemoryWaiting(self._state), source, target)
 
 
+class MemoryRejected(_Table):
+    """The tasks that were rejected, by their words."""
+
+    def count(self) -> int:
+        return len(self._state.rejected)
+
+    def counts(self, words: Iterable[str]) -> dict[str, int]:
+        found = {word: len(self._having(word, self.count())) for word in words}
+        return {word: count for word, count in found.items() if count}
+
+    def sharing(self, weights: Mapping[str, float], most: int) -> list[Task]:
+        names = richest(weights, self.counts(weights), self._having, most)
+        return [self._state.tasks[name] for name in names]
+
+    def _having(self, word: str, most: int) -> list[str]:
+        names = (name for name, words in reversed(self._state.rejected.items()) if word in words)
+        return list(islice(names, most))
+
+
 class MemoryTasks(_Table):
     """The tasks and what follows from them."""
 
@@ -169,6 +233,9 @@ class MemoryTasks(_Table):
         self._rename(task, before.aliases if before else ())
         self._link(task, before)
         self._stand(task)
+        self._state.rejected.pop(task.id, None)
+        if was_rejected(task):
+            self._state.rejected[task.id] = frozenset(all_words_of(task))
         if before is None or before.is_terminal != task.is_terminal:
             for name in self._state.waiters[task.id]:
                 self._stand(self._state.tasks[name])
@@ -223,7 +290,8 @@ class MemoryTasks(_Table):
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         state = self._state
         state.handoffs = dict(handoffs)
-        for table in (state.tasks, state.aliases, state.standings, state.positions, state.waiters):
+        tables = (state.tasks, state.aliases, state.standings, state.positions, state.waiters, state.rejected)
+        for table in tables:
             table.clear()
         state.void.clear()
         for task in tasks:
@@ -236,6 +304,10 @@ class MemoryTasks(_Table):
 
     def every(self) -> Iterator[Task]:
         return (self._state.tasks[name] for name in sorted(self._state.tasks))
+
+    def statuses(self, names: Collection[str]) -> Mapping[str, str]:
+        tasks = self._state.tasks
+        return {name: tasks[name].status.value for name in names if name in tasks}
 
 
 class MemoryFiles(_Table):
@@ -271,8 +343,10 @@ class MemoryTransaction:
         self.head = state.head
         self.undos: list[Callable[[], None]] = []
         self.events: EventLog = MemoryEvents(state)
+        self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)
         self.queue: Queue = MemoryQueue(state)
+        self.rejected: RejectedTasks = MemoryRejected(state)
         self.files: FileBook = MemoryFiles(state)
 
     def on_rollback(self, undo: Callable[[], None]) -> None:

@@ -13,12 +13,23 @@ from types import TracebackType
 import apsw
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles
+from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces
+from remand.adapters.stores.sqlite_migrations import migrate
+from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.instant import BEGINNING
-from remand.ledger.store import EventLog, FileBook, Head, Queue, TaskTable, Transaction
+from remand.ledger.store import (
+    EventLog,
+    FileBook,
+    Head,
+    Queue,
+    RejectedTasks,
+    TaskTable,
+    TraceTable,
+    Transaction,
+)
 
 BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
@@ -32,8 +43,10 @@ class SqliteTransaction:
         self.undos: list[Callable[[], None]] = []
         self.files: FileBook = SqliteFiles(statements)
         self.events: EventLog = SqliteEvents(statements)
+        self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
         self.queue: Queue = SqliteQueue(statements)
+        self.rejected: RejectedTasks = SqliteRejected(statements)
         self._head: Head | None = None
         self._changed = False
 
@@ -123,10 +136,10 @@ class SqliteStore:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         with self._locked():
             version = connection.pragma("user_version")
-            if version not in (0, sql.VERSION):
+            if not 0 <= version <= sql.VERSION:
                 raise EnvironmentFault(
                     f"The ledger {self.path} has version {version}; this program knows {sql.VERSION}. "
-                    "Update remand, or move the file away to have it rebuilt."
+                    "Update remand; should the file be damaged, move it away to have it rebuilt."
                 )
             if version == 0:
                 connection.execute("PRAGMA page_size = 4096")
@@ -135,6 +148,8 @@ class SqliteStore:
                     f"BEGIN IMMEDIATE; {sql.SCHEMA}; PRAGMA user_version = {sql.VERSION}; COMMIT"
                 ).fetchall()
             connection.execute(sql.SETTINGS).fetchall()
+            if 0 < version < sql.VERSION:
+                migrate(connection, version)
         return connection
 
     def file_identity(self) -> str:

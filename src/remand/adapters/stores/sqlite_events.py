@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_statements import Statements
+from remand.adapters.stores.sqlite_statements import Row, Statements
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
+from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
 from remand.ledger.store import Entry, FileMark
+from remand.ledger.traces import TRACED, Trace, trace
 
 _FEW = 100
 _SEQ_BITS = 40
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _HANDING = (TaskClaimed, HandoffInitiated)
+_as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
+_as_filing: Callable[[Row], Filing] = partial(tuple.__new__, Filing)
+"""Makes a row what it is, faster than `_make`."""
 
 
 class SqliteEvents:
@@ -29,7 +36,7 @@ class SqliteEvents:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Keeps the events that are not kept yet, and remembers which task each handoff belongs to."""
+        """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
         if len(entries) > _FEW and self._add_run(entries):
             return
         for entry in entries:
@@ -45,6 +52,8 @@ class SqliteEvents:
                 continue
             if not self._db.changed(sql.ADD_EVENT, (n, subject, meta.key, line)):
                 self._add_again(n, entry)
+            elif type(event) in TRACED:
+                self._add_trace(entry)
             if subject and isinstance(event, _HANDING):
                 self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
 
@@ -72,7 +81,14 @@ class SqliteEvents:
                 if subject and isinstance(event, _HANDING)
             ),
         )
+        traces = (trace(event, subject) for event, _, subject in entries if type(event) in TRACED)
+        self._db.run_many(sql.ADD_TRACE, (left for left in traces if left))
         return True
+
+    def _add_trace(self, entry: Entry) -> None:
+        left = trace(entry.event, entry.subject)
+        if left:
+            self._db.run(sql.ADD_TRACE, left)
 
     def _number(self, session: str, fork: int = 0) -> int:
         """The number of a session, given when it is first seen."""
@@ -99,7 +115,8 @@ class SqliteEvents:
             fork += 1
             meta = entry.event.meta
             n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
-            self._db.run(sql.ADD_EVENT, (n, entry.subject, meta.key, entry.line))
+            if self._db.changed(sql.ADD_EVENT, (n, entry.subject, meta.key, entry.line)):
+                self._add_trace(entry)
 
     def count(self) -> int:
         """How many events there are."""
@@ -128,6 +145,34 @@ class SqliteEvents:
             span = (number << _SEQ_BITS, number << _SEQ_BITS | _SEQ_MASK, count)
             found += [row[0] for row in self._db.rows(sql.LAST_LINES_BETWEEN, span)]
         return found
+
+
+class SqliteTraces:
+    """The events about rejections, in brief."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def filings(self, since: Instant) -> Iterator[Filing]:
+        """Every rejection filed since then, with what is known of it."""
+        return map(_as_filing, self._db.rows(sql.FILINGS, (since,)))
+
+    def every(self, *events: str) -> Iterator[Trace]:
+        """The traces of events of these names."""
+        return map(_as_trace, self._db.rows(sql.TRACES, (json.dumps(events),)))
+
+    def of_agent(self, agent: str, most: int) -> list[Trace]:
+        """The latest rejections an agent filed, newest first."""
+        return list(map(Trace._make, self._db.rows(sql.TRACES_OF_AGENT, (agent, most))))
+
+    def latest(self, most: int) -> list[Trace]:
+        """The rejections noted last, newest first."""
+        return list(map(Trace._make, self._db.rows(sql.LATEST_TRACES, (most,))))
+
+    def replace_all(self, traces: Iterable[Trace]) -> None:
+        """Throws the traces away and keeps these."""
+        self._db.run(sql.DROP_TRACES)
+        self._db.run_many(sql.ADD_TRACE, traces)
 
 
 class SqliteFiles:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 3
 
-SCHEMA = """
-CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+TRACE_TABLE = """
+CREATE TABLE trace(
+    event TEXT NOT NULL, ts TEXT NOT NULL, session TEXT NOT NULL, seq INTEGER NOT NULL, task TEXT NOT NULL,
+    handoff TEXT NOT NULL, agent TEXT NOT NULL, rejection TEXT NOT NULL, said TEXT NOT NULL, text TEXT NOT NULL
+);
+CREATE INDEX trace_answer ON trace(rejection, said = 'OVERRIDE', ts, session, seq)
+WHERE event = 'handoff.reject.response';
+CREATE INDEX trace_wake ON trace(task, ts) WHERE event = 'task.wake';
+"""
+
+REJECTED_TABLES = """
+CREATE VIRTUAL TABLE rejected USING fts5(words, content='', contentless_delete=1, detail=none, tokenize='ascii');
+CREATE VIRTUAL TABLE rejected_vocabulary USING fts5vocab(rejected, 'row');
+CREATE TABLE rejected_word(word TEXT PRIMARY KEY, tasks INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX trace_rejecter ON trace(agent, ts) WHERE event IN ('handoff.reject', 'handoff.reject.invalid');
+"""
+
+SCHEMA = f"""
+{TRACE_TABLE}{REJECTED_TABLES}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head(
     only INTEGER PRIMARY KEY CHECK (only = 1),
     session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
@@ -68,8 +85,55 @@ LINES = "SELECT line FROM event ORDER BY n"
 LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
 LAST_LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
 
+ADD_TRACE = "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+FILINGS = """
+SELECT filed.event, filed.ts, filed.session, filed.seq,
+    CASE filed.task WHEN '' THEN ifnull((SELECT task FROM handoff WHERE id = filed.handoff), '') ELSE filed.task END,
+    filed.agent, filed.said, filed.text,
+    ifnull(answer.said, ''), ifnull(answer.ts, ''), ifnull(answer.text, ''),
+    CASE answer.said WHEN 'ACCEPT_AND_DEFER' THEN ifnull((
+        SELECT min(ts) FROM trace INDEXED BY trace_wake
+        WHERE event = 'task.wake' AND task = filed.task AND ts > answer.ts
+    ), '') ELSE '' END
+FROM trace filed NOT INDEXED LEFT JOIN trace answer ON answer.rowid = (
+    SELECT rowid FROM trace INDEXED BY trace_answer
+    WHERE event = 'handoff.reject.response' AND rejection = filed.rejection AND rejection != '' AND ts >= filed.ts
+    ORDER BY said = 'OVERRIDE', ts, session, seq LIMIT 1
+)
+WHERE filed.event IN ('handoff.reject', 'handoff.reject.invalid') AND filed.ts >= ?
+"""
+TRACES = "SELECT * FROM trace NOT INDEXED WHERE event IN (SELECT value FROM json_each(?))"
+DROP_TRACES = "DELETE FROM trace"
+TRACES_OF_AGENT = """
+SELECT * FROM trace
+WHERE agent = ? AND event IN ('handoff.reject', 'handoff.reject.invalid') ORDER BY ts DESC LIMIT ?
+"""
+LATEST_TRACES = """
+SELECT * FROM trace NOT INDEXED
+WHERE event IN ('handoff.reject', 'handoff.reject.invalid') ORDER BY rowid DESC LIMIT ?
+"""
+
+COUNT_REJECTED = "SELECT tasks FROM rejected_word WHERE word = ''"
+WORD_COUNTS = "SELECT word, tasks FROM rejected_word WHERE tasks AND word IN (SELECT value FROM json_each(?))"
+HAVING_WORD = "SELECT rowid FROM rejected WHERE rejected MATCH ? ORDER BY rowid DESC LIMIT ?"
+ADD_REJECTED = "INSERT INTO rejected(rowid, words) VALUES (?, ?)"
+DROP_REJECTED = "DELETE FROM rejected WHERE rowid = ?"
+DROP_ALL_REJECTED = "INSERT INTO rejected(rejected) VALUES ('delete-all')"
+ADD_WORD = "INSERT INTO rejected_word VALUES (?, 1) ON CONFLICT DO UPDATE SET tasks = tasks + 1"
+DROP_WORD = "UPDATE rejected_word SET tasks = tasks - 1 WHERE word = ?"
+DROP_ALL_WORDS = "DELETE FROM rejected_word"
+COUNT_ALL_WORDS = """
+INSERT INTO rejected_word
+SELECT term, doc FROM rejected_vocabulary UNION ALL SELECT '', count(*) FROM rejected
+"""
+NUMBER_OF_TASK = "SELECT n FROM task WHERE id = ?"
+TASK_AT = "SELECT state FROM task WHERE n = ?"
+NUMBERED_TASKS = "SELECT n, state FROM task"
+
 GET_TASK = "SELECT state FROM task WHERE id = ?"
 EVERY_TASK = "SELECT state FROM task ORDER BY id"
+ALL_STATUSES = "SELECT id, status FROM task"
+STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
 INSERT INTO task(id, status, position, due, rank, pool, state)
 VALUES (?1, ?2, (SELECT ifnull(max(n), 0) + 1 FROM task), ?3, ?4, ?5, ?6)

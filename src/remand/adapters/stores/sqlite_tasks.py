@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.app import ready, waiting
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
 from remand.domain.task import Task
 
+_MANY = 10_000
 _encoder = msgspec.json.Encoder()
 _decode = msgspec.json.Decoder(Task).decode
 
@@ -87,6 +91,7 @@ class SqliteTasks:
     def __init__(self, statements: Statements) -> None:
         self._db = statements
         self._waiting = SqliteWaiting(statements)
+        self._rejected = SqliteRejected(statements)
         self._loaded: dict[str, Task | None] = {}
 
     def get(self, task_id: str) -> Task | None:
@@ -112,6 +117,7 @@ class SqliteTasks:
             self._write(sql.CHANGE_TASK, task)
         if (before.aliases if before else ()) != task.aliases:
             self._rename(task, before.aliases if before else ())
+        self._rejected.follow(before, task)
         self._stand_again(waiters)
         has_turned = before is not None and before.is_terminal != task.is_terminal
         if has_turned and (not task.is_terminal or self._db.value(sql.HAS_VOID)):
@@ -186,6 +192,7 @@ class SqliteTasks:
             sql.ADD_ALIAS, ((alias, task.id) for task in by_id.values() for alias in task.aliases)
         )
         self._db.run_many(sql.ADD_HANDOFF, handoffs)
+        self._rejected.replace_all((n, by_id[name]) for n, name in enumerate(order, 1))
         self._loaded.clear()
 
     def named(self, name: str) -> str:
@@ -196,6 +203,15 @@ class SqliteTasks:
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""
         return (_decode(row[0]) for row in self._db.rows(sql.EVERY_TASK))
+
+    def statuses(self, names: Collection[str]) -> Mapping[str, str]:
+        """The statuses of these tasks at least: to look for many takes longer than to read them all."""
+        rows: Iterator[Any] = (
+            self._db.rows(sql.ALL_STATUSES)
+            if len(names) > _MANY
+            else self._db.rows(sql.STATUSES, (json.dumps(list(names)),))
+        )
+        return dict(rows)
 
 
 def _row(n: int, task: Task, by_id: dict[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:

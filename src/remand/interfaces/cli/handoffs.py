@@ -7,14 +7,19 @@ from argparse import ArgumentParser
 import msgspec
 
 from remand.app import stories
+from remand.app.errors import RemandError
 from remand.app.rebuild import story
+from remand.app.rejection_views import RejectionView, rejections
+from remand.app.warnings import Warned, warnings
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.events import HandoffInitiated
 from remand.domain.refusals import Refused
+from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context, json_object
-from remand.interfaces.cli.output import Result, facts
+from remand.interfaces.cli.output import Result, facts, one_line
 from remand.interfaces.cli.tasks import claimed, submitted
+from remand.ledger.problems import BadLine
 
 
 def _initiate_arguments(parser: ArgumentParser) -> None:
@@ -34,10 +39,21 @@ def _initiate(context: Context) -> Result:
     )
     answer = context.ask(ask, context.actor())
     event = next(event for event in answer.events if isinstance(event, HandoffInitiated))
+    warned = _warnings(context, answer.task, event.target_agent)
+    said = f"{event.handoff_id}: {event.task_id} is handed to {event.target_agent}, reserved until {event.lapses_at}"
+    data = {"handoff_id": event.handoff_id, "task_id": event.task_id, "warnings": msgspec.to_builtins(warned)}
     return Result(
-        {"handoff_id": event.handoff_id, "task_id": event.task_id, "warnings": []},
-        f"{event.handoff_id}: {event.task_id} is handed to {event.target_agent}, reserved until {event.lapses_at}",
+        data, "\n".join([said, *(f"  warning: {one_line(found.message, 300)}" for found in warned)])
     )
+
+
+def _warnings(context: Context, task: Task, agent: str) -> list[Warned]:
+    """What there is to warn of. The handoff is recorded by now, and does not fail for a warning that cannot be had."""
+    try:
+        with context.gateway.opened.store.read() as view:
+            return warnings(view, task, agent)
+    except (RemandError, BadLine, OSError):
+        return []
 
 
 def _accept_arguments(parser: ArgumentParser) -> None:
@@ -90,10 +106,26 @@ def _status(context: Context) -> Result:
     if found is None:
         raise Refused("unknown_handoff", f"There is no handoff {context.arguments.handoff}.")
     data = {field: getattr(found, field) for field in found.__struct_fields__}
-    data |= {"rejection": None, "decision": None}
+    filed = next((one for one in reversed(rejections(events)) if one.handoff_id == name), None)
+    data |= {"rejection": filed, "decision": filed.decision if filed else None}
+    shown = data | {"rejection": _told(filed), "decision": _decided(filed)}
     return Result(
-        msgspec.to_builtins(data), facts([(key.replace("_", " "), value) for key, value in data.items()])
+        msgspec.to_builtins(data), facts([(key.replace("_", " "), value) for key, value in shown.items()])
     )
+
+
+def _told(filed: RejectionView | None) -> str:
+    if filed is None:
+        return ""
+    reason, summary = (filed.rejection.get(name, "") for name in ("reason_type", "reason_summary"))
+    issues = "".join(f"\n- {issue.message}" for issue in filed.issues)
+    return f"{reason}: {summary} ({'valid' if filed.is_valid else 'invalid'}, {filed.rejection_id}){issues}"
+
+
+def _decided(filed: RejectionView | None) -> str:
+    if filed is None or filed.decision is None:
+        return "" if filed is None else "a director has yet to answer"
+    return f"{filed.decision.decision_type}: {filed.decision.rationale}"
 
 
 COMMANDS = {

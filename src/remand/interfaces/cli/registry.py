@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "handoff accept": Entry("handoffs", "take a handoff as its target"),
     "handoff complete": Entry("handoffs", "claim that a handoff's task is done at a commit"),
     "handoff reject": Entry("rejections", "reject a task with a record of what was tried", False),
+    "handoff consult": Entry("rejections", "ask the policy's adviser and director about a rejection", False),
     "handoff rejection-response": Entry("rejections", "answer a rejection as the director", False),
     "handoff status": Entry("handoffs", "show a handoff"),
     "review approve": Entry("reviews", "accept the submission at a commit"),
@@ -53,6 +54,7 @@ COMMANDS: dict[str, Entry] = {
     "analyze rejections": Entry(
         "analyze", "show what is rejected, why and by whom, and what came of it", False
     ),
+    "simulate": Entry("simulate", "show what another policy would have decided", False),
     "explain": Entry("explain", "say what a refusal means and what to do"),
     "completion": Entry("completion", "print the completion script of a shell", False),
     "serve": Entry("serve", "run the coordinator of this ledger", False),

@@ -1,0 +1,49 @@
+"""Bringing an older ledger file up to the tables of this version."""
+
+from __future__ import annotations
+
+import apsw
+import msgspec
+
+from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_events import SqliteTraces
+from remand.adapters.stores.sqlite_rejected import SqliteRejected
+from remand.adapters.stores.sqlite_statements import Statements
+from remand.domain.events import subject
+from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.traces import NAMES, trace
+
+_decode = msgspec.json.Decoder(Task).decode
+_NAMED = " OR ".join(f"instr(line, CAST('{name}' AS BLOB))" for name in NAMES)
+_CANDIDATES = f"SELECT subject, line FROM event WHERE {_NAMED}"  # noqa: S608 - fixed names
+"""Every line that holds the name of an event that leaves traces, as its name or anywhere else."""
+
+
+def migrate(connection: apsw.Connection, version: int) -> None:
+    """Goes from an older version to this one, in one transaction. The caller keeps other writers away."""
+    with connection:
+        for step in _STEPS[version - 1 :]:
+            step(connection)
+        connection.pragma("user_version", sql.VERSION)
+
+
+def _add_traces(connection: apsw.Connection) -> None:
+    """Version 2 keeps events about rejections in brief, too."""
+    statements = Statements(connection)
+    statements.run(sql.TRACE_TABLE)
+    events = ((codec.recall(line), task) for task, line in statements.rows(_CANDIDATES))
+    traces = (trace(event, task or subject(event)) for event, task in events)
+    SqliteTraces(statements).replace_all(left for left in traces if left)
+
+
+def _index_rejected(connection: apsw.Connection) -> None:
+    """Version 3 finds rejected tasks by their words, and rejections by their agents."""
+    connection.execute(sql.REJECTED_TABLES).fetchall()
+    statements = Statements(connection)
+    rows = statements.all(sql.NUMBERED_TASKS)
+    SqliteRejected(statements).replace_all((n, _decode(state)) for n, state in rows)
+
+
+_STEPS = (_add_traces, _index_rejected)
+"""The step from version n stands at place n - 1."""

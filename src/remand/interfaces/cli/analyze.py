@@ -1,0 +1,68 @@
+"""Commands that learn from the ledger."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import msgspec
+
+from remand.app.errors import UsageError
+from remand.app.patterns.analysis import BREAKDOWNS, Analysis, Breakdown, analyze, breakdown, ledger_cases
+from remand.app.rebuild import uncollected
+from remand.domain.instant import Instant, instant
+from remand.interfaces.cli import analyze_plot
+from remand.interfaces.cli.analyze_tables import page
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import RawJson, Result
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="DATE", default="", help="a day or a time, in UTC: 2026-11-15")
+    parser.add_argument("--by", choices=BREAKDOWNS, default="", help="one more table, by one of these")
+    parser.add_argument(
+        "--plot", metavar="FILE", default="", help="draw it into a file: FILE.svg or FILE.png"
+    )
+
+
+def _rejections(context: Context) -> Result:
+    options = context.arguments
+    since = _instant(options.since)
+    file = os.path.join(context.surroundings.folder, options.plot) if options.plot else ""
+    if file:
+        analyze_plot.require_format(file)
+    with uncollected(), context.opened.store.read() as view:
+        found = ledger_cases(view, since)
+        analysis = analyze(found, since)
+        rows = breakdown(found, options.by) if options.by else None
+    if file:
+        analyze_plot.draw(analysis, file)
+    data = {"plot": file} if file else {}
+    return Result(_document(analysis, rows, data), page(analysis, rows, file))
+
+
+def _document(analysis: Analysis, rows: Breakdown | None, more: dict[str, str]) -> RawJson:
+    fields: dict[str, Any] = msgspec.structs.asdict(analysis)
+    if rows is not None:
+        fields |= msgspec.structs.asdict(rows)
+    return RawJson(msgspec.json.encode(fields | more).decode())
+
+
+def _instant(text: str) -> Instant:
+    """The time a text names, in UTC; a day begins at midnight."""
+    if not text:
+        return ""
+    try:
+        try:
+            return instant(datetime.combine(date.fromisoformat(text), time(), UTC))
+        except ValueError:
+            return instant(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--since {text[:40]!r} is no date. Write a day as 2026-11-15, or a time as 2026-11-15T09:00:00Z."
+        ) from None
+
+
+COMMANDS = {"analyze rejections": Command(_arguments, _rejections)}

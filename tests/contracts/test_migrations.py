@@ -1,0 +1,63 @@
+"""Holds that a ledger file of an older version is brought up to date when it is opened."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite import SqliteStore
+from remand.app.errors import EnvironmentFault
+from remand.ledger.traces import NAMES, Trace
+from remand.testing.builders import H1, Session, added, claimed
+from remand.testing.rejection_events import answered, filed, filed_invalid, of_got
+
+
+def made(path: Path) -> list[Trace]:
+    """A ledger file with rejections; returns their traces."""
+    store = SqliteStore(path)
+    session = Session()
+    events = (added(), claimed(), filed(), answered("OVERRIDE"), filed_invalid(number=2))
+    with store.write() as tx:
+        tx.events.add([*map(session.entry, events), of_got("handoff.reject", handoff_id=H1, agent="Bob")])
+        traces = sorted(tx.traces.every(*NAMES))
+    store.close()
+    assert len(traces) == 4
+    return traces
+
+
+def aged(path: Path, version: int) -> None:
+    """Makes the file what an older version left: the tables that came later are not there."""
+    connection = apsw.Connection(str(path))
+    for kind, name in connection.execute(
+        "SELECT type, name FROM sqlite_schema WHERE name LIKE 'rejected%' OR name LIKE 'trace%' ORDER BY name"
+    ).fetchall():
+        if kind == "table" and name in ("trace", "rejected", "rejected_vocabulary", "rejected_word"):
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+    connection.pragma("user_version", version)
+    connection.close()
+
+
+def test_a_ledger_of_version_1_gets_the_traces_of_its_events(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    traces = made(path)
+    aged(path, 1)
+
+    for _ in range(2):
+        store = SqliteStore(path)
+        with store.read() as view:
+            assert sorted(view.traces.every(*NAMES)) == traces
+            assert [one.decision for one in sorted(view.traces.filings(""))] == ["", "OVERRIDE", ""]
+        assert store.connection.pragma("user_version") == sql.VERSION
+        store.close()
+
+
+def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    made(path)
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", sql.VERSION + 1)
+    connection.close()
+
+    with pytest.raises(EnvironmentFault, match="Update remand"):
+        SqliteStore(path)
