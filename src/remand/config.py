@@ -115,9 +115,11 @@ def _texts(value: Any, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _count(value: Any, key: str, least: int = 1) -> int:
+def _count(value: Any, key: str, least: int = 1, most: int = 1 << 31) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigError(f"{NAME}: `{key}` must be a whole number of at least {least}.")
+    if value > most:
+        raise ConfigError(f"{NAME}: `{key}` must be at most {most}.")
     return value
 
 
@@ -193,6 +195,10 @@ def _policy(table: dict[str, Any]) -> Policy:
     director = table.get("director", "auto")
     if not director:
         raise ConfigError(f'{NAME}: `policy.director` is empty; use "auto", "human" or a command.')
+    if isinstance(director, str) and director not in ("auto", "human"):
+        raise ConfigError(
+            f'{NAME}: `policy.director` is "auto", "human", or a command as a list: director = ["{director}"].'
+        )
     return Policy(
         lockout_after=_lockout(table.get("lockout", "strict")),
         escalate_after_reviews=_count(
@@ -208,11 +214,22 @@ def _policy(table: dict[str, Any]) -> Policy:
         max_invalid_rejections=_count(
             table.get("max_invalid_rejections", standard.max_invalid_rejections),
             "policy.max_invalid_rejections",
+            most=100,
         ),
         lease_seconds=_lease(table.get("lease", "30m")),
-        director=(director,) if isinstance(director, str) else _texts(director, "policy.director"),
-        adviser=_texts(table.get("adviser", []), "policy.adviser"),
+        director=(director,) if isinstance(director, str) else _program(director, "policy.director"),
+        adviser=_program(table.get("adviser", []), "policy.adviser"),
     )
+
+
+def _program(value: Any, key: str) -> tuple[str, ...]:
+    """A command. One in the working tree could be changed by any agent, and is none."""
+    words = _texts(value, key)
+    if words and "/" in words[0] and not words[0].startswith("/"):
+        raise ConfigError(
+            f"{NAME}: `{key}` names a file in the working tree; give its full path, outside of it."
+        )
+    return words
 
 
 def _lease(value: Any) -> float:

@@ -21,13 +21,16 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.decide import decide
 from remand.domain.ids import task_node
+from remand.domain.policy import Policy
+from remand.domain.reasons import DecisionType
 from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.roles import Role, Team
 from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
 from remand.testing.builders import Session, World, member
 from remand.testing.fakes import Killed
-from remand.testing.strategies import native_events
+from remand.testing.rejecting import naming
+from remand.testing.strategies import native_events, rejection_records
 
 TEAM = Team(
     (
@@ -45,6 +48,8 @@ COMMITS = ["first", "second", "third"]
 LEAKS, NIT = e.Finding(text="It leaks"), e.Finding(text="Odd colour", is_blocking=False)
 FINDINGS = [(LEAKS,), (NIT, LEAKS), (NIT,), ()]
 
+DECISIONS = [*DecisionType.__members__, "OVERRIDE", "PERHAPS"]
+
 anybody = st.sampled_from(EVERYBODY)
 agents = st.sampled_from([*AGENTS, *AGENTS, "al", "Tess"])
 leaders = st.sampled_from(["owner", "owner", "user", "Dir", "Lea", "Tess", "Bob"])
@@ -60,6 +65,8 @@ class Undone(Exception):  # noqa: N818 - a change that is only tried
 class Lifecycle(RuleBasedStateMachine):
     tasks = Bundle("tasks")
     handoffs = Bundle("handoffs")
+    is_alone = True
+    """Nobody else writes about the same tasks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,8 +85,9 @@ class Lifecycle(RuleBasedStateMachine):
         if isinstance(answer, Refused):
             assert answer.code in MEANINGS, answer.code
             return answer
-        known = before.get(answer.task.id)
-        assert answer.task.conflicts == (known.conflicts if known else ()), "what was accepted did not apply"
+        for task in self.world.tasks().values():
+            known = before.get(task.id)
+            assert task.conflicts == (known.conflicts if known else ()), "what was accepted did not apply"
         self.written += any(isinstance(event, e.TaskAdded) for event in answer.events)
         return answer
 
@@ -184,6 +192,56 @@ class Lifecycle(RuleBasedStateMachine):
             handoff, by = claims[-1].handoff_id, claims[-1].agent
         self.ask(c.CompleteHandoff(handoff_id=handoff, agent=by, commit=commit), by)
 
+    @rule(
+        target=tasks, handoff=handoffs, by=agents, record=rejection_records(), named=tasks, as_holder=mostly
+    )
+    def reject_handoff(
+        self, handoff: str, by: str, record: dict[str, object], named: str, as_holder: bool
+    ) -> object:
+        held = self.held()
+        handoff, by = held[-1] if as_holder and held else (handoff, by)
+        own = {"task_id", "handoff_id", "agent_id"} if as_holder else set()
+        record = {name: value for name, value in naming(record, named).items() if name not in own}
+        answer = self.ask(c.RejectHandoff(handoff_id=handoff, agent=by, rejection=record), by)
+        return self.created_by(answer)
+
+    @rule(
+        target=tasks,
+        handoff=handoffs,
+        by=leaders,
+        decision=st.sampled_from(DECISIONS),
+        created=st.lists(tasks, max_size=2),
+        to=st.sampled_from(["", "", "", "Bob", "Tess", "stranger"]),
+        as_asked=mostly,
+    )
+    def answer_rejection(
+        self, *, handoff: str, by: str, decision: str, created: list[str], to: str, as_asked: bool
+    ) -> object:
+        filed = [task.filed.handoff_id for task in self.world.tasks().values() if task.filed]
+        ask = c.AnswerRejection(
+            handoff_id=filed[-1] if as_asked and filed else handoff,
+            decision=decision,
+            created_tasks=tuple(created),
+            reassign_to=to,
+        )
+        return self.created_by(self.ask(ask, by))
+
+    @rule(director=st.sampled_from(["auto", "human"]))
+    def the_director_changes(self, director: str) -> None:
+        self.world.rules = Rules(gates=(), team=TEAM, policy=Policy(director=(director,)))
+
+    def held(self) -> list[tuple[str, str]]:
+        """The handoffs that agents have, and whose each is."""
+        tasks = self.world.tasks().values()
+        offers = [(offer.handoff_id, offer.target) for task in tasks for offer in task.offers]
+        return [*offers, *((task.claim.handoff_id, task.claim.agent) for task in tasks if task.claim)]
+
+    def created_by(self, answer: Answer) -> object:
+        """The tasks that an answer has brought about."""
+        if isinstance(answer, Refused):
+            return multiple()
+        return multiple(*(e.subject(event) for event in answer.events if isinstance(event, e.TaskAdded)))
+
     @rule(task=tasks, agent=agents, by=leaders)
     def lock_out(self, task: str, agent: str, by: str) -> None:
         self.ask(c.LockOut(task_id=task, agent=agent, reason="Because"), by)
@@ -260,6 +318,26 @@ class Lifecycle(RuleBasedStateMachine):
                     assert has_way or any(self._may(view, relaxed, *way) for way in ways_out(task)), task
 
     @invariant()
+    def every_rejection_is_answered_or_can_be(self) -> None:
+        if not self.is_alone:
+            return
+        with self.world.store.read() as view:
+            for task in view.tasks.every():
+                filed = task.filed
+                assert filed is None or filed.is_valid or filed.decision, "an invalid rejection waits"
+                if filed is not None and not filed.decision and task.status == Status.BLOCKED:
+                    ask = c.AnswerRejection(handoff_id=filed.handoff_id, decision="ACCEPT")
+                    assert self._may(view, task, ask, "owner"), task
+
+    @invariant()
+    def nobody_keeps_a_task_after_too_many_invalid_rejections(self) -> None:
+        limit = self.world.rules.policy.max_invalid_rejections
+        unlocked = {event.agent for event in self.world.events() if isinstance(event, e.LockoutCleared)}
+        for task in self.world.tasks().values() if self.is_alone else ():
+            holder = task.claim.agent if task.claim else ""
+            assert task.invalid_by.count(holder) < limit or holder in unlocked, task
+
+    @invariant()
     def the_next_task_is_the_first_one_the_agent_may_claim(self) -> None:
         with self.world.store.read() as view:
             if view.queue.due(self.world.clock.time):
@@ -328,6 +406,7 @@ class MergingLifecycle(Lifecycle):
     """The same with others, who write about the same tasks without asking."""
 
     tasks = Lifecycle.tasks
+    is_alone = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,22 +8,27 @@ import msgspec
 import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.app.asking import Request
+from remand.app.asking import Request, Rules
 from remand.app.digest import digest
-from remand.app.rebuild import rebuild
+from remand.app.rebuild import rebuild, story
+from remand.app.rejection_views import rejections
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.instant import plus
-from remand.domain.task import Status
+from remand.domain.policy import Policy
+from remand.domain.reasons import DecisionType, RejectionReason
+from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store
 from remand.testing.builders import NOW, Session, World, added, task_id
-from remand.testing.fakes import FakeClock
+from remand.testing.fakes import CountingIds, FakeClock
+from remand.testing.rejecting import LAZY, a_rejection, naming
 
 COMMITS = ["first", "second"]
 AGENTS = ["Alice", "Bob", "Carol"]
 FINDINGS = (e.Finding(text="It leaks"),)
+DECISIONS = tuple(DecisionType.__members__)
 END = "9999-12-31T23:59:59.999999Z"
 SESSION = "20261116-000000-ffffffff"
 SEEDS = range(6)
@@ -42,6 +47,8 @@ def some_ask(rng: random.Random, world: World) -> tuple[c.Ask, str]:
     commit = handed_in.submission.commit if handed_in.submission else "first"
     return rng.choice(
         [
+            *[rejecting(rng, held, other)] * 3,
+            *[answering(rng, tasks, other)] * 2,
             (c.AddTask(title="New", depends_on=(other,)), agent),
             (c.AddTask(title="New", aliases=(f"#{rng.randrange(5)}",)), agent),
             (c.EditTask(task_id=task, title=f"Title {rng.random()}"), "user"),
@@ -67,6 +74,23 @@ def some_ask(rng: random.Random, world: World) -> tuple[c.Ask, str]:
     )
 
 
+def rejecting(rng: random.Random, task: Task, other: str) -> tuple[c.Ask, str]:
+    """A rejection by whoever holds a task, earned or not."""
+    agent, handoff = (task.claim.agent, task.claim.handoff_id) if task.claim else ("Alice", "H-none")
+    record = rng.choice([LAZY, *(naming(a_rejection(reason), other) for reason in RejectionReason)])
+    return c.RejectHandoff(handoff_id=handoff, agent=agent, rejection=record), agent
+
+
+def answering(rng: random.Random, tasks: list[Task], other: str) -> tuple[c.Ask, str]:
+    """A director's answer to some rejection, one that waits for it when there is one."""
+    filed = [task.filed for task in tasks if task.filed]
+    waiting = [one for one in filed if not one.decision] or filed
+    handoff = rng.choice(waiting).handoff_id if waiting else "H-none"
+    created = rng.choice([(), (), (other,), (other, tasks[0].id)])
+    decision = rng.choice(DECISIONS)
+    return c.AnswerRejection(handoff_id=handoff, decision=decision, created_tasks=created), "user"
+
+
 def diverged(rng: random.Random, copies: int, asks: int) -> list[World]:
     """Ledgers that began alike, and in each of which other things happened to the same tasks."""
     base = Session("20261115-070000-00000000", FakeClock(plus(NOW, -7200)))
@@ -74,7 +98,9 @@ def diverged(rng: random.Random, copies: int, asks: int) -> list[World]:
         base.write(added(task_id(n)))
     worlds = []
     for n in range(copies):
-        world = World(session=f"20261115-090000-{n:08x}", clock=FakeClock(plus(NOW, rng.randrange(3600))))
+        rules = Rules(gates=(), policy=Policy(director=(rng.choice(["auto", "human"]),)))
+        clock = FakeClock(plus(NOW, rng.randrange(3600)))
+        world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules)
         for commit in COMMITS:
             world.repository.add(commit)
         world.exchange.put("/events/base.jsonl", base.lines)
@@ -219,3 +245,62 @@ def test_a_line_damaged_on_its_way_costs_that_line_alone(seed: int, campaign: Ca
     for n in damaged:
         with pytest.raises(BadLine):
             codec.read(lines[n].split(b"\n")[0])
+
+
+def directed(n: int, decision: str, created: tuple[str, ...] = ()) -> World:
+    """One of several ledgers, in each of which the same rejection by Alice was answered, each in its own way."""
+    rules = Rules(gates=(), policy=Policy(director=("human",)))
+    base = World(session="20261115-070000-00000000", rules=rules, clock=FakeClock(plus(NOW, -7200)))
+    task, handoff = base.held(title="Mail the weekly report")
+    base.add("First part")
+    base.add("Second part")
+    base.reject(handoff, a_rejection("SCOPE_CREEP"))
+    world = World(session=f"20261115-090000-{n:08x}", rules=rules, clock=FakeClock(plus(NOW, 60 * n)))
+    world.ids = CountingIds(n << 16)
+    world.opened_again()
+    world.exchange.put("/events/base.jsonl", base.exchange.lines())
+    world.ledger.refresh()
+    parts = tuple(name for name in world.tasks() if name != task)[: len(created)]
+    world.ask(c.AnswerRejection(handoff_id=handoff, decision=decision, created_tasks=parts))
+    return world
+
+
+ANSWERS = [
+    ("OVERRIDE", ()),
+    ("ACCEPT", ()),
+    ("ACCEPT_AND_DEFER", ("a",)),
+    ("ACCEPT_AND_DECOMPOSE", ()),
+    ("ACCEPT_AND_DECOMPOSE", ("a", "b")),
+    ("ACCEPT_AND_REFORMULATE", ("a",)),
+]
+
+
+@pytest.mark.parametrize("second", ANSWERS, ids=lambda one: f"{one[0]}-{len(one[1])}")
+@pytest.mark.parametrize("first", ANSWERS, ids=lambda one: f"{one[0]}-{len(one[1])}")
+def test_of_two_answers_to_one_rejection_the_first_wins_in_any_order_of_merging(
+    first: tuple[str, tuple[str, ...]], second: tuple[str, tuple[str, ...]]
+) -> None:
+    rng = random.Random(7)
+    earlier, later = directed(1, *first), directed(2, *second)
+    lines = [*earlier.exchange.lines(), *later.exchange.lines()]
+    outcomes = [merged(rng, lines) for _ in range(4)]
+    assert all(state(one) == state(outcomes[0]) for one in outcomes)
+
+    task = next(task for task in outcomes[0].tasks().values() if task.filed)
+    alone = earlier.task(task.id)
+    assert task.filed is not None
+    if first[0] == "OVERRIDE":
+        assert task.filed.decision == second[0], "an override does not end the matter"
+        return
+    assert task.filed.decision == first[0]
+    assert (task.status, task.claim, task.children, task.superseded_by) == (
+        alone.status,
+        alone.claim,
+        alone.children,
+        alone.superseded_by,
+    )
+    assert "handoff.reject.response" in [conflict.event for conflict in task.conflicts]
+    with outcomes[0].store.read() as view:
+        (told,) = rejections(story(view, task.id))
+    assert told.decision is not None
+    assert told.decision.decision_type == first[0]

@@ -29,6 +29,9 @@ def changed_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list
 def read_in(tx: Transaction, files: list[FileMark], exchange: Exchange, clock: Clock, marks: Marks) -> None:
     """Keeps every event of the files that is not kept yet, and folds the tasks they touch anew."""
     limit = horizon(clock.now())
+    held = tx.files.earliest_held()
+    if not files and not (held and held <= limit):
+        return
     touched = _Touched(tx.events.count())
     with uncollected():
         for mark in files:

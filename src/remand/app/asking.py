@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Union
 
 import msgspec
@@ -42,3 +43,35 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     team: Team = Team()
     policy: Policy = Policy()
     gates: tuple[str, ...] | None = None
+
+
+MAX_REQUEST = 1 << 20
+_KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_encode = msgspec.json.Encoder().encode
+
+
+def require_sound(request: Request) -> None:
+    """Refuses what could not be written down: half characters, too much of it, a key that is none."""
+    try:
+        size = len(_encode(request))
+    except UnicodeEncodeError:
+        raise Refused("bad_value", "The command holds characters that are no text (half a pair).") from None
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise Refused("bad_value", f"The command holds something that is no JSON: {error}.") from None
+    if not isinstance(getattr(request.ask, "rejection", {}), dict):
+        raise Refused("bad_value", "A rejection is a record with named fields.")
+    if size > MAX_REQUEST:
+        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
+    if request.key and not _KEY.fullmatch(request.key):
+        raise Refused(
+            "bad_value", "An idempotency key has 1 to 128 letters, digits or . _ : / + = - characters."
+        )
+
+
+def is_sound(request: Request) -> bool:
+    """True when the request can be written down."""
+    try:
+        require_sound(request)
+    except Refused:
+        return False
+    return True

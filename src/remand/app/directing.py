@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -12,10 +13,11 @@ from remand.app.ports import Commands
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, rejections
 from remand.domain import commands as c
+from remand.domain.answers import context
 from remand.domain.policy import Policy
+from remand.domain.reasons import DecisionType
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
-from remand.domain.rejections import context
 from remand.domain.roles import THE_COORDINATOR, THE_DIRECTOR
 
 ADVICE_SECONDS = 120.0
@@ -55,15 +57,21 @@ class Directing:
     def direct(self, task_id: str, handoff_id: str) -> Accepted | str:
         """Asks the director's command and carries out what it says; a text says why it could not be."""
         command = self._policy.director
-        if command in (("auto",), ("human",)):
+        if not self._policy.has_director_command:
             return "A human directs; the rejection waits for an answer."
+        if not self._is_waiting(task_id, handoff_id):
+            return "The rejection does not wait for an answer any more."
         outcome = self._commands.run(command, self._brief(task_id, handoff_id), DECISION_SECONDS)
         if outcome is None or outcome.exit_status:
-            how = "did not answer in time" if outcome is None else f"ended with status {outcome.exit_status}"
+            how = (
+                "could not be started, took too long or said too much"
+                if outcome is None
+                else f"ended with status {outcome.exit_status}"
+            )
             return f"The director {command[0]} {how}; the rejection waits for a human."
         try:
-            said = msgspec.json.decode(outcome.output, type=_Said)
-        except msgspec.MsgspecError as error:
+            said = msgspec.convert(json.loads(outcome.output, object_pairs_hook=_once), _Said)
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             return f"The director {command[0]} did not print a decision ({error}); the rejection waits for a human."
         answer = self._ledger.ask_as(
             THE_DIRECTOR,
@@ -77,8 +85,14 @@ class Directing:
             ),
         )
         if isinstance(answer, Refused):
-            return f"The director's answer was refused ({answer.message}); the rejection waits for a human."
+            return f"The director's answer was refused: {answer.message}"
         return answer
+
+    def _is_waiting(self, task_id: str, handoff_id: str) -> bool:
+        with self._ledger.store.read() as view:
+            task = view.tasks.get(task_id)
+        filed = task.filed if task else None
+        return filed is not None and filed.handoff_id == handoff_id and not filed.decision
 
     def _brief(self, task_id: str, handoff_id: str) -> bytes:
         """What a command is told: the task, this rejection with its grades, and the earlier ones."""
@@ -90,10 +104,17 @@ class Directing:
             "task": context(task) if task else {},
             "rejection": [_plain(one) for one in this],
             "earlier": [_plain(one) for one in told if one not in this],
-            "decisions": list(_Said.__struct_fields__),
+            "decisions": list(DecisionType.__members__),
+            "answer": list(_Said.__struct_fields__),
         }
         brief["rejection"] = brief["rejection"][0] if this else None
         return msgspec.json.encode(brief)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
 
 
 def _plain(view: RejectionView) -> dict[str, Any]:

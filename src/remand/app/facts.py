@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from remand.app.asking import Rules
-from remand.app.ports import Commit, Ids
+from remand.app.ports import Commit, Ids, LookedUp
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.instant import Instant
 from remand.domain.task import Task
-from remand.domain.validation.world import Graded
 from remand.ledger.store import Transaction
 
 
@@ -20,7 +19,7 @@ class Seen(NamedTuple):
     """What was looked up outside the ledger before it was locked."""
 
     commit: Commit | None = None
-    graded: tuple[Graded, ...] = ()
+    looked_up: LookedUp | None = None
 
 
 NOTHING_SEEN = Seen()
@@ -77,7 +76,9 @@ class Lookup:
         from remand.app.judging import Judging
 
         return {
-            **Judging(self._tx, self._rules, lambda: self._fresh_task(now)).filing(ask, task, seen.graded),
+            **Judging(self._tx, self._rules, lambda: self._fresh_task(now)).filing(
+                ask, task, now, seen.looked_up
+            ),
             "fresh_rejection_id": ids.stamp_id("R", now, self._ids.hex()),
             "fresh_handoff_id": self._fresh_handoff(now),
         }

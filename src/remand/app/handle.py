@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.asking import Accepted, Answer, Request, Rules, require_sound
 from remand.app.facts import NOTHING_SEEN, Lookup, Seen
 from remand.app.naming import locate
 from remand.app.ports import Clock, Ids, Repository
@@ -29,8 +28,6 @@ from remand.ledger.order import place, tick
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Entry, Transaction
 
-MAX_REQUEST = 1 << 20
-_KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -59,12 +56,12 @@ class Handler:
     def answer(self, request: Request, seen: Seen = NOTHING_SEEN, actor: Actor | None = None) -> Answer:
         """Answers one ask; a key that was answered before gets the same answer again."""
         try:
+            require_sound(request)
             return self._answer(request, seen, actor)
         except Refused as refusal:
             return refusal
 
     def _answer(self, request: Request, seen: Seen, actor: Actor | None) -> Answer:
-        _require_sound(request)
         origin = Origin(request.key, _fingerprint(request) if request.key else "", request.branch)
         if request.key:
             known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]
@@ -205,24 +202,6 @@ class Handler:
             found = self.tx.queue.next(actor, has_team=self._rules.team.has_members)
             return self.tx.tasks.get(found) if found else None
         return self.tx.tasks.get(locate(self.tx, name))
-
-
-def _require_sound(request: Request) -> None:
-    """Refuses what could not be written down: half characters, too much of it, a key that is none."""
-    try:
-        size = len(_encode(request))
-    except UnicodeEncodeError:
-        raise Refused("bad_value", "The command holds characters that are no text (half a pair).") from None
-    except (TypeError, OverflowError, RecursionError) as error:
-        raise Refused("bad_value", f"The command holds something that is no JSON: {error}.") from None
-    if not isinstance(getattr(request.ask, "rejection", {}), dict):
-        raise Refused("bad_value", "A rejection is a record with named fields.")
-    if size > MAX_REQUEST:
-        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
-    if request.key and not _KEY.fullmatch(request.key):
-        raise Refused(
-            "bad_value", "An idempotency key has 1 to 128 letters, digits or . _ : / + = - characters."
-        )
 
 
 def _fingerprint(request: Request) -> str:

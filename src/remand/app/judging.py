@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from remand.app.asking import Rules
 from remand.app.naming import locate
+from remand.app.ports import LookedUp
 from remand.app.witness import merged, task_grades
+from remand.app.words import are_related
 from remand.domain import commands as c
 from remand.domain import ids
-from remand.domain.director import MAX_SUBTASKS
+from remand.domain.director import MAX_SUBTASKS, may_wait_for
 from remand.domain.events import HandoffRejected, HandoffRejectionInvalid
+from remand.domain.instant import Instant, plus
+from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.rules import is_eligible
 from remand.domain.task import Task
 from remand.domain.validation.mentions import mentions
-from remand.domain.validation.world import Graded, Named, World
+from remand.domain.validation.world import Named, World
 from remand.ledger import codec
 from remand.ledger.store import Transaction
+from remand.ledger.traces import FILED, MAX_TEXT, Trace
 
 MAX_NAMED = 200
+RUN = 20
+"""How many rejections with cause one agent may file in a day before a human has to look at them."""
+MAX_TWINS = 3
+"""For how many other tasks the same may have been filed lately."""
+SAME_SHARE = 0.8
+MAX_ACCEPTED = 3
+"""How often a task may be rejected with cause before a human has to look at it."""
+MAX_CUTS = 3
+"""How often a task may be cut or reformulated before a human has to look at it."""
 
 
 class Judging:
@@ -31,18 +46,59 @@ class Judging:
         self._rules = rules
         self._fresh_task = fresh_task
 
-    def filing(self, ask: c.RejectHandoff, task: Task, graded: tuple[Graded, ...]) -> dict[str, Any]:
+    def filing(
+        self, ask: c.RejectHandoff, task: Task, now: Instant, looked_up: LookedUp | None
+    ) -> dict[str, Any]:
         """What a rejection is held against, and what a decision on it will need."""
-        policy = self._rules.policy
         record = TaskRejection.from_dict(ask.rejection)
-        grades = merged(graded, task_grades(record.evidence, self._find))
+        seen = looked_up or LookedUp()
+        world = World(
+            named=self._all_named(record, task),
+            graded=merged(seen.graded, task_grades(record.evidence, self._find, task.id)),
+            merged=seen.merged,
+            has_repository=looked_up is not None,
+        )
+        joins, why = self._answerable(record, task, ask.agent, now)
         return {
-            "world": World(named=self._all_named(record, task), graded=grades),
-            "director": "auto" if policy.director == ("auto",) else "later",
-            "max_invalid_rejections": policy.max_invalid_rejections,
+            "world": world,
+            "director": why or "auto",
+            "joins": joins,
+            "max_invalid_rejections": self._rules.policy.max_invalid_rejections,
             "next_agent": self._next_agent(task, ask.agent),
             "fresh_task_ids": self._fresh(record),
         }
+
+    def _answerable(
+        self, record: TaskRejection, task: Task, agent: str, now: Instant
+    ) -> tuple[tuple[str, ...], str]:
+        """Tasks that resolve the same blocker already, and why the automatic director may not answer, if so."""
+        if self._rules.policy.director != ("auto",):
+            return (), "the policy names another director"
+        if self._depth(task) >= MAX_CUTS:
+            return (), f"the task was cut from others {MAX_CUTS} times"
+        if agent in task.accepted_by:
+            return (), f"a rejection of this task by {agent} was accepted before"
+        if len(task.accepted_by) >= MAX_ACCEPTED:
+            return (), f"the task was rejected with cause {MAX_ACCEPTED} times"
+        own = self._tx.traces.of_agent(agent, 3 * RUN)
+        if sum(one.event == FILED and _is_recent(one, now) for one in own) >= RUN:
+            return (), f"{agent} has rejected {RUN} tasks with cause within a day"
+        recent = [*own[:RUN], *self._tx.traces.latest(RUN)]
+        twins = dict.fromkeys(one.task for one in recent if one.task != task.id and _is_same(one, record))
+        if record.reason is RejectionReason.BLOCKER:
+            joins = next(filter(None, (self._still_open(twin, task) for twin in twins)), ())
+            if joins:
+                return joins, ""
+        if len(twins) >= MAX_TWINS:
+            return (), f"the same was filed for {len(twins)} other tasks"
+        return (), ""
+
+    def _still_open(self, task_id: str, task: Task) -> tuple[str, ...]:
+        """What the other task waits for to have its blocker resolved, and what this one may wait for too."""
+        other = self._tx.tasks.get(task_id)
+        names = other.waits_for if other else ()
+        known = filter(None, (self._named(name, task) for name in names))
+        return tuple(one.task_id for one in known if may_wait_for(one))
 
     def answering(self, ask: c.AnswerRejection, task: Task) -> dict[str, Any]:
         """The rejection that is answered, and what the answer names."""
@@ -93,20 +149,25 @@ class Judging:
             is_self=known.id == task.id,
             is_descendant=bool(self._tx.queue.path(known.id, task.id)) or self._is_part(known, task),
             is_open=not known.is_terminal,
+            created_by=known.created_by,
+            is_related=are_related(f"{task.title}\n{task.scope}", f"{known.title}\n{known.scope}"),
         )
 
     def _is_part(self, other: Task, task: Task) -> bool:
         """True when the other was cut from the task, directly or by way of others."""
-        seen: set[str] = set()
-        while other.parent and other.parent not in seen:
-            if other.parent == task.id:
-                return True
-            seen.add(other.parent)
-            above = self._tx.tasks.get(other.parent)
-            if above is None:
-                return False
-            other = above
-        return False
+        return task.id in self._cut_from(other)
+
+    def _depth(self, task: Task) -> int:
+        return len(self._cut_from(task))
+
+    def _cut_from(self, task: Task) -> list[str]:
+        """The tasks this one was cut from, the nearest first."""
+        found: list[str] = []
+        above: Task | None = task
+        while above is not None and above.parent and above.parent not in found:
+            found.append(above.parent)
+            above = self._tx.tasks.get(above.parent)
+        return found
 
     def _next_agent(self, task: Task, agent: str) -> str:
         """Another member that may take the task over, in the order of the team."""
@@ -115,3 +176,18 @@ class Judging:
             if actor.name != agent and not task.is_locked_out(actor.name) and is_eligible(task, actor):
                 return actor.name
         return ""
+
+
+def _is_same(earlier: Trace, record: TaskRejection) -> bool:
+    """True when the blocking factor was told in nearly the same words, whatever the figures."""
+    told = record.blocking_factor if isinstance(record.blocking_factor, str) else ""
+    one, other = _words(earlier.text), _words(told[:MAX_TEXT])
+    return bool(one) and len(one & other) >= SAME_SHARE * len(one | other)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for word in re.split(r"[\W\d_]+", text.lower()) if word)
+
+
+def _is_recent(trace: Trace, now: Instant) -> bool:
+    return plus(trace.ts, 86_400) > now

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from remand.app.absorb import absorb, changed_files, problems_in, read_in
-from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.facts import NOTHING_SEEN, Seen
 from remand.app.handle import Handler
-from remand.app.ports import Clock, Exchange, Ids, Marks, Repository, Segment
+from remand.app.ports import Clock, Exchange, Ids, LookedUp, Marks, Repository, Segment
 from remand.domain import commands as c
 from remand.domain.events import subject
+from remand.domain.ids import handoff_id
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
-from remand.domain.validation.world import Graded
+from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import horizon
 from remand.ledger.problems import BadLine, Problem
@@ -37,7 +39,7 @@ class Ledger:
         repository: Repository,
         marks: Marks,
         rules: Callable[[], Rules],
-        grade: Callable[[object], tuple[Graded, ...]] = lambda _: (),
+        look_up: Callable[[dict[str, Any], Task], LookedUp | None] = lambda *_: None,
     ) -> None:
         self.store = store
         self.exchange = exchange
@@ -47,7 +49,7 @@ class Ledger:
         self.marks = marks
         self._ids = ids
         self._rules = rules
-        self._grade = grade
+        self._look_up = look_up
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
 
@@ -65,7 +67,7 @@ class Ledger:
 
     def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
         rules = self._rules()
-        seen = [self._seen(request.ask) for request, _ in requests]
+        seen = [self._seen(request.ask) if is_sound(request) else NOTHING_SEEN for request, _ in requests]
         with self.store.write() as tx:
             self._catch_up(tx)
             handler = Handler(tx, rules, self.clock, self._ids, self.repository)
@@ -138,10 +140,21 @@ class Ledger:
 
     def _seen(self, ask: c.Ask) -> Seen:
         """What an ask needs of the repository, looked up before the ledger is locked."""
-        if isinstance(ask, c.RejectHandoff) and isinstance(ask.rejection, dict):
-            return Seen(graded=self._grade(ask.rejection.get("evidence")))
+        if isinstance(ask, c.RejectHandoff):
+            task = self._held_task(ask)
+            return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
         name = getattr(ask, "commit", "")
         return Seen(commit=self.repository.commit(name)) if name else NOTHING_SEEN
+
+    def _held_task(self, ask: c.RejectHandoff) -> Task | None:
+        """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
+        name = handoff_id(ask.handoff_id) or ""
+        with self.store.read() as view:
+            task = view.tasks.get(view.tasks.named(name)) if name else None
+        if task is None:
+            return None
+        is_claimed = task.claim is not None and task.claim.handoff_id == name
+        return task if is_claimed or task.offer(name) is not None else None
 
     def _append(self, tx: Transaction, lines: list[bytes]) -> None:
         before = tx.head

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from remand.domain.instant import Instant
+from remand.domain.validation.world import Graded
 from remand.ledger.store import FileMark, Head
 
 
@@ -51,6 +52,19 @@ class Sources(Protocol):
 
     def paths(self, commit: str) -> list[str]:
         """Every file's path at a commit."""
+
+    def is_merged(self, commit: str) -> bool:
+        """True when a commit is part of the base branch."""
+
+    def merged(self, commit: str) -> str:
+        """What a commit of the base branch says, and the paths it changes; empty for any other commit."""
+
+
+class LookedUp(NamedTuple):
+    """What the repository says of a rejection: how its evidence fares, and which commits it names are merged."""
+
+    graded: tuple[Graded, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):

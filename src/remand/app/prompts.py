@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remand.domain import events as e
 from remand.domain.task import Task
+from remand.domain.visible import visible
 
 
 def prompt(task: Task, events: list[e.Event]) -> str:
@@ -34,12 +35,13 @@ def _override(task: Task) -> str:
     filed, claim = task.filed, task.claim
     if filed is None or claim is None or filed.agent != claim.agent or filed.decision != "OVERRIDE":
         return ""
-    quoted = "\n".join(f"> {line}" for line in filed.message.split("\n"))
+    quoted = "\n".join(f"> {line}" for line in filed.message.splitlines())
     return f"## Your rejection was overridden\n\n{quoted}"
 
 
 def _task(task: Task) -> str:
-    return f"## Task {task.id}: {task.title}\n\n{task.scope}".rstrip()
+    title = " ".join(visible(task.title).split())
+    return f"## Task {task.id}: {title}\n\n{_inside(task.scope)}".rstrip()
 
 
 def _standing(task: Task) -> str:
@@ -59,3 +61,9 @@ def _ending(task: Task) -> str:
         "Should it be impossible, say so with at least 2 concrete attempts, evidence and an alternative:\n\n"
         f"    remand handoff reject {handoff} --agent {agent} --from rejection.json"
     )
+
+
+def _inside(text: str) -> str:
+    """Text that cannot end its section: a line of it that looks like a heading is none."""
+    lines = visible(text).splitlines()
+    return "\n".join(f"\\{line}" if line.lstrip().startswith(("#", "===", "---")) else line for line in lines)

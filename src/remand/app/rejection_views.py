@@ -32,13 +32,13 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
 
 
 def rejections(events: list[e.Event]) -> list[RejectionView]:
-    """Every rejection of a task in its order, each with the latest answer to it."""
+    """Every rejection of a task in its order, each with the answer that counts: the first that is no override."""
     found: dict[str, RejectionView] = {}
     for event in events:
         match event:
             case e.HandoffRejected() | e.HandoffRejectionInvalid() if event.rejection_id:
                 found[event.rejection_id] = _view(event)
-            case e.RejectionAnswered() if event.rejection_id in found:
+            case e.RejectionAnswered() if _is_open(found.get(event.rejection_id)):
                 found[event.rejection_id] = msgspec.structs.replace(
                     found[event.rejection_id],
                     decision=event.decision,
@@ -52,6 +52,11 @@ def rejections(events: list[e.Event]) -> list[RejectionView]:
             case _:
                 pass
     return list(found.values())
+
+
+def _is_open(view: RejectionView | None) -> bool:
+    """True when a rejection may be answered: it was not yet, or overridden so far."""
+    return view is not None and (view.decision is None or view.decision.decision_type == "OVERRIDE")
 
 
 def _view(event: e.HandoffRejected | e.HandoffRejectionInvalid) -> RejectionView:

@@ -35,6 +35,7 @@ _ENDINGS: dict[type[e.Event], str] = {
     e.TaskContinued: "continued",
     e.TaskFailed: "failed",
     e.HandoffLapsed: "lapsed",
+    e.HandoffResumed: "overridden",
 }
 OPEN = ("initiated", "accepted", "overridden")
 
@@ -56,6 +57,7 @@ def handoffs(events: list[e.Event]) -> list[HandoffView]:
 def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> None:
     match event:
         case e.HandoffInitiated():
+            earlier = found.get(event.handoff_id)
             found[event.handoff_id] = HandoffView(
                 handoff_id=event.handoff_id,
                 task_id=event.task_id,
@@ -64,6 +66,7 @@ def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> No
                 source=event.source_agent,
                 instructions=event.instructions,
                 initiated_at=event.ts,
+                override_message=earlier.override_message if earlier else "",
             )
         case e.TaskClaimed():
             found[event.handoff_id] = HandoffView(
@@ -100,7 +103,8 @@ def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> No
         case _:
             ending, handoff_id = _ENDINGS.get(type(event)), getattr(event, "handoff_id", "")
             if ending:
-                _change(found, handoff_id, has_lost, status=ending, ended_at=event.ts)
+                ended_at = "" if ending in OPEN else event.ts
+                _change(found, handoff_id, has_lost, status=ending, ended_at=ended_at)
 
 
 def _change(found: dict[str, HandoffView], handoff_id: str, has_lost: bool, **changes: Any) -> None:

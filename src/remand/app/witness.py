@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import CommandProbes, Journal, Sources
+from remand.app.ports import CommandProbes, Journal, LookedUp, Sources
+from remand.app.words import are_related
 from remand.domain import evidence as ev
 from remand.domain.evidence import Grade
+from remand.domain.patterns import Pattern
+from remand.domain.rejection import TaskRejection
 from remand.domain.task import Task
+from remand.domain.validation.mentions import mentions
 from remand.domain.validation.world import Graded
 
 NEAR = 3
 MAX_READ = 200
+MAX_COMMITS = 20
 
 
 class Witness:
@@ -30,19 +34,35 @@ class Witness:
         self._commands = commands
         self._journal = journal
 
+    def look_up(self, rejection: Mapping[str, Any], task: str) -> LookedUp:
+        """All that the repository can say of a rejection of a task, which is told by its text."""
+        graded = self.grade(rejection.get("evidence"))
+        names = [name for name in mentions(TaskRejection.from_dict(rejection)) if ev.is_commit_id(name)]
+        return LookedUp(graded, tuple(name for name in names[:MAX_COMMITS] if self._is_merged(name, task)))
+
+    def _is_merged(self, commit: str, task: str) -> bool:
+        """True when the commit is part of the base branch, and says or changes something the task speaks of."""
+        try:
+            said = self._sources.merged(commit) if self._sources is not None else ""
+        except EnvironmentFault:
+            return False
+        return bool(said) and are_related(task, said)
+
     def grade(self, evidence: object) -> tuple[Graded, ...]:
         """Grades every piece of evidence whose probe asks the repository or a command."""
-        return tuple(
-            self._grade(probe) for probe in ev.probes(evidence) if not isinstance(probe, ev.TaskProbe)
-        )
+        probes = ev.probes(evidence)
+        readers = sum(isinstance(probe, ev.CountProbe) and bool(probe.containing) for probe in probes)
+        may_read = MAX_READ // max(1, readers)
+        return tuple(self._grade(probe, may_read) for probe in probes if not isinstance(probe, ev.TaskProbe))
 
-    def _grade(self, probe: ev.Probe) -> Graded:
+    def _grade(self, probe: ev.Probe, may_read: int) -> Graded:
         try:
             match probe:
                 case ev.FileProbe() if self._sources is not None:
-                    return _file(probe, self._sources)
+                    return _believed(_file(probe, self._sources), probe.commit, self._sources)
                 case ev.CountProbe() if self._sources is not None:
-                    return _count(probe, self._sources)
+                    found = _count(probe, self._sources, may_read)
+                    return _believed(found, probe.commit, self._sources)
                 case ev.CommitProbe() if self._sources is not None:
                     return _commit(probe, self._sources)
                 case ev.CommandProbe() if self._commands is not None:
@@ -72,10 +92,12 @@ class Witness:
         return tuple(self._journal.bears_out(task_id, agent, attempt) for attempt in attempts)
 
 
-def task_grades(evidence: object, find: Callable[[str], Task | None]) -> tuple[Graded, ...]:
-    """Grades the pieces of evidence that name a task, by what the ledger knows."""
+def task_grades(evidence: object, find: Callable[[str], Task | None], own: str) -> tuple[Graded, ...]:
+    """Grades the pieces of evidence that name another task than this one, by what the ledger knows."""
     return tuple(
-        _task(probe, find(probe.name)) for probe in ev.probes(evidence) if isinstance(probe, ev.TaskProbe)
+        _task(probe, find(probe.name), own)
+        for probe in ev.probes(evidence)
+        if isinstance(probe, ev.TaskProbe)
     )
 
 
@@ -84,7 +106,9 @@ def merged(*grades: Iterable[Graded]) -> tuple[Graded, ...]:
     return tuple(sorted((one for some in grades for one in some), key=lambda one: one.index))
 
 
-def _task(probe: ev.TaskProbe, task: Task | None) -> Graded:
+def _task(probe: ev.TaskProbe, task: Task | None, own: str) -> Graded:
+    if task is not None and task.id == own:
+        return ev.graded(probe, Grade.REPORTED, "the task itself proves nothing")
     if task is None:
         return ev.graded(probe, Grade.DISPROVED, f"there is no task {probe.name}")
     holds = {"": True, "open": not task.is_terminal, "closed": task.is_terminal}.get(
@@ -95,11 +119,19 @@ def _task(probe: ev.TaskProbe, task: Task | None) -> Graded:
     )
 
 
+def _believed(found: Graded, name: str, sources: Sources) -> Graded:
+    """What holds at a commit that is not merged proves nothing: the agent may have made it."""
+    commit = sources.commit(name)
+    if found.grade != Grade.REPRODUCED or commit is None or sources.is_merged(commit.sha):
+        return found
+    return Graded(index=found.index, grade=Grade.REPORTED, detail=f"{found.detail}, which is not merged")
+
+
 def _file(probe: ev.FileProbe, sources: Sources) -> Graded:
     commit = sources.commit(probe.commit)
     if commit is None:
         return ev.graded(probe, Grade.REPORTED, f"not checked: there is no commit {probe.commit}")
-    content = sources.file(commit.sha, probe.path) if _is_inside(probe.path) else None
+    content = sources.file(commit.sha, probe.path)
     where = f"{probe.path} at {commit.sha[:12]}"
     if not probe.is_stated:
         lines = content.count(b"\n") + 1 if content is not None else 0
@@ -122,14 +154,14 @@ def _content(probe: ev.FileProbe, lines: list[str], where: str) -> Graded:
     return ev.graded(probe, Grade.REPRODUCED, f"{where} is as stated")
 
 
-def _count(probe: ev.CountProbe, sources: Sources) -> Graded:
+def _count(probe: ev.CountProbe, sources: Sources, may_read: int) -> Graded:
     commit = sources.commit(probe.commit)
     if commit is None:
         return ev.graded(probe, Grade.REPORTED, f"not checked: there is no commit {probe.commit}")
-    matches = _matcher(probe.pattern)
-    paths = [path for path in sources.paths(commit.sha) if matches.fullmatch(path)]
+    pattern = Pattern(probe.pattern)
+    paths = [path for path in sources.paths(commit.sha) if pattern.matches(path)]
     if probe.containing:
-        if len(paths) > MAX_READ:
+        if len(paths) > may_read:
             return ev.graded(probe, Grade.REPORTED, f"not checked: {len(paths)} files are too many to read")
         wanted = probe.containing.encode()
         paths = [path for path in paths if wanted in (sources.file(commit.sha, path) or b"")]
@@ -145,18 +177,3 @@ def _commit(probe: ev.CommitProbe, sources: Sources) -> Graded:
     if commit is None:
         return ev.graded(probe, Grade.DISPROVED, f"the repository has no commit {probe.name}")
     return ev.graded(probe, Grade.REPRODUCED, f"commit {commit.sha[:12]} exists")
-
-
-def _is_inside(path: str) -> bool:
-    return not path.startswith("/") and ".." not in path.split("/") and "\x00" not in path
-
-
-@lru_cache(maxsize=64)
-def _matcher(pattern: str) -> re.Pattern[str]:
-    """A pattern of paths: `*` and `?` within a folder, `**` across folders; a folder means all in it."""
-    if not any(mark in pattern for mark in "*?"):
-        folder = re.escape(pattern.rstrip("/"))
-        return re.compile(f"{folder}(?:/.*)?")
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", re.sub(r"\*{3,}", "**", pattern))
-    marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(marks.get(part, re.escape(part)) for part in parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remand.adapters.coordinator.server import Call, Coordinator
 from remand.app.errors import EnvironmentFault
+from remand.bootstrap.directing import Consultations
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import socket_folder, socket_path
 
@@ -15,4 +16,5 @@ def make_coordinator(opened: Opened, call: Call) -> Coordinator:
             "The folder for sockets is not this user's own. Set XDG_RUNTIME_DIR to a private folder."
         )
     opened.store.stay()
-    return Coordinator(opened.ledger, socket_path(opened.store.value("id")), call)
+    path = socket_path(opened.store.value("id"))
+    return Coordinator(opened.ledger, path, call, Consultations(opened).begin)

@@ -11,7 +11,7 @@ from remand.adapters.git.place import Place
 from remand.adapters.git.publish import GitPublisher
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.system.clock import RandomIds
-from remand.app.asking import Answer, Request
+from remand.app.asking import Answer, Request, is_sound
 from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import find_socket
 
@@ -37,6 +37,8 @@ class Gateway:
 
     def ask(self, request: Request) -> Answer:
         """Answers an ask. Should the coordinator go away meanwhile, the key keeps it from happening twice."""
+        if not is_sound(request):
+            return self.opened.ledger.ask(request)
         path = "" if self._given else find_socket(self.place)
         if path:
             self._read_own_files()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from remand.adapters.exchange.segments import Segments
 from remand.adapters.git.place import ROOT_NOTE, Place, locate
@@ -16,9 +16,10 @@ from remand.adapters.system.folders import state_folder
 from remand.adapters.system.marks import FileMarks
 from remand.app.errors import EnvironmentFault
 from remand.app.ledger import Ledger
+from remand.app.ports import LookedUp
 from remand.bootstrap.settings import SettingsSource
 from remand.domain.ids import session_name
-from remand.domain.validation.world import Graded
+from remand.domain.task import Task
 
 IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
 ATTRIBUTES = "# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n"
@@ -70,20 +71,23 @@ def open_at(place: Place) -> Opened:
         repository=repository,
         marks=FileMarks(Path(state_folder()), ledger_id, place.root),
         rules=settings.rules,
-        grade=_grader(repository),
+        look_up=_searcher(place, settings),
     )
     return Opened(ledger, place, settings, store)
 
 
-def _grader(repository: GitRepository) -> Callable[[object], tuple[Graded, ...]]:
-    """Grades evidence by the repository. What that takes is loaded with the first rejection."""
+def _searcher(place: Place, settings: SettingsSource) -> Callable[[dict[str, Any], Task], LookedUp | None]:
+    """Looks rejections up in the repository. What that takes is loaded with the first one."""
 
-    def grade(evidence: object) -> tuple[Graded, ...]:
+    def look_up(rejection: dict[str, Any], task: Task) -> LookedUp | None:
+        from remand.adapters.git.sources import GitSources
         from remand.app.witness import Witness
 
-        return Witness(repository).grade(evidence)
+        base = settings.settings().base or settings.base()
+        with GitSources(place, base) as sources:
+            return Witness(sources).look_up(rejection, f"{task.title}\n{task.scope}")
 
-    return grade
+    return look_up
 
 
 def prepare_folder(place: Place) -> None:

@@ -230,7 +230,9 @@ class Facts(Record, kw_only=True):
     rejection: dict[str, Any] = msgspec.field(default_factory=dict)
     """The rejection that is to be answered, as it was filed."""
     director: str = "auto"
-    """Who answers a valid rejection: `auto`, or someone who will do it later."""
+    """`auto`, or why someone else has to answer a valid rejection later."""
+    joins: tuple[str, ...] = ()
+    """Open tasks that resolve the same blocker, which this agent has met before."""
     max_invalid_rejections: int = 2
     next_agent: str = ""
     """Another agent that may take the task over; empty when the team has none."""

@@ -78,6 +78,7 @@ def _depends(node: str, on: str) -> e.EdgeCreated:
 
 
 def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
+    r.require_disinterested(task, command.actor)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status} and cannot be edited.")
     if ask.title is not None:
@@ -191,31 +192,29 @@ def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
     )
 
 
-def _about_a_rejection(name: str) -> Callable[..., Events]:
+def _about_a_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
     """A decision about task rejections. Its module reads much to judge them, so it is loaded with the first one."""
+    from remand.domain import rejections
 
-    def rule(task: Task, ask: c.Ask, command: c.Command) -> Events:
-        from remand.domain import rejections
-
-        decided: Events = getattr(rejections, name)(task, ask, command)
-        return decided
-
-    return rule
+    return rejections.decided(task, ask, command)
 
 
 def _cancel(task: Task, ask: c.CancelTask, command: c.Command) -> Events:
+    r.require_disinterested(task, command.actor)
     r.require_status(task, "task.cancel", "cancelled")
     r.require_text("reason", ask.reason)
     return (e.TaskCancelled(task_id=task.id, reason=ask.reason),)
 
 
 def _reopen(task: Task, ask: c.ReopenTask, command: c.Command) -> Events:
+    r.require_disinterested(task, command.actor)
     r.require_status(task, "task.reopen", "reopened")
     r.require_text("reason", ask.reason)
     return (e.TaskReopened(task_id=task.id, reason=ask.reason),)
 
 
 def _defer(task: Task, ask: c.DeferTask, command: c.Command) -> Events:
+    r.require_disinterested(task, command.actor)
     r.require_status(task, "task.defer", "deferred")
     r.require_known(command.facts)
     r.require_no_cycle(command.facts)
@@ -264,9 +263,9 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.ClaimTask: _claim,
     c.AcceptHandoff: h.accept,
     c.CompleteHandoff: h.complete,
-    c.RejectHandoff: _about_a_rejection("reject"),
-    c.AnswerRejection: _about_a_rejection("respond"),
-    c.GiveOpinion: _about_a_rejection("advise"),
+    c.RejectHandoff: _about_a_rejection,
+    c.AnswerRejection: _about_a_rejection,
+    c.GiveOpinion: _about_a_rejection,
     c.Heartbeat: _heartbeat,
     c.ReleaseTask: _under_claim(e.TaskReleased),
     c.ContinueTask: _under_claim(e.TaskContinued),

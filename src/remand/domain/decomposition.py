@@ -11,9 +11,19 @@ MAX_PHRASE = 2_000
 _ID = re.compile(r"(?:task:)?(T-[A-Za-z0-9][A-Za-z0-9-]*)")
 _ALIAS = re.compile(r"(?<![\w/.-])(?:[A-Za-z][\w./-]*)?#\d{1,12}\b")
 _NUMBER = re.compile(
-    r"(?<![\w.#:-])#?(\d{1,3})(?:\s*(?:-|–|to|bis|à|a|至)\s*(\d{1,3}))?"
-    r"(?!\s*(?:[.,]\d|h\b|hrs?\b|hours?\b|d\b|days?\b|min\b|weeks?\b|w\b|%|stunden\b|tage\b|天|小时))(?![\w:-])"
+    r"(?<![A-Za-z0-9_.#:-])#?(\d{1,3})(?:\s*(?:-|–|to|bis|à|a|至)\s*(\d{1,3}))?"
+    r"(?!\s*(?:\.\d|,\d+\s*(?:h|std|stunden|tage)\b|h\b|hrs?\b|hours?\b|d\b|days?\b|min\b|weeks?\b|w\b|%"
+    r"|stunden\b|tage\b|天|小时))(?![A-Za-z0-9_:-])",
+    re.IGNORECASE,
 )
+_COUNTED = re.compile(
+    r"\b(?:sub-?)?(?:task|step|part|t|aufgabe|schritt|teil|tarea|paso|tâche|étape)s?[ _-]?(?=#?\d)",
+    re.IGNORECASE,
+)
+"""What stands before a number that counts sub-tasks: "step 2", "task1"."""
+_NUMERO = re.compile(r"\b(?:no|nr|n)[.º]\s*(?=\d)", re.IGNORECASE)
+_NUMBERED = re.compile(r"[^\W\d_]+[ -]?\d{1,3}(?!\w)")
+"""A name with a number of its own, as titles have it: "Python 3"."""
 _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _PART = re.compile(r"[,;+&/\n]|\band\b|\bund\b|\by\b|\bet\b|\be\b|和|与|及|、|，|；")
@@ -52,10 +62,16 @@ _NONE = frozenset(
     ]
 )
 _NEGATED = re.compile(
-    r"\b(?:no|not|nothing|without|independent|kein\w*|nicht|unabh\w+|sin|ningun\w*|aucun\w*|sans)\b|无|不|没有",
+    r"\b(?:no|not|nothing|without|independent|kein\w*|nichts?|unabh\w+|sin|ningun\w*|aucun\w*|sans)\b|无|不|没有",
     re.IGNORECASE,
 )
-_EXCEPT = re.compile(r"\b(?:except|but|other than|besides|außer|excepto|sauf)\b", re.IGNORECASE)
+_EXCEPT = re.compile(
+    r"\b(?:except|but|other than|besides|außer|excepto|sauf)\b"
+    r"|\b(?:not|nicht)\b.{0,40}\b(?:before|until|till|vor|bevor|bis)\b",
+    re.IGNORECASE,
+)
+"""What turns a negation around: "nothing except 1", "not before 1"."""
+_CLAUSE = re.compile(r"[,;.\n]\s")
 _PREVIOUS = frozenset(
     [
         "previous",
@@ -183,7 +199,8 @@ def resolve(titles: Sequence[str], scopes: Sequence[str], phrases: Sequence[obje
     """What each sub-task waits for. Circles are cut at the link that would close them."""
     bags = [_words(title) for title in titles]
     wider = [bag | _words(scope) for bag, scope in zip(bags, scopes, strict=True)]
-    found = [_needs(index, _flat(phrase), bags, wider) for index, phrase in enumerate(phrases)]
+    numbered = [{name.lower() for name in _NUMBERED.findall(title)} for title in titles]
+    found = [_needs(index, _flat(phrase), bags, wider, numbered) for index, phrase in enumerate(phrases)]
     return _without_circles(found)
 
 
@@ -196,15 +213,21 @@ def _flat(phrase: object) -> str:
     return str(phrase)[:MAX_PHRASE] if isinstance(phrase, str | int) else ""
 
 
-def _needs(index: int, phrase: str, bags: list[set[str]], wider: list[set[str]]) -> Needs:
-    plain = phrase.strip().strip(".!").lower()
-    if not plain or plain in _NONE or (plain.split(None, 1)[0] in _NONE and len(plain.split()) <= 3):
-        return Needs()
-    if _NEGATED.search(plain) and not _EXCEPT.search(plain):
-        return Needs()
+def _needs(
+    index: int, phrase: str, bags: list[set[str]], wider: list[set[str]], numbered: list[set[str]]
+) -> Needs:
+    phrase = _affirmed(_NUMERO.sub("#", phrase))
     tasks = tuple(dict.fromkeys(_ID.findall(phrase)))
     rest = _ID.sub(" ", phrase)
-    siblings = _by_number(index, rest, len(bags))
+    named = {
+        match[0] for match in _NUMBERED.finditer(rest) if any(match[0].lower() in some for some in numbered)
+    }
+    siblings = {other for other, some in enumerate(numbered) for name in named if name.lower() in some} - {
+        index
+    }
+    for name in named:
+        rest = rest.replace(name, " ")
+    siblings |= _by_number(index, _COUNTED.sub(" ", rest), len(bags))
     siblings = siblings | _placed(index, rest, len(bags)) if siblings else _by_words(index, rest, bags, wider)
     if not siblings and not tasks:
         tasks = tuple(dict.fromkeys(_ALIAS.findall(rest)))
@@ -212,6 +235,21 @@ def _needs(index: int, phrase: str, bags: list[set[str]], wider: list[set[str]])
     return Needs(
         siblings=tuple(sorted(siblings)), tasks=tasks, unresolved="" if is_resolved else phrase.strip()
     )
+
+
+def _affirmed(phrase: str) -> str:
+    """What the phrase asks for: empty when it says that nothing is needed; later clauses that deny are left out."""
+    words = phrase.strip().strip(".!").lower().split()
+    if words and words[0] in _NONE and len(words) <= 3:
+        return ""
+    first, *others = _CLAUSE.split(phrase)
+    if _is_denied(first):
+        return ""
+    return "; ".join([first, *(clause for clause in others if not _is_denied(clause))])
+
+
+def _is_denied(clause: str) -> bool:
+    return _NEGATED.search(clause) is not None and not _EXCEPT.search(clause)
 
 
 def _by_number(index: int, phrase: str, count: int) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +13,12 @@ from remand.domain.rejection import TaskRejection
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.mentions import bare, dependency_names, mentions, names_in
 from remand.domain.validation.world import Named, World
+from remand.domain.visible import visible
 
 MAX_SUBTASKS = 50
 MAX_TITLE = 160
 MAX_SCOPE = 16_000
+_WORD_END = re.compile(r"[A-Za-z0-9À-ɏ:#/_-]+$")
 
 AUTOMATIC: dict[RejectionReason, DecisionType] = {
     RejectionReason.BLOCKER: DecisionType.ACCEPT_AND_DEFER,
@@ -58,8 +61,11 @@ class Plan(Record, kw_only=True):
                 return f"Valid unclear requirements. Created clarification task: {', '.join(created)}."
             case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS" and created:
                 return f"Valid blocker. Created blocker resolution task: {', '.join(created)}."
+            case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS":
+                return f"Valid blocker, and known already. Task waits for {', '.join(self.waits_for)}."
             case DecisionType.ACCEPT_AND_DEFER:
-                return f"Valid dependency. Task depends on {', '.join((*self.waits_for, *created))}."
+                names = dict.fromkeys((*self.waits_for, *created))
+                return f"Valid dependency. Task depends on {', '.join(names)}."
             case DecisionType.ACCEPT_AND_DECOMPOSE:
                 return f"Valid scope creep. Decomposed into {len(created)} sub-tasks.{self._left_open}"
             case DecisionType.ACCEPT_AND_REFORMULATE:
@@ -142,16 +148,17 @@ def _sketch(title: str, rejection: TaskRejection, task: Mapping[str, Any], categ
     urgent = "critical" if task.get("priority") == "critical" else "high"
     parts = (rejection.reason_detail, rejection.suggested_alternative)
     scope = "\n\n".join(part for part in map(_text, parts) if part)
-    return Sketch(title=_headline(title), scope=scope[:MAX_SCOPE], priority=urgent, category=category)
+    return Sketch(title=_headline(title), scope=_body(scope), priority=urgent, category=category)
 
 
 def _dependencies(rejection: TaskRejection, world: World) -> tuple[str, ...]:
     """The open tasks the rejection waits for, as the ledger knows them."""
     named = (world.named_as(name) for name in dependency_names(rejection))
-    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and _may_wait_for(item)))
+    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
 
 
-def _may_wait_for(named: Named) -> bool:
+def may_wait_for(named: Named) -> bool:
+    """True when the task may be made to wait for what is named: an open task, not itself, and not waiting for it."""
     return bool(named.task_id) and named.is_open and not named.is_self and not named.is_descendant
 
 
@@ -159,16 +166,18 @@ def _superseded_by(rejection: TaskRejection, world: World) -> str:
     """What makes the task obsolete: the first task or commit that the rejection names and that is not the task."""
     for name in (*names_in(_text(rejection.blocking_factor)), *mentions(rejection)):
         known = world.named_as(name)
-        if bare(name) == bare(_text(rejection.task_id)) or (known is not None and known.is_self):
-            continue
-        return known.task_id if known is not None and known.task_id else name
+        if known is not None and known.task_id and not known.is_self and not known.is_descendant:
+            return known.task_id
+        is_other = known is None and bare(name) != bare(_text(rejection.task_id))
+        if name in world.merged or (is_other and not world.has_repository):
+            return name
     return ""
 
 
 def _decomposition(rejection: TaskRejection, task: Mapping[str, Any], world: World) -> Plan:
     rows = [row for row in _rows(rejection.alternative_tasks) if _text(row.get("title"))][:MAX_SUBTASKS]
     titles = [_headline(_text(row.get("title"))) for row in rows]
-    scopes = [_text(row.get("scope"))[:MAX_SCOPE] for row in rows]
+    scopes = [_body(_text(row.get("scope"))) for row in rows]
     needs = resolve(titles, scopes, [row.get("dependencies") for row in rows])
     sketches = tuple(
         Sketch(
@@ -199,7 +208,7 @@ def _with_estimate(scope: str, row: Mapping[str, Any]) -> str:
 def _outside(need: Needs, world: World) -> tuple[str, ...]:
     """The existing open tasks a sub-task waits for."""
     named = (world.named_as(name) or world.named_as(f"task:{name}") for name in need.tasks)
-    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and _may_wait_for(item)))
+    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
 
 
 def _reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> Plan:
@@ -208,7 +217,7 @@ def _reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> Plan:
         title = title[len("reformulated:") :].strip()
     sketch = Sketch(
         title=_headline(f"Reformulated: {title or 'Task'}"),
-        scope=_text(rejection.suggested_alternative)[:MAX_SCOPE],
+        scope=_body(_text(rejection.suggested_alternative)),
         priority=_text(task.get("priority")) or "medium",
         category=_text(task.get("category")),
     )
@@ -216,11 +225,20 @@ def _reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> Plan:
 
 
 def _headline(text: str) -> str:
-    """One line, cut between words, so that an id in it stays whole or goes."""
-    line = " ".join(text.replace("\x00", "").split())
+    """One line, cut where no word or id is, so that an id in it stays whole or goes."""
+    line = " ".join(visible(text).split())
     if len(line) <= MAX_TITLE:
         return line
-    return line[: MAX_TITLE - 1].rsplit(" ", 1)[0].rstrip(" :,;") + "…"
+    kept = line[: MAX_TITLE - 1]
+    return (_WORD_END.sub("", kept) if _WORD_END.search(line[:MAX_TITLE]) else kept).rstrip(" :,;") + "…"
+
+
+def _body(text: str) -> str:
+    """Text for a task's scope: nothing invisible in it, and what is cut off is said."""
+    clean = visible(text)
+    if len(clean) <= MAX_SCOPE:
+        return clean
+    return f"{clean[:MAX_SCOPE]}… [cut: {len(clean)} characters; the rejection has the rest]"
 
 
 def _text(value: object) -> str:

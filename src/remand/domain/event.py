@@ -56,3 +56,9 @@ class ClaimEvent(TaskEvent, tag="", kw_only=True):
 
     handoff_id: str
     agent: str
+
+
+class AnswerEvent(TaskEvent, tag="", kw_only=True):
+    """An event that may follow from the answer to a rejection, which it then names."""
+
+    rejection_id: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from remand.domain import ids
-from remand.domain.event import UNSTAMPED, ClaimEvent, Event, Meta, TaskEvent
+from remand.domain.event import UNSTAMPED, AnswerEvent, ClaimEvent, Event, Meta, TaskEvent
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.rejection_events import (
@@ -22,6 +22,7 @@ from remand.domain.rejection_events import (
 __all__ = [
     "NATIVE",
     "UNSTAMPED",
+    "AnswerEvent",
     "ClaimEvent",
     "Decision",
     "EdgeCreated",
@@ -227,33 +228,33 @@ class TaskSubmitted(ClaimEvent, tag="task.submit", kw_only=True):
     gates: tuple[str, ...] = ()
 
 
-class TaskCancelled(TaskEvent, tag="task.cancel", kw_only=True):
+class TaskCancelled(AnswerEvent, tag="task.cancel", kw_only=True):
     """The task will not be done."""
 
     reason: str = ""
     superseded_by: str = ""
 
 
-class TaskBlocked(TaskEvent, tag="task.block", kw_only=True):
+class TaskBlocked(AnswerEvent, tag="task.block", kw_only=True):
     """The task cannot go on, and nothing in the ledger will free it: a human or director has to."""
 
     reason: str = ""
 
 
-class TaskInfeasible(TaskEvent, tag="task.infeasible", kw_only=True):
+class TaskInfeasible(AnswerEvent, tag="task.infeasible", kw_only=True):
     """The task cannot be done as it was stated; another one takes its place."""
 
     reformulated_as: str = ""
     reason: str = ""
 
 
-class TaskReopened(TaskEvent, tag="task.reopen", kw_only=True):
+class TaskReopened(AnswerEvent, tag="task.reopen", kw_only=True):
     """The task came back to its queue."""
 
     reason: str = ""
 
 
-class TaskDeferred(TaskEvent, tag="task.defer", kw_only=True):
+class TaskDeferred(AnswerEvent, tag="task.defer", kw_only=True):
     """The task sleeps until the tasks it waits for are done."""
 
     waits_for: tuple[str, ...]
@@ -272,7 +273,7 @@ class TaskSettled(TaskEvent, tag="task.settle", kw_only=True):
     status: str
 
 
-class TaskDecomposed(TaskEvent, tag="task.decompose", kw_only=True):
+class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
     """The task was cut into sub-tasks and is done when they are."""
 
     children: tuple[str, ...]

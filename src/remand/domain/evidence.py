@@ -8,10 +8,14 @@ from enum import StrEnum
 from typing import Any
 
 from remand.domain.record import Record
+from remand.domain.task import Status
 from remand.domain.validation.world import Graded
 
 MAX_PROBES = 50
-_PLACE = re.compile(r"(?<![\w/.-])((?:[\w.+@-]+/)*[\w+@-]+\.[A-Za-z][\w]{0,9}):(\d{1,7})\b")
+MAX_TEXT = 1000
+_PLACE = re.compile(r"(?<![\w/.+@-])([\w.+@/-]{1,200}+):(\d{1,7})\b")
+_EXTENSION = re.compile(r".*[\w+@-]\.[A-Za-z]\w{0,9}")
+_COMMIT_ID = re.compile(r"[0-9a-f]{7,64}")
 
 
 class Grade(StrEnum):
@@ -91,6 +95,11 @@ def probes(evidence: object) -> list[Probe]:
     return [probe for probe in found if probe is not None]
 
 
+def is_commit_id(name: str) -> bool:
+    """True for what may be the id of a commit, or the beginning of one."""
+    return _COMMIT_ID.fullmatch(name) is not None
+
+
 def graded(probe: Probe, grade: Grade, detail: str) -> Graded:
     """What a probe has shown."""
     return Graded(index=probe.index, grade=str(grade), detail=detail[:500])
@@ -103,12 +112,14 @@ def _probe(index: int, item: object) -> Probe | None:
     if stated is None:
         return _found_in_text(index, item)
     if isinstance(stated, str):
-        place = _PLACE.search(stated)
+        place = _place(stated)
         if place is None:
             return Unreadable(index=index, why="write the probe as path:line, or as an object")
-        return FileProbe(index=index, path=place[1], line=int(place[2]))
+        return FileProbe(index=index, path=place[0], line=place[1])
     if not isinstance(stated, Mapping):
         return Unreadable(index=index, why="write the probe as path:line, or as an object")
+    if not all(_is_text(stated[key]) for key in _TEXTS if key in stated):
+        return Unreadable(index=index, why=f"{', '.join(_TEXTS)} are texts of at most {MAX_TEXT} characters")
     for key, read in _READERS.items():
         if key in stated:
             return read(index, stated)
@@ -119,19 +130,29 @@ def _found_in_text(index: int, item: Mapping[str, Any]) -> Probe | None:
     """A place such as `mailer.py:31` in the evidence's own words."""
     for key in ("source", "data"):
         value = item.get(key)
-        place = _PLACE.search(value[:4000]) if isinstance(value, str) else None
+        place = _place(value) if isinstance(value, str) else None
         if place is not None:
-            return FileProbe(index=index, path=place[1], line=int(place[2]), is_stated=False)
+            return FileProbe(index=index, path=place[0], line=place[1], is_stated=False)
+    return None
+
+
+def _place(text: str) -> tuple[str, int] | None:
+    """The first `path:line` in a text."""
+    for found in _PLACE.finditer(text[:4000]):
+        if _EXTENSION.fullmatch(found[1]) and _is_inside(found[1]):
+            return found[1], int(found[2])
     return None
 
 
 def _file(index: int, stated: Mapping[str, Any]) -> Probe:
-    path, line = stated["file"], stated.get("line", 0)
-    if not isinstance(path, str) or not path.strip() or not _is_count(line):
-        return Unreadable(index=index, why="`file` is a path, and `line` a whole number")
+    path, line = _text(stated["file"]), stated.get("line", 0)
+    if not _is_inside(path) or not _is_count(line):
+        return Unreadable(
+            index=index, why="`file` is a path within the repository, and `line` a whole number"
+        )
     return FileProbe(
         index=index,
-        path=path.strip().removeprefix("./"),
+        path=path.removeprefix("./"),
         line=line,
         text=_text(stated.get("text")),
         commit=_text(stated.get("commit")) or "HEAD",
@@ -140,15 +161,16 @@ def _file(index: int, stated: Mapping[str, Any]) -> Probe:
 
 
 def _count(index: int, stated: Mapping[str, Any]) -> Probe:
-    pattern, expected, least = stated["count"], stated.get("is"), stated.get("at_least")
+    pattern, expected, least = _text(stated["count"]), stated.get("is"), stated.get("at_least")
     figures = [figure for figure in (expected, least) if figure is not None]
-    if not isinstance(pattern, str) or not figures or not all(map(_is_count, figures)):
+    is_empty = least == 0 and expected is None
+    if not pattern or not figures or not all(map(_is_count, figures)) or is_empty:
         return Unreadable(
             index=index, why="`count` is a pattern such as src/**/*.py, with `is` or `at_least` a number"
         )
     return CountProbe(
         index=index,
-        pattern=pattern.strip().removeprefix("./"),
+        pattern=pattern.removeprefix("./"),
         containing=_text(stated.get("containing")),
         expected=expected,
         at_least=least,
@@ -157,12 +179,19 @@ def _count(index: int, stated: Mapping[str, Any]) -> Probe:
 
 
 def _task(index: int, stated: Mapping[str, Any]) -> Probe:
-    name = _text(stated["task"])
-    return TaskProbe(index=index, name=name, status=_text(stated.get("status")).lower())
+    name, status = _text(stated["task"]), _text(stated.get("status")).lower()
+    if not name or status not in _STATUSES:
+        return Unreadable(
+            index=index, why="`task` is an id or alias, and `status` open, closed or a task's own"
+        )
+    return TaskProbe(index=index, name=name, status=status)
 
 
 def _commit(index: int, stated: Mapping[str, Any]) -> Probe:
-    return CommitProbe(index=index, name=_text(stated["commit"]))
+    name = _text(stated["commit"])
+    if not _COMMIT_ID.fullmatch(name):
+        return Unreadable(index=index, why="a commit is named by its id, of which at least 7 digits")
+    return CommitProbe(index=index, name=name)
 
 
 def _command(index: int, stated: Mapping[str, Any]) -> Probe:
@@ -182,14 +211,31 @@ def _url(index: int, stated: Mapping[str, Any]) -> Probe:
     return Unreadable(index=index, why="no host is allowed to be asked")
 
 
+def _is_inside(path: str) -> bool:
+    return (
+        bool(path)
+        and not path.startswith("/")
+        and ".." not in path.split("/")
+        and not any(char < " " for char in path)
+    )
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
+def _is_text(value: object) -> bool:
+    """True for a text that git and files can be asked for."""
+    return isinstance(value, str) and len(value) <= MAX_TEXT and not _NO_TEXT.search(value)
+
+
 def _text(value: object) -> str:
-    return value.strip()[:1000] if isinstance(value, str) else ""
+    return value.strip() if isinstance(value, str) else ""
 
 
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+_TEXTS = ("file", "count", "task", "url", "commit", "text", "containing", "status")
+_STATUSES = frozenset({"", "open", "closed", *Status})
 _READERS = {
     "file": _file,
     "count": _count,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain import ids, rejection_steps
+from remand.domain.rejection_steps import of_answer
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
     PRIORITIES,
@@ -260,6 +261,8 @@ def _unlocked(task: Task, event: e.LockoutCleared) -> Task:
 
 
 def _deferred(task: Task, event: e.TaskDeferred) -> Task:
+    if not set(event.waits_for) - {task.id}:
+        return conflict(task, event, "it named nothing to wait for")
     return advance(task, event, claim=None, offers=(), waits_for=event.waits_for)
 
 
@@ -270,6 +273,8 @@ def _woken(task: Task, event: e.TaskWoken) -> Task:
 
 
 def _decomposed(task: Task, event: e.TaskDecomposed) -> Task:
+    if not set(event.children) - {task.id}:
+        return conflict(task, event, "it named no sub-tasks")
     return advance(task, event, claim=None, offers=(), children=event.children)
 
 
@@ -314,14 +319,14 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.TaskWaiting: _fenced(_waiting),
     e.TaskFailed: _fenced(rejection_steps.failed),
     e.TaskSubmitted: _fenced(_submitted),
-    e.TaskCancelled: rejection_steps.cancelled,
-    e.TaskBlocked: _closed,
-    e.TaskInfeasible: rejection_steps.infeasible,
-    e.TaskReopened: _reopened,
-    e.TaskDeferred: _deferred,
+    e.TaskCancelled: of_answer(rejection_steps.cancelled),
+    e.TaskBlocked: of_answer(_closed),
+    e.TaskInfeasible: of_answer(rejection_steps.infeasible),
+    e.TaskReopened: of_answer(_reopened),
+    e.TaskDeferred: of_answer(_deferred),
     e.TaskWoken: _woken,
     e.TaskSettled: _settled,
-    e.TaskDecomposed: _decomposed,
+    e.TaskDecomposed: of_answer(_decomposed),
     e.LockoutSet: _locked,
     e.LockoutCleared: _unlocked,
     e.ReviewApproved: _approved,

@@ -121,3 +121,17 @@ def given_up(task: Task, agent: str, command: c.Command) -> Events:
     times = task.invalid_by.count(agent) + 1
     reason = f"it rejected this task {times} times without having earned it"
     return (e.LockoutSet(task_id=task.id, agent=agent, reason=reason),)
+
+
+def offered(
+    task: Task, agent: str, handoff_id: str, command: c.Command, text: str = ""
+) -> e.HandoffInitiated:
+    return e.HandoffInitiated(
+        task_id=task.id,
+        handoff_id=handoff_id,
+        source_agent=command.actor.name,
+        target_agent=agent,
+        instructions=text,
+        lapses_at=plus(command.at, command.facts.lease_seconds),
+        context={"task_title": task.title, "task_status": task.status, "task_priority": task.priority},
+    )

@@ -18,3 +18,13 @@ class Policy(Record, kw_only=True):
     """`auto`, `human`, or a command of the user's that answers valid rejections."""
     adviser: tuple[str, ...] = ()
     """A command of the user's that gives an opinion on each rejection; advice, never the verdict."""
+
+    @property
+    def has_director_command(self) -> bool:
+        """True when a command of the user's directs."""
+        return self.director not in (("auto",), ("human",))
+
+    @property
+    def has_consultants(self) -> bool:
+        """True when a command of the user's is to be asked about rejections."""
+        return self.has_director_command or bool(self.adviser)

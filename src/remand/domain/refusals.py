@@ -79,7 +79,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Look at `remand task show ID` for the commit that does.",
     ),
     "own_work": (
-        "Nobody reviews a task they authored, nor answers a rejection of their own.",
+        "Nobody reviews a task they authored, answers a rejection of their own, or settles a task they hold.",
         "Ask another reviewer or director, or the user.",
     ),
     "stale_review": (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from msgspec.structs import replace
 
 from remand.domain import events as e
@@ -11,6 +14,7 @@ from remand.domain.task import Claim, Filed, Task
 
 MAX_INVALID = 100
 MAX_REASON = 64
+F = TypeVar("F", bound=e.AnswerEvent)
 OVERRIDE = DecisionType.OVERRIDE.name
 
 
@@ -39,12 +43,42 @@ def answered(task: Task, event: e.RejectionAnswered) -> Task:
     if filed.decision and filed.decision != OVERRIDE:
         return conflict(task, event, f"the rejection was answered already, by {filed.decision}")
     decision = event.decision
-    answer = replace(filed, decision=decision.decision_type, message=decision.override_message)
-    return replace(task, filed=answer)
+    given = replace(
+        filed,
+        decision=decision.decision_type,
+        message=decision.override_message,
+        answer=(event.meta.session, event.meta.seq + event.meta.more),
+    )
+    if decision.decision_type == OVERRIDE:
+        return replace(task, filed=given)
+    return replace(task, filed=given, accepted_by=(*task.accepted_by, filed.agent)[-MAX_INVALID:])
+
+
+def of_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, F], Task]:
+    """Lets what follows from an answer apply only when that very answer counted."""
+
+    def guarded(task: Task, event: F) -> Task:
+        filed = task.filed
+        if event.rejection_id and (filed is None or filed.rejection_id != event.rejection_id):
+            return conflict(task, event, f"there was no rejection {event.rejection_id} to answer")
+        if event.rejection_id and filed is not None:
+            session, last = filed.answer
+            if event.meta.session != session or event.meta.seq > last:
+                return conflict(task, event, "another answer to the rejection came first")
+        return apply(task, event)
+
+    return guarded
 
 
 def resumed(task: Task, event: e.HandoffResumed) -> Task:
     """Gives the task back to the agent whose rejection was overridden."""
+    filed = task.filed
+    if filed is None or (filed.handoff_id, filed.agent, filed.decision) != (
+        event.handoff_id,
+        event.agent,
+        OVERRIDE,
+    ):
+        return conflict(task, event, f"no rejection by {event.agent} was overridden at that time")
     if task.is_locked_out(event.agent):
         return conflict(task, event, f"{event.agent} was locked out")
     claim = Claim(

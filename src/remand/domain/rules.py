@@ -129,6 +129,16 @@ def require_not_locked_out(task: Task, agent: str) -> None:
         )
 
 
+def require_disinterested(task: Task, actor: Actor) -> None:
+    """Refuses a director that would settle a task of its own: one it holds, rejected, or is locked out of."""
+    if Role.USER in actor.roles and not actor.confined:
+        return
+    holds = task.claim is not None and task.claim.agent == actor.name
+    waits = task.filed is not None and not task.filed.decision and task.filed.agent == actor.name
+    if holds or waits or task.is_locked_out(actor.name):
+        raise Refused("own_work", f"{actor.name} has a part in task {task.id} and cannot settle it.")
+
+
 def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
     """Refuses an agent that is none, or lacks a skill the task asks for."""
     if Role.AGENT not in agent.roles:
@@ -205,7 +215,8 @@ def require_names(*names: str) -> None:
 def require_known(facts: c.Facts) -> None:
     """Refuses ids of tasks that do not exist."""
     if facts.unknown_tasks:
-        raise Refused("unknown_task", f"There is no task {', '.join(facts.unknown_tasks)}.")
+        shown = ", ".join(name[:80] for name in facts.unknown_tasks[:5])
+        raise Refused("unknown_task", f"There is no task {shown}.")
 
 
 def require_no_cycle(facts: c.Facts) -> None:

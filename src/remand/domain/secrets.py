@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Any
 
 MAX_DEPTH = 64
+MAX_TEXT = 1 << 16
 
 _KINDS: tuple[tuple[str, str], ...] = (
     (
@@ -25,10 +27,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
 _WHOLE = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
 _BEARER = re.compile(r"(?i)\b(bearer|basic|authorization:\s{0,3}token)(\s+)[A-Za-z0-9._~+/\-]{20,}=*")
 _ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@")
-_ASSIGNED = re.compile(
-    r"(?i)\b([\w.\-]{0,40}(?:passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key))"
-    r"(\"?\s{0,3}[:=]\s{0,3}[\"']?)([^\s\"',;&]{8,200})"
-)
+_NAME = r"passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key"
+_ASSIGNED = re.compile(rf"(?i)({_NAME})(\"?\s{{0,3}}[:=]\s{{0,3}}[\"']?)([^\s\"',;&]{{6,200}})")
+_SECRET_KEY = re.compile(rf"(?i).*(?:{_NAME})")
+_ID = re.compile(r"[A-Z]-[0-9]{8}-")
 _HINT = re.compile(
     r"(?i)key|token|secret|passw|bearer|basic|gh[pousr]_|github_pat|gl[a-z]{2,4}-|A[KSBC]IA|ACCA|AIza|xox|hooks\.slack|sk[_-]|rk_|npm_|pypi-|eyJ|://"
 )
@@ -45,25 +47,32 @@ def redacted(text: str) -> str:
     return _ASSIGNED.sub(_without_value, text)
 
 
-def redacted_values(value: Any, depth: int = 0) -> Any:
+def redacted_values(value: Any, depth: int = 0, *, is_secret: bool = False) -> Any:
     """A value of lists, dicts and texts with every text redacted; what a key calls secret goes whole."""
     if isinstance(value, str):
-        return redacted(value)
+        if is_secret and " " not in value and len(value) >= 6 and _looks_secret(value):
+            return "[redacted: credential]"
+        return redacted(_cut(value))
     if depth > MAX_DEPTH:
         return value
     if isinstance(value, dict):
-        return {key: _of_key(key, item, depth) for key, item in value.items()}
+        return {
+            redacted(key) if isinstance(key, str) else key: redacted_values(
+                item, depth + 1, is_secret=isinstance(key, str) and bool(_SECRET_KEY.fullmatch(key[-60:]))
+            )
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [redacted_values(item, depth + 1) for item in value]
+        return [redacted_values(item, depth + 1, is_secret=is_secret) for item in value]
     return value
 
 
-def _of_key(key: Any, item: Any, depth: int) -> Any:
-    if isinstance(key, str) and isinstance(item, str) and len(item) >= 8 and "[redacted" not in item:
-        said = f"{key}={item}" if " " not in item else ""
-        if said and _ASSIGNED.fullmatch(said) and _looks_secret(item):
-            return "[redacted: credential]"
-    return redacted_values(item, depth + 1)
+def _cut(text: str) -> str:
+    """A very long text cut, with the hash of the whole."""
+    if len(text) <= MAX_TEXT:
+        return text
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:MAX_TEXT]}… [cut: {len(text)} characters, sha256 {digest}]"
 
 
 def _without_value(match: re.Match[str]) -> str:
@@ -75,6 +84,8 @@ def _without_value(match: re.Match[str]) -> str:
 
 def _looks_secret(value: str) -> bool:
     """True for a value that is no plain word, name of a variable, path or placeholder."""
+    if _ID.match(value) or value.startswith("[redacted"):
+        return False
     if value[0] in "$<{(%*[/." or value.isalpha() or "(" in value or value.replace("_", "").isupper():
         return False
     return any(char.isdigit() for char in value) or any(char in "!#%&+=@^~" for char in value)

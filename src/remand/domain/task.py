@@ -134,6 +134,8 @@ class Filed(Record, kw_only=True):
     """The decision's name; empty while a director has yet to answer."""
     message: str = ""
     """What the director told the agent when it overrode the rejection."""
+    answer: tuple[str, int] = ("", 0)
+    """Where the answer and what follows from it stand in the log: the session, and the last number."""
     was_claimed: bool = False
     """The agent had accepted the handoff, and not only been offered it."""
 
@@ -183,6 +185,8 @@ class Task(Record, kw_only=True):
     filed: Filed | None = None
     invalid_by: tuple[str, ...] = ()
     """Who rejected the task without having earned it, or gave up: a name for each time."""
+    accepted_by: tuple[str, ...] = ()
+    """Whose rejections of the task were accepted: a name for each time."""
     superseded_by: str = ""
     conflicts: tuple[Conflict, ...] = ()
     is_legacy: bool = False

@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from remand.adapters.coordinator import frames, wire
-from remand.app.asking import Answer, Request
+from remand.app.asking import Accepted, Answer, Request
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
 from remand.ledger.problems import BadLine
@@ -44,9 +44,12 @@ class Client:
 class Coordinator:
     """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not mend."""
 
-    def __init__(self, ledger: Ledger, path: str, call: Call) -> None:
+    def __init__(
+        self, ledger: Ledger, path: str, call: Call, consult: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._ledger = ledger
         self._call = call
+        self._consult = consult
         self._selector = selectors.DefaultSelector()
         self._path = path
         self._stopping = False
@@ -123,7 +126,7 @@ class Coordinator:
                 kind, payload, taken = found
                 del client.incoming[:taken]
                 self._take(client, kind, payload, waiting)
-        except (ValueError, IndexError, msgspec.MsgspecError) as error:
+        except (ValueError, IndexError, RecursionError, msgspec.MsgspecError) as error:
             self._reply(client, wire.encode_answers([EnvironmentFault(f"That is no request: {error}")]))
             self._drop(client)
 
@@ -150,10 +153,11 @@ class Coordinator:
             # Its clients open the new ledger themselves.
             self._stopping = True
             return
-        except (EnvironmentFault, BadLine, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - one client's ask must not end the others' coordinator
             if len(waiting) == 1:
                 client, requests = waiting[0]
-                fault = EnvironmentFault(str(error))
+                is_known = isinstance(error, EnvironmentFault | BadLine | OSError)
+                fault = EnvironmentFault(str(error) if is_known else f"{type(error).__name__}: {error}")
                 self._reply(client, wire.encode_answers([fault] * max(len(requests), 1)))
                 return
             for one in waiting:
@@ -164,6 +168,14 @@ class Coordinator:
             part: list[Answer | EnvironmentFault] = [*answers[start : start + len(requests)]]
             start += len(requests)
             self._reply(client, wire.encode_answers(part))
+        self._notice(answers)
+
+    def _notice(self, answers: list[Answer]) -> None:
+        """Has the user's commands asked about the rejections that were just filed."""
+        for answer in answers:
+            filed = answer.task.filed if isinstance(answer, Accepted) else None
+            if filed is not None and isinstance(answer, Accepted) and _has_filed(answer):
+                self._consult(filed.handoff_id)
 
     def _reply(self, client: Client, payload: bytes) -> None:
         client.outgoing += frames.pack(frames.ANSWER, payload)
@@ -188,6 +200,10 @@ class Coordinator:
         self._listener.close()
         self._selector.close()
         os.close(self._lock)
+
+
+def _has_filed(answer: Accepted) -> bool:
+    return any(event.name in ("handoff.reject", "handoff.reject.invalid") for event in answer.events)
 
 
 def _listen(path: str) -> tuple[socket.socket, int]:

@@ -19,7 +19,7 @@ SAFE = {
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
 }
-_SETTINGS = (
+SETTINGS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "protocol.allow=never"),
@@ -34,7 +34,7 @@ def git(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(
-            ["git", *_SETTINGS, *arguments],
+            ["git", *SETTINGS, *arguments],
             cwd=folder,
             input=stdin,
             env=kept | SAFE | dict(environment or {}),
@@ -61,7 +61,7 @@ class GitRepository:
         if not name or name.startswith("-") or "\n" in name or "\x00" in name or not self.place.git_dir:
             return None
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
-        answer = git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode())
+        answer = git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
         header, _, rest = answer.stdout.partition(b"\n")
         sha, kind, size = (*header.split(b" "), b"", b"")[:3]
         if answer.returncode or kind != b"commit":
@@ -100,14 +100,6 @@ class GitRepository:
                 f"git cannot read {path} at {commit[:12]}: {said}. Mend that, then repeat."
             )
         return answer.stdout
-
-    def paths(self, commit: str) -> list[str]:
-        """Every file's path at a commit."""
-        answer = git(self.place.worktree, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
-        if answer.returncode:
-            said = answer.stderr.decode(errors="replace").strip()
-            raise EnvironmentFault(f"git cannot list {commit[:12]}: {said}. Mend that, then repeat.")
-        return [path.decode("utf-8", "replace") for path in answer.stdout.split(b"\x00") if path]
 
 
 class GitIndex:

@@ -3,47 +3,89 @@
 from __future__ import annotations
 
 import os
+import pwd
+import selectors
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from remand.app.ports import Outcome
 
 MAX_OUTPUT = 64 * 1024
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LOOK_SECONDS = 0.05
+_PLAIN = ("LANG", "LC_ALL", "TZ")
 
 
 class UserCommands:
-    """Runs commands in a folder, without what tells an agent's environment from another."""
+    """Runs commands in a folder. Where an agent started us, its environment does not choose what is run."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, is_users_own: bool) -> None:
         self._folder = folder
+        self._environment = _users_own() if is_users_own else _plain()
 
     def run(self, command: Sequence[str], given: bytes, seconds: float) -> Outcome | None:
         """How the command answered what it was given; None when it could not be started or took too long."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
-        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as asked:
             asked.write(given)
             asked.seek(0)
             try:
                 process = subprocess.Popen(
                     list(command),
                     stdin=asked,
-                    stdout=said,
+                    stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     cwd=self._folder,
-                    env=kept,
+                    env=self._environment,
                     start_new_session=True,
                 )
             except OSError:
                 return None
-            try:
-                status = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        with process:
+            said = _heard(process, time.monotonic() + seconds)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if said is None:
                 return None
-            said.seek(0)
-            return Outcome(status, said.read(MAX_OUTPUT).decode("utf-8", "replace"))
+            return Outcome(process.wait(), said.decode("utf-8", "replace"))
+
+
+def _heard(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
+    """All that a process prints until it ends; None when it takes too long, or prints too much."""
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        if process.stdout is None:
+            return None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(said) <= MAX_OUTPUT and time.monotonic() < deadline:
+            has_ended = process.poll() is not None
+            if selector.select(0.0 if has_ended else LOOK_SECONDS):
+                part = os.read(process.stdout.fileno(), 1 << 16)
+                said += part
+                has_ended = has_ended or not part
+                if part:
+                    continue
+            if has_ended:
+                return said if _has_ended(process, deadline) else None
+    return None
+
+
+def _has_ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _users_own() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
+
+
+def _plain() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _PLAIN if name in os.environ}
+    user = pwd.getpwuid(os.getuid())
+    return kept | {"PATH": SYSTEM_PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from remand.domain.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_KEPT = "\n\t"
 _STATUS_STYLES = {
     "incoming": "cyan",
     "claimed": "yellow",
@@ -49,10 +49,7 @@ class RawJson(str):
 
 def clean(text: object) -> str:
     """Text without anything a terminal could take for a command, or an eye for other text."""
-    return "".join(
-        char if char in _KEPT or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co") else "�"
-        for char in str(text)
-    )
+    return visible(str(text), "�")
 
 
 def one_line(text: object, limit: int = 80) -> str:

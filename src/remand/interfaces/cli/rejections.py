@@ -13,11 +13,14 @@ from remand.app.asking import Accepted
 from remand.app.errors import UsageError
 from remand.app.rejection_views import RejectionView, rejections
 from remand.bootstrap.directing import directing
+from remand.bootstrap.quick import find_socket
 from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.answers import context as task_context
 from remand.domain.reasons import DecisionType, RejectionReason, decision_named, reason_named
 from remand.domain.refusals import Refused
 from remand.domain.rejection import FIELDS, TaskRejection
-from remand.domain.rejections import context as task_context
+from remand.domain.rules import require_permission
 from remand.domain.task import Status, Task
 from remand.domain.validation.validator import assess
 from remand.interfaces.cli.context import Command, Context
@@ -86,7 +89,7 @@ def _reject(context: Context) -> Result:
     ask = c.RejectHandoff(handoff_id=options.handoff, agent=agent, rejection=record)
     answer = context.ask(ask, agent)
     said = _consulted(context, answer)
-    view = _latest(context, answer.task.id)
+    view = _filed_view(context, answer)
     task = find_task(context, answer.task.id)[0]
     data = _filed(view, task) | ({"note": said} if said else {})
     if options.explain:
@@ -150,24 +153,65 @@ def _json(option: str, text: str) -> Any:
 
 
 def _consulted(context: Context, answer: Accepted) -> str:
-    """Lets the user's adviser and director speak, where the policy names them; says when one could not."""
+    """Lets the user's adviser and director speak, where the policy names them; says when one could not.
+
+    Where a coordinator runs it does so itself, in the user's environment and not in the agent's.
+    """
     filed, policy = answer.task.filed, context.opened.settings.rules().policy
-    if filed is None:
+    if filed is None or not policy.has_consultants:
         return ""
-    consultants = directing(context.opened)
+    if context.surroundings.opened is None and find_socket(context.place):
+        return "The coordinator asks whom the policy names; see `remand handoff status`."
+    return _asked(context, answer.task.id, filed.handoff_id, is_users_own=False)
+
+
+def _asked(context: Context, task_id: str, handoff_id: str, *, is_users_own: bool) -> str:
+    """Asks adviser and director about a rejection; what they could not do is said."""
+    policy = context.opened.settings.rules().policy
+    consultants = directing(context.opened, is_users_own=is_users_own)
     if policy.adviser:
-        consultants.advise(answer.task.id, filed.handoff_id)
-    if filed.decision or answer.task.status != Status.BLOCKED or policy.director in (("auto",), ("human",)):
+        consultants.advise(task_id, handoff_id)
+    task = find_task(context, task_id)[0]
+    if (
+        not policy.has_director_command
+        or task.status != Status.BLOCKED
+        or not task.filed
+        or task.filed.decision
+    ):
         return ""
-    said = consultants.direct(answer.task.id, filed.handoff_id)
+    said = consultants.direct(task_id, handoff_id)
     return said if isinstance(said, str) else ""
 
 
-def _latest(context: Context, task_id: str, handoff_id: str = "") -> RejectionView:
-    _, events = find_task(context, task_id)
-    return next(
-        view for view in reversed(rejections(events)) if not handoff_id or view.handoff_id == handoff_id
-    )
+def _consult_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+
+
+def _consult(context: Context) -> Result:
+    """Asks again, in the name of the user: not for an agent to start."""
+    name = ids.handoff_id(context.arguments.handoff) or ""
+    with context.opened.store.read() as view:
+        task = view.tasks.get(view.tasks.named(name)) if name else None
+    if task is None or task.filed is None or task.filed.handoff_id != name:
+        raise Refused(
+            "nothing_to_answer", f"There is no rejection of {context.arguments.handoff} to ask about."
+        )
+    actor = context.opened.settings.rules().team.actor(context.actor(), confined=context.is_confined)
+    require_permission(c.AnswerRejection(handoff_id=name, decision=""), actor)
+    if actor.name == task.filed.agent:
+        raise Refused("own_work", f"{actor.name} filed this rejection and does not choose who answers it.")
+    said = _asked(context, task.id, name, is_users_own=True)
+    task, events = find_task(context, task.id)
+    view_of_it = [one for one in rejections(events) if one.handoff_id == name][-1]
+    data = _filed(view_of_it, task) | ({"note": said} if said else {})
+    return Result(data, _shown(data, f"Asked about {view_of_it.rejection_id}."))
+
+
+def _filed_view(context: Context, answer: Accepted) -> RejectionView:
+    """The rejection that an answer is about, whatever was filed since."""
+    _, events = find_task(context, answer.task.id)
+    wanted = answer.task.filed.rejection_id if answer.task.filed else ""
+    return next(view for view in rejections(events) if view.rejection_id == wanted)
 
 
 def _filed(view: RejectionView, task: Task) -> dict[str, Any]:
@@ -267,7 +311,7 @@ def _respond(context: Context) -> Result:
         reassign_to=options.reassign_to,
     )
     answer = context.ask(ask, context.actor())
-    view = _latest(context, answer.task.id)
+    view = _filed_view(context, answer)
     data = _filed(view, answer.task) | {"decided_by": view.decided_by}
     made = view.decision.decision_type if view.decision else ""
     return Result(data, f"{made}: {answer.task.id} is {answer.task.status}")
@@ -275,5 +319,6 @@ def _respond(context: Context) -> Result:
 
 COMMANDS = {
     "handoff reject": Command(_reject_arguments, _reject),
+    "handoff consult": Command(_consult_arguments, _consult),
     "handoff rejection-response": Command(_respond_arguments, _respond),
 }

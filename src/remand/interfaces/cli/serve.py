@@ -44,8 +44,9 @@ def _called(
     opened: Opened, folder: str, settings: list[str], arguments: list[str]
 ) -> tuple[int, bytes, bytes]:
     """Runs a forwarded call of the command line in this process."""
-    entry = COMMANDS_BY_NAME.get(split(arguments).command)
-    if entry is None or not entry.may_be_forwarded:
+    call = split(arguments)
+    entry = COMMANDS_BY_NAME.get(call.command)
+    if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
         return main.USAGE, b"", b"remand: this command is not run by a coordinator.\n"
     environment = dict(zip(ENVIRONMENT, settings, strict=False))
     is_terminal, width = settings[len(ENVIRONMENT) :]

@@ -90,7 +90,8 @@ class DirectorRejectionHandler:
         drawn = director.plan(director.AUTOMATIC[reason], rejection, told, world)
         created = self._create(drawn)
         self._link(rejection.task_id, drawn, created)
-        status = "cancelled" if drawn.superseded_by else _STATUS[drawn.decision]
+        is_obsolete = rejection.reason is RejectionReason.OBSOLETE
+        status = "cancelled" if is_obsolete else _STATUS[drawn.decision]
         self.manager.update_task(
             rejection.task_id, status=status, properties=_became(rejection, drawn, created)
         )

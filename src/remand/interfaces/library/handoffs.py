@@ -9,8 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 from remand.app.asking import Accepted, Request
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, rejections
+from remand.bootstrap.directing import directing
 from remand.bootstrap.gateway import Gateway
 from remand.bootstrap.ledger import find_place
+from remand.bootstrap.quick import find_socket
+from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.reasons import DecisionType
@@ -69,8 +72,14 @@ class _Ledgered:
 
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         ask = c.RejectHandoff(handoff_id=handoff_id, agent=agent, rejection=rejection.to_dict())
-        filed = self._ask(ask, agent).task.filed
-        return filed is not None and filed.is_valid
+        task = self._ask(ask, agent).task
+        if task.filed is None:
+            return False
+        if not find_socket(self._gateway.place):
+            consultants = directing(self._gateway.opened, is_users_own=False)
+            consultants.advise(task.id, task.filed.handoff_id)
+            consultants.direct(task.id, task.filed.handoff_id)
+        return task.filed.is_valid
 
     def respond(self, handoff_id: str, decision: RejectionDecision, director: str) -> bool:
         kind = decision.decision_type
@@ -104,7 +113,8 @@ class _Ledgered:
         }
 
     def _ask(self, ask: c.Ask, actor: str) -> Accepted:
-        answer = self._gateway.ask(Request(ask=ask, actor=actor))
+        is_confined = bool(inherited_environment().get("REMAND_TASK"))
+        answer = self._gateway.ask(Request(ask=ask, actor=actor, confined=is_confined))
         if isinstance(answer, Refused):
             raise answer
         return answer

@@ -1,0 +1,445 @@
+"""Holds how an agent's rejection is judged and what follows: by the reason when it is earned, bounded when it is not."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.ids import task_node
+from remand.domain.reasons import RejectionReason
+from remand.domain.roles import THE_COORDINATOR
+from remand.domain.task import Offer, Status, Task
+from remand.domain.validation.world import Graded, Named, World
+from remand.testing.builders import (
+    ALICE,
+    BOB,
+    H1,
+    H2,
+    LATER,
+    LEAD,
+    R1,
+    T1,
+    T2,
+    T3,
+    THE_USER,
+    a_claim,
+    a_filed,
+    a_lockout,
+    a_task,
+    an_offer,
+    decided,
+    refused,
+    task_id,
+)
+from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
+
+N1, N2, N3 = task_id(91), task_id(92), task_id(93)
+HELD = a_task(title=TITLE, scope=SCOPE, status=Status.CLAIMED, claim=a_claim("Alice", H1))
+OFFERED = a_task(title=TITLE, scope=SCOPE, offers=(an_offer("Alice", H1),))
+DEPENDENCY = Named(name=T2, task_id=T2, status="incoming", is_open=True)
+FACTS: dict[str, Any] = {
+    "fresh_rejection_id": R1,
+    "fresh_task_ids": (N1, N2, N3),
+    "fresh_handoff_id": H2,
+    "world": World(named=(DEPENDENCY,)),
+}
+
+
+def filing(record: dict[str, Any], handoff: str = H1, agent: str = "Alice") -> c.RejectHandoff:
+    return c.RejectHandoff(handoff_id=handoff, agent=agent, rejection=record)
+
+
+def follows(record: dict[str, Any], task: Task = HELD, **facts: Any) -> tuple[e.Event, ...]:
+    """The events that follow from a rejection by Alice."""
+    return decided(task, filing(record), ALICE, **{**FACTS, **facts})
+
+
+def names(events: tuple[e.Event, ...]) -> list[str]:
+    return [event.name for event in events]
+
+
+def the(kind: type[e.Event], events: tuple[e.Event, ...]) -> Any:
+    """The one event of that kind."""
+    (found,) = [event for event in events if isinstance(event, kind)]
+    return found
+
+
+def edges(events: tuple[e.Event, ...]) -> list[tuple[str, str, str]]:
+    return [
+        (event.src.removeprefix("task:"), event.type, event.tgt.removeprefix("task:"))
+        for event in events
+        if isinstance(event, e.EdgeCreated)
+    ]
+
+
+# An earned rejection.
+
+
+@pytest.mark.parametrize("task", [HELD, OFFERED], ids=["held", "offered"])
+@pytest.mark.parametrize(
+    ("reason", "events", "decision"),
+    [
+        ("BLOCKER", ["node.create", "edge.create", "task.defer"], "ACCEPT_AND_DEFER"),
+        ("MISSING_DEPENDENCY", ["edge.create", "task.defer"], "ACCEPT_AND_DEFER"),
+        ("INFEASIBLE", ["node.create", "edge.create", "task.infeasible"], "ACCEPT_AND_REFORMULATE"),
+        ("UNCLEAR_REQUIREMENTS", ["node.create", "edge.create", "task.defer"], "ACCEPT_AND_DEFER"),
+        ("OBSOLETE", ["task.cancel"], "ACCEPT"),
+    ],
+)
+def test_each_reason_leads_to_its_decision_and_events(
+    task: Task, reason: str, events: list[str], decision: str
+) -> None:
+    found = follows(a_rejection(reason), task)
+
+    assert names(found) == ["handoff.reject", "handoff.reject.response", *events]
+    assert the(e.RejectionAnswered, found).decision.decision_type == decision
+    assert the(e.RejectionAnswered, found).director == "auto"
+
+
+def test_scope_creep_leads_to_sub_tasks_and_their_links() -> None:
+    found = follows(a_rejection("SCOPE_CREEP"))
+
+    assert the(e.RejectionAnswered, found).decision.decision_type == "ACCEPT_AND_DECOMPOSE"
+    assert [event.id for event in found if isinstance(event, e.TaskAdded)] == [
+        task_node(n) for n in (N1, N2, N3)
+    ]
+    assert the(e.TaskDecomposed, found).children == (N1, N2, N3)
+    assert edges(found) == [
+        (N2, "DEPENDS_ON", N1),
+        (N3, "DEPENDS_ON", N2),
+        (N1, "REFINES", T1),
+        (N2, "REFINES", T1),
+        (N3, "REFINES", T1),
+    ]
+
+
+def test_what_is_filed_is_the_record_with_the_ledgers_own_ids_and_time() -> None:
+    given_ids = {"task_id": f"task:{T1}", "handoff_id": f"handoff:{H1}", "agent_id": "Alice"}
+    record = {**a_rejection(), **given_ids, "rejected_at": "1999-01-01T00:00:00"}
+
+    filed = the(e.HandoffRejected, follows(record))
+
+    assert (filed.task_id, filed.handoff_id, filed.agent, filed.rejection_id) == (T1, H1, "Alice", R1)
+    told = filed.rejection
+    assert (told["task_id"], told["handoff_id"], told["agent_id"]) == (T1, H1, "Alice")
+    assert told["rejected_at"].startswith("2026-11-15T09:00:00")
+    assert told["what_attempted"] == record["what_attempted"]
+    assert filed.score > 0
+
+
+def test_a_blocker_blocks_the_task_and_not_the_other_way_round() -> None:
+    assert edges(follows(a_rejection("BLOCKER"))) == [(N1, "BLOCKS", T1)]
+    assert edges(follows(a_rejection("UNCLEAR_REQUIREMENTS"))) == [(N1, "BLOCKS", T1)]
+
+
+def test_a_task_depends_on_its_missing_dependency() -> None:
+    found = follows(a_rejection("MISSING_DEPENDENCY"))
+
+    assert edges(found) == [(T1, "DEPENDS_ON", T2)]
+    assert the(e.TaskDeferred, found).waits_for == (T2,)
+    assert the(e.RejectionAnswered, found).decision.created_tasks == ()
+
+
+def test_a_dependency_that_is_linked_already_is_not_linked_again() -> None:
+    found = follows(a_rejection("MISSING_DEPENDENCY"), replace(HELD, depends_on=(T2,)))
+
+    assert edges(found) == []
+    assert the(e.TaskDeferred, found).waits_for == (T2,)
+
+
+@pytest.mark.parametrize("reason", ["BLOCKER", "UNCLEAR_REQUIREMENTS", "INFEASIBLE"])
+def test_a_task_that_was_created_is_reported_as_created(reason: str) -> None:
+    found = follows(a_rejection(reason))
+
+    assert the(e.RejectionAnswered, found).decision.created_tasks == (N1,)
+    assert the(e.TaskAdded, found).id == task_node(N1)
+
+
+def test_a_dependency_that_had_to_be_created_is_reported_as_created() -> None:
+    factor = "NET-2207 of the network team is open: GET /report.pdf answers 501"
+
+    found = follows(a_rejection("MISSING_DEPENDENCY", blocking_factor=factor))
+
+    assert the(e.RejectionAnswered, found).decision.created_tasks == (N1,)
+    assert edges(found) == [(T1, "DEPENDS_ON", N1)]
+    assert the(e.TaskDeferred, found).waits_for == (N1,)
+
+
+@pytest.mark.parametrize("reason", ["BLOCKER", "MISSING_DEPENDENCY", "UNCLEAR_REQUIREMENTS"])
+def test_a_deferral_names_the_deferred_task(reason: str) -> None:
+    assert the(e.RejectionAnswered, follows(a_rejection(reason))).decision.deferred_task == T1
+
+
+@pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE", "OBSOLETE"])
+def test_what_is_no_deferral_defers_nothing(reason: str) -> None:
+    assert the(e.RejectionAnswered, follows(a_rejection(reason))).decision.deferred_task == ""
+
+
+def test_the_infeasible_names_the_task_that_replaces_it() -> None:
+    found = follows(a_rejection("INFEASIBLE"))
+
+    assert the(e.TaskInfeasible, found).reformulated_as == N1
+    assert edges(found) == [(N1, "REFINES", T1)]
+    assert the(e.TaskAdded, found).data.parent == T1
+
+
+def test_the_obsolete_is_cancelled_in_favour_of_what_superseded_it() -> None:
+    assert the(e.TaskCancelled, follows(a_rejection("OBSOLETE"))).superseded_by == T2
+
+
+def test_the_obsolete_is_cancelled_also_when_a_place_in_the_code_shows_it() -> None:
+    record = a_rejection("OBSOLETE")
+    without_ids = {
+        name: value.replace(T2, "The weekly job") if isinstance(value, str) else value
+        for name, value in record.items()
+    }
+
+    found = follows(without_ids)
+
+    assert names(found)[-1] == "task.cancel"
+
+
+@pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE"])
+def test_who_is_locked_out_of_a_task_is_locked_out_of_what_is_cut_from_it(reason: str) -> None:
+    found = follows(a_rejection(reason), replace(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
+
+    created = [event.id.removeprefix("task:") for event in found if isinstance(event, e.TaskAdded)]
+    locked = [(event.task_id, event.agent) for event in found if isinstance(event, e.LockoutSet)]
+    assert created
+    assert locked == [(name, "Bob") for name in created]
+    assert all(event.data.skills == ("paint",) for event in found if isinstance(event, e.TaskAdded))
+
+
+@pytest.mark.parametrize("reason", ["BLOCKER", "UNCLEAR_REQUIREMENTS"])
+def test_what_clears_the_way_is_open_to_all(reason: str) -> None:
+    found = follows(a_rejection(reason), replace(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
+
+    assert not any(isinstance(event, e.LockoutSet) for event in found)
+    assert the(e.TaskAdded, found).data.skills == ()
+    assert the(e.TaskAdded, found).data.parent == ""
+
+
+def test_grades_of_evidence_are_kept_with_the_rejection() -> None:
+    graded = (Graded(index=0, grade="reproduced", detail="as stated"),)
+
+    found = follows(a_rejection(), world=World(graded=graded))
+
+    assert the(e.HandoffRejected, found).graded == graded
+
+
+@pytest.mark.parametrize("reason", RejectionReason)
+def test_under_another_director_an_earned_rejection_waits_for_the_answer(reason: RejectionReason) -> None:
+    found = follows(a_rejection(reason), director="later")
+
+    assert names(found) == ["handoff.reject", "task.block"]
+
+
+# One that is not earned.
+
+
+def test_a_lazy_rejection_is_overridden_with_its_issues_and_changes_nothing_else() -> None:
+    found = follows(LAZY)
+
+    assert names(found) == ["handoff.reject.invalid", "handoff.reject.response"]
+    invalid, answer = the(e.HandoffRejectionInvalid, found), the(e.RejectionAnswered, found)
+    assert {"effort_vague", "blocking_factor_vague", "alternative_generic", "evidence_missing"} <= {
+        issue.code for issue in invalid.issues
+    }
+    assert invalid.validation_issues == tuple(issue.message for issue in invalid.issues)
+    assert (answer.decision.decision_type, answer.director) == ("OVERRIDE", "auto")
+    assert answer.decision.reassign_to == "Alice"
+    assert all(message in answer.decision.override_message for message in invalid.validation_issues)
+    assert answer.rejection_id == invalid.rejection_id == R1
+
+
+@pytest.mark.parametrize("director", ["auto", "later"])
+def test_a_lazy_rejection_bothers_no_director(director: str) -> None:
+    assert "task.block" not in names(follows(LAZY, director=director))
+
+
+def test_an_overridden_blocker_creates_no_task_and_no_link() -> None:
+    second = replace(HELD, invalid_by=("Alice",))
+
+    for task in (HELD, second):
+        kinds = {type(event) for event in follows(LAZY, task)}
+        assert not kinds & {e.TaskAdded, e.EdgeCreated, e.TaskDeferred, e.TaskBlocked}
+
+
+@pytest.mark.parametrize("reason", RejectionReason)
+def test_disproved_evidence_makes_a_rejection_invalid(reason: RejectionReason) -> None:
+    disproved = World(named=(DEPENDENCY,), graded=(Graded(index=1, grade="disproved", detail="it exists"),))
+
+    invalid = the(e.HandoffRejectionInvalid, follows(a_rejection(reason), world=disproved))
+
+    assert [issue.code for issue in invalid.issues] == ["evidence_disproved"]
+    assert "2" in invalid.issues[0].message
+    assert "it exists" in invalid.issues[0].message
+
+
+@pytest.mark.parametrize(
+    ("known", "code"),
+    [
+        ({"task_id": ""}, "dependency_unknown"),
+        ({"is_self": True}, "dependency_is_itself"),
+        ({"is_descendant": True}, "dependency_circular"),
+        ({"is_open": False, "status": "done"}, "dependency_done"),
+    ],
+)
+def test_a_dependency_that_is_none_makes_a_rejection_invalid(known: dict[str, Any], code: str) -> None:
+    named = Named(**{"name": T2, "task_id": T2, "is_open": True, **known})
+
+    invalid = the(
+        e.HandoffRejectionInvalid, follows(a_rejection("MISSING_DEPENDENCY"), world=World(named=(named,)))
+    )
+
+    assert code in [issue.code for issue in invalid.issues]
+
+
+def test_a_reason_nobody_knows_is_overridden() -> None:
+    invalid = the(e.HandoffRejectionInvalid, follows(a_rejection(reason_type="TOO_HARD")))
+
+    assert "reason_unknown" in [issue.code for issue in invalid.issues]
+    assert invalid.rejection["reason_type"] == "TOO_HARD"
+
+
+# How often.
+
+
+SECOND = replace(HELD, invalid_by=("Alice",))
+
+
+def test_the_second_invalid_rejection_ends_the_handoff_and_frees_the_task() -> None:
+    found = follows(LAZY, SECOND)
+
+    assert names(found) == ["handoff.reject.invalid", "handoff.reject.response", "lockout.set"]
+    assert the(e.LockoutSet, found).agent == "Alice"
+    assert the(e.RejectionAnswered, found).decision.reassign_to == ""
+    assert "another agent or to a human" in the(e.RejectionAnswered, found).decision.override_message
+
+
+def test_then_the_next_eligible_agent_is_offered_the_task() -> None:
+    found = follows(LAZY, SECOND, has_team=True, next_agent="Bob", lease_seconds=1800)
+
+    assert names(found)[-2:] == ["lockout.set", "handoff.initiate"]
+    offer = the(e.HandoffInitiated, found)
+    assert (offer.handoff_id, offer.target_agent, offer.lapses_at) == (H2, "Bob", LATER)
+    assert the(e.RejectionAnswered, found).decision.reassign_to == "Bob"
+
+
+def test_then_a_human_is_asked_when_the_team_has_no_other() -> None:
+    found = follows(LAZY, SECOND, has_team=True)
+
+    assert names(found)[-2:] == ["lockout.set", "escalation.open"]
+    assert "Alice" in the(e.EscalationOpened, found).reason
+
+
+def test_invalid_rejections_are_counted_by_agent() -> None:
+    of_others = replace(HELD, invalid_by=("Bob", "Carol", "Bob"))
+
+    assert "lockout.set" not in names(follows(LAZY, of_others))
+
+
+def test_a_valid_rejection_does_not_count() -> None:
+    assert names(follows(a_rejection(), SECOND))[0] == "handoff.reject"
+    assert "lockout.set" not in names(follows(a_rejection(), SECOND))
+
+
+@pytest.mark.parametrize(("limit", "before", "is_last"), [(1, 0, True), (3, 1, False), (3, 2, True)])
+def test_the_policy_says_how_often(limit: int, before: int, is_last: bool) -> None:
+    found = follows(LAZY, replace(HELD, invalid_by=("Alice",) * before), max_invalid_rejections=limit)
+
+    assert ("lockout.set" in names(found)) is is_last
+
+
+def test_giving_up_counts_as_an_invalid_rejection() -> None:
+    fail = c.FailTask(task_id=T1, agent="Alice", reason="No idea")
+
+    assert names(decided(HELD, fail, ALICE)) == ["task.fail"]
+    assert names(decided(SECOND, fail, ALICE)) == ["task.fail", "lockout.set"]
+
+
+# Whose handoff.
+
+
+def test_a_handoff_nobody_knows_is_not_rejected() -> None:
+    assert refused(None, filing(a_rejection()), ALICE, **FACTS) == "unknown_handoff"
+
+
+@pytest.mark.parametrize("task", [HELD, OFFERED], ids=["held", "offered"])
+def test_only_its_own_agent_rejects_a_handoff(task: Task) -> None:
+    assert refused(task, filing(a_rejection(), agent="Bob"), BOB, **FACTS) == "not_yours"
+    assert refused(task, filing(a_rejection(), agent="Alice"), BOB, **FACTS) == "not_yours"
+    assert refused(task, filing(a_rejection(), agent="Alice"), THE_USER, **FACTS) == "not_yours"
+    assert refused(task, filing(a_rejection(), agent="Lead"), LEAD, **FACTS) == "not_yours"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(replace(HELD, status=Status.INCOMING, claim=None), id="in the queue"),
+        pytest.param(replace(HELD, status=Status.PROVISIONAL, claim=None), id="handed in"),
+        pytest.param(replace(HELD, status=Status.DONE, claim=None), id="done"),
+        pytest.param(replace(HELD, status=Status.BLOCKED, claim=None), id="rejected already"),
+        pytest.param(replace(HELD, claim=a_claim("Alice", H2)), id="held under another handoff"),
+        pytest.param(replace(HELD, claim=a_claim("Bob", H2)), id="held by another"),
+    ],
+)
+def test_a_handoff_that_is_over_is_not_rejected(task: Task) -> None:
+    assert refused(task, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
+
+
+def test_a_lease_or_offer_that_ran_out_is_not_rejected() -> None:
+    assert refused(HELD, filing(a_rejection()), ALICE, at=LATER, **FACTS) == "lease_lost"
+    assert refused(OFFERED, filing(a_rejection()), ALICE, at=LATER, **FACTS) == "handoff_closed"
+
+
+def test_an_offer_is_not_rejected_while_another_holds_the_task() -> None:
+    offer = Offer(handoff_id=H1, source="Lead", target="Alice", lapses_at=LATER)
+    merged = replace(HELD, claim=a_claim("Bob", H2), offers=(offer,))
+
+    assert refused(merged, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"task_id": T3}, {"handoff_id": H2}, {"agent_id": "Bob"}, {"task_id": 7}, {"agent_id": ["Alice"]}],
+)
+def test_the_ids_in_record_and_call_must_agree(other: dict[str, Any]) -> None:
+    assert refused(HELD, filing({**a_rejection(), **other}), ALICE, **FACTS) == "bad_value"
+
+
+def test_a_record_that_is_nested_without_end_is_refused() -> None:
+    deep: Any = "end"
+    for _ in range(30):
+        deep = [deep]
+
+    assert refused(HELD, filing(a_rejection(evidence=deep)), ALICE, **FACTS) == "bad_value"
+
+
+def test_the_context_of_the_record_does_not_count_only_the_tasks() -> None:
+    """A record is judged once, against the task as it is written down, whatever it says of itself."""
+    record = {
+        **a_rejection("SCOPE_CREEP", task_original_scope="Rewrite the kernel in a fortnight"),
+        "scope": SCOPE,
+    }
+
+    invalid = the(e.HandoffRejectionInvalid, follows(record))
+
+    assert "scope_misquoted" in [issue.code for issue in invalid.issues]
+
+
+# An adviser.
+
+
+def test_an_opinion_is_noted_beside_the_rejection_it_is_about() -> None:
+    task = replace(HELD, filed=a_filed())
+    ask = c.GiveOpinion(handoff_id=H1, opinion="x" * 10_000)
+
+    (event,) = decided(task, ask, THE_COORDINATOR)
+
+    assert (event.rejection_id, len(event.opinion)) == (R1, 4000)
+    assert refused(task, c.GiveOpinion(handoff_id=H2, opinion="?"), THE_COORDINATOR) == "nothing_to_answer"
+    assert refused(task, ask, ALICE) == "not_authorised"
+    assert refused(task, ask, THE_USER) == "not_authorised"

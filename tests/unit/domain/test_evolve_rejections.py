@@ -1,0 +1,177 @@
+"""Holds what follows from the events of rejections, also when a merge brings two answers to one rejection."""
+
+from typing import Any
+
+import pytest
+
+from remand.domain import events as e
+from remand.domain.reasons import DecisionType
+from remand.domain.task import Status, Task
+from remand.testing.builders import H1, H2, LATER, R1, R2, T1, T2, added, claimed, given
+from remand.testing.rejecting import LAZY, a_rejection
+
+CLAIMED = (added(T1), claimed("Alice", H1))
+
+
+def rejected(
+    rejection_id: str = R1, record: dict[str, Any] | None = None, agent: str = "Alice", handoff: str = H1
+) -> e.HandoffRejected:
+    return e.HandoffRejected(
+        task_id=T1,
+        handoff_id=handoff,
+        agent=agent,
+        rejection_id=rejection_id,
+        rejection=record or a_rejection(),
+    )
+
+
+def invalid(rejection_id: str = R1, agent: str = "Alice", handoff: str = H1) -> e.HandoffRejectionInvalid:
+    return e.HandoffRejectionInvalid(
+        task_id=T1, handoff_id=handoff, agent=agent, rejection_id=rejection_id, rejection=LAZY
+    )
+
+
+def answered(decision: str, rejection_id: str = R1, message: str = "") -> e.RejectionAnswered:
+    return e.RejectionAnswered(
+        task_id=T1,
+        handoff_id=H1,
+        rejection_id=rejection_id,
+        decision=e.Decision(decision_type=decision, override_message=message),
+    )
+
+
+BLOCKED = e.TaskBlocked(task_id=T1)
+RESUMED = e.HandoffResumed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=LATER)
+
+
+def conflicts(task: Task) -> list[str]:
+    return [conflict.event for conflict in task.conflicts]
+
+
+def test_a_rejection_is_noted_with_its_reason_and_how_the_agent_held_the_task() -> None:
+    held = given(*CLAIMED, rejected()).filed
+    offer = e.HandoffInitiated(task_id=T1, handoff_id=H1, target_agent="Alice", lapses_at=LATER)
+    offered = given(added(T1), offer, invalid()).filed
+
+    assert held is not None
+    assert offered is not None
+    assert (held.reason, held.is_valid, held.was_claimed, held.decision) == ("BLOCKER", True, True, "")
+    assert (offered.is_valid, offered.was_claimed) == (False, False)
+
+
+def test_the_type_of_an_answer_is_kept_and_not_guessed() -> None:
+    for decision in DecisionType.__members__:
+        filed = given(*CLAIMED, rejected(), BLOCKED, answered(decision, message="Override nothing")).filed
+        assert filed is not None
+        assert (filed.decision, filed.message) == (decision, "Override nothing")
+
+
+def test_invalid_rejections_and_giving_up_are_counted_by_agent() -> None:
+    task = given(
+        *CLAIMED,
+        invalid(R1),
+        invalid(R2),
+        e.TaskFailed(task_id=T1, handoff_id=H1, agent="Alice"),
+        e.TaskReopened(task_id=T1),
+        claimed("Bob", H2),
+        invalid("R-3", "Bob", H2),
+    )
+
+    assert task.invalid_by == ("Alice", "Alice", "Alice", "Bob")
+
+
+def test_a_valid_rejection_is_not_counted() -> None:
+    assert given(*CLAIMED, rejected()).invalid_by == ()
+
+
+def test_a_rejection_by_someone_who_does_not_hold_the_handoff_is_a_conflict() -> None:
+    for event in (rejected(agent="Bob"), rejected(handoff=H2), invalid(agent="Bob")):
+        task = given(*CLAIMED, event)
+        assert task.filed is None
+        assert task.invalid_by == ()
+        assert conflicts(task) == [event.name]
+
+
+def test_an_answer_to_no_rejection_is_a_conflict() -> None:
+    assert conflicts(given(*CLAIMED, answered("ACCEPT"))) == ["handoff.reject.response"]
+    assert conflicts(given(*CLAIMED, rejected(R1), answered("ACCEPT", R2))) == ["handoff.reject.response"]
+
+
+@pytest.mark.parametrize("first", [name for name in DecisionType.__members__ if name != "OVERRIDE"])
+@pytest.mark.parametrize("second", list(DecisionType.__members__))
+def test_the_first_answer_that_accepts_wins_and_the_other_is_a_conflict(first: str, second: str) -> None:
+    task = given(*CLAIMED, rejected(), BLOCKED, answered(first), answered(second))
+
+    assert task.filed is not None
+    assert task.filed.decision == first
+    assert conflicts(task) == ["handoff.reject.response"]
+
+
+@pytest.mark.parametrize("second", list(DecisionType.__members__))
+def test_an_override_does_not_stand_in_the_way_of_a_later_answer(second: str) -> None:
+    task = given(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED, answered(second))
+
+    assert task.filed is not None
+    assert task.filed.decision == second
+    assert conflicts(task) == []
+
+
+def test_an_override_gives_the_task_back_in_a_new_epoch_that_is_no_new_attempt() -> None:
+    task = given(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED)
+
+    assert task.claim is not None
+    assert (task.status, task.claim.agent, task.claim.handoff_id) == (Status.CLAIMED, "Alice", H1)
+    assert (task.epoch, task.claim.epoch, task.attempt_count) == (2, 2, 1)
+
+
+def test_a_claim_is_not_resumed_when_the_rejection_was_accepted_first() -> None:
+    task = given(*CLAIMED, rejected(), BLOCKED, answered("ACCEPT"), answered("OVERRIDE"), RESUMED)
+
+    assert (task.status, task.claim) == (Status.BLOCKED, None)
+    assert conflicts(task) == ["handoff.reject.response", "handoff.resume"]
+
+
+def test_a_claim_is_resumed_by_the_agent_whose_rejection_it_was_and_no_other() -> None:
+    start = (*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"))
+    by_bob = e.HandoffResumed(task_id=T1, handoff_id=H1, agent="Bob", lease_expires_at=LATER)
+    elsewhere = e.HandoffResumed(task_id=T1, handoff_id=H2, agent="Alice", lease_expires_at=LATER)
+
+    for event in (by_bob, elsewhere):
+        task = given(*start, event)
+        assert task.claim is None
+        assert conflicts(task) == ["handoff.resume"]
+
+
+def test_a_claim_is_not_resumed_by_an_agent_locked_out_since() -> None:
+    lockout = e.LockoutSet(task_id=T1, agent="Alice", reason="It leaks")
+
+    task = given(*CLAIMED, rejected(), BLOCKED, lockout, answered("OVERRIDE"), RESUMED)
+
+    assert task.claim is None
+    assert conflicts(task) == ["handoff.resume"]
+
+
+def test_what_replaced_a_task_is_kept_with_it() -> None:
+    cancelled = given(added(T1), e.TaskCancelled(task_id=T1, superseded_by=T2))
+    infeasible = given(added(T1), e.TaskInfeasible(task_id=T1, reformulated_as=T2))
+
+    assert (cancelled.status, cancelled.superseded_by) == (Status.CANCELLED, T2)
+    assert (infeasible.status, infeasible.superseded_by) == (Status.INFEASIBLE, T2)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{}, {"reason_type": None}, {"reason_type": ["odd"]}, {"reason_type": "x" * 5000}],
+    ids=["empty", "none", "list", "long"],
+)
+def test_any_record_a_file_brings_is_noted(record: dict[str, Any]) -> None:
+    filed = given(*CLAIMED, rejected(record=record or {"a": 1})).filed
+
+    assert filed is not None
+    assert len(filed.reason) <= 64
+
+
+def test_the_count_of_invalid_rejections_does_not_grow_without_end() -> None:
+    task = given(*CLAIMED, *(invalid(f"R-{n}") for n in range(150)))
+
+    assert len(task.invalid_by) == 100

@@ -1,0 +1,165 @@
+"""Holds the director for programs that keep their own tasks: the requirements' example, and no manager at all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from remand import (
+    DecisionType,
+    DirectorRejectionHandler,
+    EdgeType,
+    NodeType,
+    RejectionDecision,
+    RejectionReason,
+    TaskRejection,
+    ThoughtGraph,
+    log_rejection_to_got,
+)
+from remand.domain.policy import Policy
+from remand.testing.rejecting import DEPENDENCY, LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+
+TASK = "task:T-20251220-153045-a1b2"
+CONTEXT = {"title": TITLE, "scope": SCOPE, "priority": "medium", "category": "feature"}
+
+
+class Project:
+    """A program's own tasks, with nothing in common with ours but the three things a director asks."""
+
+    def __init__(self) -> None:
+        self.graph = ThoughtGraph()
+        self.graph.add_node(TASK, NodeType.TASK, TITLE, {"status": "in_progress"})
+        self.created: list[dict[str, str]] = []
+        self.updated: list[tuple[str, str, dict[str, Any]]] = []
+
+    def create_task(self, title: str, description: str, priority: str, category: str) -> str:
+        name = f"task:mine-{len(self.created)}"
+        self.created.append(
+            {"title": title, "description": description, "priority": priority, "category": category}
+        )
+        self.graph.add_node(name, NodeType.TASK, title)
+        return name
+
+    def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> None:
+        self.updated.append((task_id, status, dict(properties)))
+
+    def edges(self, kind: EdgeType) -> list[tuple[str, str]]:
+        return [(edge.source, edge.target) for edge in self.graph.edges if edge.edge_type is kind]
+
+
+def handled(
+    record: dict[str, Any], project: Project | None = None, **context: Any
+) -> tuple[RejectionDecision, Project]:
+    project = project or Project()
+    rejection = TaskRejection.from_dict({**record, "task_id": TASK, "agent_id": "Alice", "handoff_id": "H-1"})
+    return DirectorRejectionHandler(project).handle_rejection(rejection, {**CONTEXT, **context}), project
+
+
+def test_the_example_of_the_requirements_is_cut_in_three_with_two_dependencies() -> None:
+    decision, project = handled(OAUTH, **OAUTH_TASK)
+
+    one, two, three = decision.created_tasks
+    assert decision.decision_type is DecisionType.ACCEPT_AND_DECOMPOSE
+    assert decision.rationale == "Valid scope creep. Decomposed into 3 sub-tasks."
+    assert project.edges(EdgeType.DEPENDS_ON) == [(two, one), (three, two)]
+    assert project.edges(EdgeType.REFINES) == [(one, TASK), (two, TASK), (three, TASK)]
+    assert project.updated == [(TASK, "decomposed", {"decomposed_into": [one, two, three]})]
+    assert [task["title"] for task in project.created] == [row["title"] for row in OAUTH["alternative_tasks"]]
+
+
+def test_the_lazy_example_is_overridden_and_creates_nothing() -> None:
+    decision, project = handled(LAZY)
+
+    assert decision.decision_type is DecisionType.OVERRIDE
+    assert decision.override_message.count("\n- ") >= 4
+    assert decision.reassign_to == "Alice"
+    assert (project.created, project.updated, project.graph.edges) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "decision", "status", "link"),
+    [
+        ("BLOCKER", DecisionType.ACCEPT_AND_DEFER, "deferred", EdgeType.BLOCKS),
+        ("UNCLEAR_REQUIREMENTS", DecisionType.ACCEPT_AND_DEFER, "deferred", EdgeType.BLOCKS),
+        ("INFEASIBLE", DecisionType.ACCEPT_AND_REFORMULATE, "infeasible", EdgeType.REFINES),
+    ],
+)
+def test_what_is_created_points_at_the_task(
+    reason: str, decision: DecisionType, status: str, link: EdgeType
+) -> None:
+    answer, project = handled(a_rejection(reason))
+
+    assert answer.decision_type is decision
+    assert project.edges(link) == [(answer.created_tasks[0], TASK)]
+    assert [update[:2] for update in project.updated] == [(TASK, status)]
+    assert answer.deferred_task == (TASK if status == "deferred" else "")
+
+
+def test_a_dependency_in_the_graph_is_waited_for_and_one_that_is_not_is_created() -> None:
+    known = Project()
+    known.graph.add_node(f"task:{DEPENDENCY}", NodeType.TASK, "PDF export", {"status": "pending"})
+
+    waits, known = handled(a_rejection("MISSING_DEPENDENCY"), known)
+    creates, fresh = handled(a_rejection("MISSING_DEPENDENCY"))
+
+    assert (waits.created_tasks, known.created) == ([], [])
+    assert known.edges(EdgeType.DEPENDS_ON) == [(TASK, f"task:{DEPENDENCY}")]
+    assert len(creates.created_tasks) == 1
+    assert fresh.edges(EdgeType.DEPENDS_ON) == [(TASK, creates.created_tasks[0])]
+
+
+@pytest.mark.parametrize("status", ["completed", "done", "cancelled"])
+def test_a_dependency_that_has_ended_is_overridden(status: str) -> None:
+    project = Project()
+    project.graph.add_node(f"task:{DEPENDENCY}", NodeType.TASK, "PDF export", {"status": status})
+
+    assert handled(a_rejection("MISSING_DEPENDENCY"), project)[0].decision_type is DecisionType.OVERRIDE
+
+
+def test_what_is_obsolete_is_cancelled() -> None:
+    decision, project = handled(a_rejection("OBSOLETE"))
+
+    assert decision.decision_type is DecisionType.ACCEPT
+    ((_, status, became),) = project.updated
+    assert status == "cancelled"
+    assert DEPENDENCY in became["superseded_by"]
+
+
+@pytest.mark.parametrize("reason", RejectionReason)
+def test_without_a_manager_the_graph_keeps_the_tasks(reason: RejectionReason) -> None:
+    handler = DirectorRejectionHandler()
+    task = handler.manager.create_task(TITLE, SCOPE, "medium", "feature")
+    rejection = TaskRejection.from_dict({**a_rejection(reason), "task_id": task, "agent_id": "Alice"})
+
+    decision = handler.handle_rejection(rejection, CONTEXT)
+
+    assert decision.decision_type is not DecisionType.OVERRIDE
+    node = handler.manager.graph.get_node(task)
+    assert node is not None
+    assert node.properties["status"] != "pending"
+    assert all(handler.manager.graph.get_node(name) for name in decision.created_tasks)
+    assert log_rejection_to_got(handler.manager.graph, rejection, decision).startswith(f"rejection:{task}:")
+
+
+def test_overrides_are_bounded_by_task_and_agent() -> None:
+    handler = DirectorRejectionHandler(policy=Policy(max_invalid_rejections=2))
+
+    def answered(task: str, agent: str) -> str:
+        rejection = TaskRejection.from_dict({**LAZY, "task_id": task, "agent_id": agent})
+        return handler.handle_rejection(rejection, CONTEXT).reassign_to
+
+    assert [answered("T-1", "Alice"), answered("T-1", "Bob"), answered("T-2", "Alice")] == [
+        "Alice",
+        "Bob",
+        "Alice",
+    ]
+    assert answered("T-1", "Alice") == ""
+    assert answered("T-2", "Bob") == "Bob"
+
+
+def test_a_record_of_nonsense_is_answered() -> None:
+    handler = DirectorRejectionHandler()
+    for odd in (None, 3, float("nan"), [], [[]], {"a": {}}, "x" * 100_000):
+        fields = dict.fromkeys(a_rejection(), odd)
+        decision = handler.handle_rejection(TaskRejection(**fields), {})
+        assert decision.decision_type is DecisionType.OVERRIDE
