@@ -262,6 +262,13 @@ HOSTILE = {
     "an unknown kind": frames.pack(b"Z", b"x"),
     "asks that are no JSON": frames.pack(frames.ASKS, b"{"),
     "asks nested deeply": frames.pack(frames.ASKS, b"[" * 100_000),
+    "a rejection nested deeply": frames.pack(
+        frames.ASKS,
+        b'[{"ask": {"ask": "rejecthandoff", "handoff_id": "H-1", "agent": "A", "rejection": {"evidence": '
+        + b"[" * 20_000
+        + b"]" * 20_000
+        + b'}}, "actor": "A"}]',
+    ),
     "asks of the wrong shape": frames.pack(frames.ASKS, b'[{"ask": 5}]'),
     "an ask nobody may make": frames.pack(
         frames.ASKS, b'[{"ask": {"ask": "expirelease", "task_id": "T-1"}, "actor": "user"}]'
@@ -303,7 +310,7 @@ class TestHostileClients:
         assert led.digest() == before
 
     @pytest.mark.parametrize(
-        "arguments", [("log", "tail", "-f"), ("serve", "--no-http"), ("demo",), ("task", "add", "-")]
+        "arguments", [("log", "tail", "-f"), ("serve", "--no-http"), ("demo",), ("task", "add", "-"), ("task", "add", "@/dev/zero")]
     )
     def test_a_call_that_is_not_to_be_forwarded_keeps_nobody_waiting(
         self, led: Repository, arguments: tuple[str, ...]

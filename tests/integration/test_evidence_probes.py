@@ -39,7 +39,7 @@ def place() -> Any:
 
 
 def grade(place: Repository, stated: object) -> str:
-    with GitSources(find_place(str(place.path)), seconds=60) as sources:
+    with GitSources(find_place(str(place.path)), "main", seconds=60) as sources:
         (found,) = Witness(sources).grade([{"data": "x", "probe": stated}])
     assert found.detail
     return found.grade
@@ -95,7 +95,7 @@ def test_half_characters_in_a_name_are_no_commit(place: Repository) -> None:
 
 
 def test_the_paths_of_a_commit_are_read_whole(place: Repository) -> None:
-    with GitSources(find_place(str(place.path)), seconds=60) as sources:
+    with GitSources(find_place(str(place.path)), "main", seconds=60) as sources:
         assert set(sources.paths("HEAD")) == set(FILES) | {"link", "remand.toml"}
 
 
@@ -110,7 +110,7 @@ def test_a_file_too_large_to_look_into_is_neither_proved_nor_disproved(machine: 
 def test_when_the_time_is_up_the_rest_stays_reported(place: Repository) -> None:
     evidence = [{"probe": {"file": "src/mail.py", "line": n}} for n in range(40)]
     for seconds in (0.0, 0.001, 0.01, 0.03):
-        with GitSources(find_place(str(place.path)), seconds=seconds) as sources:
+        with GitSources(find_place(str(place.path)), "main", seconds=seconds) as sources:
             found = Witness(sources).grade(evidence)
         assert len(found) == 40
         assert found[-1].grade in ("reported", "disproved")
@@ -126,3 +126,7 @@ def test_a_commit_is_merged_when_the_base_branch_has_it(machine: Machine) -> Non
         assert sources.is_merged(on_base)
         assert not sources.is_merged(on_topic)
         assert not sources.is_merged("0" * 40)
+    assert grade(made, {"file": "base.txt", "commit": on_base}) == "reproduced"
+    assert grade(made, {"file": "topic.txt", "commit": on_topic}) == "reported", (
+        "the agent's own branch is no proof"
+    )

@@ -28,8 +28,8 @@ from remand.ledger.traces import FILED, MAX_TEXT, Trace
 
 MAX_NAMED = 200
 RUN = 20
-"""How many rejections with cause one agent may file in a day before a human has to look at them."""
-MAX_TWINS = 3
+"""How many rejections with cause one agent may file in a day before others get its tasks."""
+MAX_TWINS = 5
 """For how many other tasks the same may have been filed lately."""
 SAME_SHARE = 0.8
 MAX_ACCEPTED = 3
@@ -58,28 +58,34 @@ class Judging:
             merged=seen.merged,
             has_repository=looked_up is not None,
         )
-        joins, why = self._answerable(record, task, ask.agent, now)
+        why = self._human_needed(task, ask.agent)
+        joins, distrust = ((), "") if why else self._believed(record, task, ask.agent, now)
         return {
             "world": world,
             "director": why or "auto",
+            "distrust": distrust,
             "joins": joins,
             "max_invalid_rejections": self._rules.policy.max_invalid_rejections,
             "next_agent": self._next_agent(task, ask.agent),
             "fresh_task_ids": self._fresh(record),
         }
 
-    def _answerable(
+    def _human_needed(self, task: Task, agent: str) -> str:
+        """Why the automatic director may not answer; empty when it may."""
+        if self._rules.policy.director != ("auto",):
+            return "the policy names another director"
+        if self._depth(task) >= MAX_CUTS:
+            return f"the task was cut from others {MAX_CUTS} times"
+        if agent in task.accepted_by:
+            return f"a rejection of this task by {agent} was accepted before"
+        if len(task.accepted_by) >= MAX_ACCEPTED:
+            return f"the task was rejected with cause {MAX_ACCEPTED} times"
+        return ""
+
+    def _believed(
         self, record: TaskRejection, task: Task, agent: str, now: Instant
     ) -> tuple[tuple[str, ...], str]:
-        """Tasks that resolve the same blocker already, and why the automatic director may not answer, if so."""
-        if self._rules.policy.director != ("auto",):
-            return (), "the policy names another director"
-        if self._depth(task) >= MAX_CUTS:
-            return (), f"the task was cut from others {MAX_CUTS} times"
-        if agent in task.accepted_by:
-            return (), f"a rejection of this task by {agent} was accepted before"
-        if len(task.accepted_by) >= MAX_ACCEPTED:
-            return (), f"the task was rejected with cause {MAX_ACCEPTED} times"
+        """Tasks that resolve the same blocker already, and why the rejection is not believed, if it is not."""
         own = self._tx.traces.of_agent(agent, 3 * RUN)
         if sum(one.event == FILED and _is_recent(one, now) for one in own) >= RUN:
             return (), f"{agent} has rejected {RUN} tasks with cause within a day"

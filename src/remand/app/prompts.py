@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remand.app.rejection_views import rejections
 from remand.domain import events as e
 from remand.domain.task import Task
 from remand.domain.visible import visible
@@ -9,7 +10,15 @@ from remand.domain.visible import visible
 
 def prompt(task: Task, events: list[e.Event]) -> str:
     """The task as text: feedback first, then what it is, where it stands, and how to end it."""
-    sections = [*_feedback(events), _override(task), _task(task), _standing(task), _ending(task)]
+    sections = [
+        *_feedback(events),
+        _override(task),
+        _task(task),
+        _instructions(task, events),
+        _earlier(task, events),
+        _standing(task),
+        _ending(task),
+    ]
     return "\n\n".join(section for section in sections if section)
 
 
@@ -35,8 +44,28 @@ def _override(task: Task) -> str:
     filed, claim = task.filed, task.claim
     if filed is None or claim is None or filed.agent != claim.agent or filed.decision != "OVERRIDE":
         return ""
-    quoted = "\n".join(f"> {line}" for line in filed.message.splitlines())
-    return f"## Your rejection was overridden\n\n{quoted}"
+    return f"## Your rejection was overridden\n\n{_quoted(filed.message)}"
+
+
+def _instructions(task: Task, events: list[e.Event]) -> str:
+    """What was said with the handoff under which the task is held."""
+    held = task.claim.handoff_id if task.claim else ""
+    said = [event for event in events if isinstance(event, e.HandoffInitiated) and event.handoff_id == held]
+    if not said or not said[-1].instructions:
+        return ""
+    return f"## Instructions from {said[-1].source_agent}\n\n{_quoted(said[-1].instructions)}"
+
+
+def _earlier(task: Task, events: list[e.Event]) -> str:
+    """The last rejection of the task by another agent, and what was decided."""
+    holder = task.claim.agent if task.claim else ""
+    others = [view for view in rejections(events) if view.agent != holder]
+    if not others:
+        return ""
+    last = others[-1]
+    said = f"{last.rejection.get('reason_type', '')}: {last.rejection.get('reason_summary', '')}"
+    decided = f"{last.decision.decision_type}: {last.decision.rationale}" if last.decision else "not answered"
+    return f"## {last.agent} rejected this task before\n\n{_quoted(f'{said}{chr(10)}{decided}')}"
 
 
 def _task(task: Task) -> str:
@@ -67,3 +96,7 @@ def _inside(text: str) -> str:
     """Text that cannot end its section: a line of it that looks like a heading is none."""
     lines = visible(text).splitlines()
     return "\n".join(f"\\{line}" if line.lstrip().startswith(("#", "===", "---")) else line for line in lines)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in visible(text).splitlines())

@@ -91,15 +91,12 @@ def _sent_back(task: Task, filed: Filed, ask: c.AnswerRejection, command: c.Comm
     )
     if other:
         offer = h.offered(task, other, facts.fresh_handoff_id, command, message)
-        return (answer, *_ended(task, "passed on"), offer)
+        return (answer, *_ended(task, "passed on"), replace(offer, rejection_id=filed.rejection_id))
     if task.status != Status.BLOCKED:
         return (answer,)
     if not filed.was_claimed:
-        return (
-            answer,
-            *_ended(task, message[:200]),
-            h.offered(task, filed.agent, filed.handoff_id, command, message),
-        )
+        offer = h.offered(task, filed.agent, filed.handoff_id, command, message)
+        return (answer, *_ended(task, message[:200]), replace(offer, rejection_id=filed.rejection_id))
     until = plus(command.at, facts.lease_seconds)
     return (
         answer,

@@ -231,6 +231,8 @@ class Facts(Record, kw_only=True):
     """The rejection that is to be answered, as it was filed."""
     director: str = "auto"
     """`auto`, or why someone else has to answer a valid rejection later."""
+    distrust: str = ""
+    """Why a rejection is not believed although nothing is wrong with it by itself: the task goes on to another."""
     joins: tuple[str, ...] = ()
     """Open tasks that resolve the same blocker, which this agent has met before."""
     max_invalid_rejections: int = 2

@@ -22,7 +22,7 @@ _COUNTED = re.compile(
 )
 """What stands before a number that counts sub-tasks: "step 2", "task1"."""
 _NUMERO = re.compile(r"\b(?:no|nr|n)[.º]\s*(?=\d)", re.IGNORECASE)
-_NUMBERED = re.compile(r"[^\W\d_]+[ -]?\d{1,3}(?!\w)")
+_NUMBERED = re.compile(r"(?<![^\W\d_])[^\W\d_]++[ -]?\d{1,3}(?!\w)")
 """A name with a number of its own, as titles have it: "Python 3"."""
 _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")

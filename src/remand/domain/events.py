@@ -146,7 +146,7 @@ class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
     branch: str = ""
 
 
-class HandoffInitiated(TaskEvent, tag="handoff.initiate", kw_only=True):
+class HandoffInitiated(AnswerEvent, tag="handoff.initiate", kw_only=True):
     """The task was passed to one agent, for which it is reserved until the offer lapses."""
 
     handoff_id: str

@@ -304,7 +304,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.EdgeCreated: _linked,
     e.EdgeDeleted: _unlinked,
     e.TaskClaimed: _claimed,
-    e.HandoffInitiated: _offered,
+    e.HandoffInitiated: of_answer(_offered),
     e.HandoffAccepted: _claimed,
     e.HandoffCompleted: _fenced(_submitted),
     e.HandoffRejected: rejection_steps.filed,

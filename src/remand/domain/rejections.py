@@ -53,6 +53,8 @@ def reject(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
         score=found.score,
         graded=command.facts.world.graded,
     )
+    if command.facts.distrust:
+        return (filed, *_distrusted(task, ask, command))
     if command.facts.director != "auto" or record.reason is None:
         reason = f"a director has to answer the rejection: {command.facts.director}"
         return (filed, e.TaskBlocked(task_id=task.id, reason=reason))
@@ -103,7 +105,7 @@ def _record(task: Task, ask: c.RejectHandoff, command: c.Command) -> TaskRejecti
         stated = given.get(name)
         if stated and stated not in (value, f"task:{value}", f"handoff:{value}"):
             raise Refused("bad_value", f"The record's {name} is {str(stated)[:80]!r}, but this is {value}.")
-    return TaskRejection.from_dict({**given, **own, "rejected_at": given.get("rejected_at")})
+    return TaskRejection.from_dict({**given, **own, "rejected_at": given.get("rejected_at") or command.at})
 
 
 def _nesting(value: Any) -> int:
@@ -149,6 +151,30 @@ def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c
     return (invalid, answer, *ended, *(_passed_on(task, command) if ended else ()))
 
 
+def _distrusted(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
+    """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
+    facts, agent = command.facts, command.actor.name
+    message = f"The rejection is not acted upon: {facts.distrust}. Another agent takes the task over."
+    answer = e.RejectionAnswered(
+        task_id=task.id,
+        handoff_id=ask.handoff_id,
+        rejection_id=facts.fresh_rejection_id,
+        decision=e.Decision(
+            decision_type=DecisionType.OVERRIDE.name,
+            rationale=f"Not acted upon: {facts.distrust}.",
+            override_message=message,
+            reassign_to=facts.next_agent,
+        ),
+        director="auto",
+    )
+    lockout = (
+        ()
+        if task.is_locked_out(agent)
+        else (e.LockoutSet(task_id=task.id, agent=agent, reason=facts.distrust),)
+    )
+    return (answer, *lockout, *_passed_on(task, command))
+
+
 def _passed_on(task: Task, command: c.Command) -> Events:
     """Hands the task to the next agent, or to a human when the team has none left. Without a team it is free."""
     facts = command.facts
@@ -156,5 +182,5 @@ def _passed_on(task: Task, command: c.Command) -> Events:
         return (h.offered(task, facts.next_agent, facts.fresh_handoff_id, command),)
     if not facts.has_team:
         return ()
-    reason = f"{command.actor.name} rejected the task without cause too often, and no other agent is eligible"
+    reason = f"{command.actor.name} is not to have the task any more, and no other agent is eligible"
     return (e.EscalationOpened(task_id=task.id, reason=reason),)

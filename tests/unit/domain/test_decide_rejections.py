@@ -304,6 +304,18 @@ def test_a_reason_nobody_knows_is_overridden() -> None:
     assert invalid.rejection["reason_type"] == "TOO_HARD"
 
 
+def test_evidence_is_stale_by_the_time_of_the_ledger_when_the_record_gives_none() -> None:
+    old = {
+        "type": "error_log",
+        "data": "2026-01-02T10:00:00 535 5.7.8 credentials expired",
+        "source": "mail.log",
+    }
+
+    invalid = the(e.HandoffRejectionInvalid, follows(a_rejection(evidence=[old])))
+
+    assert [issue.code for issue in invalid.issues] == ["evidence_stale"]
+
+
 # How often.
 
 

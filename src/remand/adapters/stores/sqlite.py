@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 import apsw
+import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces
@@ -33,6 +34,9 @@ from remand.ledger.store import (
 
 BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What reading a row leads to whose bytes were damaged without SQLite noticing."""
+FAULTS = (apsw.Error, *UNREADABLE)
 
 
 class SqliteTransaction:
@@ -108,7 +112,7 @@ class Writing:
                 self._store.commit(self._transaction)
             else:
                 self._store.take_back(self._transaction)
-                if isinstance(error, apsw.Error):
+                if isinstance(error, FAULTS):
                     raise self._store.fault(error) from error
         except apsw.Error as failed:
             self._store.take_back(self._transaction)
@@ -223,9 +227,9 @@ class SqliteStore:
         fcntl.flock(self._lock_file, fcntl.LOCK_UN)
         self._thread_lock.release()
 
-    def fault(self, error: apsw.Error) -> EnvironmentFault:
-        """What a failing database means for the user."""
-        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+    def fault(self, error: Exception) -> EnvironmentFault:
+        """What a failing database, or a table that holds what nobody wrote, means for the user."""
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError, *UNREADABLE)):
             remedy = "It is damaged. Move it away; it is made again from .got/events."
         elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and self._is_disk_full()):
             remedy = "The disk is full. Free some space, then repeat."
@@ -255,7 +259,7 @@ class SqliteStore:
                     yield SqliteTransaction(self._db)
                 finally:
                     self.connection.execute("ROLLBACK")
-            except apsw.Error as error:
+            except FAULTS as error:
                 raise self.fault(error) from error
 
     def stay(self) -> None:

@@ -25,6 +25,7 @@ class View:
     """A ledger file, opened for reading alone."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         try:
             self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.Error as error:
@@ -49,5 +50,11 @@ class View:
         """The tasks as a JSON document."""
         marks = ",".join("?" * len(statuses))
         where = f"WHERE status IN ({marks})" if statuses else ""
-        rows = self._connection.execute(_LIST + where, statuses).fetchall()
+        try:
+            rows = self._connection.execute(_LIST + where, statuses).fetchall()
+        except apsw.Error as error:
+            raise EnvironmentFault(
+                f"The ledger {self._path} cannot be read ({error}). Should it be damaged, move it away; "
+                "it is made again from .got/events."
+            ) from error
         return str(rows[0][0])
