@@ -8,7 +8,7 @@ import sys
 import time
 from types import FrameType
 
-from benchmarks import analyze, append, claims, cli, ready, rebuild, warnings
+from benchmarks import analyze, append, claims, cli, ready, rebuild, validate, warnings
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, USUAL
 from benchmarks.scratch import scratch_folder
@@ -19,6 +19,7 @@ SUBJECTS = {
     "rebuild": rebuild.run,
     "ready": ready.run,
     "cli": cli.run,
+    "validate": validate.run,
     "analyze": analyze.run,
     "warnings": warnings.run,
 }

@@ -185,10 +185,14 @@ class Handler:
         return replace(ask, **changes) if changes else ask
 
     def _plain(self, rejection: dict[str, Any]) -> dict[str, Any]:
-        """A record as the ledger would read it again, its agent by its own name."""
+        """A record as the ledger would read it again, its agent and its task by their own names."""
         plain: dict[str, Any] = msgspec.json.decode(_encode(rejection))
-        named = plain.get("agent_id")
-        return plain | {"agent_id": self._rules.team.actor(named).name} if isinstance(named, str) else plain
+        agent, task = plain.get("agent_id"), plain.get("task_id")
+        if isinstance(agent, str) and agent:
+            plain["agent_id"] = self._rules.team.actor(agent).name
+        if isinstance(task, str) and ids.is_alias(task):
+            plain["task_id"] = locate(self.tx, task) or task
+        return plain
 
     def _task(self, ask: c.Ask, actor: Actor) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from remand.domain.validation.lexicon import CLASSES
-from remand.domain.validation.tokens import Text, is_content, stem
+from remand.domain.validation.tokens import Text
 
 
 def marks(text: Text, *given: Text) -> float:
@@ -16,17 +15,6 @@ def marks(text: Text, *given: Text) -> float:
 
 def _figure_weight(figure: str) -> float:
     return 0.5 if len(figure) == 1 else 1.0
-
-
-def telling(text: Text) -> frozenset[str]:
-    """The stems of the words that say something: not the protocol's own words, nor those that fit any task."""
-    return frozenset(
-        stem(word) for word in text.words if is_content(word) and not _is_empty(CLASSES.get(word, ()))
-    )
-
-
-def _is_empty(classes: tuple[str, ...]) -> bool:
-    return "vague" in classes or "protocol" in classes
 
 
 def overlap(some: frozenset[str], others: frozenset[str]) -> float:

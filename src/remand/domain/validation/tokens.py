@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import msgspec
 
@@ -36,6 +35,8 @@ class Text(Record, kw_only=True):
     """In lower case; a script without spaces gives pairs of characters."""
     stems: frozenset[str] = frozenset()
     """The beginnings of the longer words, so that inflected forms meet."""
+    telling: frozenset[str] = frozenset()
+    """The stems of the words that say something: not the protocol's own words, nor those that fit any task."""
     figures: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     """Paths, commands' options, identifiers, dotted and mixed-case names."""
@@ -103,20 +104,27 @@ class _Sorter:
         self.words.append(token.lower())
 
     def text(self, raw: str) -> Text:
-        classes: Counter[str] = Counter()
+        classes: dict[str, int] = {}
+        stems, telling = set(self.acronyms), set[str]()
         for word in self.words:
-            for name in CLASSES.get(word, ()):
-                classes[name] += 1
+            named = CLASSES.get(word, ())
+            for name in named:
+                classes[name] = classes.get(name, 0) + 1
+            if len(word) >= SHORT or is_content(word):
+                stems.add(word[:STEM])
+                if not named or not ("vague" in named or "protocol" in named):
+                    telling.add(word[:STEM])
         return Text(
             raw=raw,
             words=tuple(self.words),
-            stems=frozenset(stem(word) for word in self.words if is_content(word)).union(self.acronyms),
+            stems=frozenset(stems),
+            telling=frozenset(telling),
             figures=tuple(self.figures),
             codes=tuple(self.codes),
             acronyms=len(self.acronyms),
             quotes=len(_QUOTE.findall(raw)),
             has_outcome=_OUTCOME.search(raw) is not None,
-            classes=dict(classes),
+            classes=classes,
         )
 
 

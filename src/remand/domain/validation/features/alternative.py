@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from remand.domain.validation.features.view import View
-from remand.domain.validation.substance import marks, overlap, telling
+from remand.domain.validation.substance import marks, overlap
 
 _CLAUSE = re.compile(r"[.;:。；](?:\s|$)|[。；]")
 
@@ -40,7 +40,7 @@ def alternative_protocol(view: View) -> float:
 def alternative_new(view: View) -> float:
     """Telling words that neither task nor blocking factor had, up to eight."""
     known = view.task_stems | view.reading.factor.stems
-    return min(len(telling(view.reading.alternative) - known), 8) / 8
+    return min(len(view.reading.alternative.telling - known), 8) / 8
 
 
 def alternative_echo(view: View) -> float:

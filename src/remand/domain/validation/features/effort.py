@@ -6,7 +6,7 @@ from collections import Counter
 
 from remand.domain.validation.features.view import View
 from remand.domain.validation.rules.effort import alikeness
-from remand.domain.validation.substance import overlap, telling
+from remand.domain.validation.substance import overlap
 
 FULL = 3.0
 
@@ -39,7 +39,7 @@ def attempt_theme(view: View) -> float:
 
 def attempt_telling(view: View) -> float:
     """How many different telling words the attempts bring that the task did not."""
-    told = frozenset[str]().union(*(telling(text) for text in view.attempts)) - view.task_stems
+    told = frozenset[str]().union(*(text.telling for text in view.attempts)) - view.task_stems
     return min(len(told), 12) / 12
 
 

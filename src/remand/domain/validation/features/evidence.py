@@ -6,7 +6,7 @@ import re
 
 from remand.domain.validation.features.view import View
 from remand.domain.validation.reading import Evidence
-from remand.domain.validation.substance import marks, telling
+from remand.domain.validation.substance import marks
 from remand.domain.validation.tokens import Text
 
 _ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|из|中)\s?\1(?![\d])")
@@ -14,7 +14,7 @@ _ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|и�
 
 def evidence_telling(view: View) -> float:
     """Telling words in the data that the task did not supply, up to ten."""
-    told = frozenset[str]().union(*(telling(text) for text in view.evidence_texts)) - view.task_stems
+    told = frozenset[str]().union(*(text.telling for text in view.evidence_texts)) - view.task_stems
     return min(len(told), 10) / 10
 
 

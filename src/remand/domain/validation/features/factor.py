@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.domain.validation.features.view import View
-from remand.domain.validation.substance import marks, overlap, telling
+from remand.domain.validation.substance import marks, overlap
 
 
 def factor_marks(view: View) -> float:
@@ -13,7 +13,7 @@ def factor_marks(view: View) -> float:
 
 def factor_telling(view: View) -> float:
     """How many telling words the blocking factor has, up to six."""
-    return min(len(telling(view.reading.factor)), 6) / 6
+    return min(len(view.reading.factor.telling), 6) / 6
 
 
 def factor_protocol(view: View) -> float:

@@ -9,7 +9,7 @@ from remand.domain.reasons import RejectionReason
 from remand.domain.validation.durations import hours_in
 from remand.domain.validation.features.view import View
 from remand.domain.validation.mentions import bare
-from remand.domain.validation.substance import marks, overlap, telling
+from remand.domain.validation.substance import marks, overlap
 from remand.domain.validation.tokens import read
 
 _QUESTION = re.compile(r"[^.?!？。！]{2,200}[?？]")
@@ -65,7 +65,7 @@ def dependency_failed(view: View) -> float:
 def creep_sub_tasks_new(view: View) -> float:
     """How much the sub-tasks say that the task did not."""
     said = frozenset[str]().union(
-        *(telling(task.title) | telling(task.scope) for task in view.reading.sub_tasks)
+        *(task.title.telling | task.scope.telling for task in view.reading.sub_tasks)
     )
     return min(len(said - view.task_stems), 12) / 12
 

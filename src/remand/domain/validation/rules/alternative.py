@@ -5,7 +5,7 @@ from __future__ import annotations
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.substance import marks, telling
+from remand.domain.validation.substance import marks
 
 TELLING_WORDS = 2
 SUB_TASKS = 2
@@ -21,7 +21,7 @@ def generic(reading: Reading) -> Issue | None:
     text = reading.alternative
     if not text.raw or len(reading.sub_tasks) >= SUB_TASKS:
         return None
-    named = len(telling(text)) + marks(text) + text.acronyms
+    named = len(text.telling) + marks(text) + text.acronyms
     return issue("alternative_generic") if named < TELLING_WORDS else None
 
 

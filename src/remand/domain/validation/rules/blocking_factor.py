@@ -5,7 +5,7 @@ from __future__ import annotations
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.substance import marks, telling
+from remand.domain.validation.substance import marks
 
 TELLING_WORDS = 2
 
@@ -20,7 +20,7 @@ def vague(reading: Reading) -> Issue | None:
     factor = reading.factor
     if not factor.raw or reading.dependencies:
         return None
-    named = len(telling(factor)) + marks(factor) + factor.acronyms
+    named = len(factor.telling) + marks(factor) + factor.acronyms
     return issue("blocking_factor_vague") if named < TELLING_WORDS else None
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.substance import likeness, marks, telling
+from remand.domain.validation.substance import likeness, marks
 from remand.domain.validation.tokens import Text
 
 LEAST = 2
@@ -38,7 +38,7 @@ def repeated(reading: Reading) -> Issue | None:
 
 def is_concrete(attempt: Text) -> bool:
     """True for an attempt another could check or repeat: it says something, and tells of a finding."""
-    said = len(telling(attempt)) + marks(attempt) + attempt.acronyms
+    said = len(attempt.telling) + marks(attempt) + attempt.acronyms
     if marks(attempt) > 0 or attempt.has_outcome:
         return said >= LEAST or len(attempt.words) >= TELLING_WORDS
     is_finding = attempt.count("not") > 0 or attempt.count("asked") > 0

@@ -7,6 +7,7 @@ from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.dates import days_before
 from remand.domain.validation.reading import Evidence, Reading
+from remand.domain.validation.tokens import Text
 
 PROVEN_BY_TWO = 2
 FRESH = 7
@@ -37,17 +38,18 @@ def too_few(reading: Reading) -> Issue | None:
 
 
 def stale(reading: Reading) -> Issue | None:
-    """A blocker whose newest dated observation is older than a week."""
+    """A blocker whose evidence is dated, and nothing of it or of the attempts newer than a week."""
+    shown = [past for item in reading.evidence for past in _days(reading, item.data, item.source)]
+    days = [*shown, *_days(reading, *reading.attempts)]
+    return issue("evidence_stale") if shown and min(days) > FRESH else None
+
+
+def _days(reading: Reading, *texts: Text) -> list[int]:
+    """How many days before the rejection the dates in texts lie that tell something seen."""
     if reading.rejected_on is None:
-        return None
-    texts = (*reading.attempts, *(text for item in reading.evidence for text in (item.data, item.source)))
-    days = [
-        past
-        for text in texts
-        if text.figures or text.codes
-        for past in days_before(text.raw, reading.rejected_on)
-    ]
-    return issue("evidence_stale") if days and min(days) > FRESH else None
+        return []
+    telling = (text for text in texts if text.figures or text.codes)
+    return [past for text in telling for past in days_before(text.raw, reading.rejected_on)]
 
 
 FOR_ALL = (empty,)
