@@ -19,6 +19,8 @@ _QUOTE = re.compile(
     r"`[^`\n]{1,160}`|\"[^\"\n]{3,160}\"|(?<!\w)'[^'\n]{3,120}'(?!\w)|“[^”\n]{2,160}”|„[^“”\n]{2,160}[“”]"
     r"|«[^»\n]{2,160}»|「[^」\n]{1,160}」|『[^』\n]{1,160}』"
 )
+_QUOTING = re.compile("[`\"'“„«「『]")
+_JOINTS = re.compile(r"[/\-]")
 _FIGURE = re.compile(r"[+-]?[0-9][0-9.,:/%x×-]*[a-zA-Zµ%]{0,4}|0x[0-9a-fA-F]+")
 _CAMEL = re.compile(r"[a-zà-ÿ][A-Z]|[A-Z]{2,}[a-rt-z]")
 _OUTCOME = re.compile(r"\S\s*(?::|：|->|→|=>|;|；| = | [-–—] |，)\s*\S")
@@ -66,8 +68,15 @@ def read(raw: str) -> Text:
     if not raw:
         return EMPTY
     sorter = _Sorter()
+    words = sorter.words
     for token in _TOKEN.findall(raw):
-        sorter.take(token)
+        lower = token.lower()
+        if token.isascii() and token.isalpha():
+            words.append(lower)
+            if lower != token and not token.istitle():
+                sorter.take_name(token, lower)
+        else:
+            sorter.take(token, lower)
     return sorter.text(raw)
 
 
@@ -80,40 +89,40 @@ class _Sorter:
         self.codes: list[str] = []
         self.acronyms: list[str] = []
 
-    def take(self, token: str) -> None:
-        if token.isalpha() and token.isascii():
-            self._take_word(token)
-        elif _IS_CJK.match(token):
+    def take(self, token: str, lower: str) -> None:
+        """Takes what is no plain word."""
+        if _IS_CJK.match(token):
             self.words += _pairs(token)
         elif _FIGURE.fullmatch(token):
             self.figures.append(token.rstrip("%"))
         elif _is_code(token):
-            self.codes.append(token.lower())
-            self.words += [
-                part for part in _PARTS.split(token.lower()) if len(part) >= SHORT and part.isalpha()
-            ]
+            self.codes.append(lower)
+            self.words += [part for part in _PARTS.split(lower) if len(part) >= SHORT and part.isalpha()]
         else:
-            self.words += [part for part in re.split(r"[/\-]", token.lower()) if part]
+            self.words += [part for part in _JOINTS.split(lower) if part]
 
-    def _take_word(self, token: str) -> None:
-        if len(token) > 1 and not token.islower() and not token.istitle():
+    def take_name(self, token: str, lower: str) -> None:
+        """Takes a word of mixed case for what it is besides: an acronym, or an identifier."""
+        if len(token) > 1:
             if token.isupper():
-                self.acronyms.append(token.lower())
+                self.acronyms.append(lower)
             elif _CAMEL.search(token):
-                self.codes.append(token.lower())
-        self.words.append(token.lower())
+                self.codes.append(lower)
 
     def text(self, raw: str) -> Text:
+        """All that was taken."""
         classes: dict[str, int] = {}
         stems, telling = set(self.acronyms), set[str]()
         for word in self.words:
-            named = CLASSES.get(word, ())
-            for name in named:
-                classes[name] = classes.get(name, 0) + 1
+            named = CLASSES.get(word)
+            if named is not None:
+                for name in named:
+                    classes[name] = classes.get(name, 0) + 1
             if len(word) >= SHORT or is_content(word):
-                stems.add(word[:STEM])
-                if not named or not ("vague" in named or "protocol" in named):
-                    telling.add(word[:STEM])
+                stem_of_it = word[:STEM]
+                stems.add(stem_of_it)
+                if named is None or not ("vague" in named or "protocol" in named):
+                    telling.add(stem_of_it)
         return Text(
             raw=raw,
             words=tuple(self.words),
@@ -122,7 +131,7 @@ class _Sorter:
             figures=tuple(self.figures),
             codes=tuple(self.codes),
             acronyms=len(self.acronyms),
-            quotes=len(_QUOTE.findall(raw)),
+            quotes=len(_QUOTE.findall(raw)) if _QUOTING.search(raw) else 0,
             has_outcome=_OUTCOME.search(raw) is not None,
             classes=classes,
         )
