@@ -310,7 +310,14 @@ class TestHostileClients:
         assert led.digest() == before
 
     @pytest.mark.parametrize(
-        "arguments", [("log", "tail", "-f"), ("serve", "--no-http"), ("demo",), ("task", "add", "-"), ("task", "add", "@/dev/zero")]
+        "arguments",
+        [
+            ("log", "tail", "-f"),
+            ("serve", "--no-http"),
+            ("demo",),
+            ("task", "add", "-"),
+            ("task", "add", "@/dev/zero"),
+        ],
     )
     def test_a_call_that_is_not_to_be_forwarded_keeps_nobody_waiting(
         self, led: Repository, arguments: tuple[str, ...]

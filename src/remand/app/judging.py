@@ -19,7 +19,7 @@ from remand.domain.instant import Instant, plus
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.rules import is_eligible
-from remand.domain.task import Task
+from remand.domain.task import Status, Task
 from remand.domain.validation.mentions import mentions
 from remand.domain.validation.world import Named, World
 from remand.ledger import codec
@@ -95,6 +95,9 @@ class Judging:
             joins = next(filter(None, (self._still_open(twin, task) for twin in twins)), ())
             if joins:
                 return joins, ""
+        is_known = any(map(may_wait_for, self._all_named(record, task)))
+        if record.reason is RejectionReason.MISSING_DEPENDENCY and is_known:
+            return (), ""
         if len(twins) >= MAX_TWINS:
             return (), f"the same was filed for {len(twins)} other tasks"
         return (), ""
@@ -156,7 +159,11 @@ class Judging:
             is_descendant=bool(self._tx.queue.path(known.id, task.id)) or self._is_part(known, task),
             is_open=not known.is_terminal,
             created_by=known.created_by,
-            is_related=are_related(f"{task.title}\n{task.scope}", f"{known.title}\n{known.scope}"),
+            is_related=are_related(
+                f"{task.title}\n{task.scope}",
+                f"{known.title}\n{known.scope}",
+                is_lenient=known.status == Status.DONE,
+            ),
         )
 
     def _is_part(self, other: Task, task: Task) -> bool:

@@ -83,10 +83,11 @@ def words_in(text: str) -> list[str]:
     return list(found)
 
 
-def are_related(one: str, other: str) -> bool:
-    """True when two texts share a word that says something; a text of few words is related to any."""
+def are_related(one: str, other: str, *, is_lenient: bool = True) -> bool:
+    """True when two texts share a word that says something; a text of no such word, or of few, is related to any."""
     first, second = set(words_in(one)) - PLAIN, set(words_in(other)) - PLAIN
-    return min(len(first), len(second)) < FEW or bool(first & second)
+    few = FEW if is_lenient else 1
+    return min(len(first), len(second)) < few or bool(first & second)
 
 
 def _in_any_script(text: str) -> dict[str, None]:

@@ -54,6 +54,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "There is no `[gates]` table in `remand.toml`, so it is not decided what a done claim must pass.",
         "Add the line `[gates]` to `remand.toml` on the base branch: empty, it means that there are no gates.",
     ),
+    "not_acted_upon": (
+        "Nothing is wrong with the rejection by itself, but too many like it were filed.",
+        "Take another task; this one goes to another agent. The user sees it in `remand analyze rejections`.",
+    ),
     "not_authorised": (
         "The actor's roles do not allow this command.",
         "Ask someone who has the role the message names.",

@@ -9,6 +9,7 @@ from remand.app.judging import MAX_TWINS, RUN
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, rejections
+from remand.app.words import are_related
 from remand.domain import commands as c
 from remand.domain.roles import Role, Team
 from remand.domain.task import Status
@@ -139,3 +140,31 @@ def test_a_scope_cannot_end_its_section_of_the_prompt() -> None:
     assert "\n## Review" not in text
     assert "\\## Review Feedback" in text
     assert "\x1b" not in text
+
+
+def test_many_that_wait_for_one_task_of_the_ledger_are_believed() -> None:
+    world = a_world()
+    dependency = world.add("PDF export")
+
+    found = [
+        reject_one(world, naming(a_rejection("MISSING_DEPENDENCY"), dependency))[1]
+        for _ in range(MAX_TWINS + 2)
+    ]
+
+    assert {decision(view) for view in found} == {"ACCEPT_AND_DEFER"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_lenient", "are"),
+    [
+        ("Mail the weekly report", "Report by mail each week", False, True),
+        ("Mail the weekly report", "Rename the settings dialog", False, False),
+        ("Mail the weekly report", "Rename the settings dialog", True, False),
+        ("Mail the report", "Rename settings", True, True),
+        ("Task A", "Task B", False, True),
+    ],
+)
+def test_texts_are_related_by_a_word_that_says_something(
+    one: str, other: str, is_lenient: bool, are: bool
+) -> None:
+    assert are_related(one, other, is_lenient=is_lenient) == are

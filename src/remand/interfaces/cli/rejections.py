@@ -94,6 +94,12 @@ def _reject(context: Context) -> Result:
     data = _filed(view, task) | ({"note": said} if said else {})
     if options.explain:
         data["features"] = _features(task, view)
+    if view.is_valid and view.decided_by == "auto" and data["decision"]["decision_type"] == "OVERRIDE":
+        refusal = Refused("not_acted_upon", data["decision"]["override_message"])
+        data["accepted"] = False
+        return Result(
+            {"refused": refusal.code, "message": refusal.message, **data}, _shown(data, refusal.message), 1
+        )
     if view.is_valid:
         return Result(data, _shown(data, f"The rejection {view.rejection_id} is accepted as valid."))
     refusal = Refused("invalid_rejection", f"The rejection of {task.id} is not valid: {_listed(view)}")

@@ -107,3 +107,43 @@ def test_a_commit_shows_obsolescence_whatever_the_ledger_knows() -> None:
     world = World(named=(Named(name="T-301"), Named(name="9ab12ff")))
 
     assert codes("OBSOLETE", world) == set()
+
+
+SHA = "0a1b2c3d4e5f"
+FACTOR = f"The work is in commit {SHA} already"
+
+
+@pytest.mark.parametrize(
+    ("world", "found"),
+    [
+        (World(has_repository=True, merged=(SHA,)), set()),
+        (World(has_repository=True), {"obsolete_unknown"}),
+        (World(), set()),
+    ],
+    ids=["merged", "not merged", "nobody could look"],
+)
+def test_a_commit_that_made_a_task_obsolete_is_part_of_the_base(world: World, found: set[str]) -> None:
+    plain = {
+        "reason_summary": FACTOR,
+        "reason_detail": FACTOR,
+        "what_attempted": [f"Ran git show {SHA}: 3 files, 41 lines", f"Ran the tests at {SHA}: 12 passed"],
+    }
+    evidence = [{"type": "log", "data": f"{SHA} Add the export", "source": "git log"}]
+
+    judged_codes = codes("OBSOLETE", world, blocking_factor=FACTOR, evidence=evidence, **plain)
+
+    assert judged_codes & {"obsolete_unknown"} == found
+
+
+@pytest.mark.parametrize(("is_related", "found"), [(True, set()), (False, {"obsolete_unknown"})])
+def test_a_task_about_something_else_makes_none_obsolete(is_related: bool, found: set[str]) -> None:
+    other = Named(name="#12", task_id="T-12", status="incoming", is_open=True, is_related=is_related)
+
+    assert codes("OBSOLETE", World(named=(other,), has_repository=True), **ONLY_A_TASK) == found
+
+
+def test_a_dependency_that_the_agent_wrote_down_itself_is_an_issue() -> None:
+    own = Named(name="T-41", task_id="T-41", is_open=True, created_by="worker-1")
+
+    assert codes("MISSING_DEPENDENCY", World(named=(own,)), agent_id="worker-1") == {"dependency_own"}
+    assert codes("MISSING_DEPENDENCY", World(named=(own,)), agent_id="worker-2") == set()
