@@ -42,7 +42,7 @@ def test_random_records_give_a_verdict_and_none_passes_without_two_attempts(
 ) -> None:
     chance = random.Random(SEED)
     known = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
-    for number in range(campaign(2_000, 100_000)):
+    for number in range(campaign(600, 100_000)):
         rejection, context = mixed(chance, known)
         is_valid = judge(rejection, context)
         if is_valid and attempts_in(rejection) < 2:
