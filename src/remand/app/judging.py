@@ -7,19 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from remand.app.asking import Rules
+from remand.app.named import described
 from remand.app.naming import locate
 from remand.app.ports import LookedUp
 from remand.app.witness import merged, task_grades
-from remand.app.words import are_related
 from remand.domain import commands as c
-from remand.domain import ids
 from remand.domain.director import MAX_SUBTASKS, may_wait_for
 from remand.domain.events import HandoffRejected, HandoffRejectionInvalid
 from remand.domain.instant import Instant, plus
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
 from remand.domain.rules import is_eligible
-from remand.domain.task import Status, Task
+from remand.domain.task import Task
 from remand.domain.validation.mentions import mentions
 from remand.domain.validation.world import Named, World
 from remand.ledger import codec
@@ -146,25 +145,11 @@ class Judging:
         return self._tx.tasks.get(locate(self._tx, name))
 
     def _named(self, name: str, task: Task) -> Named | None:
-        """A task by its name; None for what is no task of ours, such as a decision or another's pull request."""
         known = self._find(name)
-        if known is None:
-            return Named(name=name) if ids.task_id(name) else None
-        return Named(
-            name=name,
-            task_id=known.id,
-            title=known.title,
-            status=str(known.status),
-            is_self=known.id == task.id,
-            is_descendant=bool(self._tx.queue.path(known.id, task.id)) or self._is_part(known, task),
-            is_open=not known.is_terminal,
-            created_by=known.created_by,
-            is_related=are_related(
-                f"{task.title}\n{task.scope}",
-                f"{known.title}\n{known.scope}",
-                is_lenient=known.status == Status.DONE,
-            ),
+        is_behind = known is not None and (
+            bool(self._tx.queue.path(known.id, task.id)) or self._is_part(known, task)
         )
+        return described(name, known, task, is_descendant=is_behind)
 
     def _is_part(self, other: Task, task: Task) -> bool:
         """True when the other was cut from the task, directly or by way of others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remand.app.named import described
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.evolve import evolve
@@ -44,17 +45,8 @@ class Past:
 
     def _named(self, name: str, task: Task) -> Named | None:
         known = self.task(name)
-        if known is None:
-            return Named(name=name) if ids.task_id(name) else None
-        return Named(
-            name=name,
-            task_id=known.id,
-            title=known.title,
-            status=str(known.status),
-            is_self=known.id == task.id,
-            is_descendant=self._leads_to(known, task.id),
-            is_open=not known.is_terminal,
-        )
+        is_behind = known is not None and self._leads_to(known, task.id)
+        return described(name, known, task, is_descendant=is_behind)
 
     def _leads_to(self, other: Task, target: str) -> bool:
         """True when the other task waits for the target or was cut from it, directly or by way of others."""
