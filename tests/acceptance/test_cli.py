@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from remand.domain.refusals import MEANINGS
+from remand.domain.validation.catalogue import MEANINGS as ISSUES
 from tests.integration.machine import REMAND, Machine, Repository
 
 ROW = {
@@ -374,11 +375,12 @@ class TestUsage:
             assert f"remand {command}" in said.out
         assert repository.people("--version").out.startswith("remand ")
 
-    def test_every_refusal_is_explained(self, repository: Repository) -> None:
+    @pytest.mark.parametrize("code", ["locked_out", "effort_vague"])
+    def test_every_refusal_and_every_issue_is_explained(self, repository: Repository, code: str) -> None:
         every = repository.ok("explain")
-        assert set(every) == set(MEANINGS)
-        answer = repository.ok("explain", "locked_out")
-        assert answer["code"] == "locked_out"
+        assert set(every) == set(MEANINGS) | set(ISSUES)
+        answer = repository.ok("explain", code)
+        assert answer["code"] == code
         assert answer["meaning"]
         assert answer["remedy"]
 

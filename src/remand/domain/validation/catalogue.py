@@ -265,3 +265,7 @@ def issue(code: str, **details: str) -> Issue:
     return Issue(
         code=code, field=entry.field, message=entry.message.format(**details) if details else entry.message
     )
+
+
+REMEDIES = {code: entry.message for code, entry in _ENTRIES.items()}
+"""What would satisfy each issue; braces stand for what the record brings."""

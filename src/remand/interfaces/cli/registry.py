@@ -55,7 +55,7 @@ COMMANDS: dict[str, Entry] = {
         "analyze", "show what is rejected, why and by whom, and what came of it", False
     ),
     "simulate": Entry("simulate", "show what another policy would have decided", False),
-    "explain": Entry("explain", "say what a refusal means and what to do"),
+    "explain": Entry("explain", "say what a refusal or an issue means and what to do"),
     "completion": Entry("completion", "print the completion script of a shell", False),
     "serve": Entry("serve", "run the coordinator of this ledger", False),
 }
