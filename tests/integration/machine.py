@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import io
 import json
 import os
@@ -329,7 +330,6 @@ class Repository:
 
 def near_call(path: Path, arguments: tuple[str, ...]) -> Said | None:
     """A call of the command line inside this process; None when its ledger cannot be opened."""
-    before = _open_files(path.parent)
     try:
         opened = open_ledger(str(path))
     except EnvironmentFault:
@@ -339,19 +339,9 @@ def near_call(path: Path, arguments: tuple[str, ...]) -> Said | None:
         code = run(list(arguments), Surroundings(str(path), {}, out, err, opened=opened))
     finally:
         opened.store.close()
-        for handle in _open_files(path.parent) - before:
-            os.close(handle)
+        opened.ledger.exchange.close()
+        gc.collect()
     return Said(code, out.getvalue(), err.getvalue())
-
-
-def _open_files(folder: Path) -> set[int]:
-    """The files below a folder that this process has open."""
-    found: set[int] = set()
-    for handle in os.listdir("/proc/self/fd"):
-        with suppress(OSError):
-            if os.readlink(f"/proc/self/fd/{handle}").startswith(f"{folder}/"):
-                found.add(int(handle))
-    return found
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:

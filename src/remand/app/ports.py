@@ -133,6 +133,9 @@ class Exchange(Protocol):
     def sync(self, segment: str) -> None:
         """Returns when what a segment holds is on disk, whoever wrote it."""
 
+    def close(self) -> None:
+        """Lets go of the files that are held open."""
+
 
 class Segment(Protocol):
     """The open segment, looked at after something went wrong."""

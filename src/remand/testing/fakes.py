@@ -160,6 +160,9 @@ class MemoryExchange:
 
     # What it asks after something went wrong.
 
+    def close(self) -> None:
+        """Holds nothing open."""
+
     def path(self, segment: str) -> str:
         """Where a segment's file is."""
         return f"/events/{segment}.jsonl"

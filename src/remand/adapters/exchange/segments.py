@@ -110,6 +110,13 @@ class Segments:
             os.close(self._open[1])
             self._open = ("", -1)
 
+    def close(self) -> None:
+        """Lets go of the files that are held open."""
+        for handle in (self._open[1], self._synced[1]):
+            if handle >= 0:
+                os.close(handle)
+        self._open = self._synced = ("", -1)
+
     def rename(self, segment: str) -> None:
         """Gives a segment that git does not track another name: its own is still written to elsewhere."""
         if not self._is_tracked(segment) and os.path.exists(self.path(segment)):
