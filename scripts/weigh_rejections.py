@@ -1,8 +1,8 @@
 """Weighs the measures of task rejections on labelled records, and shows how well the validator tells them apart.
 
-    scripts/weigh_rejections.py REFERENCE OTHER... [--write]
+    scripts/weigh_rejections.py CORPUS[:WEIGHT]... [--write | --shipped]
 
-The first corpus is the one whose style counts: its records weigh double, and its level is the one kept.
+Each corpus is a file of labelled records. A weight says how many times each of its records counts.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ FOLDS = 8
 SWEEPS = 60
 RIDGE = 10.0
 """How strongly weights are held small, against the sum over all records."""
-REFERENCE_WEIGHT = 2.0
 REASON_SCALE = 2.0
 """Measures of one reason are seen in a fifth of the records and would else be held too small."""
-LARGEST = 0.7
+LARGEST = 0.5
 """No measure may weigh more than this by standard deviation, so that none decides alone."""
-MARGIN = -0.2
+MARGIN = -0.35
 """How far below even the line is drawn, so that honest records are rarely overridden."""
 NAMES = tuple(NOTES)
 
@@ -44,25 +43,25 @@ class Example:
     is_valid: bool
     is_broken: bool
     is_shipped_valid: bool
-    is_reference: bool
+    share: float
     values: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A mean, a scale and a weight for each measure, with a bias and the level of the reference."""
+    """A mean, a scale and a weight for each measure, with a bias."""
 
     means: dict[str, float]
     scales: dict[str, float]
     weights: list[float]
 
     def row(self, example: Example) -> list[float]:
-        """The scaled measures; what does not apply is 0, then the level of the corpus, then the bias."""
+        """The scaled measures; what does not apply is 0, and the bias comes last."""
         scaled = [
             (example.values[name] - self.means[name]) / self.scales[name] if name in example.values else 0.0
             for name in NAMES
         ]
-        return [*scaled, 1.0 if example.is_reference else -1.0, 1.0]
+        return [*scaled, 1.0]
 
     def score(self, example: Example) -> float:
         """Below zero speaks against the record."""
@@ -76,7 +75,7 @@ class Model:
         return not example.is_broken and self.score(example) >= 0
 
 
-def examples_in(path: Path, *, is_reference: bool) -> list[Example]:
+def examples_in(path: Path, share: float = 1.0) -> list[Example]:
     """The labelled records of a file."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -92,7 +91,7 @@ def examples_in(path: Path, *, is_reference: bool) -> list[Example]:
                 is_valid=record["label"] == "valid",
                 is_broken=next(broken(reading, None), None) is not None,
                 is_shipped_valid=assess(rejection, record["task_context"]).is_valid,
-                is_reference=is_reference,
+                share=share,
                 values=measured(reading),
             )
         )
@@ -102,10 +101,10 @@ def examples_in(path: Path, *, is_reference: bool) -> list[Example]:
 def fitted(examples: Sequence[Example]) -> Model:
     """A logistic fit by coordinate steps; each weight keeps the sign its measure is meant to have."""
     means, scales = _spread(examples)
-    model = Model(means=means, scales=scales, weights=[0.0] * (len(NAMES) + 2))
+    model = Model(means=means, scales=scales, weights=[0.0] * (len(NAMES) + 1))
     rows = [model.row(example) for example in examples]
     signs = [1.0 if example.is_valid else -1.0 for example in examples]
-    shares = [REFERENCE_WEIGHT if example.is_reference else 1.0 for example in examples]
+    shares = [example.share for example in examples]
     margins = [0.0] * len(rows)
     for _ in range(SWEEPS):
         for place in range(len(model.weights)):
@@ -130,7 +129,7 @@ def _step(
     place: int,
 ) -> float:
     """How far one weight moves: a Newton step, held to the sign that is allowed."""
-    ridge = 0.0 if place == len(NAMES) + 1 else RIDGE
+    ridge = 0.0 if place == len(NAMES) else RIDGE
     slope, bend = ridge * weight, ridge + 1e-9
     for value, sign, share, margin in zip(column, signs, shares, margins, strict=True):
         if value:
@@ -186,7 +185,7 @@ def table(title: str, examples: Sequence[Example], accepts: Callable[[Example], 
 
 def weights_module(model: Model) -> str:
     """The text of weights.py."""
-    level, bias = model.weights[-2:]
+    bias = model.weights[-1]
     rows = []
     for name, weight in zip(NAMES, model.weights, strict=False):
         scaled = weight / model.scales[name]
@@ -196,7 +195,7 @@ def weights_module(model: Model) -> str:
     return (
         '"""The weights of the measures, written by `scripts/weigh_rejections.py`; docs/validation.md says how."""\n\n'
         "from __future__ import annotations\n\n"
-        f"BIAS = {bias + level - MARGIN:.3f}\n"
+        f"BIAS = {bias - MARGIN:.3f}\n"
         f"WEIGHTS: dict[str, tuple[float, float]] = {{\n{listed}\n}}\n"
         '"""By measure: its mean in the records it was fitted on, and its weight."""\n'
     )
@@ -205,37 +204,34 @@ def weights_module(model: Model) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Prints the tables, and writes the weights when asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("reference", type=Path)
-    parser.add_argument("others", type=Path, nargs="*")
+    parser.add_argument("corpora", nargs="+", metavar="CORPUS[:WEIGHT]")
     parser.add_argument("--write", action="store_true", help="write the weights fitted on all records")
     parser.add_argument("--shipped", action="store_true", help="only show how the weights as they are do")
     options = parser.parse_args(arguments)
-    reference = examples_in(options.reference, is_reference=True)
-    others = [example for path in options.others for example in examples_in(path, is_reference=False)]
-    for title, examples in (
-        ("reference, weights as they are", reference),
-        ("others, weights as they are", others),
-    ):
-        if examples:
-            print(table(title, examples, lambda example: example.is_shipped_valid))
+    corpora = dict(map(_corpus, options.corpora))
+    for name, examples in corpora.items():
+        print(table(f"{name}, weights as they are", examples, lambda example: example.is_shipped_valid))
     if not options.shipped:
-        _compare(reference, others)
+        _compare(corpora)
     if options.write:
-        WEIGHTS_FILE.write_text(weights_module(fitted([*reference, *others])), encoding="utf-8")
+        every = [example for examples in corpora.values() for example in examples]
+        WEIGHTS_FILE.write_text(weights_module(fitted(every)), encoding="utf-8")
     return 0
 
 
-def _compare(reference: list[Example], others: list[Example]) -> None:
+def _corpus(argument: str) -> tuple[str, list[Example]]:
+    path, _, weight = argument.partition(":")
+    return Path(path).stem, examples_in(Path(path), float(weight or 1.0))
+
+
+def _compare(corpora: dict[str, list[Example]]) -> None:
     """Prints how weights do on records they were not fitted on."""
-    verdicts = cross_validated(reference, others)
-    print(table("reference, cross-validated", reference, lambda example: verdicts[example.name]))
-    if others:
-        away = fitted(others)
-        print(table("reference, weights from the others only", reference, away.accepts))
-        home = fitted(reference)
-        print(table("others, weights from the reference only", others, home.accepts))
-        crossed = cross_validated(others, reference)
-        print(table("others, cross-validated", others, lambda example: crossed[example.name]))
+    for name, examples in corpora.items():
+        others = [one for other, found in corpora.items() if other != name for one in found]
+        verdicts = cross_validated(examples, others)
+        print(table(f"{name}, cross-validated", examples, lambda one, told=verdicts: told[one.name]))
+        if others:
+            print(table(f"{name}, weights from the other corpora only", examples, fitted(others).accepts))
 
 
 if __name__ == "__main__":

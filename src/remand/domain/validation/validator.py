@@ -21,7 +21,7 @@ from remand.domain.validation.rules import (
     questions,
     scope,
 )
-from remand.domain.validation.rules.ledger import against_ledger
+from remand.domain.validation.rules.ledger import against_ledger, confirmed
 from remand.domain.validation.score import features_of, score_of, weakest
 from remand.domain.validation.world import World
 
@@ -42,7 +42,7 @@ _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
 def assess(rejection: TaskRejection, context: Mapping[str, Any], world: World | None = None) -> Assessment:
     """Judges a rejection of the task that the context describes, with what the ledger knows if there is one."""
     reading = read_rejection(rejection, context)
-    features = features_of(reading)
+    features = (*features_of(reading), *(confirmed(reading, world) if world is not None else ()))
     score = score_of(reading, features)
     issues = list(broken(reading, world))
     if score < 0:

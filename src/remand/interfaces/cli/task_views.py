@@ -100,6 +100,8 @@ def _show(context: Context) -> Result:
         "skills": list(task.skills),
         "aliases": list(task.aliases),
         "parent": task.parent or None,
+        "children": list(task.children),
+        "superseded_by": task.superseded_by or None,
         "depends_on": list(task.depends_on),
         "waits_for": list(task.waits_for),
         "waiting_for": task.waiting_for or None,

@@ -32,5 +32,11 @@ def repetition(view: View) -> float:
     return sum(count - 1 for count in counted.values()) / total if total else 1.0
 
 
+def volume(view: View) -> float:
+    """How much is told in all: the more it is, the more of it has to be substance."""
+    texts = (*view.told, *view.evidence_texts, view.reading.alternative)
+    return min(sum(len(text.words) for text in texts), 300) / 300
+
+
 FOR = (detail_marks,)
-AGAINST = (detail_protocol, detail_prefers, repetition)
+AGAINST = (detail_protocol, detail_prefers, repetition, volume)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remand.domain.reasons import RejectionReason
-from remand.domain.validation.assessment import Issue
+from remand.domain.validation.assessment import Feature, Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.mentions import bare, is_task_name
 from remand.domain.validation.reading import Reading
@@ -14,6 +14,7 @@ from remand.domain.validation.world import Named, World
 
 DISPROVED = "disproved"
 CONFIRMED = ("corroborated", "reproduced")
+CONFIRMATION = 1.5
 
 
 def against_ledger(reading: Reading, world: World) -> Iterator[Issue]:
@@ -26,6 +27,26 @@ def against_ledger(reading: Reading, world: World) -> Iterator[Issue]:
         if graded.grade == DISPROVED:
             detail = f" ({graded.detail})" if graded.detail else ""
             yield issue("evidence_disproved", number=str(graded.index + 1), detail=detail)
+
+
+def confirmed(reading: Reading, world: World) -> Iterator[Feature]:
+    """What the ledger and the repository bear out: it counts for a rejection, however it is written."""
+    if reading.reason is RejectionReason.MISSING_DEPENDENCY:
+        known = (world.named_as(name) or world.named_as(bare(name)) for name in reading.dependencies)
+        if any(
+            item and item.task_id and _dependency(item.name, item, reading.agent) is None for item in known
+        ):
+            note = "The ledger knows the dependency, and it is open."
+            yield Feature(
+                name="dependency_confirmed",
+                field="blocking_factor",
+                value=1.0,
+                weight=CONFIRMATION,
+                note=note,
+            )
+    if any(graded.grade in CONFIRMED for graded in world.graded):
+        note = "A piece of evidence was checked and holds."
+        yield Feature(name="evidence_confirmed", field="evidence", value=1.0, weight=CONFIRMATION, note=note)
 
 
 def _dependencies(reading: Reading, world: World) -> Iterator[Issue]:
