@@ -26,9 +26,9 @@ from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, MAX_TEXT, Trace
 
 MAX_NAMED = 200
-RUN = 20
+RUN = 30
 """How many rejections with cause one agent may file in a day before others get its tasks."""
-MAX_TWINS = 5
+MAX_TWINS = 10
 """For how many other tasks the same may have been filed lately."""
 SAME_SHARE = 0.8
 MAX_ACCEPTED = 3

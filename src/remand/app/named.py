@@ -9,9 +9,9 @@ from remand.domain.validation.world import Named
 
 
 def described(name: str, known: Task | None, task: Task, *, is_descendant: bool = False) -> Named | None:
-    """A task that a rejection names; None for what is no task of ours, such as another's pull request."""
+    """A task that a rejection names; None for what is no task's name, such as a decision."""
     if known is None:
-        return Named(name=name) if ids.task_id(name) else None
+        return Named(name=name) if ids.task_id(name) or ids.is_alias(name) else None
     return Named(
         name=name,
         task_id=known.id,

@@ -197,7 +197,9 @@ def _made(task: Task, drawn: director.Plan, fresh: tuple[str, ...]) -> Events:
     for name, sketch in zip(fresh, drawn.sketches, strict=False):
         data = e.TaskData(
             title=sketch.title,
-            description=sketch.scope,
+            description=f"{sketch.scope}\n\nEstimate: {sketch.estimate}".strip()
+            if sketch.estimate
+            else sketch.scope,
             priority=sketch.priority,
             category=sketch.category,
             skills=task.skills if is_part else (),

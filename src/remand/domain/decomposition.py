@@ -24,6 +24,11 @@ _COUNTED = re.compile(
 _NUMERO = re.compile(r"\b(?:no|nr|n)[.º]\s*(?=\d)", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?<![^\W\d_])[^\W\d_]++[ -]?\d{1,3}(?!\w)")
 """A name with a number of its own, as titles have it: "Python 3"."""
+_WAITS = re.compile(
+    r"(?:after|requires?|depends?|needs?|once|nach|benötigt|braucht|después|requiere|après|requiert)\s(?!\d)",
+    re.IGNORECASE,
+)
+"""How a phrase begins that names something to wait for: for the second sub-task, that can only be the first."""
 _WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _PART = re.compile(r"[,;+&/\n]|\band\b|\bund\b|\by\b|\bet\b|\be\b|和|与|及|、|，|；")
@@ -95,7 +100,20 @@ _PREVIOUS = frozenset(
 )
 _PREVIOUS_WIDE = ("上一", "前一", "上述", "前の", "이전")
 _ALL = frozenset(
-    ["all", "others", "everything", "alle", "todas", "todos", "toutes", "tous", "tutti", "wszystkie", "все"]
+    [
+        "both",
+        "all",
+        "others",
+        "everything",
+        "alle",
+        "todas",
+        "todos",
+        "toutes",
+        "tous",
+        "tutti",
+        "wszystkie",
+        "все",
+    ]
 )
 _ORDINALS = {
     word: number
@@ -228,9 +246,15 @@ def _needs(
     for name in named:
         rest = rest.replace(name, " ")
     siblings |= _by_number(index, _COUNTED.sub(" ", rest), len(bags))
-    siblings = siblings | _placed(index, rest, len(bags)) if siblings else _by_words(index, rest, bags, wider)
+    siblings = (
+        siblings | _placed(index, rest, len(bags)) | _previous(index, rest)
+        if siblings
+        else _by_words(index, rest, bags, wider)
+    )
     if not siblings and not tasks:
         tasks = tuple(dict.fromkeys(_ALIAS.findall(rest)))
+    if not siblings and not tasks and index == 1 and _WAITS.match(phrase.strip()):
+        siblings = {0}
     is_resolved = bool(siblings or tasks)
     return Needs(
         siblings=tuple(sorted(siblings)), tasks=tasks, unresolved="" if is_resolved else phrase.strip()
@@ -266,21 +290,28 @@ def _by_words(index: int, phrase: str, bags: list[set[str]], wider: list[set[str
     whole = _closest(index, _words(phrase), bags, wider)
     parts = [part for part in _PART.split(phrase) if part.strip()]
     if len(parts) == 1:
-        return _placed(index, phrase, len(bags)) or whole
+        return _placed(index, phrase, len(bags)) or whole or _previous(index, phrase)
     found: set[int] = set()
     for part in parts:
-        found |= _placed(index, part, len(bags)) or _closest(index, _words(part), bags, wider)
+        closest = _closest(index, _words(part), bags, wider)
+        found |= _placed(index, part, len(bags)) or closest or _previous(index, part)
     return found or whole
 
 
 def _placed(index: int, phrase: str, count: int) -> set[int]:
+    """Sub-tasks named by their place: all, the first, the second."""
     words = {word.lower() for word in _WORD.findall(phrase)}
-    if index and (words & _PREVIOUS or any(mark in phrase for mark in _PREVIOUS_WIDE)):
-        return {index - 1}
     if words & _ALL:
         return set(range(index)) or set(range(1, count))
     places = {_ORDINALS[word] for word in words if word in _ORDINALS}
     return {place for place in places if place < count and place != index}
+
+
+def _previous(index: int, phrase: str) -> set[int]:
+    """The one before, when the phrase says so and names none by its title."""
+    words = {word.lower() for word in _WORD.findall(phrase)}
+    says_so = words & _PREVIOUS or any(mark in phrase for mark in _PREVIOUS_WIDE)
+    return {index - 1} if index and says_so else set()
 
 
 def _closest(index: int, wanted: set[str], bags: list[set[str]], wider: list[set[str]]) -> set[int]:

@@ -38,6 +38,7 @@ class Sketch(Record, kw_only=True):
     scope: str = ""
     priority: str = "medium"
     category: str = ""
+    estimate: str = ""
     siblings: tuple[int, ...] = ()
     tasks: tuple[str, ...] = ()
 
@@ -182,7 +183,8 @@ def _decomposition(rejection: TaskRejection, task: Mapping[str, Any], world: Wor
     sketches = tuple(
         Sketch(
             title=title,
-            scope=_with_estimate(scope, row),
+            scope=scope,
+            estimate=_text(row.get("estimate"))[:200],
             priority=_text(task.get("priority")) or "medium",
             category=_text(task.get("category")),
             siblings=need.siblings,
@@ -198,11 +200,6 @@ def _decomposition(rejection: TaskRejection, task: Mapping[str, Any], world: Wor
 
 def _rows(value: object) -> list[Mapping[str, Any]]:
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []
-
-
-def _with_estimate(scope: str, row: Mapping[str, Any]) -> str:
-    estimate = _text(row.get("estimate"))[:200]
-    return f"{scope}\n\nEstimate: {estimate}".strip() if estimate else scope
 
 
 def _outside(need: Needs, world: World) -> tuple[str, ...]:

@@ -120,6 +120,11 @@ def _probe(index: int, item: object) -> Probe | None:
         return Unreadable(index=index, why="write the probe as path:line, or as an object")
     if not all(_is_text(stated[key]) for key in _TEXTS if key in stated):
         return Unreadable(index=index, why=f"{', '.join(_TEXTS)} are texts of at most {MAX_TEXT} characters")
+    odd = [key for key in stated if key not in _KEYS]
+    if odd:
+        return Unreadable(
+            index=index, why=f"a probe has no {str(odd[0])[:40]!r}; known are {', '.join(sorted(_KEYS))}"
+        )
     for key, read in _READERS.items():
         if key in stated:
             return read(index, stated)
@@ -236,6 +241,7 @@ def _text(value: object) -> str:
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _TEXTS = ("file", "count", "task", "url", "commit", "text", "containing", "status")
 _STATUSES = frozenset({"", "open", "closed", *Status})
+_KEYS = frozenset({*_TEXTS, "line", "absent", "is", "at_least", "command", "exit"})
 _READERS = {
     "file": _file,
     "count": _count,

@@ -20,9 +20,9 @@ def _now() -> datetime:
 class TaskRejection:
     """A structured no. Making one never fails on its values, whatever they are: only the validator judges."""
 
-    task_id: str = ""
-    handoff_id: str = ""
-    agent_id: str = ""
+    task_id: str | Any = ""
+    handoff_id: str | Any = ""
+    agent_id: str | Any = ""
     reason_type: RejectionReason | Any
     reason_summary: str | Any = ""
     reason_detail: str | Any = ""
@@ -48,20 +48,20 @@ class TaskRejection:
     def to_dict(self) -> dict[str, Any]:
         """A copy as plain values, as the ledger keeps it."""
         return {
-            "task_id": self.task_id,
-            "handoff_id": self.handoff_id,
-            "agent_id": self.agent_id,
-            "rejected_at": _written(self.rejected_at),
-            "reason_type": _written(self.reason_type),
-            "reason_summary": self.reason_summary,
-            "reason_detail": self.reason_detail,
-            "what_attempted": _copied(self.what_attempted),
-            "blocking_factor": self.blocking_factor,
-            "evidence": _copied(self.evidence),
-            "suggested_alternative": self.suggested_alternative,
-            "alternative_tasks": _copied(self.alternative_tasks),
-            "task_original_scope": self.task_original_scope,
-            "scope_growth_factor": self.scope_growth_factor,
+            "task_id": _plain(self.task_id),
+            "handoff_id": _plain(self.handoff_id),
+            "agent_id": _plain(self.agent_id),
+            "rejected_at": _plain(_written(self.rejected_at)),
+            "reason_type": _plain(_written(self.reason_type)),
+            "reason_summary": _plain(self.reason_summary),
+            "reason_detail": _plain(self.reason_detail),
+            "what_attempted": _plain(self.what_attempted),
+            "blocking_factor": _plain(self.blocking_factor),
+            "evidence": _plain(self.evidence),
+            "suggested_alternative": _plain(self.suggested_alternative),
+            "alternative_tasks": _plain(self.alternative_tasks),
+            "task_original_scope": _plain(self.task_original_scope),
+            "scope_growth_factor": _plain(self.scope_growth_factor),
         }
 
     @classmethod
@@ -115,13 +115,26 @@ class RejectionDecision:
 
 def _copied(value: Any, depth: int = 0) -> Any:
     """A copy whose lists and dicts are its own, as deep as anything the ledger takes."""
-    if depth > MAX_DEPTH:
-        return value
+    if isinstance(value, dict | list | tuple) and depth > MAX_DEPTH:
+        return "…"
     if isinstance(value, dict):
         return {key: _copied(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_copied(item, depth + 1) for item in value]
     return value
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A copy that can be written as JSON, whatever was there; what is no plain value becomes its text."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if depth > MAX_DEPTH:
+        return "…"
+    if isinstance(value, dict):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    return f"<{type(value).__name__}>"
 
 
 def _written(value: Any) -> Any:

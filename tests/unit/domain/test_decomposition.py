@@ -210,3 +210,29 @@ def test_no_phrase_whatever_it_is_fails(rows: list[tuple[str, object]]) -> None:
 @pytest.mark.parametrize("unit", ["1", "a ", "1-", "#", "T-", "1, ", "not ", "(", "任"])
 def test_a_phrase_without_end_is_read_in_time(unit: str) -> None:
     assert len(resolve(["A", "B"], ["", ""], [unit * 100_000, [unit * 100_000] * 50])) == 2
+
+
+@pytest.mark.parametrize(
+    ("phrase", "found"),
+    [
+        ("Requires refactor task above", (0,)),
+        ("all of the above", (0, 1)),
+        ("the task above", (1,)),
+        ("previous step", (1,)),
+    ],
+)
+def test_a_title_counts_more_than_above_and_all_more_than_one(phrase: str, found: tuple[int, ...]) -> None:
+    titles = ["Refactor auth module for extensibility", "Add OAuth login provider", "Add the button"]
+
+    assert resolve(titles, [""] * 3, ["none", "none", phrase])[2].siblings == found
+
+
+def test_what_the_second_waits_for_can_only_be_the_first() -> None:
+    found = resolve(
+        ["IConflictResolver and result type", "Three default resolvers"],
+        ["", ""],
+        ["none", "after interface"],
+    )
+
+    assert found[1].siblings == (0,)
+    assert resolve(["a", "b"], ["", ""], ["none", "after 2 days"])[1].siblings == ()

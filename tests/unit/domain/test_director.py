@@ -108,7 +108,7 @@ def test_scope_creep_is_cut_into_its_sub_tasks_with_their_order() -> None:
     layout, renderer, mail = made.sketches
     assert made.link == "REFINES"
     assert (layout.siblings, renderer.siblings, mail.siblings) == ((), (0,), (1,))
-    assert layout.scope == "31 pages, 11 charts drawn on the server\n\nEstimate: 16 hours"
+    assert (layout.scope, layout.estimate) == ("31 pages, 11 charts drawn on the server", "16 hours")
     assert {sketch.category for sketch in made.sketches} == {"reports"}
     assert made.rationale(("a", "b", "c")) == "Valid scope creep. Decomposed into 3 sub-tasks."
 

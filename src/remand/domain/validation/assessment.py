@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from remand.domain.record import Record
 
 
@@ -14,6 +16,22 @@ class Issue(Record, kw_only=True):
 
     def __str__(self) -> str:
         return self.message
+
+
+class IssueText(str):
+    """An issue as the validator reports it: its message, which knows its code and field."""
+
+    __slots__ = ("code", "field", "message")
+
+    def __new__(cls, issue: Issue) -> Self:
+        """The message of an issue."""
+        text = super().__new__(cls, issue.message)
+        text.code, text.field, text.message = issue.code, issue.field, issue.message
+        return text
+
+    code: str
+    field: str
+    message: str
 
 
 class Feature(Record, kw_only=True):

@@ -53,6 +53,11 @@ _ENTRIES = {
         meaning="The blocking factor names nothing one could check.",
         message="The blocking factor is too vague. Name the thing that prevents completion such that another can check it.",
     ),
+    "blocking_factor_unfounded": Entry(
+        field="blocking_factor",
+        meaning="Nothing else in the record or its task speaks of the blocking factor.",
+        message="Nothing attempted, shown or asked for has to do with the blocking factor. Name what your evidence shows.",
+    ),
     "blocking_factor_weak": Entry(
         field="blocking_factor",
         meaning="What is said to block does not stand up against the record and its task.",
@@ -73,6 +78,11 @@ _ENTRIES = {
         field="evidence",
         meaning="Infeasibility is claimed with fewer than two pieces of evidence.",
         message="INFEASIBLE has the highest burden of proof: provide at least 2 pieces of evidence that show the impossibility.",
+    ),
+    "evidence_contradicts": Entry(
+        field="evidence",
+        meaning="The error that is claimed is nowhere seen, and what was seen went well.",
+        message="The evidence contradicts the claim: {claimed} is claimed, and what was seen is a success. Show the error itself.",
     ),
     "evidence_stale": Entry(
         field="evidence",
@@ -99,6 +109,11 @@ _ENTRIES = {
         field="suggested_alternative",
         meaning="The suggestion would fit any task.",
         message="The suggestion is too generic. Say concretely who does what, or give the breakdown into tasks.",
+    ),
+    "alternative_restates": Entry(
+        field="suggested_alternative",
+        meaning="The alternative is the task again.",
+        message="The alternative restates the task. Say what to do instead: who does what, or in which smaller steps.",
     ),
     "alternative_weak": Entry(
         field="suggested_alternative",
@@ -194,6 +209,16 @@ _ENTRIES = {
         field="reason_detail",
         meaning="It is not shown why the dependency has to come first.",
         message="Show why the dependency is a hard requirement: what fails without it, as observed.",
+    ),
+    "hard_requirement_missing": Entry(
+        field="reason_detail",
+        meaning="Nothing is said about why the dependency has to come first.",
+        message="Explain why the dependency is a hard requirement: what fails without it.",
+    ),
+    "infeasible_proof_denied": Entry(
+        field="reason_detail",
+        meaning="The record itself says that nothing conflicts.",
+        message="INFEASIBLE must name demands of the task that conflict; this record says that there is no conflict.",
     ),
     "infeasible_proof_invented": Entry(
         field="reason_detail",

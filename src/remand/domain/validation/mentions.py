@@ -29,6 +29,11 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_NAME.findall(text)))
 
 
+def tracker_keys_in(text: str) -> tuple[str, ...]:
+    """The ids of other trackers that a text names."""
+    return tuple(dict.fromkeys(_TRACKER_KEY.findall(text)))
+
+
 def mentions(rejection: TaskRejection) -> tuple[str, ...]:
     """The ids that any field of the record names."""
     return names_in("\n".join(plain(value) for value in _fields(rejection)))
@@ -52,7 +57,7 @@ def is_task_name(name: str) -> bool:
 
 def _waited_for(text: str) -> tuple[str, ...]:
     own = tuple(name for name in names_in(text) if _WAITED_FOR.match(name))
-    return own or tuple(dict.fromkeys(_TRACKER_KEY.findall(text)))
+    return own or tracker_keys_in(text)
 
 
 def _fields(rejection: TaskRejection) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.assessment import Assessment, Issue
+from remand.domain.validation.assessment import Assessment, Issue, IssueText
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading, read_rejection
 from remand.domain.validation.rules import (
@@ -54,16 +54,25 @@ def assess(rejection: TaskRejection, context: Mapping[str, Any], world: World | 
 class RejectionValidator:
     """Tells earned rejections from lazy ones. Whatever the record holds, it answers with issues and never fails."""
 
-    def validate(self, rejection: TaskRejection, task_context: Mapping[str, Any]) -> tuple[bool, list[Issue]]:
-        """Whether a rejection is valid, and if not what would make it so."""
-        assessment = self.assess(rejection, task_context)
-        return assessment.is_valid, list(assessment.issues)
+    def validate(
+        self, rejection: TaskRejection, task_context: Mapping[str, Any]
+    ) -> tuple[bool, list[IssueText]]:
+        """Whether a rejection is valid, and if not what would make it so: messages that know code and field."""
+        assessment = self.assess(_record(rejection), task_context)
+        return assessment.is_valid, [IssueText(found) for found in assessment.issues]
 
     def assess(
         self, rejection: TaskRejection, task_context: Mapping[str, Any], world: World | None = None
     ) -> Assessment:
         """The same, with everything that counted."""
         return assess(rejection, task_context, world)
+
+
+def _record(given: object) -> TaskRejection:
+    """The record, also out of its dict; out of anything else an empty one, which has issues enough."""
+    if isinstance(given, TaskRejection):
+        return given
+    return TaskRejection.from_dict(given if isinstance(given, Mapping) else {})
 
 
 def broken(reading: Reading, world: World | None) -> Iterator[Issue]:

@@ -119,7 +119,7 @@ class Context:
         if value == "-":
             if self.surroundings.opened is not None:
                 raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
-            return sys.stdin.read(MAX_VALUE)
+            return _within(sys.stdin.read(MAX_VALUE + 1), "standard input")
         if value.startswith("@") and len(value) > 1:
             return self._file(value[1:])
         return value
@@ -128,9 +128,16 @@ class Context:
         path = os.path.join(self.surroundings.folder, name)
         try:
             with open(path, encoding="utf-8") as file:
-                return file.read(MAX_VALUE)
+                return _within(file.read(MAX_VALUE + 1), path)
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"The file {path} cannot be read: {error}.") from None
+
+
+def _within(text: str, where: str) -> str:
+    """A text that is not too long; nothing is cut off silently."""
+    if len(text) > MAX_VALUE:
+        raise UsageError(f"{where} holds more than {MAX_VALUE} characters. Shorten it.")
+    return text
 
 
 class Parser(ArgumentParser):

@@ -12,7 +12,7 @@ from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.domain.validation.assessment import Issue
-from remand.domain.validation.mentions import dependency_names
+from remand.domain.validation.mentions import dependency_names, mentions
 from remand.domain.validation.validator import RejectionValidator
 from remand.domain.validation.world import Named, World
 
@@ -24,6 +24,9 @@ _STATUS = {
 }
 
 
+UNNAMED = Issue(
+    code="task_unnamed", field="task_id", message="Name the task, the handoff and the agent as the call does."
+)
 _ENDED = ("completed", "done", "cancelled", "infeasible")
 
 
@@ -75,14 +78,17 @@ class DirectorRejectionHandler:
         self.manager: ProjectManager = manager if manager is not None else GraphProject()
         self.validator = RejectionValidator()
         self._limit = (policy or Policy()).max_invalid_rejections
-        self._invalid: Counter[tuple[str, str]] = Counter()
+        self._invalid: Counter[tuple[str, ...]] = Counter()
 
     def handle_rejection(
-        self, rejection: TaskRejection, task_context: Mapping[str, Any]
+        self, rejection: TaskRejection, task_context: Mapping[str, Any] | Any
     ) -> RejectionDecision:
         """Decides, and carries the decision out."""
+        task_context = task_context if isinstance(task_context, Mapping) else {}
         world = self._world(rejection)
         found = self.validator.assess(rejection, task_context, world)
+        if not isinstance(rejection.task_id, str) or not rejection.task_id:
+            return self._override(rejection, [UNNAMED, *found.issues])
         if not found.is_valid:
             return self._override(rejection, list(found.issues))
         reason = rejection.reason or RejectionReason.BLOCKER
@@ -106,7 +112,7 @@ class DirectorRejectionHandler:
 
     def _override(self, rejection: TaskRejection, issues: list[Issue]) -> RejectionDecision:
         """Sends the work back; who has done this too often is not given it again."""
-        key = (str(rejection.task_id), str(rejection.agent_id))
+        key = tuple(name if isinstance(name, str) else "" for name in (rejection.task_id, rejection.agent_id))
         self._invalid[key] += 1
         is_last = self._invalid[key] >= self._limit
         return RejectionDecision(
@@ -145,7 +151,7 @@ class DirectorRejectionHandler:
     def _world(self, rejection: TaskRejection) -> World:
         """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
         known = []
-        for name in dependency_names(rejection):
+        for name in (*dependency_names(rejection), *mentions(rejection)):
             node_id = name if self.manager.graph.get_node(name) else f"task:{name}"
             node = self.manager.graph.get_node(node_id)
             if node is not None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from remand.app.asking import Accepted, Request
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, rejections
+from remand.app.stories import handoffs
 from remand.bootstrap.directing import directing
 from remand.bootstrap.gateway import Gateway
 from remand.bootstrap.ledger import find_place
@@ -16,11 +17,14 @@ from remand.bootstrap.quick import find_socket
 from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain import ids
+from remand.domain.event import Event
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import Refused
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.domain.roles import USER
+from remand.domain.validation.assessment import IssueText
 from remand.domain.validation.validator import RejectionValidator
+from remand.interfaces.library.director import UNNAMED
 
 TaskContext = Callable[[str], Mapping[str, Any]]
 
@@ -99,17 +103,22 @@ class _Ledgered:
         return True
 
     def status(self, handoff_id: str) -> dict[str, Any]:
+        bare = ids.handoff_id(handoff_id) or ""
+        events = self._story(bare)
+        found = next((one for one in handoffs(events) if one.handoff_id == bare), None)
+        if found is None:
+            raise Refused("unknown_handoff", f"There is no handoff {handoff_id}.")
         view = self._view(handoff_id)
-        if view is None:
-            return {"handoff_id": handoff_id, "rejection": None, "decision": None}
-        decision = view.decision
+        decided = _decision(view) if view is not None and view.decision is not None else None
         return {
-            "handoff_id": view.handoff_id,
-            "task_id": view.task_id,
-            "agent": view.agent,
-            "rejection": TaskRejection.from_dict(view.rejection),
-            "issues": list(view.issues),
-            "decision": None if decision is None else _decision(view),
+            "handoff_id": bare,
+            "task_id": found.task_id,
+            "agent": found.agent,
+            "status": found.status,
+            "rejection": view.rejection if view else None,
+            "issues": [issue.message for issue in view.issues] if view else [],
+            "decision": decided.to_dict() if decided else None,
+            "override_message": found.override_message,
         }
 
     def _ask(self, ask: c.Ask, actor: str) -> Accepted:
@@ -122,12 +131,16 @@ class _Ledgered:
     def _view(self, handoff_id: str) -> RejectionView | None:
         """The last rejection of a handoff."""
         bare = ids.handoff_id(handoff_id) or ""
+        found = rejections(self._story(bare))
+        return next((one for one in reversed(found) if one.handoff_id == bare), None)
+
+    def _story(self, handoff_id: str) -> list[Event]:
+        """The events of the task that a handoff is about."""
         opened = self._gateway.opened
         opened.ledger.refresh()
         with opened.store.read() as view:
-            task_id = view.tasks.named(bare) if bare else ""
-            found = rejections(story(view, task_id)) if task_id else []
-        return next((one for one in reversed(found) if one.handoff_id == bare), None)
+            task_id = view.tasks.named(handoff_id) if handoff_id else ""
+            return story(view, task_id) if task_id else []
 
 
 def _decision(view: RejectionView) -> RejectionDecision:
@@ -143,6 +156,13 @@ def _decision(view: RejectionView) -> RejectionDecision:
     )
 
 
+def _agrees(stated: object, named: str) -> bool:
+    """True when the record says nothing, or the same as the call."""
+    if not isinstance(stated, str):
+        return not stated
+    return not stated or stated.removeprefix("handoff:") == named.removeprefix("handoff:")
+
+
 class _Logged:
     """Handoffs of a program that keeps a log of its own."""
 
@@ -153,6 +173,8 @@ class _Logged:
 
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         is_valid, issues = RejectionValidator().validate(rejection, dict(self._context(rejection.task_id)))
+        if not _agrees(rejection.handoff_id, handoff_id) or not _agrees(rejection.agent_id, agent):
+            is_valid, issues = False, [IssueText(UNNAMED), *issues]
         told = {"handoff_id": handoff_id, "agent": agent, "rejection": rejection.to_dict()}
         if not is_valid:
             messages = [issue.message for issue in issues]
@@ -167,7 +189,7 @@ class _Logged:
         is_override = decision.decision_type is DecisionType.OVERRIDE
         self._active.setdefault(handoff_id, {"handoff_id": handoff_id}).update(
             status="overridden" if is_override else "rejection_accepted",
-            decision=decision,
+            decision=decision.to_dict(),
             override_message=decision.override_message,
         )
         return True

@@ -224,3 +224,96 @@ def test_a_record_without_anything_gives_issues() -> None:
     found = {issue.code for issue in assess(TaskRejection(reason_type="BLOCKER"), {}).issues}
 
     assert {"effort_too_few", "blocking_factor_missing", "alternative_missing", "evidence_missing"} <= found
+
+
+QUOTED = "The scope says 'sorted by score in a single pass' and 'must not buffer any events in memory'; both exclude each other."
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_invented"),
+    [
+        ("Return the feed sorted by score in a single pass. Must not buffer any events in memory.", False),
+        ("Return the newest 100 events sorted by score.", True),
+        ("", False),
+    ],
+)
+def test_a_demand_that_is_quoted_is_the_tasks_own(scope: str, is_invented: bool) -> None:
+    found = assess(
+        TaskRejection(reason_type="INFEASIBLE", reason_detail=QUOTED),
+        {"title": "Sort the feed", "scope": scope},
+    )
+
+    assert ("infeasible_proof_invented" in {issue.code for issue in found.issues}) == is_invented
+
+
+def test_an_error_that_is_quoted_is_no_demand() -> None:
+    said = "region rom overflowed by 13520 bytes"
+    record = TaskRejection(
+        reason_type="INFEASIBLE",
+        reason_detail=f"The linker says '{said}', and the chip has no more.",
+        evidence=[{"type": "error_log", "data": said, "source": "ld"}],
+    )
+
+    found = assess(record, {"title": "Fit the menu", "scope": "All fonts within 48 KB."})
+
+    assert "infeasible_proof_invented" not in {issue.code for issue in found.issues}
+
+
+@pytest.mark.parametrize("reason", ["MISSING_DEPENDENCY", "OBSOLETE", "BLOCKER"])
+@pytest.mark.parametrize("factor", ["Too complex", "Missing information", "It's confusing", "." * 24])
+def test_a_vague_blocking_factor_is_an_issue_for_every_reason(reason: str, factor: str) -> None:
+    assert "blocking_factor_vague" in codes(reason, blocking_factor=factor)
+
+
+@pytest.mark.parametrize("reason", ["BLOCKER", "MISSING_DEPENDENCY", "SCOPE_CREEP"])
+def test_a_blocking_factor_that_nothing_speaks_of_is_an_issue(reason: str) -> None:
+    assert "blocking_factor_unfounded" in codes(reason, blocking_factor="depends on the moon being full")
+
+
+def test_an_alternative_that_is_the_task_again_is_an_issue() -> None:
+    task = {
+        "title": "Charge cards",
+        "scope": "Charge the customer's card through the payment provider each month.",
+    }
+    again = TaskRejection(reason_type="BLOCKER", suggested_alternative=f"{task['title']}. {task['scope']}")
+    other = TaskRejection(
+        reason_type="BLOCKER", suggested_alternative="Ask Stripe for a new key and rerun pay_test.py."
+    )
+
+    assert "alternative_restates" in {issue.code for issue in assess(again, task).issues}
+    assert "alternative_restates" not in {issue.code for issue in assess(other, task).issues}
+
+
+@pytest.mark.parametrize(
+    "detail", ["There is no conflict in this task.", "Es gibt keinen Konflikt.", "没有冲突"]
+)
+def test_who_says_that_nothing_conflicts_does_not_show_infeasibility(detail: str) -> None:
+    assert "infeasible_proof_denied" in codes("INFEASIBLE", reason_detail=detail)
+
+
+def test_the_same_evidence_twice_is_one_piece() -> None:
+    one = {"type": "test_result", "data": {"wait": 0.7}, "source": "bench"}
+
+    assert "evidence_too_few" in codes("INFEASIBLE", evidence=[one, dict(one)])
+
+
+def test_evidence_of_success_contradicts_an_error_that_nobody_saw() -> None:
+    claim = {
+        "reason_summary": "The billing service answers 503",
+        "blocking_factor": "billing.internal answers 503",
+        "what_attempted": [
+            "curl billing.internal/v2: HTTP 200 OK",
+            "Read the status page: all systems operational",
+        ],
+    }
+    fine = [{"type": "status_check", "data": "200 OK, all systems operational", "source": "status page"}]
+    seen = [*fine, {"type": "error_log", "data": "HTTP 503", "source": "curl"}]
+
+    assert "evidence_contradicts" in codes("BLOCKER", evidence=fine, **claim)
+    assert "evidence_contradicts" not in codes("BLOCKER", evidence=seen, **claim)
+
+
+def test_a_detail_that_fits_any_dependency_does_not_explain_one() -> None:
+    assert "hard_requirement_missing" in codes(
+        "MISSING_DEPENDENCY", reason_detail="It would be nicer afterwards."
+    )

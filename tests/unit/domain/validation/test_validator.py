@@ -1,5 +1,7 @@
 """Holds the verdicts on the requirements' own examples and on one honest record a reason."""
 
+from typing import Any
+
 import pytest
 
 from remand.domain.reasons import RejectionReason
@@ -202,3 +204,19 @@ def test_a_low_score_names_a_weak_field_and_what_would_help() -> None:
     assert not stuffed.is_valid
     assert stuffed.score < 0
     assert {issue.code for issue in stuffed.issues} & {"alternative_weak", "effort_weak", "evidence_weak"}
+
+
+def test_an_issue_reads_as_its_message_and_knows_its_code() -> None:
+    _, issues = RejectionValidator().validate(TaskRejection(reason_type="BLOCKER"), {})
+
+    assert any("at least 2" in issue for issue in issues)
+    assert "\n".join(issues)
+    assert all(issue.code and issue.field and issue == issue.message == str(issue) for issue in issues)
+
+
+@pytest.mark.parametrize("given", [None, {}, "x", 7, {"reason_type": "BLOCKER"}])
+def test_what_is_no_record_is_judged_as_an_empty_one(given: Any) -> None:
+    is_valid, issues = RejectionValidator().validate(given, {})
+
+    assert not is_valid
+    assert issues

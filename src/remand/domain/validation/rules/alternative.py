@@ -9,6 +9,8 @@ from remand.domain.validation.substance import marks
 
 TELLING_WORDS = 2
 SUB_TASKS = 2
+SAID = 3
+SAME = 0.85
 
 
 def missing(reading: Reading) -> Issue | None:
@@ -25,7 +27,17 @@ def generic(reading: Reading) -> Issue | None:
     return issue("alternative_generic") if named < TELLING_WORDS else None
 
 
-RULES = (missing,)
+def restates(reading: Reading) -> Issue | None:
+    """An alternative that says nothing but what the task says."""
+    text = reading.alternative
+    known = reading.title.stems | reading.scope.stems
+    if len(text.stems) < SAID or len(text.stems & known) < SAME * len(text.stems):
+        return None
+    brings = marks(text, reading.title, reading.scope) + len(text.telling - known)
+    return issue("alternative_restates") if brings < TELLING_WORDS else None
+
+
+RULES = (missing, restates)
 """For every reason."""
 CONCRETE_RULES = (generic,)
 """For every reason but obsolescence, where cancelling is enough."""

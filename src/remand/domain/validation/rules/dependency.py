@@ -9,7 +9,9 @@ from remand.domain.validation.catalogue import issue
 from remand.domain.validation.lexicon import CLASSES
 from remand.domain.validation.mentions import bare
 from remand.domain.validation.reading import Reading
+from remand.domain.validation.substance import marks
 
+EXPLAINED = 4
 _STATUS = re.compile(
     r"([A-Z][A-Z0-9]{0,9}-[A-Za-z0-9-]{1,60}|#[0-9]+)(?:\s?[:：=]|\s?->|,)?\s?"
     r"(?:(?:is|was|has been|ist|wurde|está|est|é|è|jest)\s)?([^\W\d_]{1,30})"
@@ -37,4 +39,11 @@ def said_done(reading: Reading) -> Issue | None:
     return None
 
 
-RULES = (unnamed, is_itself, said_done)
+def unexplained(reading: Reading) -> Issue | None:
+    """A detail that could stand beside any dependency."""
+    detail = reading.detail
+    named = len(detail.telling - reading.title.stems) + marks(detail) + detail.acronyms
+    return issue("hard_requirement_missing") if detail.raw and named < EXPLAINED else None
+
+
+RULES = (unnamed, is_itself, said_done, unexplained)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from remand.domain.reasons import RejectionReason
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
@@ -9,13 +11,17 @@ from remand.domain.validation.dates import days_before
 from remand.domain.validation.reading import Evidence, Reading
 from remand.domain.validation.tokens import Text
 
+_HTTP_ERROR = re.compile(r"(?<![\w.,/-])[45][0-9]{2}(?![\w,/-]|\.[0-9])")
+_HTTP_SUCCESS = re.compile(r"(?<![\w.,/-])20[0-6](?![\w,/-]|\.[0-9])")
 PROVEN_BY_TWO = 2
 FRESH = 7
 
 
 def holding(reading: Reading) -> tuple[Evidence, ...]:
-    """The pieces of evidence that hold data."""
-    return tuple(item for item in reading.evidence if item.data.raw)
+    """The pieces of evidence that hold data, each once."""
+    return tuple(
+        {(item.data.raw, item.source.raw): item for item in reading.evidence if item.data.raw}.values()
+    )
 
 
 def missing(reading: Reading) -> Issue | None:
@@ -52,11 +58,21 @@ def _days(reading: Reading, *texts: Text) -> list[int]:
     return [past for text in telling for past in days_before(text.raw, reading.rejected_on)]
 
 
+def contradicts(reading: Reading) -> Issue | None:
+    """An HTTP error is claimed that was nowhere seen, and what was seen is a success."""
+    claimed = _HTTP_ERROR.findall(f"{reading.summary.raw}\n{reading.factor.raw}")
+    shown = "\n".join(text.raw for item in reading.evidence for text in (item.data, item.source))
+    seen = "\n".join((shown, *(attempt.raw for attempt in reading.attempts)))
+    if not claimed or any(code in seen for code in claimed) or not _HTTP_SUCCESS.search(shown):
+        return None
+    return issue("evidence_contradicts", claimed=claimed[0])
+
+
 FOR_ALL = (empty,)
 """For every reason: what is given must hold something."""
 RULES = (missing,)
 """For the reasons that always need evidence."""
-BLOCKER_RULES = (missing, stale)
+BLOCKER_RULES = (missing, stale, contradicts)
 """For what is said to stand in the way today."""
 PROOF_RULES = (too_few,)
 """For infeasibility."""
