@@ -29,7 +29,7 @@ REASON_SCALE = 2.0
 """Measures of one reason are seen in a fifth of the records and would else be held too small."""
 LARGEST = 0.5
 """No measure may weigh more than this by standard deviation, so that none decides alone."""
-MARGIN = -0.35
+MARGIN = -0.3
 """How far below even the line is drawn, so that honest records are rarely overridden."""
 NAMES = tuple(NOTES)
 

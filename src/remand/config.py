@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 import tomllib
 from typing import Any
 
@@ -195,10 +196,6 @@ def _policy(table: dict[str, Any]) -> Policy:
     director = table.get("director", "auto")
     if not director:
         raise ConfigError(f'{NAME}: `policy.director` is empty; use "auto", "human" or a command.')
-    if isinstance(director, str) and director not in ("auto", "human"):
-        raise ConfigError(
-            f'{NAME}: `policy.director` is "auto", "human", or a command as a list: director = ["{director}"].'
-        )
     return Policy(
         lockout_after=_lockout(table.get("lockout", "strict")),
         escalate_after_reviews=_count(
@@ -217,9 +214,23 @@ def _policy(table: dict[str, Any]) -> Policy:
             most=100,
         ),
         lease_seconds=_lease(table.get("lease", "30m")),
-        director=(director,) if isinstance(director, str) else _program(director, "policy.director"),
+        director=_director(director),
         adviser=_program(table.get("adviser", []), "policy.adviser"),
     )
+
+
+def _director(value: Any) -> tuple[str, ...]:
+    """Who answers rejections: `auto`, `human`, or a command, as a list or as one would type it."""
+    if not isinstance(value, str):
+        return _program(value, "policy.director")
+    if value in ("auto", "human"):
+        return (value,)
+    if value.lower() in ("auto", "human"):
+        raise ConfigError(f'{NAME}: `policy.director` is written "{value.lower()}".')
+    try:
+        return _program(shlex.split(value), "policy.director")
+    except ValueError as error:
+        raise ConfigError(f"{NAME}: `policy.director` is no command ({error}); write it as a list.") from None
 
 
 def _program(value: Any, key: str) -> tuple[str, ...]:

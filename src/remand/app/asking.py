@@ -45,7 +45,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     gates: tuple[str, ...] | None = None
 
 
-MAX_REQUEST = 1 << 20
+MAX_REQUEST = 4 << 20
 _KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _encode = msgspec.json.Encoder().encode
 

@@ -26,8 +26,10 @@ from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, MAX_TEXT, Trace
 
 MAX_NAMED = 200
-RUN = 30
+RUN = 300
 """How many rejections with cause one agent may file in a day before others get its tasks."""
+LATELY = 50
+"""How many of the last rejections are looked at for the same text."""
 MAX_TWINS = 10
 """For how many other tasks the same may have been filed lately."""
 SAME_SHARE = 0.8
@@ -85,10 +87,10 @@ class Judging:
         self, record: TaskRejection, task: Task, agent: str, now: Instant
     ) -> tuple[tuple[str, ...], str]:
         """Tasks that resolve the same blocker already, and why the rejection is not believed, if it is not."""
-        own = self._tx.traces.of_agent(agent, 3 * RUN)
+        own = self._tx.traces.of_agent(agent, 2 * RUN)
         if sum(one.event == FILED and _is_recent(one, now) for one in own) >= RUN:
             return (), f"{agent} has rejected {RUN} tasks with cause within a day"
-        recent = [*own[:RUN], *self._tx.traces.latest(RUN)]
+        recent = [*own[:LATELY], *self._tx.traces.latest(LATELY)]
         twins = dict.fromkeys(one.task for one in recent if one.task != task.id and _is_same(one, record))
         if record.reason is RejectionReason.BLOCKER:
             joins = next(filter(None, (self._still_open(twin, task) for twin in twins)), ())

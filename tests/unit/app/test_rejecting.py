@@ -795,7 +795,7 @@ def test_a_record_that_is_no_json_is_refused_and_nothing_is_written() -> None:
     deep: Any = []
     for _ in range(3000):
         deep = [deep]
-    for odd in ({"a": object()}, {"reason_summary": "\ud800"}, {"evidence": deep}, {"x": "y" * (1 << 21)}):
+    for odd in ({"a": object()}, {"reason_summary": "\ud800"}, {"evidence": deep}, {"x": "y" * (1 << 23)}):
         ask = c.RejectHandoff(handoff_id=taken, agent="Alice", rejection=odd)
         assert world.refusal(ask, "Alice").code == "bad_value"
     assert len(world.events()) == before

@@ -21,7 +21,7 @@ from remand.domain.roles import USER
 from remand.interfaces.cli.arguments import Call
 from remand.interfaces.cli.output import Result
 
-MAX_VALUE = 1 << 20
+MAX_VALUE = 4 << 20
 
 
 class Command(NamedTuple):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from remand.domain import director
+from remand.domain import director, ids
 from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType, RejectionReason
@@ -150,11 +150,15 @@ class DirectorRejectionHandler:
 
     def _world(self, rejection: TaskRejection) -> World:
         """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
-        known = []
-        for name in (*dependency_names(rejection), *mentions(rejection)):
+        known: list[Named] = []
+        waited = dependency_names(rejection)
+        for name in (*waited, *mentions(rejection)):
             node_id = name if self.manager.graph.get_node(name) else f"task:{name}"
             node = self.manager.graph.get_node(node_id)
-            if node is not None:
+            if node is None and name in waited and ids.task_id(name):
+                is_self = ids.task_id(name) == ids.task_id(str(rejection.task_id)[:200])
+                known.append(Named(name=name, task_id=name, is_open=True, is_self=is_self))
+            elif node is not None:
                 is_self = node_id in (rejection.task_id, f"task:{rejection.task_id}")
                 status = str(node.properties.get("status", ""))
                 is_open = status not in _ENDED
