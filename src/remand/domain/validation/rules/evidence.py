@@ -12,7 +12,7 @@ from remand.domain.validation.reading import Evidence, Reading
 from remand.domain.validation.tokens import Text
 
 _HTTP_ERROR = re.compile(r"(?<![\w.,/-])[45][0-9]{2}(?![\w,/-]|\.[0-9])")
-_HTTP_SUCCESS = re.compile(r"(?<![\w.,/-])20[0-6](?![\w,/-]|\.[0-9])")
+_SUCCESS = re.compile(r"(?<![\w.,/-])20[0-6](?![\w,/-]|\.[0-9])|\b[1-9][0-9]+ (?:tests? )?passed\b")
 PROVEN_BY_TWO = 2
 FRESH = 7
 
@@ -63,7 +63,7 @@ def contradicts(reading: Reading) -> Issue | None:
     claimed = _HTTP_ERROR.findall(f"{reading.summary.raw}\n{reading.factor.raw}")
     shown = "\n".join(text.raw for item in reading.evidence for text in (item.data, item.source))
     seen = "\n".join((shown, *(attempt.raw for attempt in reading.attempts)))
-    if not claimed or any(code in seen for code in claimed) or not _HTTP_SUCCESS.search(shown):
+    if not claimed or any(code in seen for code in claimed) or not _SUCCESS.search(shown):
         return None
     return issue("evidence_contradicts", claimed=claimed[0])
 
