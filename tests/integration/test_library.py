@@ -54,12 +54,14 @@ def test_a_valid_rejection_is_filed_and_answered_by_the_ledgers_director(place: 
     assert manager.reject_handoff(handoff, "Alice", a_record(OAUTH, task_id=task, agent_id="Alice")) is True
 
     told = manager.status(f"handoff:{handoff}")
-    assert told["decision"].decision_type is DecisionType.ACCEPT_AND_DECOMPOSE
-    assert len(told["decision"].created_tasks) == 3
-    assert all(name.startswith("task:T-") for name in told["decision"].created_tasks)
-    assert told["rejection"].reason_summary == OAUTH["reason_summary"]
+    decided = RejectionDecision.from_dict(told["decision"])
+    assert decided.decision_type is DecisionType.ACCEPT_AND_DECOMPOSE
+    assert len(decided.created_tasks) == 3
+    assert all(name.startswith("task:T-") for name in decided.created_tasks)
+    assert told["status"] == "rejection_accepted"
+    assert told["rejection"]["reason_summary"] == OAUTH["reason_summary"]
     assert place.ok("task", "show", task)["status"] == "decomposed"
-    assert manager.handle_rejection_response(handoff, told["decision"]) is False, "it was answered so already"
+    assert manager.handle_rejection_response(handoff, decided) is False, "it was answered so already"
 
 
 def test_an_invalid_rejection_is_false_and_overridden(place: Repository) -> None:
@@ -70,7 +72,8 @@ def test_an_invalid_rejection_is_false_and_overridden(place: Repository) -> None
 
     told = manager.status(handoff)
     assert len(told["issues"]) >= 4
-    assert told["decision"].decision_type is DecisionType.OVERRIDE
+    assert told["decision"]["decision_type"] == "OVERRIDE"
+    assert told["status"] == "overridden"
     assert place.ok("task", "show", task)["status"] == "claimed"
 
 
@@ -81,7 +84,6 @@ def test_what_the_ledger_does_not_allow_is_raised(place: Repository) -> None:
         ("H-20260101-000000-0badbad0", "Alice", a_record(LAZY), "unknown_handoff"),
         (handoff, "mallory", a_record(LAZY), "not_yours"),
         (handoff, "Alice", a_record(LAZY, task_id="T-other"), "bad_value"),
-        (handoff, "Alice", a_record(LAZY, reason_detail=object()), "bad_value"),
         (handoff, "Alice", a_record(LAZY, reason_detail="\ud800"), "bad_value"),
     ):
         with pytest.raises(Refused) as refusal:
@@ -103,7 +105,7 @@ def test_a_program_answers_as_the_director_where_a_human_directs(human: Reposito
     assert manager.handle_rejection_response(handoff, decision) is True
 
     assert human.ok("task", "show", task)["status"] == "claimed"
-    assert manager.status(handoff)["decision"].override_message == "The limit was raised"
+    assert manager.status(handoff)["decision"]["override_message"] == "The limit was raised"
     with pytest.raises(Refused):
         manager.handle_rejection_response(
             handoff, RejectionDecision(decision_type="ACCEPT", rejection=rejection), director="Alice"
