@@ -1,0 +1,1 @@
+"""The use cases of gates: measuring done claims, judging them, and letting sessions stop."""

@@ -1,0 +1,164 @@
+"""What measuring asks of the world, each port in a handful of methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from remand.domain.gates.figures import Measurement
+from remand.domain.record import Record
+
+MIB = 1 << 20
+
+
+class Change(NamedTuple):
+    """One file that differs between two trees."""
+
+    status: str
+    """A added, M modified, D deleted, R renamed, T another kind of file."""
+    path: str
+    old_path: str = ""
+    """What a renamed file was called before."""
+    mode: str = ""
+    """git's mode of the file as it is now: 100644, 100755, 120000 (a link), 160000 (a submodule)."""
+
+
+class Mirror(Protocol):
+    """The coordinator's own bare copy of the repository; nothing an agent configures is run in it."""
+
+    def bring(self, commit: str) -> str:
+        """Fetches a commit, checking every object, and returns its full tree; raises EnvironmentFault."""
+
+    def merge_base(self, commit: str, other: str) -> str:
+        """The last commit two commits have in common; empty when they have none."""
+
+    def changes(self, base_tree: str, tree: str) -> list[Change]:
+        """The files that differ between two trees, renames recognised, `.got` left out."""
+
+    def file(self, tree: str, path: str) -> bytes | None:
+        """A file's content in a tree; None when it is not there or no plain file."""
+
+    def paths(self, tree: str) -> list[str]:
+        """Every file's path in a tree, `.got` left out."""
+
+    def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
+        """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
+
+
+class Checkouts(Protocol):
+    """Folders that hold exactly one tree each, for as long as they are lent."""
+
+    def lend(self, tree: str) -> AbstractContextManager[str]:
+        """A writable folder that holds the tree and nothing else; what is written there is gone afterwards."""
+
+
+class Limits(Record, kw_only=True):
+    """What a command may use."""
+
+    seconds: float = 600.0
+    memory: int = 4096 * MIB
+    processes: int = 512
+    file_size: int = 1024 * MIB
+    output: int = 32 * MIB
+    """Bytes of stdout, and of stderr, that are kept: of more, head and tail."""
+
+
+class Job(Record, kw_only=True):
+    """One command to be run where it can do no harm."""
+
+    command: tuple[str, ...]
+    folder: str
+    """Where it runs; writable, under the same path inside."""
+    report: str = ""
+    """A writable folder outside the checkout; empty for none."""
+    cache: str = ""
+    """A prepared folder, readable (writable when `may_write_cache`)."""
+    may_write_cache: bool = False
+    has_network: bool = False
+    """For prepare steps alone."""
+    read: tuple[str, ...] = ()
+    """Further paths it may read."""
+    hide: tuple[str, ...] = ()
+    """Paths that are masked: the ledger, keys, sockets, other worktrees."""
+    path: tuple[str, ...] = ()
+    """Folders in which its programs are found, as PATH."""
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    """The whole environment besides PATH, HOME and the like, which the sandbox sets."""
+    limits: Limits = Limits()
+
+
+class Ended(NamedTuple):
+    """How a job ended."""
+
+    how: str
+    """`exited`, `signalled`, `timed_out` or `not_started`."""
+    status: int
+    """The exit status, or the signal's number."""
+    output: bytes = b""
+    errors: bytes = b""
+    is_cut: bool = False
+    """True when more was written than was kept."""
+    seconds: float = 0.0
+    detail: str = ""
+    """Why it did not start, or which limit it ran into."""
+
+
+class Sandbox(Protocol):
+    """Runs commands apart from everything else; when run() returns, nothing of the job lives on."""
+
+    @property
+    def tier(self) -> str:
+        """What holds: `bubblewrap`, `landlock` or `plain`."""
+
+    def run(self, job: Job) -> Ended:
+        """Runs a job to its end. Called from several threads at once."""
+
+
+class Ran(NamedTuple):
+    """What a parser gets to read."""
+
+    status: int
+    output: bytes = b""
+    errors: bytes = b""
+    report: bytes | None = None
+    """The content of the report file; None when the command left none."""
+    root: str = ""
+    """Where the checkout was, so that paths can be made relative."""
+    is_cut: bool = False
+
+
+class Parse(Protocol):
+    """Reads what a tool said. One file a parser; raises `Unreadable` when it is no report of that tool."""
+
+    def __call__(self, ran: Ran) -> Measurement:
+        """The figures, findings and tests of one run."""
+
+
+class Cache(Protocol):
+    """Measurements and verdicts that need not be made again."""
+
+    def get(self, key: str) -> bytes | None:
+        """What was kept under a key."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keeps something under a key."""
+
+
+class Tools(Protocol):
+    """The programs gates run."""
+
+    def digest(self, commands: Sequence[Sequence[str]], path: Sequence[str]) -> str:
+        """Changes when one of the commands' programs does."""
+
+
+class Reports(Protocol):
+    """The full reports of verdicts, as files outside the repository."""
+
+    def write(self, name: str, content: bytes) -> str:
+        """Keeps a report and returns its path."""
+
+
+Environment = Mapping[str, str]
