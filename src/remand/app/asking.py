@@ -43,6 +43,10 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     team: Team = Team()
     policy: Policy = Policy()
     gates: tuple[str, ...] | None = None
+    """The names of the gates; None when the configuration has no `[gates]` table."""
+    gates_digest: str = ""
+    """Changes when the gates' rules do."""
+    is_enforced: bool = True
 
 
 MAX_REQUEST = 4 << 20

@@ -20,6 +20,8 @@ class Seen(NamedTuple):
 
     commit: Commit | None = None
     looked_up: LookedUp | None = None
+    policy: str = ""
+    """The digest of the gates' rules that hold for the commit, where they are not those of the base's tip."""
 
 
 NOTHING_SEEN = Seen()
@@ -40,6 +42,7 @@ class Lookup:
             lease_seconds=self._rules.policy.lease_seconds,
             has_team=self._rules.team.has_members,
             gates=self._rules.gates,
+            policy=seen.policy or self._rules.gates_digest,
             commit=commit.sha if commit else "",
             tree=commit.tree if commit else "",
             open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),
@@ -62,14 +65,28 @@ class Lookup:
                 return replace(facts, **self._filing(ask, task, now, seen))
             case c.AnswerRejection() if task:
                 return replace(facts, **self._answering(ask, task, now))
-            case c.FailTask():
-                return replace(facts, max_invalid_rejections=self._rules.policy.max_invalid_rejections)
-            case c.RejectReview():
-                after = self._rules.policy.lockout_after
-                count = (task.rejection_count if task else 0) + 1
-                return replace(facts, locks_out=bool(after) and count >= after)
             case _:
-                return facts
+                return replace(facts, **self._by_policy(ask, task))
+
+    def _by_policy(self, ask: c.Ask, task: Task | None) -> dict[str, Any]:
+        """What the policy says to an ask."""
+        policy = self._rules.policy
+        match ask:
+            case c.WaitTask():
+                return {"closed_tasks": self._closed(ask.reason)}
+            case c.RecordVerdict() | c.SettleFinding():
+                return {
+                    "is_enforced": self._rules.is_enforced,
+                    "alert_after_gates": policy.alert_after_gates,
+                    "escalate_after_gates": policy.escalate_after_gates,
+                }
+            case c.FailTask():
+                return {"max_invalid_rejections": policy.max_invalid_rejections}
+            case c.RejectReview():
+                count = (task.rejection_count if task else 0) + 1
+                return {"locks_out": bool(policy.lockout_after) and count >= policy.lockout_after}
+            case _:
+                return {}
 
     def _filing(self, ask: c.RejectHandoff, task: Task, now: Instant, seen: Seen) -> dict[str, Any]:
         """What a rejection is held against. Its module reads much, so it is loaded with the first one."""
@@ -103,6 +120,12 @@ class Lookup:
             "taken_aliases": tuple(alias for alias, owner in owners.items() if owner not in ("", own)),
             "cycle": next(((own, *path) for path in paths if path), ()),
         }
+
+    def _closed(self, text: str) -> tuple[str, ...]:
+        """The tasks a text names that are not open; none as long as one of them is."""
+        named = ids.tasks_in(text)
+        closed = tuple(name for name in named if not self._is_open(name))
+        return closed if len(closed) == len(named) else ()
 
     def _is_open(self, task_id: str) -> bool:
         task = self._tx.tasks.get(task_id)

@@ -10,6 +10,7 @@ from remand.adapters.git.place import read_ref
 from remand.adapters.git.repository import GitRepository
 from remand.app.asking import Rules
 from remand.app.errors import EnvironmentFault
+from remand.domain.gates.gate import digest
 
 LOOK_AGAIN_SECONDS = 0.01
 
@@ -42,9 +43,7 @@ class SettingsSource:
                 self._settings = self._read()
             except config.ConfigError as error:
                 raise EnvironmentFault(str(error)) from None
-            self._rules = Rules(
-                team=self._settings.as_team(), policy=self._settings.policy, gates=self._settings.gates
-            )
+            self._rules = rules_of(self._settings)
             self._watched = self._watch(self._settings.base or self.base())
             self._seen = tuple(map(_stamp, self._watched))
         return self._settings
@@ -92,6 +91,17 @@ class SettingsSource:
             if read_ref(common, f"refs/heads/{name}") or read_ref(common, f"refs/remotes/origin/{name}"):
                 return name
         return self._repository.branch()
+
+
+def rules_of(settings: config.Settings) -> Rules:
+    """What the ledger decides by, out of a configuration."""
+    return Rules(
+        team=settings.as_team(),
+        policy=settings.policy,
+        gates=settings.gates,
+        gates_digest=digest(settings.gate_policy),
+        is_enforced=settings.gate_policy.enforce,
+    )
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from remand.domain.events import Finding
+from remand.domain.gates.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.roles import Actor
@@ -193,6 +194,31 @@ class RejectReview(TaskAsk, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
+class SettleFinding(TaskAsk, kw_only=True):
+    """Accept or refuse a finding of the integrity gate."""
+
+    finding: str
+    is_accepted: bool
+    reason: str = ""
+
+
+class OverrideGate(TaskAsk, kw_only=True):
+    """Let a gate's failure pass, for the code tree it was measured on."""
+
+    gate: str
+    reason: str
+
+
+class RecordVerdict(TaskAsk, kw_only=True):
+    """Note what the gates measured of an agent's done claim."""
+
+    agent: str
+    handoff_id: str = ""
+    verdict: Verdict
+    branch: str = ""
+    pr: int = 0
+
+
 class ExpireLease(TaskAsk, kw_only=True):
     """End what has run out on a task: its lease, or offers nobody accepted."""
 
@@ -221,6 +247,13 @@ class Facts(Record, kw_only=True):
     tree: str = ""
     gates: tuple[str, ...] | None = None
     """The names of the configured gates; None when the configuration has no `[gates]` table."""
+    policy: str = ""
+    """The digest of the gates' rules that hold for the commit."""
+    is_enforced: bool = True
+    alert_after_gates: int = 3
+    escalate_after_gates: int = 8
+    closed_tasks: tuple[str, ...] = ()
+    """Of the tasks that a text names, those that have ended."""
     locks_out: bool = True
     child_statuses: tuple[str, ...] = ()
     fresh_task_ids: tuple[str, ...] = ()
@@ -271,5 +304,7 @@ ASKS = (
     Unlock,
     ApproveReview,
     RejectReview,
+    SettleFinding,
+    OverrideGate,
 )
-"""What may come through a door. The rest (opinions, expire, wake, settle) only the coordinator asks itself."""
+"""What may come through a door. The rest (verdicts, opinions, expire, wake, settle) only the coordinator asks."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain import gating as g
 from remand.domain import handoffs as h
 from remand.domain import ids
 from remand.domain import reviews as v
@@ -154,6 +155,7 @@ def _under_claim(
     def rule(task: Task, ask: c.ClaimAsk, command: c.Command) -> Events:
         claim = r.require_claim(task, ask, command.at)
         r.require_text("reason", ask.reason)
+        r.require_unused_exit(task, claim.agent, kind)
         return (kind(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason),)
 
     return rule
@@ -169,6 +171,10 @@ def _fail(task: Task, ask: c.FailTask, command: c.Command) -> Events:
 def _wait(task: Task, ask: c.WaitTask, command: c.Command) -> Events:
     claim = r.require_claim(task, ask, command.at)
     r.require_text("thing waited for (--for)", ask.reason, may_be_empty=False)
+    r.require_unused_exit(task, claim.agent, e.TaskWaiting)
+    if command.facts.closed_tasks:
+        ended = ", ".join(command.facts.closed_tasks)
+        raise Refused("nothing_to_wait_for", f"What is waited for has ended or never was: {ended}.")
     return (
         e.TaskWaiting(
             task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, waiting_for=ask.reason
@@ -180,6 +186,7 @@ def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
     claim = h.done_claim(task, ask, command)
     facts = command.facts
     return (
+        *g.released(task, claim, command),
         e.TaskSubmitted(
             task_id=task.id,
             handoff_id=claim.handoff_id,
@@ -280,6 +287,9 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.Unlock: v.unlock,
     c.ApproveReview: v.approve,
     c.RejectReview: v.reject,
+    c.SettleFinding: g.settle,
+    c.OverrideGate: g.override,
+    c.RecordVerdict: g.record,
     c.ExpireLease: _expire,
     c.WakeTask: _wake,
     c.SettleTask: _settle,

@@ -8,6 +8,16 @@ import msgspec
 
 from remand.domain import ids
 from remand.domain.event import UNSTAMPED, AnswerEvent, ClaimEvent, Event, Meta, TaskEvent
+from remand.domain.gate_events import (
+    FindingAccepted,
+    FindingRefused,
+    GateAlerted,
+    GateErrored,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRejected,
+)
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.rejection_events import (
@@ -17,6 +27,14 @@ from remand.domain.rejection_events import (
     HandoffResumed,
     OpinionGiven,
     RejectionAnswered,
+)
+from remand.domain.review_events import (
+    EscalationOpened,
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ReviewApproved,
+    ReviewRejected,
 )
 
 __all__ = [
@@ -30,6 +48,14 @@ __all__ = [
     "EscalationOpened",
     "Event",
     "Finding",
+    "FindingAccepted",
+    "FindingRefused",
+    "GateAlerted",
+    "GateErrored",
+    "GateHeld",
+    "GateOverridden",
+    "GatePassed",
+    "GateRejected",
     "HandoffAccepted",
     "HandoffCompleted",
     "HandoffInitiated",
@@ -279,52 +305,6 @@ class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
     children: tuple[str, ...]
 
 
-class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
-    """An agent may not work on the task any more."""
-
-    agent: str
-    reason: str = ""
-
-
-class LockoutCleared(TaskEvent, tag="lockout.clear", kw_only=True):
-    """An agent may work on the task again."""
-
-    agent: str
-    reason: str = ""
-
-
-class Finding(Record, kw_only=True):
-    """One remark of a review."""
-
-    text: str
-    path: str = ""
-    line: int = 0
-    is_blocking: bool = True
-
-
-class ReviewApproved(TaskEvent, tag="review.approve", kw_only=True):
-    """A reviewer accepted the submission at that commit."""
-
-    reviewer: str
-    commit: str
-    tree: str = ""
-
-
-class ReviewRejected(TaskEvent, tag="review.reject", kw_only=True):
-    """A reviewer sent the submission back."""
-
-    reviewer: str
-    commit: str
-    tree: str = ""
-    findings: tuple[Finding, ...] = ()
-
-
-class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
-    """A question only a human can answer."""
-
-    reason: str = ""
-
-
 class Unknown(Event, tag="?", kw_only=True):
     """An event kept and carried without effect: of another graph element, or of a newer version."""
 
@@ -392,4 +372,12 @@ NATIVE = (
     ReviewApproved,
     ReviewRejected,
     EscalationOpened,
+    GatePassed,
+    GateRejected,
+    GateHeld,
+    GateErrored,
+    GateAlerted,
+    FindingAccepted,
+    FindingRefused,
+    GateOverridden,
 )

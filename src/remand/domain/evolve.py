@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain import ids, rejection_steps
+from remand.domain import gate_steps, ids, rejection_steps
 from remand.domain.rejection_steps import of_answer
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
@@ -151,6 +151,7 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
         epoch=task.epoch + 1,
         attempt_count=task.attempt_count + 1,
         waiting_for="",
+        gating=gate_steps.claimed_anew(task.gating),
     )
 
 
@@ -189,7 +190,7 @@ def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
 
 
 def _ended(task: Task, event: e.TaskReleased) -> Task:
-    return advance(task, event, claim=None, waiting_for="")
+    return advance(task, event, claim=None, waiting_for="", exits=_left(task, event))
 
 
 def _expired(task: Task, event: e.LeaseExpired) -> Task:
@@ -200,14 +201,29 @@ def _expired(task: Task, event: e.LeaseExpired) -> Task:
 
 
 def _continued(task: Task, event: e.TaskContinued) -> Task:
-    return advance(task, event, claim=None, waiting_for="", queue=Status.NEEDS_CONTINUATION)
+    return advance(
+        task,
+        event,
+        claim=None,
+        waiting_for="",
+        queue=Status.NEEDS_CONTINUATION,
+        exits=_left(task, event),
+    )
 
 
 def _waiting(task: Task, event: e.TaskWaiting) -> Task:
-    return advance(task, event, waiting_for=event.waiting_for)
+    return advance(task, event, waiting_for=event.waiting_for, exits=_left(task, event))
+
+
+def _left(task: Task, event: e.ClaimEvent) -> tuple[tuple[str, str], ...]:
+    way = (event.agent, event.name)
+    return task.exits if way in task.exits else (*task.exits, way)
 
 
 def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
+    unreleased = gate_steps.unreleased(task, event)
+    if unreleased is not None:
+        return unreleased
     submission = Submission(
         commit=event.commit, tree=event.tree, agent=event.agent, handoff_id=event.handoff_id, at=event.ts
     )
@@ -332,6 +348,13 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.ReviewApproved: _approved,
     e.ReviewRejected: _rejected,
     e.EscalationOpened: _closed,
+    e.GatePassed: _fenced(gate_steps.passed),
+    e.GateRejected: _fenced(gate_steps.rejected),
+    e.GateHeld: _fenced(gate_steps.held),
+    e.GateErrored: _fenced(gate_steps.errored),
+    e.FindingAccepted: gate_steps.accepted,
+    e.FindingRefused: gate_steps.refused,
+    e.GateOverridden: gate_steps.overridden,
 }
 
 _LEGACY = frozenset({e.TaskAdded, e.TaskEdited, e.TaskDeleted, e.EdgeCreated, e.EdgeDeleted})

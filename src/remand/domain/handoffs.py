@@ -5,6 +5,7 @@ from __future__ import annotations
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
+from remand.domain.gating import released
 from remand.domain.instant import plus
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Claim, Offer, Task
@@ -54,6 +55,7 @@ def complete(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
     claim = done_claim(task, under, command)
     r.require_text("result", ask.result)
     return (
+        *released(task, claim, command),
         e.HandoffCompleted(
             task_id=task.id,
             handoff_id=claim.handoff_id,
@@ -90,25 +92,13 @@ def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
 
 
 def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
-    """The claim under which work may be handed in: held, not locked out, at a real commit, past its gates."""
+    """The claim under which work may be handed in: held, not locked out, at a real commit."""
     r.require_not_locked_out(task, ask.agent)
     r.require_text("branch", ask.branch, 255)
     r.require_number("pull request number", ask.pr)
     claim = r.require_claim(task, ask, command.at)
-    facts = command.facts
-    if not facts.commit:
+    if not command.facts.commit:
         raise Refused("unknown_commit", f"The repository has no commit {ask.commit!r}.")
-    if facts.gates is None:
-        raise Refused(
-            "no_gates",
-            "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
-        )
-    if facts.gates:
-        raise Refused(
-            "gates_unavailable",
-            f"The gates {', '.join(facts.gates)} are configured, but this version cannot run gates yet; "
-            "nothing is handed in unmeasured.",
-        )
     return claim
 
 

@@ -7,6 +7,7 @@ import re
 from remand.domain.instant import Instant
 
 _TASK = re.compile(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_STAMPED = re.compile(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
 _HANDOFF = re.compile(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _ALIAS = re.compile(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
 _AGENT = re.compile(r"[\w@.+\- \[\]:/]{1,64}")
@@ -28,6 +29,11 @@ def task_id(text: str) -> str | None:
     """The bare task id in `T-…` or `task:T-…`; None when it is none."""
     bare = text.removeprefix("task:")
     return bare if _TASK.fullmatch(bare) else None
+
+
+def tasks_in(text: str) -> tuple[str, ...]:
+    """The ids of the tasks a text names, each once."""
+    return tuple(dict.fromkeys(_STAMPED.findall(text)))
 
 
 def handoff_id(text: str) -> str | None:

@@ -26,9 +26,21 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The dependency would make tasks wait for each other in a circle.",
         "Remove one of the dependencies the message names, or leave this one out.",
     ),
-    "gates_unavailable": (
-        "Gates are configured, and this version cannot run them yet.",
-        "Remove the gates from `remand.toml` on the base branch, keeping an empty `[gates]` table.",
+    "exit_used": (
+        "An agent may release, continue or wait on a task once each.",
+        "Finish the task, reject it with a record of what stands in the way, or give it up with `task fail`.",
+    ),
+    "gate_errored": (
+        "The gates could not be run, so nothing is known of the work.",
+        "Stop if you like: it does not count against you. The user mends what the message names.",
+    ),
+    "gate_held": (
+        "The integrity gate found something that only a reviewer or the user can settle.",
+        "Undo what the message names, or wait: `remand gate accept|refuse TASK FINDING` is the reviewer's answer.",
+    ),
+    "gate_rejected": (
+        "The done claim was measured and misses what is required.",
+        "Fix what the message names, commit, and claim done again.",
     ),
     "handoff_closed": (
         "The handoff is not open any more.",
@@ -66,9 +78,17 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The agent is not on the team as an agent, lacks a skill the task asks for, or reviews the task.",
         "Take a task that asks for your skills; the user adds members and skills in `remand.toml`.",
     ),
+    "not_measured": (
+        "No verdict of the gates releases this code tree by the rules of now.",
+        "Use `remand task submit`, which runs the gates.",
+    ),
     "not_yours": (
         "The task or handoff belongs to another agent.",
         "Act on your own claim; `remand task claim` gives you one.",
+    ),
+    "nothing_held": (
+        "The task has no such finding that waits for a reviewer.",
+        "`remand gate history TASK` lists the findings that do.",
     ),
     "nothing_to_answer": (
         "No rejection of that handoff waits for a director's answer.",
@@ -78,9 +98,17 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "No free task suits this agent now.",
         "Wait for new work; `remand task list` shows what there is and who holds it.",
     ),
+    "nothing_to_override": (
+        "No such gate stands in the way of the task.",
+        "`remand gate history TASK` shows the last verdict and its gates.",
+    ),
     "nothing_to_review": (
         "The task has no submission at that commit that awaits review.",
         "Look at `remand task show ID` for the commit that does.",
+    ),
+    "nothing_to_wait_for": (
+        "What the agent wants to wait for has ended already, or is not there.",
+        "Go on with the task, or name something that is still open.",
     ),
     "own_work": (
         "Nobody reviews a task they authored, answers a rejection of their own, or settles a task they hold.",

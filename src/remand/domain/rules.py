@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from remand.domain import commands as c
+from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.refusals import Refused
 from remand.domain.roles import REVIEWERS, Actor, Role
@@ -31,7 +32,10 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.LockOut: REVIEWERS,
     c.ApproveReview: REVIEWERS,
     c.RejectReview: REVIEWERS,
+    c.SettleFinding: REVIEWERS,
+    c.OverrideGate: _USER,
     c.Unlock: _USER,
+    c.RecordVerdict: frozenset({Role.COORDINATOR}),
     c.GiveOpinion: frozenset({Role.COORDINATOR}),
     c.ExpireLease: frozenset({Role.COORDINATOR}),
     c.WakeTask: frozenset({Role.COORDINATOR}),
@@ -126,6 +130,17 @@ def require_not_locked_out(task: Task, agent: str) -> None:
         raise Refused(
             "locked_out",
             f"{agent} may not work on task {task.id} any more: {why}. Other tasks are free.",
+        )
+
+
+def require_unused_exit(task: Task, agent: str, way: type[e.Event]) -> None:
+    """Refuses to let an agent leave a task the same way twice without handing anything in."""
+    name = str(way.__struct_config__.tag)
+    if (agent, name) in task.exits:
+        raise Refused(
+            "exit_used",
+            f"{agent} has used `{name}` on task {task.id} before, and each way out is there once. "
+            "Finish it, or reject it with a record of what stands in the way.",
         )
 
 

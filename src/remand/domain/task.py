@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from remand.domain.gates.verdict import GateStatus
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 
@@ -67,6 +68,10 @@ TRANSITIONS: dict[str, Step] = {
     "task.submit": _step(Status.CLAIMED, Status.PROVISIONAL),
     "handoff.complete": _step(Status.CLAIMED, Status.PROVISIONAL),
     "handoff.resume": _step(Status.BLOCKED, Status.CLAIMED),
+    "gate.pass": _step(Status.CLAIMED, Status.CLAIMED),
+    "gate.reject": _step(Status.CLAIMED, Status.CLAIMED),
+    "gate.hold": _step(Status.CLAIMED, Status.CLAIMED),
+    "gate.error": _step(Status.CLAIMED, Status.NEEDS_CONTINUATION),
     "review.approve": _step(Status.PROVISIONAL, Status.DONE),
     "review.reject": _step(Status.PROVISIONAL, Status.REJECTED),
     "task.defer": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DEFERRED),
@@ -140,6 +145,36 @@ class Filed(Record, kw_only=True):
     """The agent had accepted the handoff, and not only been offered it."""
 
 
+class Gating(Record, kw_only=True):
+    """How the last done claim fared at its gates, and what was settled about the task's findings."""
+
+    status: GateStatus | None = None
+    """The last verdict's; None before there was one."""
+    commit: str = ""
+    tree: str = ""
+    base: str = ""
+    policy: str = ""
+    tier: str = ""
+    standing: tuple[str, ...] = ()
+    """The gates that stood in the way."""
+    held: tuple[str, ...] = ()
+    """The findings that wait for a reviewer."""
+    branch: str = ""
+    pr: int = 0
+    failing: int = 0
+    excess: float = 0.0
+    count: int = 0
+    """Rejections of the current claim."""
+    stalled: int = 0
+    """How many of them in a row showed no progress after the alert."""
+    is_released: bool = False
+    """Work with this code tree may be handed in."""
+    accepted: tuple[str, ...] = ()
+    """Findings that a reviewer accepted, for as long as the task lives."""
+    overridden: tuple[tuple[str, str], ...] = ()
+    """What the user let pass: a gate, and the code tree it is let pass for."""
+
+
 class Conflict(Record, kw_only=True):
     """An event that a merge brought and that could not apply, kept for a human to see."""
 
@@ -188,6 +223,9 @@ class Task(Record, kw_only=True):
     accepted_by: tuple[str, ...] = ()
     """Whose rejections of the task were accepted: a name for each time."""
     superseded_by: str = ""
+    gating: Gating = Gating()
+    exits: tuple[tuple[str, str], ...] = ()
+    """Who has left the task without handing it in, and how: each way once per agent."""
     conflicts: tuple[Conflict, ...] = ()
     is_legacy: bool = False
     """Written by a GoT tool and untouched by ours: its status follows the old events."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import sha256
 
 import msgspec
 
 from remand.domain.record import Record
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Mode(StrEnum):
@@ -68,3 +71,8 @@ class GatePolicy(Record, kw_only=True):
     """Commands that evidence may name to be run again, by their first words (`[sandbox] probes`)."""
     hosts: tuple[str, ...] = ()
     """Hosts a probe may look at (`[sandbox] hosts`)."""
+
+
+def digest(policy: GatePolicy) -> str:
+    """A short text that changes when the gates' rules do."""
+    return sha256(_encode(policy)).hexdigest()[:16]

@@ -1,0 +1,63 @@
+"""`remand.toml`: read once, into frozen settings; what is wrong in it is named with its remedy."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+
+from remand.config.gates import gate_policy
+from remand.config.policy import policy
+from remand.config.team import members
+from remand.config.values import NAME, ConfigError, known, table, text
+from remand.domain.gates.gate import GatePolicy
+from remand.domain.policy import Policy
+from remand.domain.record import Record
+from remand.domain.roles import Member, Team
+
+__all__ = ["NAME", "ConfigError", "Settings", "inherited_environment", "parse"]
+
+_TOP = ("project", "team", "gates", "policy", "forge", "sandbox")
+
+
+class Settings(Record, kw_only=True):
+    """The configuration, and where it was read."""
+
+    team: tuple[Member, ...] = ()
+    policy: Policy = Policy()
+    gate_policy: GatePolicy = GatePolicy()
+    base: str = ""
+    source: str = ""
+    """Empty when nothing was found, else the branch, or `working tree`."""
+
+    @property
+    def gates(self) -> tuple[str, ...] | None:
+        """The gates' names; None when there is no `[gates]` table."""
+        gates = self.gate_policy.gates
+        return None if gates is None else tuple(gate.name for gate in gates)
+
+    def as_team(self) -> Team:
+        """The members, ready to be looked up."""
+        return Team(self.team)
+
+
+def inherited_environment(*without: str) -> dict[str, str]:
+    """This process's environment for a child, without what starts with one of the given texts."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(without)}
+
+
+def parse(content: str, source: str = "") -> Settings:
+    """Reads a configuration; raises `ConfigError` on anything unknown or wrong."""
+    try:
+        data = tomllib.loads(content)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{NAME} is not TOML: {error}. Mend that line.") from None
+    known(data, _TOP, "")
+    project = table(data, "project")
+    known(project, ("base",), "project.")
+    return Settings(
+        team=members(table(data, "team")),
+        policy=policy(table(data, "policy")),
+        gate_policy=gate_policy(data),
+        base=text(project.get("base", ""), "project.base"),
+        source=source,
+    )

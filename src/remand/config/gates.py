@@ -1,0 +1,144 @@
+"""The `[gates]` and `[sandbox]` tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from remand.config.values import NAME, ConfigError, count, flag, known, seconds, table, text, texts
+from remand.domain.gates.gate import Gate, GatePolicy, Mode, Prepare
+from remand.domain.gates.verdict import INTEGRITY
+
+_GATE = (
+    "command",
+    "parser",
+    "require",
+    "timeout",
+    "mode",
+    "paths",
+    "required",
+    "prepare",
+    "ratchet",
+    "retries",
+    "enabled",
+)
+_GATE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_THRESHOLD = re.compile(r"(?:max|min)_[a-z][a-z_]{0,40}")
+MAX_TIMEOUT = 6 * 3600.0
+MAX_GATES = 32
+LOCK_FILES = (
+    "uv.lock",
+    "poetry.lock",
+    "requirements.txt",
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "Cargo.lock",
+    "go.sum",
+)
+
+
+def gate_policy(data: dict[str, Any]) -> GatePolicy:
+    """All gates, and what holds for all of them."""
+    integrity = table(table(data, "gates"), INTEGRITY)
+    known(integrity, ("enabled", "protected"), "gates.integrity.")
+    sandbox = table(data, "sandbox")
+    known(sandbox, ("read", "path", "probes", "hosts"), "sandbox.")
+    return GatePolicy(
+        gates=_gates(data),
+        integrity=flag(integrity.get("enabled", True), "gates.integrity.enabled"),
+        protected=texts(integrity.get("protected", []), "gates.integrity.protected"),
+        enforce=flag(table(data, "policy").get("enforce", True), "policy.enforce"),
+        read=texts(sandbox.get("read", []), "sandbox.read"),
+        path=texts(sandbox.get("path", []), "sandbox.path"),
+        probes=_probes(sandbox.get("probes", [])),
+        hosts=texts(sandbox.get("hosts", []), "sandbox.hosts"),
+    )
+
+
+def _gates(data: dict[str, Any]) -> tuple[Gate, ...] | None:
+    if "gates" not in data:
+        return None
+    rows = {name: table(table(data, "gates"), name) for name in data["gates"] if name != INTEGRITY}
+    if len(rows) > MAX_GATES:
+        raise ConfigError(f"{NAME}: there are {len(rows)} gates; keep at most {MAX_GATES}.")
+    gates = {name: _gate(name, row) for name, row in rows.items()}
+    return tuple(
+        gate for name, gate in gates.items() if flag(rows[name].get("enabled", True), f"gates.{name}.enabled")
+    )
+
+
+def _gate(name: str, row: dict[str, Any]) -> Gate:
+    where = f"gates.{name}."
+    if not _GATE_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{NAME}: `gates.{name}` is no name for a gate: use up to 32 small letters, digits, - or _"
+        )
+    known(row, _GATE, where)
+    command = texts(row.get("command", []), f"{where}command")
+    if not command or not command[0].strip():
+        raise ConfigError(f'{NAME}: `{where}command` is empty; write it as a list, as in ["make", "test"].')
+    return Gate(
+        name=name,
+        command=command,
+        parser=text(row.get("parser", "exit"), f"{where}parser"),
+        require=_thresholds(row.get("require", {}), f"{where}require"),
+        timeout=_timeout(row.get("timeout", "10m"), f"{where}timeout"),
+        mode=_mode(row, where),
+        paths=texts(row.get("paths", []), f"{where}paths"),
+        required=flag(row.get("required", True), f"{where}required"),
+        prepare=_prepare(row["prepare"], f"{where}prepare") if "prepare" in row else None,
+        retries=count(row.get("retries", 0), f"{where}retries", least=0, most=5),
+    )
+
+
+def _thresholds(value: Any, key: str) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{NAME}: `{key}` must be a table such as {{max_errors = 0}}.")
+    for name, limit in value.items():
+        if not _THRESHOLD.fullmatch(name):
+            raise ConfigError(f"{NAME}: `{key}.{name}` must begin with max_ or min_ and name a figure.")
+        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if not is_number or not 0 <= limit < 1e12:
+            raise ConfigError(f"{NAME}: `{key}.{name}` must be a number of at least 0.")
+    return {name: float(limit) for name, limit in value.items()}
+
+
+def _timeout(value: Any, key: str) -> float:
+    lasts = seconds(value, key)
+    if lasts > MAX_TIMEOUT:
+        raise ConfigError(f'{NAME}: `{key}` is {value}; a gate lasts at most 6 hours ("6h").')
+    return lasts
+
+
+def _mode(row: dict[str, Any], where: str) -> Mode:
+    if "ratchet" in row and "mode" in row:
+        raise ConfigError(f"{NAME}: `{where}mode` and `{where}ratchet` both stand there; keep one.")
+    if flag(row.get("ratchet", False), f"{where}ratchet"):
+        return Mode.RATCHET
+    value = text(row.get("mode", Mode.DELTA.value), f"{where}mode")
+    if value not in tuple(Mode):
+        raise ConfigError(f"{NAME}: `{where}mode` is `{value}`; use one of {', '.join(Mode)}.")
+    return Mode(value)
+
+
+def _prepare(value: Any, key: str) -> Prepare:
+    row = value if isinstance(value, dict) else {"command": value}
+    known(row, ("command", "key", "timeout"), f"{key}.")
+    command = texts(row.get("command", []), f"{key}.command")
+    if not command:
+        raise ConfigError(f"{NAME}: `{key}` is empty; write it as a list of words, or leave it out.")
+    return Prepare(
+        command=command,
+        key=texts(row.get("key", list(LOCK_FILES)), f"{key}.key"),
+        timeout=_timeout(row.get("timeout", "15m"), f"{key}.timeout"),
+    )
+
+
+def _probes(value: Any) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f'{NAME}: `sandbox.probes` must be a list of commands, as in [["pytest"]].')
+    found = tuple(texts(row, f"sandbox.probes[{at}]") for at, row in enumerate(value))
+    if not all(found):
+        raise ConfigError(f"{NAME}: `sandbox.probes` holds an empty command; take it out.")
+    return found

@@ -1,0 +1,93 @@
+"""The `[policy]` table."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from remand.config.values import NAME, ConfigError, count, known, seconds, texts
+from remand.domain.policy import Policy
+from remand.domain.steps import MAX_LEASE_SECONDS
+
+_POLICY = (
+    "lockout",
+    "escalate_after_reviews",
+    "alert_after_gates",
+    "escalate_after_gates",
+    "max_invalid_rejections",
+    "lease",
+    "director",
+    "adviser",
+    "enforce",
+)
+
+
+def policy(table: dict[str, Any]) -> Policy:
+    """What may be set about decisions."""
+    known(table, _POLICY, "policy.")
+    standard = Policy()
+    director = table.get("director", "auto")
+    if not director:
+        raise ConfigError(f'{NAME}: `policy.director` is empty; use "auto", "human" or a command.')
+    return Policy(
+        lockout_after=_lockout(table.get("lockout", "strict")),
+        escalate_after_reviews=count(
+            table.get("escalate_after_reviews", standard.escalate_after_reviews),
+            "policy.escalate_after_reviews",
+        ),
+        alert_after_gates=count(
+            table.get("alert_after_gates", standard.alert_after_gates), "policy.alert_after_gates"
+        ),
+        escalate_after_gates=count(
+            table.get("escalate_after_gates", standard.escalate_after_gates), "policy.escalate_after_gates"
+        ),
+        max_invalid_rejections=count(
+            table.get("max_invalid_rejections", standard.max_invalid_rejections),
+            "policy.max_invalid_rejections",
+            most=100,
+        ),
+        lease_seconds=_lease(table.get("lease", "30m")),
+        director=_director(director),
+        adviser=_program(table.get("adviser", []), "policy.adviser"),
+    )
+
+
+def _director(value: Any) -> tuple[str, ...]:
+    """Who answers rejections: `auto`, `human`, or a command, as a list or as one would type it."""
+    if not isinstance(value, str):
+        return _program(value, "policy.director")
+    if value in ("auto", "human"):
+        return (value,)
+    if value.lower() in ("auto", "human"):
+        raise ConfigError(f'{NAME}: `policy.director` is written "{value.lower()}".')
+    try:
+        return _program(shlex.split(value), "policy.director")
+    except ValueError as error:
+        raise ConfigError(f"{NAME}: `policy.director` is no command ({error}); write it as a list.") from None
+
+
+def _program(value: Any, key: str) -> tuple[str, ...]:
+    """A command. One in the working tree could be changed by any agent, and is none."""
+    words = texts(value, key)
+    if words and "/" in words[0] and not words[0].startswith("/"):
+        raise ConfigError(
+            f"{NAME}: `{key}` names a file in the working tree; give its full path, outside of it."
+        )
+    return words
+
+
+def _lease(value: Any) -> float:
+    lasts = seconds(value, "policy.lease")
+    if lasts > MAX_LEASE_SECONDS:
+        raise ConfigError(f'{NAME}: `policy.lease` is {value}; a lease lasts at most 7 days ("7d").')
+    return lasts
+
+
+def _lockout(value: Any) -> int:
+    if value == "strict":
+        return 1
+    if value == "off":
+        return 0
+    if isinstance(value, dict) and set(value) == {"after"}:
+        return count(value["after"], "policy.lockout.after")
+    raise ConfigError(f'{NAME}: `policy.lockout` must be "strict", "off" or {{after = 2}}.')

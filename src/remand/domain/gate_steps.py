@@ -1,0 +1,94 @@
+"""What follows from the events of gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.gates.verdict import Verdict
+from remand.domain.steps import advance, bounded, conflict
+from remand.domain.task import Gating, Status, Task
+
+
+def passed(task: Task, event: e.GatePassed) -> Task:
+    return advance(task, event, gating=_judged(task, event.verdict, is_released=True))
+
+
+def rejected(task: Task, event: e.GateRejected) -> Task:
+    gating = _judged(
+        task,
+        event.verdict,
+        count=task.gating.count + 1,
+        stalled=event.stalled,
+        failing=event.verdict.failing_count,
+        excess=event.verdict.excess,
+    )
+    return advance(task, event, gating=gating, gate_rejection_count=task.gate_rejection_count + 1)
+
+
+def held(task: Task, event: e.GateHeld) -> Task:
+    claim = task.claim and replace(task.claim, lease_expires_at=bounded(event.lease_expires_at, event.ts))
+    gating = _judged(task, event.verdict, branch=event.branch, pr=event.pr)
+    return advance(task, event, claim=claim, gating=gating)
+
+
+def errored(task: Task, event: e.GateErrored) -> Task:
+    return advance(
+        task,
+        event,
+        claim=None,
+        waiting_for="",
+        queue=Status.NEEDS_CONTINUATION,
+        gating=_judged(task, event.verdict),
+    )
+
+
+def accepted(task: Task, event: e.FindingAccepted) -> Task:
+    gating = task.gating
+    if event.finding in gating.accepted:
+        return task
+    return replace(task, gating=replace(gating, accepted=(*gating.accepted, event.finding)))
+
+
+def refused(task: Task, event: e.FindingRefused) -> Task:
+    gating = task.gating
+    left = tuple(name for name in gating.accepted if name != event.finding)
+    return replace(task, gating=replace(gating, accepted=left, is_released=False))
+
+
+def overridden(task: Task, event: e.GateOverridden) -> Task:
+    gating, pair = task.gating, (event.gate, event.tree)
+    if pair in gating.overridden:
+        return task
+    return replace(task, gating=replace(gating, overridden=(*gating.overridden, pair)))
+
+
+def claimed_anew(gating: Gating) -> Gating:
+    """The gating of a task that another claim begins on: what was settled stays, the counts start again."""
+    return replace(gating, count=0, stalled=0, failing=0, excess=0.0) if gating.count else gating
+
+
+def unreleased(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task | None:
+    """The conflict of work that was handed in without its gates' release; None when they let it through."""
+    gating = task.gating
+    if gating.is_released and (gating.commit == event.commit or gating.tree == (event.tree or "-")):
+        return None
+    return conflict(task, event, "no verdict of the gates had released that work")
+
+
+def _judged(task: Task, verdict: Verdict, *, is_released: bool = False, **changes: Any) -> Gating:
+    return replace(
+        task.gating,
+        status=verdict.status,
+        commit=verdict.commit,
+        tree=verdict.tree,
+        base=verdict.base,
+        policy=verdict.policy,
+        tier=verdict.tier,
+        standing=verdict.standing,
+        held=verdict.suspicions,
+        is_released=is_released,
+        **changes,
+    )

@@ -1,0 +1,164 @@
+"""Holding a gate's figures against the required ones, and against a base that may miss them already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from remand.domain.gates.figures import GateFinding, Measurement, Unreadable
+from remand.domain.gates.gate import Gate, Mode
+from remand.domain.gates.verdict import GateResult, GateStatus
+from remand.domain.gates.wording import limited, measured, title
+
+KEPT_FINDINGS = 20
+KEPT_IDS = 100
+_BAD = frozenset({"failed", "error"})
+
+
+def needs_base(gate: Gate, found: Measurement) -> bool:
+    """True when the base has to be measured before the gate can be judged."""
+    if gate.mode is Mode.STRICT or _is_empty(found):
+        return False
+    return gate.mode is Mode.RATCHET or bool(_missed(gate.require, found.figures))
+
+
+def judge(
+    gate: Gate, found: Measurement, base: Measurement | None, *, flaky: tuple[str, ...] = ()
+) -> GateResult:
+    """The result of a gate that was measured."""
+    missed = _missed(gate.require, found.figures)
+    failing = failing_ids(found)
+    new = _new_failures(failing, base)
+    is_excused = base is not None and gate.mode is not Mode.STRICT and not new
+    standing = {
+        name: by
+        for name, by in missed.items()
+        if not (is_excused and base and _is_no_worse(name, found.figures, base.figures))
+    }
+    worse = _worse(gate, found, base)
+    is_empty = _is_empty(found)
+    status = GateStatus.FAILED if standing or worse or is_empty else GateStatus.PASSED
+    shown = new if base is not None and gate.mode is not Mode.STRICT and new else failing
+    return GateResult(
+        name=gate.name,
+        status=status,
+        measured=dict(found.figures),
+        required=dict(gate.require),
+        base=dict(base.figures) if base is not None else {},
+        line=_line(gate, found, is_empty=is_empty),
+        detail=_detail(gate, found, base, new=new, worse=worse, is_excused=bool(missed) and not standing),
+        findings=_worst(found.findings)[:KEPT_FINDINGS],
+        finding_count=len(found.findings),
+        failing=shown[:KEPT_IDS],
+        failing_count=len(shown) if status is GateStatus.FAILED else 0,
+        excess=float(sum(standing.values()) + sum(worse.values()) + (1 if is_empty else 0)),
+        flaky=flaky,
+        is_required=gate.required,
+    )
+
+
+def unmeasured(gate: Gate, status: GateStatus, why: str) -> GateResult:
+    """The result of a gate that could not be measured."""
+    said = "timed out" if status is GateStatus.TIMED_OUT else "could not be measured"
+    return GateResult(
+        name=gate.name,
+        status=status,
+        required=dict(gate.require),
+        line=f"- {title(gate.name)}: {said}",
+        detail=why,
+        is_required=gate.required,
+    )
+
+
+def untouched(gate: Gate) -> GateResult:
+    """The result of a gate that is about files nobody changed."""
+    return GateResult(
+        name=gate.name,
+        status=GateStatus.PASSED,
+        required=dict(gate.require),
+        line=f"- {title(gate.name)}: not run",
+        detail="Nothing that this gate is about was changed.",
+        is_required=gate.required,
+    )
+
+
+def failing_ids(found: Measurement) -> tuple[str, ...]:
+    """The ids of the tests that failed, each once."""
+    return tuple(dict.fromkeys(test.id for test in found.tests if test.outcome in _BAD))
+
+
+def _is_empty(found: Measurement) -> bool:
+    """No tests collected is a failure, whatever the exit status says."""
+    return found.figures.get("tests") == 0
+
+
+def _missed(require: Mapping[str, float], figures: Mapping[str, float]) -> dict[str, float]:
+    """The thresholds that are missed, each with by how much."""
+    missed: dict[str, float] = {}
+    for figure, bound, limit in limited(require):
+        if figure not in figures:
+            raise Unreadable(f"the parser gave no figure `{figure}`, which `{bound}_{figure}` asks for")
+        over = figures[figure] - limit if bound == "max" else limit - figures[figure]
+        if not over <= 0:
+            missed[f"{bound}_{figure}"] = over
+    return missed
+
+
+def _is_no_worse(threshold: str, figures: Mapping[str, float], base: Mapping[str, float]) -> bool:
+    figure = threshold[4:]
+    if figure not in base:
+        return False
+    return figures[figure] <= base[figure] if threshold.startswith("max") else figures[figure] >= base[figure]
+
+
+def _new_failures(failing: tuple[str, ...], base: Measurement | None) -> tuple[str, ...]:
+    if base is None:
+        return failing
+    known = set(failing_ids(base))
+    return tuple(name for name in failing if name not in known)
+
+
+def _worse(gate: Gate, found: Measurement, base: Measurement | None) -> dict[str, float]:
+    """What a ratchet forbids: figures that got worse, within the threshold too."""
+    if gate.mode is not Mode.RATCHET or base is None:
+        return {}
+    return {
+        name: abs(found.figures[name[4:]] - base.figures.get(name[4:], 0.0))
+        for name in gate.require
+        if name[4:] in base.figures and not _is_no_worse(name, found.figures, base.figures)
+    }
+
+
+def _line(gate: Gate, found: Measurement, *, is_empty: bool) -> str:
+    if is_empty:
+        return f"- {title(gate.name)}: no tests were collected (requires at least 1)"
+    if not gate.require:
+        return f"- {title(gate.name)}: measured (requires nothing)"
+    return measured(gate.name, gate.parser, found.figures, gate.require)
+
+
+def _detail(
+    gate: Gate,
+    found: Measurement,
+    base: Measurement | None,
+    *,
+    new: tuple[str, ...],
+    worse: Mapping[str, float],
+    is_excused: bool,
+) -> str:
+    if base is None:
+        return ""
+    at_base = measured(gate.name, gate.parser, base.figures, gate.require).partition(": ")[2]
+    at_base = at_base.partition(" (requires")[0]
+    if is_excused and not worse:
+        return f"The base has {at_base} already; nothing got worse."
+    if worse:
+        return f"The base has {at_base}; this gate may not get worse (ratchet)."
+    if new and len(new) < len(failing_ids(found)):
+        return f"The base has {at_base}; {len(new)} of the failures are new."
+    return f"The base has {at_base}."
+
+
+def _worst(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
+    """Errors before warnings, else in the tool's order."""
+    order = {"error": 0, "warning": 1}
+    return tuple(sorted(findings, key=lambda finding: order.get(finding.severity, 2)))
