@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from remand.domain.gates.figures import GateFinding, Measurement, Unreadable
 from remand.domain.gates.gate import Gate, Mode
 from remand.domain.gates.verdict import GateResult, GateStatus
 from remand.domain.gates.wording import limited, measured, title
+from remand.domain.secrets import MAX_TEXT, redacted
 
 KEPT_FINDINGS = 20
 KEPT_IDS = 100
+KEPT_TEXT = 400
+KEPT_WHY = 1000
+MAX_FIGURE = 1e12
 _BAD = frozenset({"failed", "error"})
 
 
 def needs_base(gate: Gate, found: Measurement) -> bool:
     """True when the base has to be measured before the gate can be judged."""
+    require_figures(found)
     if gate.mode is Mode.STRICT or _is_empty(found):
         return False
     return gate.mode is Mode.RATCHET or bool(_missed(gate.require, found.figures))
@@ -25,6 +32,9 @@ def judge(
     gate: Gate, found: Measurement, base: Measurement | None, *, flaky: tuple[str, ...] = ()
 ) -> GateResult:
     """The result of a gate that was measured."""
+    require_figures(found)
+    if base is not None:
+        require_figures(base)
     missed = _missed(gate.require, found.figures)
     failing = failing_ids(found)
     new = _new_failures(failing, base)
@@ -34,7 +44,7 @@ def judge(
         for name, by in missed.items()
         if not (is_excused and base and _is_no_worse(name, found.figures, base.figures))
     }
-    worse = _worse(gate, found, base)
+    worse = _worse(gate, found, base, new)
     is_empty = _is_empty(found)
     status = GateStatus.FAILED if standing or worse or is_empty else GateStatus.PASSED
     shown = new if base is not None and gate.mode is not Mode.STRICT and new else failing
@@ -46,12 +56,12 @@ def judge(
         base=dict(base.figures) if base is not None else {},
         line=_line(gate, found, is_empty=is_empty),
         detail=_detail(gate, found, base, new=new, worse=worse, is_excused=bool(missed) and not standing),
-        findings=_worst(found.findings)[:KEPT_FINDINGS],
+        findings=kept(found.findings, new),
         finding_count=len(found.findings),
-        failing=shown[:KEPT_IDS],
+        failing=tuple(map(_written, shown[:KEPT_IDS])),
         failing_count=len(shown) if status is GateStatus.FAILED else 0,
-        excess=float(sum(standing.values()) + sum(worse.values()) + (1 if is_empty else 0)),
-        flaky=flaky,
+        excess=float(sum({**worse, **standing}.values()) + (1 if is_empty else 0)),
+        flaky=tuple(map(_written, flaky[:KEPT_IDS])),
         is_required=gate.required,
     )
 
@@ -64,7 +74,7 @@ def unmeasured(gate: Gate, status: GateStatus, why: str) -> GateResult:
         status=status,
         required=dict(gate.require),
         line=f"- {title(gate.name)}: {said}",
-        detail=why,
+        detail=_written(why, KEPT_WHY),
         is_required=gate.required,
     )
 
@@ -81,9 +91,29 @@ def untouched(gate: Gate) -> GateResult:
     )
 
 
+def kept(findings: tuple[GateFinding, ...], new: tuple[str, ...] = ()) -> tuple[GateFinding, ...]:
+    """The findings that are written down: new failures and the worst first, without secrets and cut short."""
+    return tuple(
+        replace(
+            finding,
+            path=_written(finding.path),
+            code=_written(finding.code),
+            text=_written(finding.text),
+        )
+        for finding in _worst(findings, frozenset(new))[:KEPT_FINDINGS]
+    )
+
+
 def failing_ids(found: Measurement) -> tuple[str, ...]:
     """The ids of the tests that failed, each once."""
     return tuple(dict.fromkeys(test.id for test in found.tests if test.outcome in _BAD))
+
+
+def require_figures(found: Measurement) -> None:
+    """Raises `Unreadable` on a figure that no tool can mean: what is no number cannot be held against one."""
+    for name, value in found.figures.items():
+        if not abs(value) < MAX_FIGURE:
+            raise Unreadable(f"the parser read `{name}` as {value}, which is no figure")
 
 
 def _is_empty(found: Measurement) -> bool:
@@ -117,12 +147,15 @@ def _new_failures(failing: tuple[str, ...], base: Measurement | None) -> tuple[s
     return tuple(name for name in failing if name not in known)
 
 
-def _worse(gate: Gate, found: Measurement, base: Measurement | None) -> dict[str, float]:
-    """What a ratchet forbids: figures that got worse, within the threshold too."""
+def _worse(
+    gate: Gate, found: Measurement, base: Measurement | None, new: tuple[str, ...]
+) -> dict[str, float]:
+    """What a ratchet forbids: figures that got worse and tests that fail newly, within the threshold too."""
     if gate.mode is not Mode.RATCHET or base is None:
         return {}
-    return {
-        name: abs(found.figures[name[4:]] - base.figures.get(name[4:], 0.0))
+    newly = {"max_failures": float(len(new))} if new else {}
+    return newly | {
+        name: abs(found.figures[name[4:]] - base.figures[name[4:]])
         for name in gate.require
         if name[4:] in base.figures and not _is_no_worse(name, found.figures, base.figures)
     }
@@ -147,18 +180,29 @@ def _detail(
 ) -> str:
     if base is None:
         return ""
-    at_base = measured(gate.name, gate.parser, base.figures, gate.require).partition(": ")[2]
+    known = {name: limit for name, limit in gate.require.items() if name[4:] in base.figures}
+    if not known:
+        return ""
+    at_base = measured(gate.name, gate.parser, base.figures, known).partition(": ")[2]
     at_base = at_base.partition(" (requires")[0]
     if is_excused and not worse:
         return f"The base has {at_base} already; nothing got worse."
+    if new and len(new) < len(failing_ids(found)):
+        return f"The base has {at_base}; {len(new)} of the failures {'is' if len(new) == 1 else 'are'} new."
     if worse:
         return f"The base has {at_base}; this gate may not get worse (ratchet)."
-    if new and len(new) < len(failing_ids(found)):
-        return f"The base has {at_base}; {len(new)} of the failures are new."
     return f"The base has {at_base}."
 
 
-def _worst(findings: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
-    """Errors before warnings, else in the tool's order."""
+def _worst(findings: tuple[GateFinding, ...], new: frozenset[str]) -> tuple[GateFinding, ...]:
+    """Those of new failures first, errors before warnings, else in the tool's order."""
     order = {"error": 0, "warning": 1}
-    return tuple(sorted(findings, key=lambda finding: order.get(finding.severity, 2)))
+    return tuple(
+        sorted(findings, key=lambda finding: (finding.code not in new, order.get(finding.severity, 2)))
+    )
+
+
+def _written(text: str, limit: int = KEPT_TEXT) -> str:
+    """Text of a tool as the ledger keeps it; secrets are taken out before it is cut, or half of one would stay."""
+    plain = redacted(text[:MAX_TEXT])
+    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"

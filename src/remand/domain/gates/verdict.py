@@ -28,11 +28,12 @@ class GateStatus(StrEnum):
 
 
 RELEASING = frozenset({GateStatus.PASSED, GateStatus.OVERRIDDEN})
-UNMEASURED = frozenset({GateStatus.ERRORED, GateStatus.TIMED_OUT})
+UNMEASURED = frozenset({GateStatus.ERRORED, GateStatus.TIMED_OUT, GateStatus.STALE})
 _ORDER = (
     GateStatus.FAILED,
     GateStatus.ERRORED,
     GateStatus.TIMED_OUT,
+    GateStatus.STALE,
     GateStatus.HELD,
     GateStatus.OVERRIDDEN,
 )
@@ -96,7 +97,12 @@ class Verdict(Record, kw_only=True):
     @property
     def suspicions(self) -> tuple[str, ...]:
         """The findings that a reviewer has to settle."""
-        return tuple(name for gate in self.gates for name in gate.suspicions)
+        return tuple(
+            name
+            for gate in self.gates
+            if gate.is_required and gate.status is GateStatus.HELD
+            for name in gate.suspicions
+        )
 
     @property
     def failing_count(self) -> int:

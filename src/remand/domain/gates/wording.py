@@ -14,8 +14,11 @@ def title(name: str) -> str:
 
 
 def number(value: float) -> str:
-    """A figure without decimals it does not need."""
-    return str(int(value)) if value == int(value) else f"{value:.2f}".rstrip("0")
+    """A figure without decimals it does not need; one that is not whole is not shown as if it were."""
+    shown = f"{value:.2f}"
+    if float(shown).is_integer() and not float(value).is_integer():
+        shown = f"{value:.4f}"
+    return shown.rstrip("0").removesuffix(".")
 
 
 def limited(require: Mapping[str, float]) -> list[tuple[str, str, float]]:
@@ -43,7 +46,8 @@ def _figure(name: str, parser: str, figure: str, value: float) -> str:
 def _limit(figure: str, bound: str, limit: float, *, is_alone: bool) -> str:
     noun = figure.replace("_", " ")
     if figure in _PERCENT:
-        return f"{bound} {number(limit)}%" if bound == "max" else f"{number(limit)}%"
+        share = f"{bound} {number(limit)}%" if bound == "max" else f"{number(limit)}%"
+        return share if is_alone else f"{share} {noun}"
     if (figure, bound, limit) == ("failures", "max", 0):
         return "100% pass"
     amount = number(limit) if bound == "max" and limit == 0 else f"{bound} {number(limit)}"

@@ -1,0 +1,141 @@
+"""JUnit XML, as pytest, vitest, jest-junit, node and many others write it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from junitparser import Error, Failure, Skipped, TestCase
+from junitparser.junitparser import FinalResult
+
+from remand.adapters.parsers.findings import Findings
+from remand.adapters.parsers.outcomes import Outcomes
+from remand.adapters.parsers.source import report, require_complaint
+from remand.adapters.parsers.texts import places
+from remand.adapters.parsers.xml_text import walk
+from remand.app.gates.ports import Ran
+from remand.domain.gates.figures import Measurement, Unreadable
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+FIGURES = ("tests", "failures", "skipped")
+DEFAULTS = {"max_failures": 0.0}
+_ROOTS = ("testsuites", "testsuite")
+_PYTEST = (("testsuites", "pytest tests"), ("testsuite", "pytest"))
+"""What pytest calls the elements around its test cases; the inner one can be called otherwise."""
+_EXPECTED = frozenset({"todo", "pytest.xfail"})
+_UNCOLLECTED = "collection failure"
+_PYTEST_INTERRUPTED = 2
+_PYTEST_GAVE_UP = {3: "an internal error", 4: "wrong usage"}
+_PYTEST_EMPTY = 5
+
+
+class _Read:
+    """What was read of a report."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.outcomes = Outcomes()
+        self.found = Findings(root)
+        self.is_pytest = False
+        self.uncollected = 0
+        self._suites: list[str] = []
+
+    def open(self, element: Element) -> None:
+        """Takes the beginning of an element in."""
+        if not self._suites and element.tag not in _ROOTS:
+            raise Unreadable(f"this is no JUnit report: it begins with <{str(element.tag)[:40]}>")
+        self._suites.append(element.get("name", ""))
+        self.is_pytest |= (element.tag, element.get("name")) in _PYTEST
+
+    def close(self, element: Element) -> None:
+        """Takes the end of an element in; of a test case that is all of it."""
+        if element.tag == "testcase":
+            self._add(element)
+        elif self._suites:
+            self._suites.pop()
+
+    def _add(self, element: Element) -> None:
+        case = TestCase.fromelem(element)  # type: ignore[no-untyped-call]  # junitparser types its attributes alone
+        outcome, result = _outcome(case)
+        test_id = self.outcomes.add(self._name(element), outcome, _seconds(element))
+        if result is None or outcome in ("passed", "skipped"):
+            return
+        text = result.text or ""
+        self.uncollected += result.message == _UNCOLLECTED
+        path, line = self._place(element, text)
+        self.found.add(path=path, line=line, code=test_id, text=_said(result.message or "", text))
+
+    def _name(self, element: Element) -> str:
+        """The class and the name; node writes `test` for every class, and names suites instead."""
+        owner, name = element.get("classname", ""), element.get("name", "")
+        if owner in ("", "test"):
+            owner = " > ".join(filter(None, self._suites[1:])) if not self.is_pytest else ""
+        return f"{owner}::{name}" if owner else name
+
+    def _place(self, element: Element, text: str) -> tuple[str, int]:
+        """Where it failed: pytest ends its trace with the place, others begin it so."""
+        found = places(text, self.root)
+        if found:
+            return found[-1 if self.is_pytest else 0]
+        line = element.get("line", "")
+        return element.get("file", ""), int(line) if line.isdecimal() and len(line) < 10 else 0
+
+
+def parse(ran: Ran) -> Measurement:
+    """Counts the test cases of the report, which must agree with the exit status."""
+    read = _Read(ran.root)
+    for event, element in walk(report(ran), "testcase"):
+        if event == "start":
+            read.open(element)
+        else:
+            read.close(element)
+    failures = read.outcomes.failures
+    if read.is_pytest and ran.status == _PYTEST_INTERRUPTED and failures and failures == read.uncollected:
+        return _uncollected(read)
+    if read.is_pytest:
+        _require_measured(ran, len(read.outcomes.tests))
+    if not (ran.status == _PYTEST_EMPTY and read.is_pytest):
+        require_complaint(ran, "the test run", failures)
+    return Measurement(figures=read.outcomes.figures, findings=read.found.kept, tests=read.outcomes.tests)
+
+
+def _require_measured(ran: Ran, tests: int) -> None:
+    """Raises when pytest's exit status says that the report tells of less than a whole run."""
+    if ran.status == _PYTEST_INTERRUPTED:
+        raise Unreadable("pytest was interrupted")
+    if ran.status in _PYTEST_GAVE_UP:
+        raise Unreadable(f"pytest ended with status {ran.status}: {_PYTEST_GAVE_UP[ran.status]}")
+    if ran.status == _PYTEST_EMPTY and tests:
+        raise Unreadable(f"pytest says that it ran no tests, but reports {tests}")
+
+
+def _uncollected(read: _Read) -> Measurement:
+    """Test files that cannot be loaded keep pytest from running any test; that is the code's failure."""
+    figures = {"tests": 0.0, "failures": float(read.uncollected), "skipped": 0.0}
+    return Measurement(figures=figures, findings=read.found.kept)
+
+
+def _outcome(case: TestCase) -> tuple[str, FinalResult | None]:
+    results = {type(result): result for result in case.result}
+    skipped = results.get(Skipped)
+    if skipped is not None and skipped.type in _EXPECTED:
+        return "skipped", skipped
+    for kind, outcome in ((Error, "error"), (Failure, "failed"), (Skipped, "skipped")):
+        if kind in results:
+            return outcome, results[kind]
+    return "passed", None
+
+
+def _seconds(element: Element) -> float:
+    try:
+        return float(element.get("time", "0").replace(",", ""))
+    except ValueError:
+        return 0.0
+
+
+def _said(message: str, text: str) -> str:
+    """The message, or where there is none the beginning of the trace; its end says why a file was not loaded."""
+    if message == _UNCOLLECTED:
+        return text.strip().rpartition("\n")[2].removeprefix("E ") or message
+    return message if message.strip() else text

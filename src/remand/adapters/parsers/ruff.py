@@ -1,0 +1,59 @@
+"""Ruff: `ruff check --output-format json` (or `json-lines`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from remand.adapters.parsers.findings import Findings
+from remand.adapters.parsers.json_text import document, objects
+from remand.adapters.parsers.source import require_complaint, require_known_status, said
+from remand.app.gates.ports import Ran
+from remand.domain.gates.figures import Measurement, Unreadable
+
+FIGURES = ("errors", "warnings")
+DEFAULTS = {"max_errors": 0.0}
+_SEVERITIES = {"error": "error", "fatal": "error", "warning": "warning", "info": "note", "help": "note"}
+
+
+class _Location(msgspec.Struct):
+    row: int = 0
+
+
+class _Violation(msgspec.Struct):
+    filename: str
+    message: str
+    code: str | None = None
+    location: _Location | None = None
+    severity: str | None = None
+
+
+def parse(ran: Ran) -> Measurement:
+    """Counts violations; those that ruff gives no severity are errors."""
+    require_known_status(ran, "ruff", range(2))
+    found = Findings(ran.root)
+    for violation in _violations(said(ran)):
+        found.add(
+            path=violation.filename,
+            line=violation.location.row if violation.location else 0,
+            code=violation.code or "invalid-syntax",
+            text=violation.message,
+            severity=_SEVERITIES.get(violation.severity or "", "error"),
+        )
+    require_complaint(ran, "ruff", found.errors + found.warnings)
+    figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
+    return Measurement(figures=figures, findings=found.kept)
+
+
+def _violations(content: bytes) -> Iterator[_Violation]:
+    content = content.strip()
+    if not content:
+        raise Unreadable("ruff said nothing; `--output-format json` prints a list even when all is well")
+    if content.startswith(b"["):
+        yield from document(content, list[_Violation], "ruff")
+        return
+    for row in objects(content, _Violation):
+        if isinstance(row, str):
+            raise Unreadable("this is no report of ruff; use `--output-format json`")
+        yield row

@@ -1,0 +1,1 @@
+"""Which gates suit a project: one ecosystem a file, each with `propose`, which reads files and runs nothing."""

@@ -1,0 +1,90 @@
+"""Rust: cargo build, clippy and test."""
+
+from __future__ import annotations
+
+import re
+
+from remand.adapters.projects.project import Project, proposal
+from remand.domain.gates.gate import Prepare
+from remand.domain.gates.proposal import Proposal, Proposed
+
+_SOURCE = re.compile(r"(?:.*/)?[^/]+\.rs")
+_SCRIPTS = re.compile(
+    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|Makefile|justfile|\.pre-commit-config\.yaml"
+)
+_CLIPPY_FILES = ("clippy.toml", ".clippy.toml")
+_TEST_MARK = re.compile(r"#\[(?:[a-z_]+::)?test\b")
+_READ_SOURCES = 300
+_TIMEOUT = 1200.0
+_JSON = ("--message-format", "json")
+_VENDOR = "{cache}/vendor"
+_VENDORED = (
+    "--config",
+    'source.crates-io.replace-with="vendored"',
+    "--config",
+    f'source.vendored.directory="{_VENDOR}"',
+    "--offline",
+)
+
+
+def propose(project: Project) -> Proposed:
+    """Gates for a package or workspace at the root."""
+    if "Cargo.toml" not in project.paths:
+        return Proposed()
+    prepare = _prepare(project)
+    commands: list[tuple[str, tuple[str, ...], str]] = [
+        ("build", ("build", "--workspace", *_JSON), "Cargo.toml is there")
+    ]
+    if why := _clippy(project):
+        commands.append(("lint", ("clippy", "--workspace", "--all-targets", *_JSON), why))
+    if why := _tested(project):
+        commands.append(("tests", ("test", "--workspace", "--no-fail-fast"), why))
+    return Proposed(gates=tuple(_gate(*command, prepare) for command in commands))
+
+
+def _gate(name: str, words: tuple[str, ...], why: str, prepare: Prepare | None) -> Proposal:
+    is_test = name == "tests"
+    return proposal(
+        name,
+        ("cargo", *words, *(_VENDORED if prepare else ())),
+        "cargo-test" if is_test else "cargo",
+        why,
+        require={"max_failures": 0.0, "max_errors": 0.0} if is_test else {"max_errors": 0.0},
+        prepare=prepare,
+        timeout=_TIMEOUT,
+    )
+
+
+def _clippy(project: Project) -> str:
+    """What speaks for clippy: its own file, lints in the manifest, or a script that runs it."""
+    if own := project.first(*_CLIPPY_FILES):
+        return f"{own} is there"
+    if re.search(r"^\[(?:workspace\.)?lints\.clippy\]", project.text("Cargo.toml"), re.MULTILINE):
+        return "Cargo.toml has lints for clippy"
+    return next(
+        (
+            f"{path} runs cargo clippy"
+            for path in project.matching(_SCRIPTS)
+            if "cargo clippy" in project.text(path)
+        ),
+        "",
+    )
+
+
+def _tested(project: Project) -> str:
+    """The first file that has a test; empty when none of those looked at has one."""
+    sources = sorted(project.matching(_SOURCE), key=lambda path: "tests/" not in path)
+    return next(
+        (f"{path} has tests" for path in sources[:_READ_SOURCES] if _TEST_MARK.search(project.text(path))),
+        "",
+    )
+
+
+def _prepare(project: Project) -> Prepare | None:
+    """Fetches what the lock file names; nothing where it names no registry, and other sources are left to the user."""
+    lock = project.text("Cargo.lock")
+    if 'source = "registry+' not in lock or 'source = "git+' in lock:
+        return None
+    return Prepare(
+        command=("cargo", "vendor", "--locked", "--versioned-dirs", _VENDOR), key=("Cargo.lock", "Cargo.toml")
+    )

@@ -1,0 +1,23 @@
+"""Projects made of texts alone."""
+
+from collections.abc import Mapping
+
+from remand.adapters.projects.project import Project
+from remand.bootstrap.projects import propose_for
+from remand.domain.gates.gate import Gate
+from remand.domain.gates.proposal import Proposed
+
+
+def project(files: Mapping[str, str], *folders: str) -> Project:
+    """A project with these files, and these folders in its main worktree."""
+    return Project(paths=frozenset(files), read=files.__getitem__, has_folder=folders.__contains__)
+
+
+def proposed(files: Mapping[str, str], *folders: str) -> Proposed:
+    """What is proposed for such a project."""
+    return propose_for(project(files, *folders))
+
+
+def gates(files: Mapping[str, str], *folders: str) -> dict[str, Gate]:
+    """The gates that are proposed, by name."""
+    return {one.name: one.gate for one in proposed(files, *folders).gates}
