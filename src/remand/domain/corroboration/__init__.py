@@ -1,0 +1,1 @@
+"""Whether what an agent ran bears out what it says it attempted."""
