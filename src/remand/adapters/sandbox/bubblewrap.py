@@ -1,0 +1,122 @@
+"""The best sandbox: namespaces of the job's own, made by bubblewrap."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from remand.adapters.sandbox.limits import Fence
+from remand.adapters.sandbox.masks import sockets
+from remand.adapters.sandbox.processes import not_started, run
+from remand.adapters.sandbox.running import Launch
+from remand.adapters.sandbox.setting import SYSTEM_PATH, CannotStart, encoded, environment, program
+from remand.adapters.sandbox.view import Sight, View, view_of
+from remand.app.gates.ports import Ended, Job
+
+HOME = "/tmp/home"  # noqa: S108 - in a /tmp of the job's own
+TEMPORARY = "/tmp"  # noqa: S108
+NOBODY = "65534"
+SIGNAL_BASE = 128
+PLACES = (*SYSTEM_PATH, "/run/current-system/sw/bin")
+
+
+def find() -> str:
+    """Where bubblewrap is: in the system's folders, as an agent may have put anything on PATH. Empty: nowhere."""
+    return shutil.which("bwrap", path=os.pathsep.join(PLACES)) or ""
+
+
+class Bubblewrap:
+    """Runs jobs apart from everything else: files, processes, users, network."""
+
+    tier = "bubblewrap"
+
+    def __init__(self, path: str, *, detail: str = "") -> None:
+        self.detail = detail
+        self._path = path
+        self._knows = _options(path)
+
+    def run(self, job: Job) -> Ended:
+        """Runs a job to its end."""
+        try:
+            start = program(job)
+            with Fence(job.limits) as fence:
+                return run(self._launch(job, start, fence), job, fence)
+        except CannotStart as fault:
+            return not_started(str(fault))
+
+    def _launch(self, job: Job, start: str, fence: Fence) -> Launch:
+        plan = encoded([*self._arguments(job, view_of(job, start, hide=sockets()))])
+        command = encoded([start, *job.command[1:]])
+        return Launch(
+            argv=lambda plan, says, leave: [
+                *(self._path, "--json-status-fd", str(says), "--block-fd", str(leave), "--args", str(plan)),
+                *("--", *map(os.fsdecode, command)),
+            ],
+            plan=b"".join(argument + b"\x00" for argument in plan),
+            mark="",
+            limits=fence.of_each_process(has_own_users=True),
+            has_own_processes=True,
+            signal_base=SIGNAL_BASE,
+        )
+
+    def _arguments(self, job: Job, view: View) -> Iterator[str]:
+        """What bubblewrap is asked for. Its own environment is empty: a job can read that of its process 1."""
+        yield from (
+            "--unshare-all",
+            "--unshare-user",
+            "--cap-drop",
+            "ALL",
+            "--die-with-parent",
+            "--new-session",
+        )
+        yield from ("--hostname", "localhost")
+        if "--disable-userns" in self._knows:
+            yield "--disable-userns"
+        if job.has_network:
+            yield "--share-net"
+        if os.geteuid() == 0:
+            # Root's files stay root's own to write, yet no program inside takes itself for root.
+            yield from ("--uid", NOBODY, "--gid", NOBODY)
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from self._mounts(job, view)
+        yield from ("--chdir", job.folder, "--clearenv")
+        for name, value in environment(job, home=HOME, temporary=TEMPORARY).items():
+            yield from ("--setenv", name, value)
+
+    def _mounts(self, job: Job, view: View) -> Iterator[str]:
+        """Masks and what is shown all the same, outer paths first; masks cannot be written once all is in place."""
+        masks = []
+        for path, sight in view.places():
+            match sight:
+                case Sight.HIDDEN if os.path.isdir(path):
+                    masks.append(path)
+                    yield from ("--tmpfs", path)
+                case Sight.HIDDEN:
+                    yield from ("--ro-bind", "/dev/null", path)
+                case Sight.FRESH:
+                    yield from self._fresh(path, job.limits.file_size)
+                case Sight.READ:
+                    yield from ("--ro-bind-try", path, path)
+                case Sight.WRITE:
+                    yield from ("--bind", path, path)
+        for path, target in view.links():
+            yield from ("--symlink", target, path)
+        yield from ("--dir", HOME)
+        for path in masks:
+            yield from ("--remount-ro", path)
+
+    def _fresh(self, path: str, size: int) -> Iterator[str]:
+        if "--size" in self._knows:
+            yield from ("--size", str(size))
+        yield from ("--tmpfs", path)
+
+
+def _options(path: str) -> frozenset[str]:
+    """The options that this bubblewrap has: older ones lack some."""
+    try:
+        told = subprocess.run([path, "--help"], capture_output=True, env={}, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    return frozenset(word for word in told.stdout.decode(errors="replace").split() if word.startswith("--"))

@@ -1,0 +1,110 @@
+"""Jobs started by our own launcher: with rules about files and namespaces where they are to be had, or with neither."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from remand.adapters.sandbox import launcher
+from remand.adapters.sandbox.limits import Fence
+from remand.adapters.sandbox.processes import not_started, run
+from remand.adapters.sandbox.running import Launch
+from remand.adapters.sandbox.setting import CannotStart, encoded, environment, program
+from remand.app.gates.ports import Ended, Job
+
+NOBODY = 65534
+"""Whom root's jobs take themselves for: programs that believe to be root try what only root can."""
+
+UNHEEDED = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that Python does not heed, and what it starts would not either."""
+
+
+class Confinement(NamedTuple):
+    """What a launcher is to do to a job."""
+
+    has_namespaces: bool = False
+    rules: tuple[tuple[str, bool], ...] | None = None
+    """Paths, and whether they may be written; None for no rules."""
+    sockets: tuple[str, ...] = ()
+    """Sockets to be covered."""
+
+
+class Private(NamedTuple):
+    """The folders that a job has for itself."""
+
+    root: str
+    home: str
+    temporary: str
+
+
+@contextmanager
+def private_folders() -> Iterator[Private]:
+    """A home and a folder for temporary files, empty, and gone afterwards."""
+    root = os.path.realpath(tempfile.mkdtemp(prefix="remand-job-"))
+    try:
+        made = Private(root, os.path.join(root, "home"), os.path.join(root, "tmp"))
+        os.mkdir(made.home, 0o700)
+        os.mkdir(made.temporary, 0o700)
+        yield made
+    finally:
+        _remove(root)
+
+
+def _remove(root: str) -> None:
+    """Removes a folder, even when the job has taken away our right to."""
+    shutil.rmtree(root, ignore_errors=True)
+    if os.path.lexists(root):
+        for folder, _, _ in os.walk(root):
+            with suppress(OSError):
+                os.chmod(folder, stat.S_IRWXU, follow_symlinks=False)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+Confiner = Callable[[Job, str, Private], Confinement]
+
+
+def run_launched(job: Job, confine: Confiner) -> Ended:
+    """Runs a job by our own launcher, confined as `confine` says."""
+    try:
+        start = program(job)
+        with Fence(job.limits) as fence, private_folders() as private:
+            return run(_launch(job, start, private, confine(job, start, private), fence), job, fence)
+    except CannotStart as fault:
+        return not_started(str(fault))
+
+
+def _launch(job: Job, start: str, private: Private, confinement: Confinement, fence: Fence) -> Launch:
+    given = environment(job, home=private.home, temporary=private.temporary)
+    names, values = encoded(list(given)), encoded(list(given.values()))
+    plan = {
+        "parent": os.getpid(),
+        "program": os.fsencode(start),
+        "arguments": encoded([start, *job.command[1:]]),
+        "environment": dict(zip(names, values, strict=True)),
+        "folder": os.fsencode(job.folder),
+        "network": job.has_network,
+        "namespaces": confinement.has_namespaces,
+        "user": os.geteuid() or NOBODY,
+        "group": os.getegid() if os.geteuid() else NOBODY,
+        "signals": [int(number) for number in UNHEEDED],
+        "limits": dict(fence.of_each_process(has_own_users=confinement.has_namespaces)),
+        "sockets": encoded(list(confinement.sockets)),
+        "rules": None
+        if confinement.rules is None
+        else [(os.fsencode(path), may_write) for path, may_write in confinement.rules],
+    }
+    return Launch(
+        argv=lambda *ends: [sys.executable, "-I", "-S", launcher.__file__, *map(str, ends)],
+        plan=marshal.dumps(plan),
+        mark=private.root,
+        limits={},
+        has_own_processes=confinement.has_namespaces,
+    )

@@ -1,0 +1,95 @@
+"""Bounds on what a job uses: control groups over all of it where there are any, and limits on each process."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from remand.adapters.sandbox.cgroups import group
+from remand.app.gates.ports import Limits
+
+OPEN_FILES = 4096
+# Reserved and never used address space is normal for JavaScript and Go; only what is written counts as data.
+ADDRESS_SPACE = 16
+
+
+class Fence:
+    """The bounds of one job, from before it starts until nothing of it is left."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._group = group(limits)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._group:
+            self._group.close()
+
+    def of_each_process(self, *, has_own_users: bool) -> Mapping[int, int]:
+        """The limits of each process. Where a group counts memory, none is needed for that."""
+        limits = self.limits
+        bounds = {
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_NOFILE: OPEN_FILES,
+            resource.RLIMIT_FSIZE: limits.file_size,
+            # The clock on the wall stops a job; this stops what should ever get away from it.
+            resource.RLIMIT_CPU: math.ceil(limits.seconds * (os.cpu_count() or 1)) + 1,
+            # The kernel counts all that a user runs, unless the job has users of its own. Root is not counted.
+            resource.RLIMIT_NPROC: limits.processes + (0 if has_own_users else _running()),
+        }
+        if not (self._group and self._group.bounds_memory):
+            bounds |= {
+                resource.RLIMIT_DATA: limits.memory,
+                resource.RLIMIT_AS: limits.memory * ADDRESS_SPACE,
+            }
+        return {kind: _allowed(kind, value) for kind, value in bounds.items()}
+
+    def hold(self, pid: int) -> None:
+        """Puts a job's first process into its group, before it does anything."""
+        if self._group:
+            self._group.join(pid)
+
+    def kill(self) -> None:
+        """Ends whatever is in the group."""
+        if self._group:
+            self._group.kill()
+
+    def reached(self) -> str:
+        """Which bound was run into; empty when it cannot be told."""
+        return self._group.reached() if self._group else ""
+
+
+def set_limits(pid: int, limits: Mapping[int, int]) -> None:
+    """Sets limits of a process that has yet to start its job."""
+    for kind, value in limits.items():
+        resource.prlimit(pid, kind, (value, value))
+
+
+def _allowed(kind: int, value: int) -> int:
+    """A limit can be lowered by anyone, and raised by none but root."""
+    hard = resource.getrlimit(kind)[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
+
+
+def _running() -> int:
+    """How many threads this user runs; 0 for root, whom the kernel does not count."""
+    total = 0
+    own = os.getuid()
+    if own == 0:
+        return 0
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            try:
+                if os.stat(f"/proc/{name}").st_uid == own:
+                    total += len(os.listdir(f"/proc/{name}/task"))
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,144 @@
+"""What a job sees of the machine: all of it to read, but for what is masked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from remand.adapters.sandbox.masks import CREDENTIALS, hidden, homes, shared
+from remand.adapters.sandbox.setting import search_path
+from remand.adapters.sandbox.tools import Needs, Trails
+from remand.app.gates.ports import Job
+
+RESOLVER = "/etc/resolv.conf"
+
+
+class Sight(Enum):
+    """How a path and everything below it is seen, up to the next path that is named."""
+
+    HIDDEN = "hidden"
+    FRESH = "fresh"
+    """Empty at first, and its own to write."""
+    READ = "read"
+    WRITE = "write"
+
+
+class View:
+    """Paths and how they are seen; of two that hold for a file, the longer one decides."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, Sight] = {"/": Sight.READ}
+        self._links: dict[str, str] = {}
+        self.trails = Trails()
+
+    def show(self, path: str, sight: Sight) -> None:
+        """Says how a path is seen; links on the way to it are kept, should what holds them be masked."""
+        if not os.path.isabs(path):
+            return
+        links, real = self.trails.follow(path)
+        if not os.path.exists(real):
+            return
+        self._links.update(links)
+        self._places[real] = sight
+
+    def at(self, path: str) -> Sight:
+        """How a path without links is seen."""
+        while path not in self._places:
+            path = os.path.dirname(path)
+        return self._places[path]
+
+    def covers(self, path: str) -> bool:
+        """True when something is masked at or below a path."""
+        below = path.rstrip("/") + "/"
+        return any(
+            (place == path or place.startswith(below)) and sight in (Sight.HIDDEN, Sight.FRESH)
+            for place, sight in self._places.items()
+        )
+
+    def places(self) -> list[tuple[str, Sight]]:
+        """Every path whose sight differs from that of what holds it, outer ones first."""
+        return [
+            (path, sight)
+            for path, sight in sorted(self._places.items())
+            if path != "/" and self.at(os.path.dirname(path)) is not sight
+        ]
+
+    def links(self) -> list[tuple[str, str]]:
+        """The links that have to be made anew, as what holds them is masked."""
+        masked = (Sight.HIDDEN, Sight.FRESH)
+        return sorted(
+            (path, target)
+            for path, target in self._links.items()
+            if path not in self._places and self.at(os.path.dirname(path)) in masked
+        )
+
+    def parts(self) -> Iterator[tuple[str, Sight]]:
+        """The files and folders that together are what is seen, for rules that can only add."""
+        inner: dict[str, set[str]] = {}
+        for path, _ in self.places():
+            names = path[1:].split("/")
+            for depth, name in enumerate(names):
+                inner.setdefault("/" + "/".join(names[:depth]), set()).add(name)
+        yield from self._parts("/", Sight.READ, inner)
+
+    def _parts(self, path: str, sight: Sight, inner: dict[str, set[str]]) -> Iterator[tuple[str, Sight]]:
+        sight = self._places.get(path, sight)
+        is_seen = sight in (Sight.READ, Sight.WRITE)
+        if path not in inner:
+            if is_seen:
+                yield path, sight
+            return
+        for name in sorted(inner[path].union(_names(path) if is_seen else ())):
+            yield from self._parts(f"{path.rstrip('/')}/{name}", sight, inner)
+
+
+def _names(folder: str) -> list[str]:
+    """The entries of a folder that are no links: those lead to what has rules of its own."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if not entry.is_symlink()]
+    except OSError:
+        return []
+
+
+def view_of(job: Job, program: str, *, own: Iterable[str] = (), hide: Iterable[str] = ()) -> View:
+    """What a job sees. `own` are further folders it may write, `hide` further paths that are masked."""
+    view = View()
+    for path in hidden():
+        view.show(path, Sight.HIDDEN)
+    for path in shared():
+        view.show(path, Sight.FRESH)
+    for path in _readable(view, job, program):
+        view.show(path, Sight.READ)
+    for path in (*job.hide, *hide):
+        view.show(path, Sight.HIDDEN)
+    view.show(job.cache, Sight.READ)
+    for path in (*own, *_writable(job)):
+        view.show(path, Sight.WRITE)
+    return view
+
+
+def _writable(job: Job) -> list[str]:
+    """The folders a job is given to write."""
+    given = (job.folder, job.report, job.cache if job.may_write_cache else "")
+    return [path for path in given if path]
+
+
+def _readable(view: View, job: Job, program: str) -> list[str]:
+    """What is asked for, and what the job's programs need, but for secrets that lie among it."""
+    of_many = [os.path.join(home, ".local") for home in homes()]
+    needs = Needs(view.trails, lambda path: not view.covers(path) and path not in of_many)
+    own = tuple(os.path.join(view.trails.follow(path).real, "") for path in _writable(job))
+    # Tools in a folder of the job's own stay writable with it.
+    needed = [
+        path
+        for path in needs.of(job, program, search_path(job))
+        if not view.trails.follow(path).real.startswith(own)
+    ]
+    for path in needed:
+        for name in CREDENTIALS:
+            secret = os.path.join(path, name)
+            if view.at(view.trails.follow(path).real) is not Sight.READ and os.path.isfile(secret):
+                view.show(secret, Sight.HIDDEN)
+    return [*needed, *job.read, *((RESOLVER,) if job.has_network else ())]

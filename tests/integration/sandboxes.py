@@ -1,0 +1,114 @@
+"""Every sandbox that this machine has, and what tests ask about what was run in one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from remand.adapters.sandbox.bubblewrap import Bubblewrap, find
+from remand.adapters.sandbox.cgroups import group
+from remand.adapters.sandbox.choose import Chosen
+from remand.adapters.sandbox.landlock import Landlock
+from remand.adapters.sandbox.plain import Plain
+from remand.app.gates.ports import Ended, Job, Limits
+
+KINDS = ("bubblewrap", "landlock", "landlock alone", "plain")
+CONFINED = KINDS[:3]
+NAMESPACED = KINDS[:2]
+
+
+@cache
+def made(kind: str) -> tuple[Chosen | None, str]:
+    """A sandbox of a kind, or why there is none here: what is missing is asked of the system, not of the sandbox."""
+    match kind:
+        case "bubblewrap":
+            if not find():
+                return None, "bubblewrap is not installed"
+            if not _does(find(), "--unshare-all", "--ro-bind", "/", "/", "true"):
+                return None, "bubblewrap may make no namespaces here"
+            return Bubblewrap(find()), ""
+        case "landlock" | "landlock alone":
+            if ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1:
+                return None, "this kernel has no Landlock"
+            if kind == "landlock" and not _does("unshare", "--user", "--net", "--pid", "--fork", "true"):
+                return None, "namespaces may not be made here"
+            return Landlock(has_namespaces=kind == "landlock"), ""
+    return Plain(), ""
+
+
+def _does(*command: str) -> bool:
+    """True when a command works."""
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def sandbox_of(kind: str) -> Chosen:
+    """A sandbox of a kind; skips the test where there is none."""
+    sandbox, fault = made(kind)
+    if sandbox is None:
+        pytest.skip(f"{kind}: {fault}")
+    return sandbox
+
+
+@cache
+def has_groups() -> bool:
+    """True when control groups bound what jobs use together."""
+    tried = group(Limits())
+    return tried is not None and tried.bounds_memory and tried.close()
+
+
+class Bench:
+    """A sandbox, a folder to run in, and a mark by which everything of a job is found again."""
+
+    def __init__(self, sandbox: Chosen, root: Path) -> None:
+        self.sandbox = sandbox
+        self.root = root
+        self.folder = root / "checkout"
+        self.folder.mkdir()
+        self.mark = secrets.token_hex(16)
+
+    def job(self, *command: str, seconds: float = 60.0, **more: object) -> Job:
+        """A job that carries the mark."""
+        job = Job(
+            command=command,
+            folder=str(self.folder),
+            environment={"MARK": self.mark},
+            path=(str(Path(sys.executable).parent),),
+            limits=Limits(seconds=seconds),
+        )
+        return msgspec.structs.replace(job, **more)
+
+    def shell(self, script: str, *arguments: str, seconds: float = 60.0, **more: object) -> Ended:
+        """Runs a shell script to its end."""
+        return self.sandbox.run(
+            self.job("/bin/sh", "-c", script, self.mark, *arguments, seconds=seconds, **more)
+        )
+
+    def python(self, script: str, *arguments: str, seconds: float = 60.0, **more: object) -> Ended:
+        """Runs a Python script to its end."""
+        command = (sys.executable, "-I", "-S", "-c", script, self.mark, *arguments)
+        return self.sandbox.run(self.job(*command, seconds=seconds, **more))
+
+    def survivors(self) -> list[str]:
+        """What runs that carries the mark, in its environment or on its command line."""
+        return [
+            (entry / "cmdline").read_bytes().decode(errors="replace")
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and self._is_marked(entry)
+        ]
+
+    def _is_marked(self, process: Path) -> bool:
+        try:
+            return any(self.mark.encode() in (process / name).read_bytes() for name in ("environ", "cmdline"))
+        except OSError:
+            return False
