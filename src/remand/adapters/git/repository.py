@@ -19,6 +19,7 @@ SAFE = {
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C",
 }
+MAX_KNOWN = 10_000
 SETTINGS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
@@ -55,11 +56,14 @@ class GitRepository:
         self.place = place
         self._head = os.path.join(place.git_dir, "HEAD")
         self._branch: tuple[int, str] = (-1, "")
+        self._commits: dict[str, Commit] = {}
 
     def commit(self, name: str) -> Commit | None:
         """The commit behind any name git knows, with its code tree; None when there is none."""
         if not name or name.startswith("-") or "\n" in name or "\x00" in name or not self.place.git_dir:
             return None
+        if name in self._commits:
+            return self._commits[name]
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
         answer = git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
         header, _, rest = answer.stdout.partition(b"\n")
@@ -68,7 +72,10 @@ class GitRepository:
             return None
         tree_header, _, body = rest[int(size) + 1 :].partition(b"\n")
         length = int(tree_header.split(b" ")[2])
-        return Commit(sha=sha.decode(), tree=code_tree(body[:length], len(sha) // 2))
+        found = Commit(sha=sha.decode(), tree=code_tree(body[:length], len(sha) // 2))
+        if found.sha == name and len(self._commits) < MAX_KNOWN:
+            self._commits[name] = found  # what a full id means never changes
+        return found
 
     def branch(self) -> str:
         """The branch checked out where we were called; HEAD is read again when it has changed."""
@@ -100,6 +107,11 @@ class GitRepository:
                 f"git cannot read {path} at {commit[:12]}: {said}. Mend that, then repeat."
             )
         return answer.stdout
+
+    def tracked(self) -> list[str]:
+        """The files that the main worktree's index names."""
+        listed = git(self.place.root, "ls-files", "-z").stdout
+        return [name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name]
 
 
 class GitIndex:

@@ -1,0 +1,223 @@
+"""The coordinator's own copy of the repository, in which nothing of an agent's is run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from remand.adapters.git.bare import BareRepository, Damaged
+from remand.adapters.git.brought import Brought
+from remand.adapters.git.composing import FILE, Composing
+from remand.adapters.git.locks import locked
+from remand.adapters.git.objects import Objects, TooLarge, require_id
+from remand.adapters.git.transfer import has_grown, receive
+from remand.adapters.git.trees import TreeEntry, differences, entry_at, require_bounded, written
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.ports import Change
+
+MAX_FILE = 8 << 20
+UNREAD = b"\x00larger than 8 MiB, and therefore not read\x00"
+"""Stands for the content of a file above MAX_FILE. No text holds a NUL, so it is taken for binary."""
+DAYS = 14
+_ASKED_ABOUT = 32
+"""How many commits the source is asked whether it knows them, latest first."""
+_MANY_PACKS = 40
+_WITHOUT_GOT = ":(exclude,top,literal).got"
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def _mending(
+    read: Callable[Concatenate[GitMirror, _Given], _Found],
+) -> Callable[Concatenate[GitMirror, _Given], _Found]:
+    """Has a question asked again when it failed because the mirror was damaged."""
+
+    @wraps(read)
+    def asked(mirror: GitMirror, /, *given: _Given.args, **named: _Given.kwargs) -> _Found:
+        try:
+            return read(mirror, *given, **named)
+        except Damaged:
+            if not mirror.mend():
+                raise
+        return read(mirror, *given, **named)
+
+    return asked
+
+
+class GitMirror:
+    """A bare repository in a private folder. Whatever becomes of it, it is made again from the source."""
+
+    def __init__(self, folder: str, source_git_dir: str) -> None:
+        self._folder = os.path.abspath(folder)
+        self._source = os.path.abspath(source_git_dir)
+        self._lock = os.path.join(self._folder, "lock")
+        self._threads = threading.RLock()
+        self.repository = BareRepository(os.path.join(self._folder, "git"))
+        self.objects = Objects(self.repository)
+        self._brought = Brought(self.repository)
+        self._composing = Composing(self.repository, self.objects)
+
+    def bring(self, commit: str) -> str:
+        """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
+        return self._brought.tree(require_id(commit)) or self._fetched(commit)
+
+    @_mending
+    def merge_base(self, commit: str, other: str) -> str:
+        """The last commit two commits have in common; empty when they have none."""
+        return self._compared(commit, other)[1]
+
+    @_mending
+    def is_ancestor(self, commit: str, other: str) -> bool:
+        """True when a commit is part of another's history, or is that commit."""
+        return self._compared("--is-ancestor", commit, other)[0]
+
+    @_mending
+    def changes(self, base_tree: str, tree: str) -> list[Change]:
+        """The files that differ between two trees, renames recognised, `.got` left out."""
+        trees = (require_id(base_tree), require_id(tree))
+        asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
+        try:
+            answer = self.repository.ask(*asked, "-M", "-l1000", *trees, "--", _WITHOUT_GOT)
+        except Damaged:  # files too large to be compared: renames are then not recognised
+            answer = self.repository.ask(*asked, "--no-renames", *trees, "--", _WITHOUT_GOT)
+        return list(_changes(answer.split(b"\x00")))
+
+    @_mending
+    def file(self, tree: str, path: str) -> bytes | None:
+        """A file's content in a tree, UNREAD when it is too large; None when it is not there or no plain file."""
+        entry = entry_at(self.objects, require_id(tree), _bytes(path))
+        if entry is None or not entry.is_file:
+            return None
+        try:
+            content = self.objects.read(entry.id, "blob", MAX_FILE)
+        except TooLarge:
+            return UNREAD
+        if content is None:
+            raise Damaged(f"The mirror has lost {path} of tree {tree[:12]}.")
+        return content
+
+    @_mending
+    def paths(self, tree: str) -> list[str]:
+        """Every file's path in a tree, `.got` left out. A name that is no UTF-8 holds surrogates."""
+        entries = differences(self.objects, "", require_id(tree))
+        found = sorted(path for path, _, entry in entries if entry and (entry.is_file or entry.is_link))
+        return [path.decode("utf-8", "surrogateescape") for path in found if not path.startswith(b".got/")]
+
+    @_mending
+    def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
+        """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
+        require_id(source)
+        entries = {_bytes(path): entry_at(self.objects, source, _bytes(path)) for path in paths}
+        return self._composing.composed(require_id(tree), entries)
+
+    @_mending
+    def with_files(self, tree: str, files: Mapping[str, bytes]) -> str:
+        """A tree like `tree` in which the named files have this content."""
+        require_id(tree)
+        entries: dict[bytes, TreeEntry | None] = {}
+        for path, content in files.items():
+            before = entry_at(self.objects, tree, _bytes(path))
+            mode = before.mode if before is not None and before.is_file else FILE
+            entries[_bytes(path)] = TreeEntry(mode, written(self.repository, "blob", content, len(tree)))
+        return self._composing.composed(tree, entries)
+
+    def mend(self) -> bool:
+        """Reads the mirror through; a damaged one is made anew, with all that was brought. True when it was."""
+        self._require_private()
+        with self._threads, locked(self._lock):
+            if not os.path.exists(self.repository.path) or self.repository.is_sound():
+                return False
+            commits = self._brought.commits()
+            self.objects.close()
+            self.repository.remove()
+            for commit in commits:
+                try:
+                    self._accepted(commit)
+                except EnvironmentFault:  # whoever needs it will be told
+                    continue
+            return True
+
+    def tidy(self, days: float = DAYS) -> None:
+        """Forgets commits that nobody asked for in so many days; takes long, so nobody should wait for it."""
+        self._require_private()
+        with self._threads, locked(self._lock):
+            self._brought.forget(days)
+            if len(os.listdir(os.path.join(self.repository.path, "objects", "pack"))) > _MANY_PACKS:
+                expiry = f"{DAYS}.days"
+                self.repository.run("repack", "-A", "-d", "-q", f"--unpack-unreachable={expiry}", seconds=900)
+                self.repository.run("prune", f"--expire={expiry}", seconds=900)
+
+    def close(self) -> None:
+        """Ends the process that reads objects."""
+        self.objects.close()
+
+    def _compared(self, *asked: str) -> tuple[bool, str]:
+        """Whether git says yes, and what it says, of two commits."""
+        for commit in asked[-2:]:
+            require_id(commit)
+        answer = self.repository.run("merge-base", *asked)
+        if answer.returncode not in (0, 1):
+            raise Damaged(f"The mirror lacks {' or '.join(asked[-2:])}. Bring both first.")
+        return answer.returncode == 0, answer.stdout.decode("ascii", "replace").strip()
+
+    def _fetched(self, commit: str) -> str:
+        """Takes a commit from the source. Where that fails for the mirror's own damage, it is made anew."""
+        self._require_private()
+        with self._threads:
+            try:
+                with locked(self._lock):
+                    return self._accepted(commit)
+            except Damaged:
+                if not self.mend():
+                    raise
+            with locked(self._lock):
+                return self._accepted(commit)
+
+    def _accepted(self, commit: str) -> str:
+        """Receives a commit unless it is there, and marks it as one that is needed."""
+        self._require_made(commit)
+        tree = self.objects.tree_of(commit)
+        if not tree:
+            receive(self.repository, self._source, commit, self._brought.commits()[:_ASKED_ABOUT])
+            tree = self.objects.tree_of(commit)
+        if not tree:
+            raise EnvironmentFault(f"{commit} in {self._source} is no commit, or is not what it says it is.")
+        require_bounded(self.objects, tree)
+        code_tree = self._without_got(tree)
+        self._brought.mark(commit, code_tree)
+        return code_tree
+
+    def _without_got(self, tree: str) -> str:
+        return self._composing.composed(tree, {b".got": None}) if b".got" in self.objects.tree(tree) else tree
+
+    def _require_private(self) -> None:
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        status = os.lstat(self._folder)
+        if os.path.islink(self._folder) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise EnvironmentFault(
+                f"{self._folder} is open to others, so the mirror cannot be kept there. "
+                "Remove it, or make it yours alone with `chmod 700`."
+            )
+
+    def _require_made(self, commit: str) -> None:
+        if not self.repository.is_made(len(commit)) or has_grown(self.repository, self._source):
+            self.objects.close()
+            self.repository.make(len(commit))
+
+
+def _bytes(path: str) -> bytes:
+    """A path as git has it."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _changes(fields: Sequence[bytes]) -> Iterator[Change]:
+    """Reads git's raw diff: facts and a path, or facts and two paths for a rename."""
+    rest = iter([field.decode("utf-8", "surrogateescape") for field in fields if field])
+    for facts in rest:
+        _, mode, _, _, status = facts.removeprefix(":").split(" ")
+        old_path = next(rest) if status[0] in "RC" else ""
+        yield Change(status[0], next(rest), old_path, "" if status == "D" else mode)

@@ -1,0 +1,69 @@
+"""What a worktree holds that is not committed, asked so that nothing the repository configures is run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from remand.adapters.git.place import Place, current_branch, read_ref
+from remand.adapters.git.repository import git
+
+CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tfsmonitor = false
+\thooksPath = /dev/null
+\tautocrlf = false
+[diff]
+\tignoreSubmodules = dirty
+[status]
+\trenames = false
+"""
+"""The whole configuration of the look: filters, hooks and drivers of the repository's own are unknown to it."""
+
+
+def head(place: Place) -> str:
+    """The commit checked out in a worktree; empty when there is none."""
+    branch = current_branch(place.git_dir)
+    if branch:
+        return read_ref(place.common_dir, f"refs/heads/{branch}")
+    try:
+        with open(os.path.join(place.git_dir, "HEAD"), encoding="ascii") as file:
+            return file.read(80).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def uncommitted(place: Place) -> tuple[str, ...]:
+    """The files outside `.got` that differ from the commit checked out; none when that cannot be told."""
+    commit = head(place)
+    index = os.path.join(place.git_dir, "index")
+    if not commit or not os.path.exists(index):
+        return ()
+    with tempfile.TemporaryDirectory(prefix="remand-look-") as folder:
+        _bare_look(folder, commit)
+        answer = git(
+            place.worktree,
+            *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
+            environment={
+                "GIT_DIR": folder,
+                "GIT_WORK_TREE": place.worktree,
+                "GIT_INDEX_FILE": index,
+                "GIT_OBJECT_DIRECTORY": os.path.join(place.common_dir, "objects"),
+                "GIT_NO_REPLACE_OBJECTS": "1",
+            },
+        )
+    if answer.returncode:
+        return ()
+    names = [row[3:].decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
+    return tuple(name for name in names if name.split("/", 1)[0] != ".got")
+
+
+def _bare_look(folder: str, commit: str) -> None:
+    """A git folder with our own configuration and the worktree's commit, and nothing else."""
+    for name in ("refs", "objects"):
+        os.mkdir(os.path.join(folder, name))
+    for name, text in (("HEAD", f"{commit}\n"), ("config", CONFIG)):
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write(text)
