@@ -1,0 +1,89 @@
+"""GitHub Copilot, in the terminal and in the cloud: hooks in `.github/hooks/`.
+
+Copilot also runs the hooks in `.claude/settings.json`. Where both are installed, an event fires twice, with the
+same session: see `Call.firing`.
+"""
+
+from __future__ import annotations
+
+from remand.adapters.hosts import hook
+from remand.adapters.hosts.dialect import moment
+from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered, ToolUse
+from remand.adapters.hosts.payload import Payload, compose, parse, wording
+from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.tools import tool_use, worded_code
+
+NAME = "copilot"
+WRITING = "bash|powershell|edit|create|str_replace_editor|apply_patch"
+SETUP = Setup(
+    NAME,
+    path=".github/hooks/remand.json",
+    elsewhere=("~/.copilot/hooks/remand.json",),
+    events={
+        hook.STOP: "agentStop",
+        hook.SUBAGENT_STOP: "subagentStop",
+        hook.PRE_TOOL: "preToolUse",
+        hook.POST_TOOL: "postToolUse",
+        hook.POST_TOOL_FAILURE: "postToolUseFailure",
+        hook.SESSION_START: "sessionStart",
+    },
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING},
+    is_grouped=False,
+    command_key="bash",
+    timeout_key="timeoutSec",
+    base={"version": 1},
+    extras={"type": "command"},
+    switch=("disableAllHooks",),
+)
+EVENTS = hook.Names({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
+PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserPromptSubmit": hook.PROMPT}
+
+
+def read(event: str, data: bytes) -> Call:
+    """What Copilot says, in either of its two spellings."""
+    given = parse(data)
+    known = EVENTS.known(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
+    return Call(
+        NAME,
+        known,
+        session=given.identifier("sessionId", "session_id"),
+        moment=moment(given, "response"),
+        cwd=given.path("cwd"),
+        subagent=given.identifier("agentId", "agent_id"),
+        is_continued=given.flag("stop_hook_active", "stopHookActive"),
+        tool=_tool(known, given),
+        last_message=given.text("response", "last_assistant_message"),
+        transcript=given.path("transcriptPath", "transcript_path"),
+        is_broken=given.is_broken,
+    )
+
+
+def _tool(event: str, given: Payload) -> ToolUse | None:
+    answered = given.part("toolResult", "tool_result")
+    output = given.text("error") or answered.text("textResultForLlm", "text_result_for_llm")
+    return tool_use(
+        given.text("toolName", "tool_name"),
+        given.part("toolArgs", "tool_input"),
+        exit_code=worded_code(output, "<exited with exit code ") if event != hook.PRE_TOOL else None,
+        has_failed=event == hook.POST_TOOL_FAILURE,
+        output=output,
+    )
+
+
+def render(event: str, answer: Answer) -> Rendered:
+    """The answer as Copilot reads it: JSON, always with exit code 0."""
+    known = EVENTS.known(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
+    fields = _fields(known, answer, wording(answer))
+    return (compose(fields), "", 0) if fields else SILENCE
+
+
+def _fields(event: str, answer: Answer, text: str) -> dict[str, object]:
+    if not text:
+        return {}
+    if event in {hook.STOP, hook.SUBAGENT_STOP}:
+        return {"decision": "block", "reason": text}
+    if event == hook.PRE_TOOL:
+        return {"permissionDecision": "deny", "permissionDecisionReason": text} if answer.is_no else {}
+    if event in {hook.POST_TOOL, hook.POST_TOOL_FAILURE, hook.SESSION_START}:
+        return {"additionalContext": text}
+    return {}

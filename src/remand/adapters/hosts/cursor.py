@@ -1,0 +1,94 @@
+"""Cursor: hooks in `.cursor/hooks.json`. A stop is answered with the next message of the user."""
+
+from __future__ import annotations
+
+from remand.adapters.hosts import hook
+from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered, ToolUse
+from remand.adapters.hosts.payload import Payload, compose, parse, shortened, wording
+from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.tools import printed, told_code, tool_use
+
+NAME = "cursor"
+WRITING = "Shell|Write|Delete|StrReplace|Edit|MultiEdit|NotebookEdit|ApplyPatch"
+FOLLOW_UPS = 20
+"""More than we ever send back in one go: our own count is the limit, not the host's."""
+SETUP = Setup(
+    NAME,
+    path=".cursor/hooks.json",
+    elsewhere=("~/.cursor/hooks.json",),
+    events={
+        hook.STOP: "stop",
+        hook.SUBAGENT_STOP: "subagentStop",
+        hook.PRE_TOOL: "preToolUse",
+        hook.POST_TOOL: "postToolUse",
+        hook.POST_TOOL_FAILURE: "postToolUseFailure",
+        hook.SESSION_START: "sessionStart",
+    },
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING, hook.POST_TOOL_FAILURE: WRITING},
+    is_grouped=False,
+    base={"version": 1},
+    ending_extras={"loop_limit": FOLLOW_UPS},
+    project="CURSOR_PROJECT_DIR",
+    hint="Cursor runs a project's hooks in a trusted workspace only, and no stop hooks in the cloud.",
+)
+EVENTS = hook.Names({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
+
+
+def read(event: str, data: bytes) -> Call:
+    """What Cursor says."""
+    given = parse(data)
+    known = EVENTS.known(event)
+    rounds = given.number("loop_count") or 0
+    return Call(
+        NAME,
+        known,
+        session=given.identifier("conversation_id", "session_id"),
+        turn=given.identifier("generation_id"),
+        moment=str(int(rounds)),
+        cwd=given.path("cwd") or _first_root(given),
+        subagent=given.identifier("subagent_id", "subagent_type"),
+        is_continued=rounds > 0,
+        is_aborted=known in hook.ENDINGS and given.text("status") in {"aborted", "error"},
+        tool=_tool(known, given),
+        last_message=given.text("summary"),
+        transcript=given.path("agent_transcript_path", "transcript_path"),
+        is_broken=given.is_broken,
+    )
+
+
+def _first_root(given: Payload) -> str:
+    roots = given.texts("workspace_roots")
+    return Payload({"root": roots[0]}).path("root") if roots else ""
+
+
+def _tool(event: str, given: Payload) -> ToolUse | None:
+    answered = given.part("tool_output")
+    output = given.text("error_message") or printed(answered) or given.text("tool_output")
+    return tool_use(
+        given.text("tool_name"),
+        given.part("tool_input"),
+        use_id=given.identifier("tool_use_id"),
+        exit_code=told_code(answered) if event != hook.PRE_TOOL else None,
+        has_failed=event == hook.POST_TOOL_FAILURE,
+        output=output,
+        milliseconds=given.number("duration"),
+    )
+
+
+def render(event: str, answer: Answer) -> Rendered:
+    """The answer as Cursor reads it."""
+    fields = _fields(EVENTS.known(event), answer, wording(answer))
+    return (compose(fields), "", 0) if fields else SILENCE
+
+
+def _fields(event: str, answer: Answer, text: str) -> dict[str, object]:
+    if not text:
+        return {}
+    if event in {hook.STOP, hook.SUBAGENT_STOP}:
+        return {"followup_message": text}
+    if event == hook.PRE_TOOL and answer.is_no:
+        notice = shortened(answer.notice) or text
+        return {"permission": "deny", "user_message": notice, "agent_message": text}
+    if event == hook.PROMPT and answer.is_no:
+        return {"continue": False, "user_message": text}
+    return {"additional_context": text} if event in {hook.POST_TOOL, hook.SESSION_START} else {}

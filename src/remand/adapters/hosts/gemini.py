@@ -1,0 +1,85 @@
+"""Gemini CLI: hooks in `.gemini/settings.json`. Anything on standard output that is no JSON lets the agent go."""
+
+from __future__ import annotations
+
+from remand.adapters.hosts import hook
+from remand.adapters.hosts.dialect import moment
+from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered
+from remand.adapters.hosts.payload import compose, parse, shortened, wording
+from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.tools import printed, tool_use, worded_code
+
+NAME = "gemini"
+WRITING = "run_shell_command|write_file|replace"
+SETUP = Setup(
+    NAME,
+    path=".gemini/settings.json",
+    elsewhere=("~/.gemini/settings.json",),
+    events={
+        hook.STOP: "AfterAgent",
+        hook.PRE_TOOL: "BeforeTool",
+        hook.POST_TOOL: "AfterTool",
+        hook.SESSION_START: "SessionStart",
+        hook.PROMPT: "BeforeAgent",
+    },
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING},
+    timeout_factor=1000,
+    extras={"type": "command"},
+    project="GEMINI_PROJECT_DIR",
+    switch=("hooksConfig", "enabled"),
+    is_on_switch=True,
+    hint="Gemini CLI runs a project's hooks in a trusted folder only.",
+)
+EVENTS = hook.Names(SETUP.events)
+
+
+def read(event: str, data: bytes) -> Call:
+    """What Gemini CLI says."""
+    given = parse(data)
+    known = EVENTS.known(event)
+    answered = given.part("tool_response")
+    output = printed(answered)
+    return Call(
+        NAME,
+        known,
+        session=given.identifier("session_id"),
+        moment=moment(given, "prompt_response"),
+        cwd=given.path("cwd"),
+        is_continued=given.flag("stop_hook_active"),
+        tool=tool_use(
+            given.text("tool_name"),
+            given.part("tool_input"),
+            exit_code=worded(output) if known == hook.POST_TOOL else None,
+            has_failed=answered.has("error"),
+            output=output,
+        ),
+        last_message=given.text("prompt_response"),
+        transcript=given.path("transcript_path"),
+        is_broken=given.is_broken,
+    )
+
+
+def worded(output: str) -> int | None:
+    """The exit code of a command, which is told only when it is not 0."""
+    code = worded_code(output, "Exit Code: ")
+    has_ended = output.startswith("Output: ") and "\nSignal: " not in output
+    return 0 if code is None and has_ended else code
+
+
+def render(event: str, answer: Answer) -> Rendered:
+    """The answer as Gemini CLI reads it."""
+    known = EVENTS.known(event)
+    fields = _fields(known, answer, wording(answer)) if known in SETUP.events else {}
+    if answer.notice and known in SETUP.events:
+        fields["systemMessage"] = shortened(answer.notice)
+    return (compose(fields), "", 0) if fields else SILENCE
+
+
+def _fields(event: str, answer: Answer, text: str) -> dict[str, object]:
+    if not text:
+        return {}
+    if event == hook.STOP or (answer.is_no and event != hook.SESSION_START):
+        return {"decision": "deny", "reason": text}
+    if event == hook.PRE_TOOL:
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": EVENTS.own(event), "additionalContext": text}}

@@ -1,0 +1,73 @@
+"""The agents' hosts by name. A host's module is loaded when a call comes from it, and no other's is."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from remand.adapters.hosts.hook import (
+    CONFIG_CHANGE,
+    ENDINGS,
+    POST_TOOL,
+    POST_TOOL_FAILURE,
+    PRE_TOOL,
+    PROMPT,
+    SESSION_START,
+    Answer,
+    Call,
+    Rendered,
+)
+from remand.adapters.hosts.payload import compose, parse
+from remand.adapters.hosts.setup import Setup, deadline
+
+__all__ = [
+    "AFTER_TOOLS",
+    "BEGINNINGS",
+    "CONFIG_CHANGE",
+    "ENDINGS",
+    "HOSTS",
+    "PRE_TOOL",
+    "SESSION_START",
+    "Answer",
+    "Call",
+    "compose",
+    "deadline",
+    "host",
+    "parse",
+    "settings_files",
+]
+
+AFTER_TOOLS = (POST_TOOL, POST_TOOL_FAILURE)
+BEGINNINGS = (SESSION_START, PROMPT)
+
+HOSTS = ("claude", "codex", "copilot", "cursor", "gemini", "qwen", "openhands")
+
+TYPE_CHECKING = False  # typing itself costs as much as all else on the hook's way
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Host(Protocol):
+        """What every host's module offers."""
+
+        NAME: str
+        SETUP: Setup
+
+        def read(self, event: str, data: bytes) -> Call:
+            """What the host says; never raises."""
+
+        def render(self, event: str, answer: Answer) -> Rendered:
+            """The answer in the host's own form."""
+
+
+def host(name: str) -> Host | None:
+    """A host by its name; None when there is no such host."""
+    if name not in HOSTS:
+        return None
+    module: Host = import_module(f"remand.adapters.hosts.{name}")
+    return module
+
+
+def settings_files() -> tuple[str, ...]:
+    """The files in a project that hold hosts' hooks."""
+    modules = [host(name) for name in HOSTS]
+    found = [path for module in modules if module for path in module.SETUP.paths]
+    return tuple(path for path in found if not path.startswith("~"))

@@ -1,0 +1,176 @@
+"""The real command lines of agents, run against a scripted model where nothing but this machine can be reached.
+
+`REMAND_REAL_AGENTS` names the folder that npm has installed them into; without it the tests look into the cache
+folder that `scripts/real-agents` fills.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.acceptance.real_agents.endpoint import HERE
+
+ENDPOINT = Path(__file__).with_name("endpoint.py")
+SECONDS = 50
+CLAUDE = "@anthropic-ai/claude-code-*/claude"
+CODEX = "@openai/codex-*/vendor/*/bin/codex"
+QUIET = {
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+CODEX_CONFIG = f"""\
+model = "scripted"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{HERE}/v1"
+wire_api = "responses"
+env_key = "SCRIPTED_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+
+[projects."{{folder}}"]
+trust_level = "trusted"
+"""
+
+
+class Told(NamedTuple):
+    """What passed between an agent and its model, and what the agent said in the end."""
+
+    code: int | None
+    out: str
+    err: str
+    heard: list[dict[str, Any]]
+    """Every request to the model."""
+    left: list[dict[str, Any]]
+    """What the model would still have said."""
+
+    def request(self, number: int) -> str:
+        """The conversation as the model was told it in one of the agent's requests."""
+        turns = [request for request in self.heard if request.get("tools")]
+        return json.dumps(turns[number].get("messages") or turns[number].get("input"), ensure_ascii=False)
+
+
+def say(text: str) -> dict[str, Any]:
+    """A turn in which the model only speaks, and so stops."""
+    return {"say": text}
+
+
+def use(tool: str, **given: object) -> dict[str, Any]:
+    """A turn in which the model uses a tool."""
+    return {"use": tool, "input": given}
+
+
+def run_claude(
+    folder: Path,
+    home: Path,
+    script: Sequence[dict[str, Any]],
+    environment: Mapping[str, str],
+    *,
+    options: Sequence[str] = (),
+) -> Told:
+    """Runs Claude Code with the settings of a folder."""
+    words = ["-p", "Do the task.", "--output-format", "text", "--allowedTools", "Bash,Write,Edit"]
+    command = [found(CLAUDE), *words, *options]
+    address = {"ANTHROPIC_BASE_URL": HERE, "ANTHROPIC_API_KEY": "none"}
+    return _run(command, folder, home, script=script, environment={**QUIET, **address, **environment})
+
+
+def run_codex(
+    folder: Path,
+    home: Path,
+    script: Sequence[dict[str, Any]],
+    environment: Mapping[str, str],
+    *,
+    trust: str | None = None,
+) -> Told:
+    """Runs Codex with the hooks of a folder, trusted as a piece of its configuration says, or all of them."""
+    (home / ".codex").mkdir(exist_ok=True)
+    config = CODEX_CONFIG.format(folder=folder) + (trust or "")
+    bypass = ["--dangerously-bypass-hook-trust"] if trust is None else []
+    command = [found(CODEX), "exec", *bypass, "Do the task."]
+    files = {str(home / ".codex" / "config.toml"): config}
+    keyed = {"SCRIPTED_KEY": "none", **environment}
+    return _run(command, folder, home, script=script, environment=keyed, files=files)
+
+
+def _run(
+    command: list[str],
+    folder: Path,
+    home: Path,
+    *,
+    script: Sequence[dict[str, Any]],
+    environment: Mapping[str, str],
+    files: Mapping[str, str] | None = None,
+) -> Told:
+    plan = {
+        "command": command,
+        "folder": str(folder),
+        "environment": {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
+        "script": list(script),
+        "files": dict(files or {}),
+        "seconds": SECONDS,
+    }
+    done = subprocess.run(
+        [*namespace(), sys.executable, str(ENDPOINT)],
+        input=json.dumps(plan),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS + 20,
+        check=False,
+    )
+    assert done.returncode == 0, f"the endpoint ended with {done.returncode}: {done.stderr[-2000:]}"
+    told = Told(**json.loads(done.stdout))
+    assert told.code is not None, f"the agent did not end: {told.out[-1000:]}{told.err[-1000:]}"
+    return told
+
+
+@lru_cache(maxsize=1)
+def namespace() -> list[str]:
+    """The command that runs another where only this machine can be reached; skips where there is none."""
+    command = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--map-root-user"]
+    if not shutil.which("unshare"):
+        pytest.skip("unshare is not installed, so no agent can be kept off the network")
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no network namespace can be made here, so no agent can be kept off the network")
+    return command
+
+
+def found(pattern: str) -> str:
+    """The program of an agent; skips where it is not installed."""
+    named = os.environ.get("REMAND_REAL_AGENTS", "")
+    folder = Path(named) if named not in {"", "install"} else cache_folder()
+    programs = sorted((folder / "node_modules").glob(pattern))
+    if not programs:
+        pytest.skip(
+            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test does it"
+        )
+    return str(programs[0])
+
+
+def cache_folder() -> Path:
+    """The folder that `scripts/real-agents` installs into."""
+    cache = os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache"
+    return Path(cache) / "remand-tests" / "agents"

@@ -1,0 +1,271 @@
+"""Hooks in the hosts' settings files: put in, taken out, and proven by calling them as the host would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.hosts import codex_trust, hook, settings
+from remand.adapters.hosts.probe import PROBE_TEXT
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.bootstrap.hooking import Proof, install_hosts, installed_hosts, prove, remove_hosts
+from remand.bootstrap.hosts import HOSTS, Answer, host
+
+TRUSTING = sorted(set(HOSTS) - {"codex"})
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder without settings of any host."""
+    path = tmp_path / "home"
+    path.mkdir()
+    monkeypatch.setenv("HOME", str(path))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "my repo"
+    path.mkdir()
+    return path
+
+
+def program(folder: Path, script: str, mode: int = 0o755) -> str:
+    """An executable that stands for ours."""
+    path = folder / "bin" / "remand"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(mode)
+    return str(path)
+
+
+def answering(name: str) -> str:
+    """A hook that answers a probe as ours does, and anything else with nothing."""
+    found = host(name)
+    assert found is not None
+    output, _, _ = found.render(hook.STOP, Answer.block(PROBE_TEXT))
+    return f'cat >/dev/null; test -z "$REMAND_HOOK_PROBE" || printf %s {shlex.quote(output)}'
+
+
+def setup_of(name: str) -> settings.Setup:
+    found = host(name)
+    assert found is not None
+    return found.SETUP
+
+
+def trust_all(root: Path, home: Path) -> None:
+    """Trusts our hooks in Codex, as a person does with `/hooks`."""
+    path = root / ".codex" / "hooks.json"
+    rows = [
+        f'[hooks.state."{codex_trust.trust_key(str(path), entry)}"]\n'
+        f'trusted_hash = "{codex_trust.identity(entry)}"\n'
+        for entry in settings.find(setup_of("codex"), path.read_text())
+    ]
+    (home / ".codex").mkdir(exist_ok=True)
+    (home / ".codex" / "config.toml").write_text("".join(rows))
+
+
+class TestFiles:
+    def test_all_hosts_are_installed_and_removed_again(self, root: Path) -> None:
+        files = install_hosts(str(root), HOSTS, "/opt/remand")
+
+        assert installed_hosts(str(root)) == list(HOSTS)
+        assert all(os.path.isfile(file) for file in files)
+        assert install_hosts(str(root), HOSTS, "/opt/remand") == files
+        assert remove_hosts(str(root)) == files
+        assert list(root.iterdir()) == []
+        assert installed_hosts(str(root)) == []
+
+    def test_nothing_is_written_when_one_file_is_unusable(self, root: Path) -> None:
+        (root / ".qwen").mkdir()
+        (root / ".qwen" / "settings.json").write_text("{ // mine\n}")
+        with pytest.raises(EnvironmentFault, match=r"\.qwen/settings\.json is left as it is: it is not JSON"):
+            install_hosts(str(root), ["claude", "qwen"], "/opt/remand")
+
+        assert not (root / ".claude").exists()
+        assert (root / ".qwen" / "settings.json").read_text() == "{ // mine\n}"
+
+    def test_a_file_keeps_its_mode_and_what_others_wrote(self, root: Path) -> None:
+        file = root / ".claude" / "settings.json"
+        file.parent.mkdir()
+        file.write_text('{"model": "a-model"}')
+        file.chmod(0o600)
+        install_hosts(str(root), ["claude"], "/opt/remand")
+
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert json.loads(file.read_text())["model"] == "a-model"
+        assert remove_hosts(str(root)) == [str(file)]
+        assert json.loads(file.read_text()) == {"model": "a-model"}
+        assert remove_hosts(str(root)) == []
+
+    def test_a_link_out_of_the_repository_is_not_followed(self, root: Path, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        (root / ".claude").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(EnvironmentFault, match="leads out of the repository"):
+            install_hosts(str(root), ["claude"], "/opt/remand")
+
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    @pytest.mark.parametrize("kind", ["folder", "pipe", "latin"])
+    def test_what_is_no_settings_file_is_named(self, root: Path, kind: str) -> None:
+        path = root / ".claude" / "settings.json"
+        path.parent.mkdir()
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "pipe":
+            os.mkfifo(path)
+        else:
+            path.write_bytes(b'{"a": "\xfc"}')
+        with pytest.raises(EnvironmentFault, match=r"settings\.json is not"):
+            install_hosts(str(root), ["claude"], "/opt/remand")
+
+    def test_an_unknown_host_is_named(self, root: Path) -> None:
+        with pytest.raises(UsageError, match="no host 'vim'"):
+            install_hosts(str(root), ["vim"], "/opt/remand")
+
+    def test_a_portable_entry_has_no_path_of_this_machine(self, root: Path) -> None:
+        install_hosts(str(root), ["claude"], program(root, ""), is_portable=True)
+        text = (root / ".claude" / "settings.json").read_text()
+
+        assert str(root) not in text
+        assert json.loads(text)["hooks"]["Stop"][0]["hooks"][0]["command"] == (
+            '"${CLAUDE_PROJECT_DIR}"/bin/remand hook --host claude stop'
+        )
+
+
+class TestProof:
+    @pytest.mark.parametrize("name", TRUSTING)
+    def test_a_hook_that_blocks_is_proven(self, name: str, root: Path) -> None:
+        (file,) = install_hosts(str(root), [name], program(root, answering(name)))
+
+        assert prove(name, str(root)) == Proof(name, True, f"{file} blocks a stop")
+
+    @pytest.mark.parametrize("name", ["claude", "cursor", "gemini", "openhands", "qwen"])
+    def test_a_portable_hook_is_proven(self, name: str, root: Path) -> None:
+        install_hosts(str(root), [name], program(root, answering(name)), is_portable=True)
+
+        assert prove(name, str(root)).ok
+
+    @pytest.mark.parametrize("name", HOSTS)
+    def test_a_host_without_our_hooks_is_found(self, name: str, root: Path) -> None:
+        proof = prove(name, str(root))
+
+        assert not proof.ok
+        assert "has no hook of Remand's" in proof.detail
+        assert proof.fix == f"Run `remand init --hosts {name}`."
+
+    def test_a_missing_event_is_found(self, root: Path) -> None:
+        (file,) = install_hosts(str(root), ["claude"], program(root, answering("claude")))
+        left = json.loads(Path(file).read_text())
+        del left["hooks"]["PreToolUse"]
+        Path(file).write_text(json.dumps(left))
+
+        assert "lacks the hook for PreToolUse" in prove("claude", str(root)).detail
+
+    def test_a_wrong_path_is_found(self, root: Path) -> None:
+        install_hosts(str(root), ["claude"], "/nowhere/remand")
+        proof = prove("claude", str(root))
+
+        assert (proof.ok, "is not there" in proof.detail) == (False, True)
+        assert proof.fix == "Run `remand init --hosts claude`."
+
+    def test_a_file_that_is_not_executable_is_found(self, root: Path) -> None:
+        install_hosts(str(root), ["claude"], program(root, answering("claude"), 0o644))
+
+        assert "is not executable" in prove("claude", str(root)).detail
+
+    @pytest.mark.parametrize(
+        "script",
+        ["exit 0", "echo hello", "exit 1", "echo 'warning: x'; exit 2", 'printf \'{"decision": "allow"}\''],
+    )
+    def test_a_hook_that_would_let_the_agent_go_is_found(self, root: Path, script: str) -> None:
+        install_hosts(str(root), ["claude"], program(root, script))
+        proof = prove("claude", str(root))
+
+        assert (proof.ok, "answers a stop with" in proof.detail) == (False, True)
+
+    def test_a_word_more_than_the_answer_is_found(self, root: Path) -> None:
+        install_hosts(str(root), ["claude"], program(root, f"echo Loading; {answering('claude')}"))
+
+        assert not prove("claude", str(root)).ok
+
+    def test_a_hook_that_hangs_is_found_and_ended(self, root: Path, tmp_path: Path) -> None:
+        script = f"echo $$ > '{tmp_path}/pid'; sleep 1000 & sleep 1000"
+        install_hosts(str(root), ["claude"], program(root, script))
+        proof = prove("claude", str(root), seconds=1.0)
+
+        assert "does not answer" in proof.detail
+        group = int((tmp_path / "pid").read_text())
+        with pytest.raises(ProcessLookupError):
+            os.killpg(os.getpgid(group), 0)
+
+    @pytest.mark.parametrize(
+        ("name", "switch"),
+        [
+            ("claude", {"disableAllHooks": True}),
+            ("qwen", {"disableAllHooks": True}),
+            ("copilot", {"disableAllHooks": True}),
+            ("gemini", {"hooksConfig": {"enabled": False}}),
+        ],
+    )
+    def test_hooks_that_are_turned_off_are_found(
+        self, name: str, switch: dict[str, object], root: Path
+    ) -> None:
+        (file,) = install_hosts(str(root), [name], program(root, answering(name)))
+        Path(file).write_text(json.dumps(json.loads(Path(file).read_text()) | switch))
+
+        assert "hooks are turned off by" in prove(name, str(root)).detail
+
+    def test_a_spoilt_file_is_found(self, root: Path) -> None:
+        (file,) = install_hosts(str(root), ["claude"], program(root, answering("claude")))
+        Path(file).write_text("{")
+
+        assert "not JSON" in prove("claude", str(root)).detail
+
+    def test_an_entry_in_the_home_folder_counts(self, root: Path, home: Path) -> None:
+        install_hosts(str(home), ["claude"], program(root, answering("claude")))
+
+        assert prove("claude", str(root)).ok
+
+
+class TestCodexTrust:
+    def test_a_hook_that_nobody_trusted_is_found(self, root: Path) -> None:
+        install_hosts(str(root), ["codex"], program(root, answering("codex")))
+        proof = prove("codex", str(root))
+
+        assert "is not trusted in Codex, which leaves it out silently" in proof.detail
+        assert "/hooks" in proof.fix
+
+    def test_a_trusted_hook_is_proven(self, root: Path, home: Path) -> None:
+        install_hosts(str(root), ["codex"], program(root, answering("codex")))
+        trust_all(root, home)
+
+        assert prove("codex", str(root)).ok
+
+    def test_a_hook_that_changed_since_it_was_trusted_is_found(self, root: Path, home: Path) -> None:
+        install_hosts(str(root), ["codex"], "/old/remand")
+        trust_all(root, home)
+        install_hosts(str(root), ["codex"], program(root, answering("codex")))
+
+        assert "has changed since it was trusted" in prove("codex", str(root)).detail
+
+    def test_a_hook_that_is_switched_off_is_found(self, root: Path, home: Path) -> None:
+        install_hosts(str(root), ["codex"], program(root, answering("codex")))
+        trust_all(root, home)
+        config = home / ".codex" / "config.toml"
+        config.write_text(config.read_text().replace("trusted_hash", "enabled = false\ntrusted_hash", 1))
+
+        assert "is switched off in Codex" in prove("codex", str(root)).detail
+
+    @pytest.mark.parametrize("config", ["[", "hooks = 7", "[hooks]\nstate = []", "hooks = {state = {a = 1}}"])
+    def test_no_settings_of_codex_stop_the_proof(self, root: Path, home: Path, config: str) -> None:
+        install_hosts(str(root), ["codex"], program(root, answering("codex")))
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(config)
+
+        assert not prove("codex", str(root)).ok
