@@ -13,6 +13,7 @@ from remand.domain.validation.world import Graded
 
 MAX_PROBES = 50
 MAX_TEXT = 1000
+MAX_WORDS = 100
 _PLACE = re.compile(r"(?<![\w/.+@-])([\w.+@/-]{1,200}+):(\d{1,7})\b")
 _EXTENSION = re.compile(r".*[\w+@-]\.[A-Za-z]\w{0,9}")
 _COMMIT_ID = re.compile(r"[0-9a-f]{7,64}")
@@ -79,6 +80,15 @@ class CommandProbe(Probe, kw_only=True):
     exit_status: int | None = None
     text: str = ""
     commit: str = "HEAD"
+
+
+class UrlProbe(Probe, kw_only=True):
+    """An address on an allowed host, and what it answers."""
+
+    url: str
+    code: int | None = None
+    """The status of the answer; 0 when nothing answers at all."""
+    text: str = ""
 
 
 class Unreadable(Probe, kw_only=True):
@@ -200,20 +210,27 @@ def _commit(index: int, stated: Mapping[str, Any]) -> Probe:
 
 
 def _command(index: int, stated: Mapping[str, Any]) -> Probe:
-    command, status = stated["command"], stated.get("exit")
-    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+    command, status, text = stated["command"], stated.get("exit"), _text(stated.get("text"))
+    if not isinstance(command, list) or not 0 < len(command) <= MAX_WORDS or not all(map(_is_text, command)):
         return Unreadable(index=index, why='`command` is a list of words, as in ["pytest", "-q"]')
+    if not _is_count(status) and not text:
+        return Unreadable(index=index, why="say what the command shows: `exit` its status, or `text`")
     return CommandProbe(
         index=index,
         command=tuple(command),
         exit_status=status if _is_count(status) else None,
-        text=_text(stated.get("text")),
+        text=text,
         commit=_text(stated.get("commit")) or "HEAD",
     )
 
 
 def _url(index: int, stated: Mapping[str, Any]) -> Probe:
-    return Unreadable(index=index, why="no host is allowed to be asked")
+    url, code, text = _text(stated["url"]), stated.get("code"), _text(stated.get("text"))
+    if not _is_count(code) and not text:
+        return Unreadable(
+            index=index, why="say what the address answers: `code` the status, 0 for no answer, or `text`"
+        )
+    return UrlProbe(index=index, url=url, code=code if _is_count(code) else None, text=text)
 
 
 def _is_inside(path: str) -> bool:
@@ -241,7 +258,7 @@ def _text(value: object) -> str:
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 _TEXTS = ("file", "count", "task", "url", "commit", "text", "containing", "status")
 _STATUSES = frozenset({"", "open", "closed", *Status})
-_KEYS = frozenset({*_TEXTS, "line", "absent", "is", "at_least", "command", "exit"})
+_KEYS = frozenset({*_TEXTS, "line", "absent", "is", "at_least", "command", "exit", "code"})
 _READERS = {
     "file": _file,
     "count": _count,

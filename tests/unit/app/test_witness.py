@@ -1,6 +1,5 @@
 """Holds how evidence is graded: reproduced, disproved, corroborated, or left as it was reported."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Commit, Outcome
-from remand.app.witness import Witness, merged, task_grades
+from remand.app.ports import Borne, Commit, Outcome
+from remand.app.witness import MAX_SLOW, Witness, merged, task_grades
 from remand.domain.task import Status, Task
 from remand.domain.validation.world import Graded
 from remand.testing.builders import SHA, T1, T2, a_task
@@ -182,40 +181,172 @@ def test_no_evidence_whatever_it_is_fails(evidence: list[Any]) -> None:
 
 
 class Sandbox:
+    def __init__(self, outcome: Outcome | None, fault: str = "") -> None:
+        self.outcome = outcome
+        self.fault = fault
+        self.asked: list[tuple[tuple[str, ...], str]] = []
+
+    def run(self, command: tuple[str, ...], commit: str) -> Outcome | None:
+        self.asked.append((command, commit))
+        if self.fault:
+            raise EnvironmentFault(self.fault)
+        return self.outcome
+
+
+def run_again(stated: dict[str, Any], sandbox: Sandbox, files: Files | None = None) -> Graded:
+    """How a command of evidence is graded."""
+    (found,) = Witness(files or Files(FILES), sandbox).grade(
+        [{"probe": {"command": ["pytest", "-q"], **stated}}]
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stated", "outcome", "expected"),
+    [
+        ({"exit": 1, "text": "3 failed"}, Outcome(1, "3 failed"), "reproduced"),
+        ({"exit": 1}, Outcome(1, ""), "reproduced"),
+        ({"text": "3 failed"}, Outcome(1, "3 failed"), "reproduced"),
+        ({"exit": 0}, Outcome(0, ""), "reproduced"),
+        ({"exit": 1, "text": "3 failed"}, Outcome(0, "3 failed"), "disproved"),
+        ({"exit": 1, "text": "3 failed"}, Outcome(1, "3 passed"), "disproved"),
+        ({"exit": 4}, Outcome(0, ""), "disproved"),
+        ({"exit": 0}, Outcome(1, ""), "disproved"),
+        ({"text": "3 failed"}, Outcome(0, "all passed"), "disproved"),
+        ({"exit": 0}, Outcome(2, "no module named requests"), "reported"),
+        ({"exit": 1}, Outcome(2, "no module named requests"), "reported"),
+        ({"exit": 2}, Outcome(1, "3 failed"), "reported"),
+        ({"text": "3 failed"}, Outcome(2, "no module named requests"), "reported"),
+        ({"text": "3 failed"}, Outcome(0, "cut", is_cut=True), "reported"),
+        ({"exit": 1}, Outcome(0, "cut", is_cut=True), "disproved"),
+        ({"exit": 1}, None, "reported"),
+        ({}, Outcome(0, ""), "reported"),
+        ({"exit": 1, "commit": "no-such-commit"}, Outcome(1, ""), "reported"),
+    ],
+    ids=str,
+)
+def test_a_command_is_run_again_where_that_does_no_harm(
+    stated: dict[str, Any], outcome: Outcome | None, expected: str
+) -> None:
+    found = run_again(stated, Sandbox(outcome))
+
+    assert found.grade == expected
+    assert found.detail
+
+
+def test_a_command_is_run_at_the_commit_and_never_at_a_name_that_is_none() -> None:
+    sandbox = Sandbox(Outcome(1, ""))
+
+    run_again({"exit": 1, "commit": "HEAD"}, sandbox)
+    run_again({"exit": 1, "commit": "--output=x"}, sandbox)
+
+    assert sandbox.asked == [(("pytest", "-q"), SHA)]
+
+
+def test_what_a_command_shows_at_a_commit_that_is_not_merged_proves_nothing_and_may_disprove() -> None:
+    files = Files(FILES)
+    files.unmerged = {SHA}
+
+    assert run_again({"exit": 1}, Sandbox(Outcome(1, "")), files).grade == "reported"
+    assert run_again({"exit": 1}, Sandbox(Outcome(0, "")), files).grade == "disproved"
+
+
+def test_a_sandbox_that_cannot_run_leaves_the_evidence_as_it_was_reported() -> None:
+    found = run_again({"exit": 1}, Sandbox(None, "there is no room left"))
+
+    assert (found.grade, found.detail) == ("reported", "not checked: there is no room left")
+
+
+def test_only_so_many_commands_of_a_rejection_are_run_and_files_are_looked_at_before() -> None:
+    sandbox, files = Sandbox(Outcome(1, "")), Files(FILES)
+    command = {"probe": {"command": ["pytest"], "exit": 1}}
+    evidence = [command] * 10 + [{"probe": {"file": "README.md"}}]
+
+    found = Witness(files, sandbox).grade(evidence)
+
+    assert len(sandbox.asked) == MAX_SLOW
+    assert [one.index for one in found] == list(range(11))
+    assert [one.grade for one in found] == ["reproduced"] * 3 + ["reported"] * 7 + ["reproduced"]
+
+
+class Web:
     def __init__(self, outcome: Outcome | None) -> None:
         self.outcome = outcome
 
-    def run(self, command: tuple[str, ...], commit: str) -> Outcome | None:
+    def get(self, url: str) -> Outcome | None:
         return self.outcome
 
 
 @pytest.mark.parametrize(
-    ("outcome", "expected"),
+    ("stated", "outcome", "expected"),
     [
-        (Outcome(1, "3 failed"), "reproduced"),
-        (Outcome(0, "3 failed"), "disproved"),
-        (Outcome(1, "3 passed"), "disproved"),
-        (None, "reported"),
+        ({"code": 503}, Outcome(503, "down"), "reproduced"),
+        ({"code": 503, "text": "down"}, Outcome(503, "down"), "reproduced"),
+        ({"text": "down"}, Outcome(200, "we are down"), "reproduced"),
+        ({"code": 0}, Outcome(0, "Connection refused"), "reproduced"),
+        ({"code": 503}, Outcome(200, "fine"), "disproved"),
+        ({"code": 0}, Outcome(200, "fine"), "disproved"),
+        ({"code": 200}, Outcome(404, "gone"), "disproved"),
+        ({"code": 503, "text": "down"}, Outcome(503, "up"), "disproved"),
+        ({"text": "down"}, Outcome(200, "up"), "disproved"),
+        ({"code": 503}, Outcome(500, ""), "reported"),
+        ({"code": 503}, Outcome(0, "timed out"), "reported"),
+        ({"code": 200}, Outcome(0, "timed out"), "reported"),
+        ({"code": 0}, Outcome(503, ""), "reported"),
+        ({"text": "down"}, Outcome(500, "oops"), "reported"),
+        ({"text": "down"}, Outcome(200, "cut", is_cut=True), "reported"),
+        ({"code": 503}, None, "reported"),
+        ({}, Outcome(200, ""), "reported"),
     ],
+    ids=str,
 )
-def test_a_command_is_run_again_where_that_does_no_harm(outcome: Outcome | None, expected: str) -> None:
-    stated = {"command": ["pytest", "-q"], "exit": 1, "text": "3 failed"}
+def test_an_address_is_asked_again(stated: dict[str, Any], outcome: Outcome | None, expected: str) -> None:
+    probe = {"url": "https://status.example.org", **stated}
 
-    (found,) = Witness(Files(FILES), Sandbox(outcome)).grade([{"probe": stated}])
+    (found,) = Witness(pages=Web(outcome)).grade([{"probe": probe}])
 
     assert found.grade == expected
+    assert found.detail
 
 
 class Journal:
-    def bears_out(self, task_id: str, agent: str, attempt: str) -> bool:
-        return (task_id, agent) == (T1, "Alice") and "pytest" in attempt
+    def bears_out(self, task_id: str, agent: str, attempt: str) -> Borne | None:
+        if (task_id, agent) != (T1, "Alice") or "pytest" not in attempt:
+            return None
+        return Borne("pytest -q", None if "?" in attempt else 1, is_seconded="twice" in attempt)
 
 
 def test_attempts_are_corroborated_by_the_journal_when_there_is_one() -> None:
-    attempts: Sequence[str] = ("Ran pytest", "Asked around")
+    attempts = ["Asked around", "Ran pytest", 5, "Ran pytest twice", "Ran pytest?"]
 
-    assert Witness(journal=Journal()).corroborated(T1, "Alice", attempts) == (True, False)
-    assert Witness().corroborated(T1, "Alice", attempts) == (False, False)
+    found = Witness(journal=Journal()).attempts(T1, "Alice", attempts)
+
+    assert [(one.index, one.grade) for one in found] == [
+        (0, "reported"),
+        (1, "corroborated"),
+        (3, "corroborated"),
+        (4, "corroborated"),
+    ]
+    assert [one.detail for one in found] == [
+        "nothing in the journal fits it",
+        "the journal has `pytest -q` with exit 1",
+        "the journal has `pytest -q` with exit 1, and the transcript tells the same",
+        "the journal has `pytest -q`",
+    ]
+
+
+@pytest.mark.parametrize("attempted", [None, "text", 3, {"a": 1}, []])
+def test_without_a_journal_or_attempts_nothing_is_said_of_attempts(attempted: object) -> None:
+    assert Witness().attempts(T1, "Alice", ["Ran pytest"]) == ()
+    assert Witness(journal=Journal()).attempts(T1, "Alice", attempted) == ()
+
+
+def test_attempts_are_looked_up_with_the_rest_of_a_rejection() -> None:
+    record = {"what_attempted": ["Ran pytest", "Asked around"]}
+
+    found = Witness(Files(FILES), journal=Journal()).look_up(record, "Send the report", T1, "Alice")
+
+    assert [one.grade for one in found.attempts] == ["corroborated", "reported"]
 
 
 # Tasks.

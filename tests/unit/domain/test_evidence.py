@@ -16,6 +16,7 @@ from remand.domain.evidence import (
     Probe,
     TaskProbe,
     Unreadable,
+    UrlProbe,
     probes,
 )
 from remand.testing.strategies import json_values
@@ -46,6 +47,10 @@ def probe(stated: object, **item: Any) -> Probe:
             {"command": ["pytest", "-q"], "exit": 1, "text": "failed"},
             CommandProbe(index=0, command=("pytest", "-q"), exit_status=1, text="failed"),
         ),
+        ({"command": ["ls"], "exit": 0}, CommandProbe(index=0, command=("ls",), exit_status=0)),
+        ({"url": "https://example.org/x", "code": 503}, UrlProbe(index=0, url="https://example.org/x", code=503)),
+        ({"url": "http://localhost:1", "code": 0}, UrlProbe(index=0, url="http://localhost:1", code=0)),
+        ({"url": "https://example.org", "text": "down"}, UrlProbe(index=0, url="https://example.org", text="down")),
     ],
     ids=str,
 )  # fmt: skip
@@ -95,6 +100,14 @@ def test_a_probe_is_read_as_it_is_written(stated: object, expected: Probe) -> No
         {"command": "rm -rf /"},
         {"command": []},
         {"command": [1]},
+        {"command": ["pytest"]},
+        {"command": ["pytest"], "exit": "1"},
+        {"command": ["a\x00b"], "exit": 1},
+        {"command": ["x"] * 101, "exit": 1},
+        {"command": ["x" * 1001], "exit": 1},
+        {"url": "https://example.org", "code": True},
+        {"url": "https://example.org", "code": "503"},
+        {"url": 5, "code": 503},
         {"url": "http://169.254.169.254/latest"},
     ],
     ids=lambda stated: re.sub(r"[^\x20-\x7e]", "?", str(stated))[:60],
