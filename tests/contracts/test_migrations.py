@@ -12,6 +12,8 @@ from remand.ledger.traces import NAMES, Trace
 from remand.testing.builders import H1, Session, added, claimed
 from remand.testing.rejection_events import answered, filed, filed_invalid, of_got
 
+LATER_TABLES = ("trace", "rejected", "rejected_vocabulary", "rejected_word", "unconfirmed")
+
 
 def made(path: Path) -> list[Trace]:
     """A ledger file with rejections; returns their traces."""
@@ -30,9 +32,10 @@ def aged(path: Path, version: int) -> None:
     """Makes the file what an older version left: the tables that came later are not there."""
     connection = apsw.Connection(str(path))
     for kind, name in connection.execute(
-        "SELECT type, name FROM sqlite_schema WHERE name LIKE 'rejected%' OR name LIKE 'trace%' ORDER BY name"
+        "SELECT type, name FROM sqlite_schema "
+        "WHERE name LIKE 'rejected%' OR name LIKE 'trace%' OR name = 'unconfirmed' ORDER BY name"
     ).fetchall():
-        if kind == "table" and name in ("trace", "rejected", "rejected_vocabulary", "rejected_word"):
+        if kind == "table" and name in LATER_TABLES:
             connection.execute(f"DROP TABLE IF EXISTS {name}")
     connection.pragma("user_version", version)
     connection.close()

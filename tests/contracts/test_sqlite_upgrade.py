@@ -10,6 +10,7 @@ from remand.testing.builders import a_task, task_id
 
 OLD = """
 DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
+DROP TABLE unconfirmed;
 PRAGMA user_version = 2
 """
 

@@ -14,6 +14,7 @@ pytest.register_assert_rewrite(
     "remand.testing.rejected_contract",
     "remand.testing.store_contract",
     "remand.testing.trace_contract",
+    "remand.testing.unconfirmed_contract",
 )
 
 from remand.testing.store_contract import Opener, StoreContract  # noqa: E402 - only now are asserts explained

@@ -7,6 +7,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from remand.app.believing import Judge
 from remand.app.ports import Clock, Exchange, Marks, Segment
 from remand.app.rebuild import Fold, rebuild, refold, uncollected
 from remand.domain.events import Event, subject
@@ -26,7 +27,9 @@ def changed_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list
     return [mark for mark in exchange.files() if mark.path != own and known.get(mark.path) != mark]
 
 
-def read_in(tx: Transaction, files: list[FileMark], exchange: Exchange, clock: Clock, marks: Marks) -> None:
+def read_in(
+    tx: Transaction, files: list[FileMark], exchange: Exchange, clock: Clock, marks: Marks, *, judge: Judge
+) -> None:
     """Keeps every event of the files that is not kept yet, and folds the tasks they touch anew."""
     limit = horizon(clock.now())
     held = tx.files.earliest_held()
@@ -38,9 +41,10 @@ def read_in(tx: Transaction, files: list[FileMark], exchange: Exchange, clock: C
             problems: list[Problem] = []
             events = _events(exchange.read(mark.path), mark.path, problems)
             while batch := list(islice(events, _BATCH)):
-                _keep(tx, batch, limit, touched)
+                _keep(tx, batch, limit, touched, judge)
             tx.files.note(mark, problems)
-        _keep(tx, [(codec.recall(line), line) for line in tx.files.ripe(limit)], limit, touched)
+        ripe = [(codec.recall(line), line) for line in tx.files.ripe(limit)]
+        _keep(tx, ripe, limit, touched, judge)
         touched.finish(tx)
     if touched.clock > tx.head.clock:
         tx.head = replace(tx.head, clock=touched.clock)
@@ -48,10 +52,10 @@ def read_in(tx: Transaction, files: list[FileMark], exchange: Exchange, clock: C
         marks.raise_to(session, seq, tip)
 
 
-def absorb(tx: Transaction, entries: list[Entry]) -> None:
+def absorb(tx: Transaction, entries: list[Entry], judge: Judge) -> None:
     """Keeps events and folds the tasks they touch anew."""
     if entries:
-        tx.events.add(entries)
+        tx.events.add(judge.judged(tx, entries))
         fold_anew(tx, {entry.subject for entry in entries} - {""})
 
 
@@ -120,7 +124,9 @@ class _Touched:
             fold_anew(tx, self._tasks)
 
 
-def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched) -> None:
+def _keep(
+    tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched, judge: Judge
+) -> None:
     entries: list[Entry] = []
     for event, line in batch:
         if event.ts > limit:
@@ -128,8 +134,10 @@ def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, tou
             continue
         task_id = subject(event) or _of_handoff(tx, event, entries)
         entries.append(Entry(event, line, task_id))
-        touched.add(event, task_id)
-    tx.events.add(entries)
+    judged = judge.judged(tx, entries)
+    for entry in judged:
+        touched.add(entry.event, "" if entry.doubt else entry.subject)
+    tx.events.add(judged)
 
 
 def _of_handoff(tx: Transaction, event: Event, entries: list[Entry]) -> str:

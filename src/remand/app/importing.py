@@ -16,6 +16,8 @@ class Imported(NamedTuple):
 
     files: int
     events: int
+    unconfirmed: int
+    """How many of the events have no effect, because nobody known has signed them."""
     problems: list[Problem]
 
 
@@ -30,8 +32,7 @@ def import_folder(ledger: Ledger, folder: str) -> Imported:
         folder,
     )
     home = os.path.dirname(ledger.segment.path("x"))
-    with ledger.store.read() as view:
-        before = view.events.count()
+    before = _counts(ledger)
     names = sorted(name for name in os.listdir(source) if name.endswith(".jsonl"))
     problems: list[Problem] = []
     for name in names:
@@ -40,9 +41,14 @@ def import_folder(ledger: Ledger, folder: str) -> Imported:
         lines = [line for _, line in ledger.exchange.read(path) if isinstance(line, bytes)]
         _place(home, name, b"".join(line + b"\n" for line in lines))
     ledger.refresh()
+    after = _counts(ledger)
+    return Imported(len(names), after[0] - before[0], after[1] - before[1], problems)
+
+
+def _counts(ledger: Ledger) -> tuple[int, int]:
+    """How many events there are, and how many of them are unconfirmed."""
     with ledger.store.read() as view:
-        after = view.events.count()
-    return Imported(len(names), after - before, problems)
+        return view.events.count(), len(view.unconfirmed.every())
 
 
 def _place(home: str, name: str, content: bytes) -> None:

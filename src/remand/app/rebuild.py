@@ -80,12 +80,15 @@ class Fold:
 
 
 def rebuild(tx: Transaction) -> None:
-    """Folds all events, and replaces the tables by the outcome."""
+    """Folds all events but the unconfirmed, and replaces the tables by the outcome."""
     fold = Fold()
     traces: list[Trace | None] = []
+    withheld = {found.event_id for found in tx.unconfirmed.every()}
     with uncollected():
         for line in tx.events.lines():
             event = codec.recall(line)
+            if event.meta.id in withheld:
+                continue
             name = subject(event)
             if name:
                 fold.add(event, name)

@@ -6,17 +6,19 @@ import os
 import tomllib
 
 from remand.config.gates import gate_policy
+from remand.config.keys import project_id, trusted_keys
 from remand.config.policy import policy
 from remand.config.team import members
 from remand.config.values import NAME, ConfigError, known, table, text
 from remand.domain.gates.gate import GatePolicy
+from remand.domain.keys import PublicKey
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.roles import Member, Team
 
 __all__ = ["NAME", "ConfigError", "Settings", "inherited_environment", "parse"]
 
-_TOP = ("project", "team", "gates", "policy", "forge", "sandbox")
+_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox")
 
 
 class Settings(Record, kw_only=True):
@@ -26,6 +28,9 @@ class Settings(Record, kw_only=True):
     policy: Policy = Policy()
     gate_policy: GatePolicy = GatePolicy()
     base: str = ""
+    project: str = ""
+    """The project's id, which signatures are bound to; empty when it has none."""
+    trusted: tuple[PublicKey, ...] = ()
     source: str = ""
     """Empty when nothing was found, else the branch, or `working tree`."""
 
@@ -53,11 +58,13 @@ def parse(content: str, source: str = "") -> Settings:
         raise ConfigError(f"{NAME} is not TOML: {error}. Mend that line.") from None
     known(data, _TOP, "")
     project = table(data, "project")
-    known(project, ("base",), "project.")
+    known(project, ("base", "id"), "project.")
     return Settings(
         team=members(table(data, "team")),
         policy=policy(table(data, "policy")),
         gate_policy=gate_policy(data),
         base=text(project.get("base", ""), "project.base"),
+        project=project_id(project),
+        trusted=trusted_keys(table(data, "keys")),
         source=source,
     )

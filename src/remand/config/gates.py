@@ -40,7 +40,7 @@ LOCK_FILES = (
 
 def gate_policy(data: dict[str, Any]) -> GatePolicy:
     """All gates, and what holds for all of them."""
-    integrity = table(table(data, "gates"), INTEGRITY)
+    integrity = table(table(data, "gates"), INTEGRITY, "gates.")
     known(integrity, ("enabled", "protected"), "gates.integrity.")
     sandbox = table(data, "sandbox")
     known(sandbox, ("read", "path", "probes", "hosts"), "sandbox.")
@@ -59,12 +59,13 @@ def gate_policy(data: dict[str, Any]) -> GatePolicy:
 def _gates(data: dict[str, Any]) -> tuple[Gate, ...] | None:
     if "gates" not in data:
         return None
-    rows = {name: table(table(data, "gates"), name) for name in data["gates"] if name != INTEGRITY}
+    gates = table(data, "gates")
+    rows = {name: table(gates, name, "gates.") for name in gates if name != INTEGRITY}
     if len(rows) > MAX_GATES:
         raise ConfigError(f"{NAME}: there are {len(rows)} gates; keep at most {MAX_GATES}.")
-    gates = {name: _gate(name, row) for name, row in rows.items()}
+    found = {name: _gate(name, row) for name, row in rows.items()}
     return tuple(
-        gate for name, gate in gates.items() if flag(rows[name].get("enabled", True), f"gates.{name}.enabled")
+        gate for name, gate in found.items() if flag(rows[name].get("enabled", True), f"gates.{name}.enabled")
     )
 
 
@@ -126,7 +127,7 @@ def _prepare(value: Any, key: str) -> Prepare:
     row = value if isinstance(value, dict) else {"command": value}
     known(row, ("command", "key", "timeout"), f"{key}.")
     command = texts(row.get("command", []), f"{key}.command")
-    if not command:
+    if not command or not command[0].strip():
         raise ConfigError(f"{NAME}: `{key}` is empty; write it as a list of words, or leave it out.")
     return Prepare(
         command=command,

@@ -25,11 +25,11 @@ def known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
             raise ConfigError(f"{NAME}: there is no key `{where}{key}`; {hint}")
 
 
-def table(data: dict[str, Any], key: str) -> dict[str, Any]:
+def table(data: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:
     """A table of the configuration; empty when it is not there."""
     value = data.get(key, {})
     if not isinstance(value, dict):
-        raise ConfigError(f"{NAME}: `{key}` must be a table; write `[{key}]`.")
+        raise ConfigError(f"{NAME}: `{where}{key}` must be a table; write `[{where}{key}]`.")
     return value
 
 

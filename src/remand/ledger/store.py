@@ -9,11 +9,14 @@ from typing import NamedTuple, Protocol
 from remand.domain.events import Event
 from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import Record
+from remand.domain.releases import Doubt
 from remand.domain.roles import Actor
 from remand.domain.task import Task
 from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
 from remand.ledger.traces import Trace
+
+_MAX_TEXT = 200
 
 
 class FileMark(NamedTuple):
@@ -26,11 +29,28 @@ class FileMark(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An event on its way into the log: itself, its line, and the task it belongs to (or none)."""
+    """An event on its way into the log: itself, its line, the task it belongs to (or none), and what is doubted."""
 
     event: Event
     line: bytes
     subject: str
+    doubt: Doubt = Doubt.NONE
+
+
+class Unconfirmed(NamedTuple):
+    """A releasing event that is kept without effect, and why."""
+
+    event_id: str
+    task: str
+    signer: str
+    doubt: Doubt
+    line: bytes
+
+
+def as_unconfirmed(entry: Entry) -> Unconfirmed:
+    """A doubted event as it is kept. Names that no file had to keep short are cut."""
+    meta = entry.event.meta
+    return Unconfirmed(meta.id, entry.subject[:_MAX_TEXT], meta.signer[:_MAX_TEXT], entry.doubt, entry.line)
 
 
 class Head(Record, kw_only=True):
@@ -51,7 +71,10 @@ class EventLog(Protocol):
     """The events, each known by its id."""
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Keeps the events that are not kept yet, and the traces they leave."""
+        """Keeps the events that are not kept yet, and the traces they leave.
+
+        One that is doubted is kept as unconfirmed: as the event of no task and no key, without a trace.
+        """
 
     def count(self) -> int:
         """How many events there are."""
@@ -67,6 +90,25 @@ class EventLog(Protocol):
 
     def tail(self, count: int) -> list[bytes]:
         """At least the latest lines, in no order."""
+
+
+class UnconfirmedTable(Protocol):
+    """The releasing events without effect, and the trust by which they were judged."""
+
+    trust: str
+    """As `Trust.text` says it; empty when nothing was judged yet."""
+
+    def every(self) -> list[Unconfirmed]:
+        """All of them, in no order."""
+
+    def of_task(self, task_id: str) -> list[Unconfirmed]:
+        """Those that name a task, in no order."""
+
+    def verdict(self, entry: Entry) -> Doubt | None:
+        """What is doubted about an event that is kept; None when it is not kept, and so was never judged."""
+
+    def judge(self, entries: Iterable[Entry]) -> None:
+        """Doubts events that are kept, or doubts them no more. The tables made from them are to be made anew."""
 
 
 class TraceTable(Protocol):
@@ -168,6 +210,7 @@ class Transaction(Protocol):
     """One change of the ledger: all of it happens, or nothing."""
 
     events: EventLog
+    unconfirmed: UnconfirmedTable
     traces: TraceTable
     tasks: TaskTable
     queue: Queue

@@ -9,20 +9,35 @@ from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
 from remand.app.asking import Accepted, Request, Rules
+from remand.app.believing import MachineSeal
 from remand.app.ledger import Ledger
+from remand.app.ports import Keys
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.decide import decide
 from remand.domain.evolve import replay
+from remand.domain.gates.verdict import GateResult, GateStatus, Verdict, overall
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
+from remand.domain.keys import Trust
 from remand.domain.refusals import Refused
+from remand.domain.releases import RELEASING_KINDS
 from remand.domain.roles import USER, Actor, Member, Role
 from remand.domain.task import Claim, Filed, Lockout, Offer, Submission, Task
 from remand.ledger import codec
 from remand.ledger.store import Entry, Store
-from remand.testing.fakes import START, CountingIds, FakeClock, FakeRepository, MemoryExchange, MemoryMarks
+from remand.testing.fakes import (
+    START,
+    CountingIds,
+    FakeClock,
+    FakeKeys,
+    FakeRepository,
+    MemoryExchange,
+    MemoryMarks,
+)
 
+MACHINE = FakeKeys()
+"""The key of the test's machine: every world and every session has it unless said otherwise."""
 NOW: Instant = START
 LATER: Instant = plus(NOW, 1800)
 MUCH_LATER: Instant = plus(NOW, 7200)
@@ -163,6 +178,32 @@ def submitted(
     return e.TaskSubmitted(task_id=task_id, handoff_id=handoff_id, agent=agent, commit=commit, tree=tree)
 
 
+def a_result(name: str = "tests", status: GateStatus = GateStatus.FAILED, **fields: Any) -> GateResult:
+    """How one gate came out."""
+    return GateResult(name=name, status=status, **{"line": f"- {name}: {status}", **fields})
+
+
+def a_verdict(*gates: GateResult, commit: str = SHA, tree: str = TREE, **fields: Any) -> Verdict:
+    """What was measured of a commit; its status is that of its gates, passed when there are none."""
+    return Verdict(**{"status": overall(gates), "commit": commit, "tree": tree, "gates": gates, **fields})
+
+
+def let_through(
+    agent: str = "Alice", handoff_id: str = H1, task_id: str = T1, commit: str = SHA, tree: str = TREE
+) -> e.GatePassed:
+    """The gates released an agent's work."""
+    verdict = a_verdict(commit=commit, tree=tree)
+    return e.GatePassed(task_id=task_id, handoff_id=handoff_id, agent=agent, verdict=verdict)
+
+
+def handed_in(
+    agent: str = "Alice", handoff_id: str = H1, task_id: str = T1, commit: str = SHA, tree: str = TREE
+) -> tuple[e.GatePassed, e.TaskSubmitted]:
+    """The gates released an agent's work, and it was handed in."""
+    work = (agent, handoff_id, task_id, commit, tree)
+    return let_through(*work), submitted(*work)
+
+
 def depends(task: str, on: str) -> e.EdgeCreated:
     """One task was made to wait for another."""
     return e.EdgeCreated(src=task_node(task), tgt=task_node(on), type="DEPENDS_ON")
@@ -177,11 +218,13 @@ def an_event(kind: type[e.Event]) -> e.Event:
         str: "something",
         int: 1,
         float: 0.5,
+        bool: True,
         tuple[str, ...]: ("T-other",),
         tuple[e.Finding, ...]: (e.Finding(text="It leaks"),),
         e.TaskData: added().data,
         e.TaskChanges: e.TaskChanges(title="New"),
         e.Decision: e.Decision(decision_type="ACCEPT"),
+        Verdict: a_verdict(),
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")
@@ -189,11 +232,22 @@ def an_event(kind: type[e.Event]) -> e.Event:
 
 
 class Session:
-    """Somebody's log: events get their time, number, hash and predecessor in the order they are written."""
+    """Somebody's log: events get their time, number, hash and predecessor in the order they are written.
 
-    def __init__(self, name: str = "20261115-080000-0000000a", clock: FakeClock | None = None) -> None:
+    What releases is signed with the keys given, those of the test's machine unless said otherwise.
+    """
+
+    def __init__(
+        self,
+        name: str = "20261115-080000-0000000a",
+        clock: FakeClock | None = None,
+        *,
+        keys: Keys | None = MACHINE,
+        project: str = "",
+    ) -> None:
         self.name = name
         self.clock = clock or FakeClock()
+        self.seal = None if keys is None else MachineSeal(keys, Trust(project=project))
         self.seq = 0
         self.tip = ""
         self.lines: list[bytes] = []
@@ -213,7 +267,8 @@ class Session:
             key=key,
             ask=ask,
         )
-        stamped, line = codec.write(replace(event, ts=at or self.clock.now()), meta)
+        seal = self.seal if type(event) in RELEASING_KINDS else None
+        stamped, line = codec.write(replace(event, ts=at or self.clock.now()), meta, seal)
         self.tip = stamped.meta.id
         self.lines.append(line)
         return stamped
@@ -248,6 +303,7 @@ class World:
         clock: FakeClock | None = None,
         store: Store | None = None,
         exchange: MemoryExchange | None = None,
+        keys: Keys = MACHINE,
     ) -> None:
         self.clock = clock or FakeClock()
         self.ids = CountingIds()
@@ -256,6 +312,7 @@ class World:
         self.exchange = exchange or MemoryExchange(self.clock, self.ids)
         self.repository = FakeRepository()
         self.marks = MemoryMarks()
+        self.keys = keys
         self.ledger = self.opened_again()
 
     def opened_again(self) -> Ledger:
@@ -268,6 +325,7 @@ class World:
             ids=self.ids,
             repository=self.repository,
             marks=self.marks,
+            keys=self.keys,
             rules=lambda: self.rules,
         )
         return self.ledger

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256, sha512
 from zlib import crc32
 
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Clock, Commit, Ids
+from remand.app.ports import Clock, Commit, Ids, Signed
 from remand.domain.ids import session_name
 from remand.domain.instant import Instant, just_after, plus
+from remand.domain.keys import PublicKey
 from remand.ledger.store import FileMark, Head
 
 START: Instant = "2026-11-15T09:00:00.000000Z"
@@ -80,6 +82,32 @@ class MemoryMarks:
     def all(self) -> dict[str, tuple[int, str]]:
         """Every session's mark."""
         return self._marks.copy()
+
+
+class FakeKeys:
+    """A key that is made from a name. Anyone who knows the public part can sign with it, so it is for tests alone."""
+
+    def __init__(self, name: str = "machine") -> None:
+        self._key = PublicKey(raw=sha256(name.encode()).digest(), name=name)
+
+    def own(self) -> PublicKey | None:
+        """The public key."""
+        return self._key
+
+    def made(self) -> PublicKey:
+        """The public key."""
+        return self._key
+
+    def load(self) -> None:
+        """Is always ready."""
+
+    def sign(self, content: bytes) -> bytes:
+        """A signature of 64 bytes."""
+        return sha512(self._key.raw + content).digest()
+
+    def verify(self, claims: Sequence[Signed]) -> list[bool]:
+        """Of each, True when the signature is of that key and content."""
+        return [claim.signature == sha512(claim.key + claim.content).digest() for claim in claims]
 
 
 class Killed(BaseException):

@@ -29,6 +29,7 @@ from remand.testing.builders import (
 from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
 from remand.testing.rejected_contract import RejectedContract
 from remand.testing.trace_contract import TraceContract
+from remand.testing.unconfirmed_contract import UnconfirmedContract
 
 
 class EventContract:
@@ -276,6 +277,7 @@ class StoreContract(
     WaitingContract,
     RejectedContract,
     TraceContract,
+    UnconfirmedContract,
     FileContract,
     TransactionContract,
 ):

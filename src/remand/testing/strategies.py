@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
@@ -47,11 +48,14 @@ def _values(name: str, hint: Any) -> st.SearchStrategy[Any]:
         int: st.integers(-1, 3),
         bool: st.booleans(),
         float: st.just(1.0),
+        dict[str, float]: st.dictionaries(st.sampled_from(["tests", "odd"]), st.just(1.0), max_size=1),
     }
     if hint in plain:
         return plain[hint]
     if isinstance(hint, type) and issubclass(hint, Record):
         return records(hint)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(hint)
     origin, inner = get_origin(hint), get_args(hint)
     if origin is tuple:
         item = st.sampled_from([T1, T2, "odd"]) if inner[0] is str else _values(name, inner[0])

@@ -5,22 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from itertools import islice
-from typing import NamedTuple
 
+from remand.adapters.stores.memory_events import MemoryEvents, MemoryTraces, MemoryUnconfirmed
+from remand.adapters.stores.memory_state import Standing, State, Table
 from remand.app import ready, waiting
 from remand.app.similar import richest, was_rejected
 from remand.app.words import all_words_of
-from remand.domain.events import Event, HandoffInitiated, TaskClaimed
+from remand.domain.events import Event
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
 from remand.domain.task import Task
-from remand.ledger.filings import Filing, filings
-from remand.ledger.order import place
 from remand.ledger.problems import Problem
 from remand.ledger.store import (
-    Entry,
     EventLog,
     FileBook,
     FileMark,
@@ -29,130 +26,11 @@ from remand.ledger.store import (
     RejectedTasks,
     TaskTable,
     TraceTable,
+    UnconfirmedTable,
 )
-from remand.ledger.traces import FILED, INVALID, Trace, trace
-
-REJECTIONS = (FILED, INVALID)
 
 
-class Standing(NamedTuple):
-    """How a task stands in the queue."""
-
-    due: Instant | None
-    rank: str | None
-    pool: str
-
-
-class State:
-    """Everything the ledger holds. What stands in the tables is never changed, only replaced."""
-
-    def __init__(self, head: Head) -> None:
-        self.head = head
-        self.ids: set[str] = set()
-        self.events: dict[tuple[str, int, int], Entry] = {}
-        self.of_task: dict[str, tuple[Entry, ...]] = {}
-        self.traces: list[Trace] = []
-        self.handoffs: dict[str, str] = {}
-        self.tasks: dict[str, Task] = {}
-        self.aliases: dict[str, tuple[str, ...]] = {}
-        self.standings: dict[str, Standing] = {}
-        self.positions: dict[str, int] = {}
-        self.waiters: dict[str, tuple[str, ...]] = {}
-        self.void: set[tuple[str, str]] = set()
-        """Who does not wait for whom after all, because the two waited for each other in a circle."""
-        self.rejected: dict[str, frozenset[str]] = {}
-        """The words of each rejected task."""
-        self.marks: dict[str, FileMark] = {}
-        self.problems: dict[str, tuple[Problem, ...]] = {}
-        self.quarantine: dict[str, tuple[Instant, bytes]] = {}
-
-    def draft(self) -> State:
-        """A copy to change."""
-        drafted = copy(self)
-        vars(drafted).update((name, copy(value)) for name, value in vars(self).items())
-        return drafted
-
-
-class _Table:
-    """A part of the state; what its methods promise stands in `ledger/store.py`."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-
-class MemoryEvents(_Table):
-    """The events. Those of one session stand together, in their order."""
-
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
-        state = self._state
-        for entry in entries:
-            event, task = entry.event, entry.subject
-            if event.meta.id in state.ids:
-                continue
-            state.ids.add(event.meta.id)
-            state.events[self._free_place(event)] = entry
-            if task:
-                state.of_task[task] = (*state.of_task.get(task, ()), entry)
-            if task and isinstance(event, TaskClaimed | HandoffInitiated):
-                state.handoffs.setdefault(event.handoff_id, task)
-            left = trace(event, task)
-            if left:
-                state.traces.append(left)
-
-    def _free_place(self, event: Event) -> tuple[str, int, int]:
-        """Its session, the fork of it, and the event's number in that."""
-        if event.is_legacy:
-            return ("", 0, len(self._state.events))
-        fork = 0
-        while (number := (event.meta.session, fork, event.meta.seq)) in self._state.events:
-            fork += 1
-        return number
-
-    def count(self) -> int:
-        return len(self._state.events)
-
-    def of_task(self, task_id: str) -> list[bytes]:
-        return [entry.line for entry in self._state.of_task.get(task_id, ())]
-
-    def of_key(self, key: str) -> list[bytes]:
-        entries = (entry for _, entry in sorted(self._state.events.items()))
-        return [entry.line for entry in entries if key and entry.event.meta.key == key]
-
-    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, its own from that number on."""
-        for (name, fork, number), entry in sorted(self._state.events.items()):
-            if not session or (name == session and not fork and number >= first):
-                yield entry.line
-
-    def tail(self, count: int) -> list[bytes]:
-        latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
-        return [entry.line for entry in latest[-count:]]
-
-
-class MemoryTraces(_Table):
-    """The events about rejections, in brief."""
-
-    def filings(self, since: Instant) -> Iterator[Filing]:
-        handoffs = self._state.handoffs
-        return filings(self._state.traces, lambda handoff: handoffs.get(handoff, ""), since)
-
-    def every(self, *events: str) -> Iterator[Trace]:
-        return (trace for trace in self._state.traces if trace.event in events)
-
-    def of_agent(self, agent: str, most: int) -> list[Trace]:
-        filed = [found for found in self._state.traces if found.agent == agent and found.event in REJECTIONS]
-        return sorted(filed, key=lambda found: found.ts, reverse=True)[:most]
-
-    def latest(self, most: int) -> list[Trace]:
-        filed = [found for found in self._state.traces if found.event in REJECTIONS]
-        return filed[::-1][:most]
-
-    def replace_all(self, traces: Iterable[Trace]) -> None:
-        self._state.traces = list(traces)
-
-
-class MemoryWaiting(_Table):
+class MemoryWaiting(Table):
     """Who waits for whom, with positions."""
 
     def position(self, task: str) -> int | None:
@@ -176,7 +54,7 @@ class MemoryWaiting(_Table):
         self._state.positions[task] = position
 
 
-class MemoryQueue(_Table):
+class MemoryQueue(Table):
     """The ready set, read from how the tasks stand."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
@@ -201,7 +79,7 @@ class MemoryQueue(_Table):
         return waiting.path(MemoryWaiting(self._state), source, target)
 
 
-class MemoryRejected(_Table):
+class MemoryRejected(Table):
     """The tasks that were rejected, by their words."""
 
     def count(self) -> int:
@@ -220,7 +98,7 @@ class MemoryRejected(_Table):
         return list(islice(names, most))
 
 
-class MemoryTasks(_Table):
+class MemoryTasks(Table):
     """The tasks and what follows from them."""
 
     def get(self, task_id: str) -> Task | None:
@@ -310,7 +188,7 @@ class MemoryTasks(_Table):
         return {name: tasks[name].status.value for name in names if name in tasks}
 
 
-class MemoryFiles(_Table):
+class MemoryFiles(Table):
     """Which event files were read, and what was wrong with them."""
 
     def marks(self) -> dict[str, FileMark]:
@@ -343,6 +221,7 @@ class MemoryTransaction:
         self.head = state.head
         self.undos: list[Callable[[], None]] = []
         self.events: EventLog = MemoryEvents(state)
+        self.unconfirmed: UnconfirmedTable = MemoryUnconfirmed(state)
         self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)
         self.queue: Queue = MemoryQueue(state)

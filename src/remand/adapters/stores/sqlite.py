@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces
+from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces, SqliteUnconfirmed
 from remand.adapters.stores.sqlite_migrations import migrate
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -30,6 +30,7 @@ from remand.ledger.store import (
     TaskTable,
     TraceTable,
     Transaction,
+    UnconfirmedTable,
 )
 
 BUSY_MILLISECONDS = 60_000
@@ -46,7 +47,9 @@ class SqliteTransaction:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
         self.files: FileBook = SqliteFiles(statements)
-        self.events: EventLog = SqliteEvents(statements)
+        events = SqliteEvents(statements)
+        self.events: EventLog = events
+        self.unconfirmed: UnconfirmedTable = SqliteUnconfirmed(statements, events)
         self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
         self.queue: Queue = SqliteQueue(statements)
@@ -229,7 +232,7 @@ class SqliteStore:
 
     def fault(self, error: Exception) -> EnvironmentFault:
         """What a failing database, or a table that holds what nobody wrote, means for the user."""
-        if isinstance(error, (apsw.CorruptError, apsw.NotADBError, *UNREADABLE)):
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, *UNREADABLE)):
             remedy = "It is damaged. Move it away; it is made again from .got/events."
         elif isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and self._is_disk_full()):
             remedy = "The disk is full. Free some space, then repeat."

@@ -10,9 +10,10 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_statements import Row, Statements
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
+from remand.domain.releases import Doubt
 from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
-from remand.ledger.store import Entry, FileMark
+from remand.ledger.store import Entry, FileMark, Unconfirmed, as_unconfirmed
 from remand.ledger.traces import TRACED, Trace, trace
 
 _FEW = 100
@@ -40,7 +41,7 @@ class SqliteEvents:
         if len(entries) > _FEW and self._add_run(entries):
             return
         for entry in entries:
-            event, line, subject = entry
+            event, _, subject, _ = entry
             meta = event.meta
             is_numbered = meta.seq > 0
             n = (
@@ -50,10 +51,10 @@ class SqliteEvents:
             )
             if not n:
                 continue
-            if not self._db.changed(sql.ADD_EVENT, (n, subject, meta.key, line)):
+            if not self._db.changed(sql.ADD_EVENT, _row(n, entry)):
                 self._add_again(n, entry)
-            elif type(event) in TRACED:
-                self._add_trace(entry)
+            else:
+                self._follow(n, entry)
             if subject and isinstance(event, _HANDING):
                 self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
 
@@ -69,26 +70,28 @@ class SqliteEvents:
         )
         if not is_run or self._db.value(sql.LAST_OF, (start | first.seq, start | last.seq)):
             return False
-        self._db.run_many(
-            sql.ADD_EVENT,
-            ((start | event.meta.seq, subject, event.meta.key, line) for event, line, subject in entries),
-        )
+        self._db.run_many(sql.ADD_EVENT, (_row(start | entry.event.meta.seq, entry) for entry in entries))
         self._db.run_many(
             sql.ADD_HANDOFF,
             (
                 (event.handoff_id, subject)
-                for event, _, subject in entries
+                for event, _, subject, _ in entries
                 if subject and isinstance(event, _HANDING)
             ),
         )
-        traces = (trace(event, subject) for event, _, subject in entries if type(event) in TRACED)
-        self._db.run_many(sql.ADD_TRACE, (left for left in traces if left))
+        for entry in entries:
+            if entry.doubt or type(entry.event) in TRACED:
+                self._follow(start | entry.event.meta.seq, entry)
         return True
 
-    def _add_trace(self, entry: Entry) -> None:
-        left = trace(entry.event, entry.subject)
-        if left:
-            self._db.run(sql.ADD_TRACE, left)
+    def _follow(self, n: int, entry: Entry) -> None:
+        """What else is kept of an event that is new: its trace, or that it is unconfirmed."""
+        if entry.doubt:
+            self._db.run(sql.ADD_UNCONFIRMED, (n, *as_unconfirmed(entry)[:-1]))
+        elif type(entry.event) in TRACED:
+            left = trace(entry.event, entry.subject)
+            if left:
+                self._db.run(sql.ADD_TRACE, left)
 
     def _number(self, session: str, fork: int = 0) -> int:
         """The number of a session, given when it is first seen."""
@@ -99,6 +102,11 @@ class SqliteEvents:
             )
             self._numbers[session, fork] = known
         return known
+
+    def _known_number(self, session: str, fork: int) -> int:
+        """The number of a session; 0 when it was not seen yet."""
+        known = self._numbers.get((session, fork))
+        return known or self._db.value(sql.GET_SESSION, (session, fork)) or 0
 
     def _unnumbered(self, event_id: str) -> int:
         """A number for an event that has none; 0 when it is kept already."""
@@ -115,8 +123,18 @@ class SqliteEvents:
             fork += 1
             meta = entry.event.meta
             n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
-            if self._db.changed(sql.ADD_EVENT, (n, entry.subject, meta.key, entry.line)):
-                self._add_trace(entry)
+            if self._db.changed(sql.ADD_EVENT, _row(n, entry)):
+                self._follow(n, entry)
+
+    def number_of(self, entry: Entry) -> int:
+        """The number of an event that is kept; 0 when it is not."""
+        meta, fork = entry.event.meta, 0
+        while session := self._known_number(meta.session, fork):
+            n: int = session << _SEQ_BITS | meta.seq
+            if self._db.value(sql.LINE_AT, (n,)) == entry.line:
+                return n
+            fork += 1
+        return 0
 
     def count(self) -> int:
         """How many events there are."""
@@ -145,6 +163,66 @@ class SqliteEvents:
             span = (number << _SEQ_BITS, number << _SEQ_BITS | _SEQ_MASK, count)
             found += [row[0] for row in self._db.rows(sql.LAST_LINES_BETWEEN, span)]
         return found
+
+
+def _row(n: int, entry: Entry) -> Row:
+    """An event's row. One that is doubted belongs to no task and answers no key."""
+    if entry.doubt:
+        return (n, "", "", entry.line)
+    return (n, entry.subject, entry.event.meta.key, entry.line)
+
+
+class SqliteUnconfirmed:
+    """The releasing events without effect."""
+
+    def __init__(self, statements: Statements, events: SqliteEvents) -> None:
+        self._db = statements
+        self._events = events
+
+    @property
+    def trust(self) -> str:
+        """The trust by which they were judged."""
+        return self._db.value(sql.GET_VALUE, ("trust",)) or ""
+
+    @trust.setter
+    def trust(self, text: str) -> None:
+        self._db.run(sql.PUT_VALUE, ("trust", text))
+
+    def every(self) -> list[Unconfirmed]:
+        """All of them."""
+        return [_as_unconfirmed(row) for row in self._db.rows(sql.EVERY_UNCONFIRMED)]
+
+    def of_task(self, task_id: str) -> list[Unconfirmed]:
+        """Those that name a task."""
+        return [_as_unconfirmed(row) for row in self._db.rows(sql.UNCONFIRMED_OF_TASK, (task_id,))]
+
+    def verdict(self, entry: Entry) -> Doubt | None:
+        """What is doubted about an event that is kept."""
+        n = self._events.number_of(entry)
+        if not n:
+            return None
+        found = self._db.value(sql.DOUBT_AT, (n,))
+        return Doubt.NONE if found is None else _as_doubt(found)
+
+    def judge(self, entries: Iterable[Entry]) -> None:
+        """Doubts events that are kept, or doubts them no more."""
+        for entry in entries:
+            n = self._events.number_of(entry)
+            _, subject, key, _ = _row(n, entry)
+            self._db.run(sql.CHANGE_EVENT, (n, subject, key))
+            self._db.run(sql.DROP_UNCONFIRMED, (n,))
+            if entry.doubt:
+                self._db.run(sql.ADD_UNCONFIRMED, (n, *as_unconfirmed(entry)[:-1]))
+
+
+def _as_unconfirmed(row: Row) -> Unconfirmed:
+    event_id, task, signer, doubt, line = row
+    return Unconfirmed(event_id, task, signer, _as_doubt(doubt), line)
+
+
+def _as_doubt(text: object) -> Doubt:
+    """What is doubted. An event whose row was damaged is not believed for that."""
+    return next((doubt for doubt in Doubt if doubt and doubt == text), Doubt.UNSIGNED)
 
 
 class SqliteTraces:

@@ -45,5 +45,10 @@ def _index_rejected(connection: apsw.Connection) -> None:
     SqliteRejected(statements).replace_all((n, _decode(state)) for n, state in rows)
 
 
-_STEPS = (_add_traces, _index_rejected)
+def _keep_unconfirmed(connection: apsw.Connection) -> None:
+    """Version 4 knows which releasing events have no effect. The ledger judges those it holds when it is next used."""
+    connection.execute(sql.UNCONFIRMED_TABLE).fetchall()
+
+
+_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed)
 """The step from version n stands at place n - 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -21,8 +21,15 @@ CREATE TABLE rejected_word(word TEXT PRIMARY KEY, tasks INTEGER NOT NULL) WITHOU
 CREATE INDEX trace_rejecter ON trace(agent, ts) WHERE event IN ('handoff.reject', 'handoff.reject.invalid');
 """
 
+UNCONFIRMED_TABLE = """
+CREATE TABLE unconfirmed(
+    n INTEGER PRIMARY KEY, id TEXT NOT NULL, task TEXT NOT NULL, signer TEXT NOT NULL, doubt TEXT NOT NULL
+);
+CREATE INDEX unconfirmed_task ON unconfirmed(task);
+"""
+
 SCHEMA = f"""
-{TRACE_TABLE}{REJECTED_TABLES}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+{TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head(
     only INTEGER PRIMARY KEY CHECK (only = 1),
     session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
@@ -84,6 +91,13 @@ EVENTS_OF_KEY = "SELECT line FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT line FROM event ORDER BY n"
 LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
 LAST_LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
+
+ADD_UNCONFIRMED = "REPLACE INTO unconfirmed VALUES (?, ?, ?, ?, ?)"
+DROP_UNCONFIRMED = "DELETE FROM unconfirmed WHERE n = ?"
+CHANGE_EVENT = "UPDATE event SET subject = ?2, key = ?3 WHERE n = ?1"
+DOUBT_AT = "SELECT doubt FROM unconfirmed WHERE n = ?"
+EVERY_UNCONFIRMED = "SELECT id, task, signer, doubt, line FROM unconfirmed JOIN event USING (n)"
+UNCONFIRMED_OF_TASK = f"{EVERY_UNCONFIRMED} WHERE task = ? AND task != ''"
 
 ADD_TRACE = "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 FILINGS = """

@@ -52,7 +52,7 @@ class View:
         where = f"WHERE status IN ({marks})" if statuses else ""
         try:
             rows = self._connection.execute(_LIST + where, statuses).fetchall()
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise EnvironmentFault(
                 f"The ledger {self._path} cannot be read ({error}). Should it be damaged, move it away; "
                 "it is made again from .got/events."

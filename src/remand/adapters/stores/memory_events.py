@@ -1,0 +1,129 @@
+"""The events of a ledger in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from remand.adapters.stores.memory_state import Table
+from remand.domain.events import Event, HandoffInitiated, TaskClaimed
+from remand.domain.instant import Instant
+from remand.domain.releases import Doubt
+from remand.ledger.filings import Filing, filings
+from remand.ledger.order import place
+from remand.ledger.store import Entry, Unconfirmed, as_unconfirmed
+from remand.ledger.traces import FILED, INVALID, Trace, trace
+
+REJECTIONS = (FILED, INVALID)
+
+
+class MemoryEvents(Table):
+    """The events. Those of one session stand together, in their order."""
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
+        state = self._state
+        for entry in entries:
+            event, task = entry.event, entry.subject
+            if event.meta.id in state.ids:
+                continue
+            state.ids.add(event.meta.id)
+            state.events[self._free_place(event)] = entry
+            if entry.doubt:
+                state.unconfirmed[event.meta.id] = as_unconfirmed(entry)
+                continue
+            if task:
+                state.of_task[task] = (*state.of_task.get(task, ()), entry)
+            if task and isinstance(event, TaskClaimed | HandoffInitiated):
+                state.handoffs.setdefault(event.handoff_id, task)
+            left = trace(event, task)
+            if left:
+                state.traces.append(left)
+
+    def _free_place(self, event: Event) -> tuple[str, int, int]:
+        """Its session, the fork of it, and the event's number in that."""
+        if event.is_legacy:
+            return ("", 0, len(self._state.events))
+        fork = 0
+        while (number := (event.meta.session, fork, event.meta.seq)) in self._state.events:
+            fork += 1
+        return number
+
+    def count(self) -> int:
+        return len(self._state.events)
+
+    def of_task(self, task_id: str) -> list[bytes]:
+        return [entry.line for entry in self._state.of_task.get(task_id, ())]
+
+    def of_key(self, key: str) -> list[bytes]:
+        entries = (entry for _, entry in sorted(self._state.events.items()))
+        return [e.line for e in entries if key and e.event.meta.key == key and not e.doubt]
+
+    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
+        """Every line, session by session; with a session, its own from that number on."""
+        for (name, fork, number), entry in sorted(self._state.events.items()):
+            if not session or (name == session and not fork and number >= first):
+                yield entry.line
+
+    def tail(self, count: int) -> list[bytes]:
+        latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
+        return [entry.line for entry in latest[-count:]]
+
+
+class MemoryTraces(Table):
+    """The events about rejections, in brief."""
+
+    def filings(self, since: Instant) -> Iterator[Filing]:
+        handoffs = self._state.handoffs
+        return filings(self._state.traces, lambda handoff: handoffs.get(handoff, ""), since)
+
+    def every(self, *events: str) -> Iterator[Trace]:
+        return (trace for trace in self._state.traces if trace.event in events)
+
+    def of_agent(self, agent: str, most: int) -> list[Trace]:
+        filed = [found for found in self._state.traces if found.agent == agent and found.event in REJECTIONS]
+        return sorted(filed, key=lambda found: found.ts, reverse=True)[:most]
+
+    def latest(self, most: int) -> list[Trace]:
+        filed = [found for found in self._state.traces if found.event in REJECTIONS]
+        return filed[::-1][:most]
+
+    def replace_all(self, traces: Iterable[Trace]) -> None:
+        self._state.traces = list(traces)
+
+
+class MemoryUnconfirmed(Table):
+    """The releasing events without effect."""
+
+    @property
+    def trust(self) -> str:
+        """The trust by which they were judged."""
+        return self._state.trust
+
+    @trust.setter
+    def trust(self, text: str) -> None:
+        self._state.trust = text
+
+    def every(self) -> list[Unconfirmed]:
+        return list(self._state.unconfirmed.values())
+
+    def of_task(self, task_id: str) -> list[Unconfirmed]:
+        return [found for found in self.every() if found.task == task_id and task_id]
+
+    def verdict(self, entry: Entry) -> Doubt | None:
+        name = entry.event.meta.id
+        if name not in self._state.ids:
+            return None
+        found = self._state.unconfirmed.get(name)
+        return found.doubt if found else Doubt.NONE
+
+    def judge(self, entries: Iterable[Entry]) -> None:
+        state = self._state
+        places = {entry.event.meta.id: at for at, entry in state.events.items()}
+        for entry in entries:
+            name, task = entry.event.meta.id, entry.subject
+            state.events[places[name]] = entry
+            state.unconfirmed.pop(name, None)
+            others = tuple(one for one in state.of_task.get(task, ()) if one.event.meta.id != name)
+            state.of_task[task] = others if entry.doubt else (*others, entry)
+            if entry.doubt:
+                state.unconfirmed[name] = as_unconfirmed(entry)

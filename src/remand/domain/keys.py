@@ -1,0 +1,103 @@
+"""Public keys as people write them, and which of them a project trusts."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from functools import cache
+from hashlib import sha256
+
+from remand.domain.record import Record
+
+PREFIX = "ed25519:"
+KEY_BYTES, SIGNATURE_BYTES = 32, 64
+ID_DIGITS = 16
+MAX_NAME = 64
+_PURPOSE = b"remand event v1"
+
+
+class PublicKey(Record, kw_only=True):
+    """One machine's public key, and the name it was given."""
+
+    raw: bytes
+    name: str = ""
+
+    @property
+    def id(self) -> str:
+        """The short name under which events are signed."""
+        return key_id(self.raw)
+
+    @property
+    def text(self) -> str:
+        """The key as it is written."""
+        return f"{PREFIX}{b64encode(self.raw).decode()}"
+
+    @property
+    def entry(self) -> str:
+        """The key with its name, as `remand.toml` has it."""
+        return f"{self.text} {self.name}".rstrip()
+
+
+@cache
+def key_id(raw: bytes) -> str:
+    """The short name of a key: the beginning of its hash."""
+    return sha256(raw).hexdigest()[:ID_DIGITS]
+
+
+def public_key(entry: str) -> PublicKey | None:
+    """The key in `ed25519:BASE64 name`; None when there is none. The name may be left out."""
+    text, _, name = entry.strip().partition(" ")
+    name = name.strip()
+    if not text.startswith(PREFIX) or len(name) > MAX_NAME or not name.isprintable():
+        return None
+    body = text.removeprefix(PREFIX).rstrip("=")
+    try:
+        raw = b64decode(body + "=" * (-len(body) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    key = PublicKey(raw=raw, name=name)
+    return key if len(raw) == KEY_BYTES and key.text.rstrip("=") == PREFIX + body else None
+
+
+class Trust(Record, kw_only=True):
+    """Whose signatures count, and for which project."""
+
+    project: str = ""
+    keys: tuple[PublicKey, ...] = ()
+
+    def key(self, signer: str) -> PublicKey | None:
+        """The trusted key with that id; None when there is none."""
+        return next((key for key in self.keys if key.id == signer), None)
+
+    @property
+    def text(self) -> str:
+        """One line that tells this trust from any other. Names do not matter."""
+        return " ".join([f"project:{self.project}", *sorted({key.text for key in self.keys})])
+
+    def signed(self, content: bytes) -> bytes:
+        """What is signed in truth: the purpose and the project come before it, so that it is worth nothing elsewhere."""
+        return b"\0".join((_PURPOSE, self.project.encode(), content))
+
+
+def trust_in(text: str) -> Trust:
+    """The trust in the line that tells it."""
+    project, *entries = text.split(" ")
+    keys = (public_key(entry) for entry in entries)
+    return Trust(project=project.removeprefix("project:"), keys=tuple(key for key in keys if key))
+
+
+def signature_text(signature: bytes) -> str:
+    """A signature as an event bears it."""
+    return urlsafe_b64encode(signature).rstrip(b"=").decode()
+
+
+def signature_in(text: str) -> bytes | None:
+    """The signature in a text; None when it is none, or is written otherwise than here."""
+    if len(text) > 2 * SIGNATURE_BYTES or not text.isascii():
+        return None
+    try:
+        signature = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    is_own_form = len(signature) == SIGNATURE_BYTES and signature_text(signature) == text
+    return signature if is_own_form else None

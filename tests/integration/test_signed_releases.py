@@ -1,0 +1,286 @@
+"""Real machines with keys of their own: what one releases counts on another when its key is trusted there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import Machine, Repository
+
+PROJECT = '[project]\nid = "0123456789abcdef"\n\n[gates]\n'
+LATE = "2026-11-15T08:00:00.000000Z"
+LOADED = "import sys; from remand.interfaces.cli.entry import run; run(sys.argv[1:]); sys.exit('cryptography' in sys.modules)"
+
+
+@pytest.fixture
+def far_machine() -> Iterator[Machine]:
+    """Another machine."""
+    made = Machine()
+    yield made
+    made.close()
+
+
+def line(event: str, *, session: str = "20261115-080000-0000f0f0", seq: int = 1, **fields: Any) -> bytes:
+    """A line as one writes it who knows the format and has no key."""
+    more = fields.pop("meta", {})
+    event_fields = {"event": event, "ts": fields.pop("ts", LATE)}
+    meta = {"id": "", "session": session, "seq": seq, "actor": "user", "branch": "main", **more}
+    text = json.dumps({**event_fields, "meta": meta, **fields}, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return text.replace('"id":""', f'"id":"{digest}"', 1).encode()
+
+
+def put(repository: Repository, *lines: bytes, name: str = "forged.jsonl") -> Path:
+    path = repository.events / name
+    path.write_bytes(b"".join(one + b"\n" for one in lines))
+    return path
+
+
+def status(repository: Repository, task: str) -> str:
+    return str(repository.ok("task", "show", task)["status"])
+
+
+def unconfirmed(repository: Repository) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = repository.ok("keys")["unconfirmed"]
+    return found
+
+
+def test_a_release_of_another_machine_counts_while_its_key_is_trusted(
+    machine: Machine, far_machine: Machine
+) -> None:
+    mine = machine.repository(config=PROJECT)
+    task, other = mine.add("Cancel me"), mine.add("Leave me")
+    mine.ok("task", "cancel", task)
+    mine.ok("log", "publish")
+    theirs = far_machine.clone(mine, "clone")
+
+    assert status(theirs, task) == "incoming"
+    own = mine.ok("keys")["own"]
+    assert unconfirmed(theirs) == [{"signer": own["id"], "why": "unknown_signer", "events": 1}]
+    assert theirs.ok("log", "verify")["unconfirmed"][0]["signer"] == own["id"]
+    (row,) = theirs.ok("task", "show", task)["unconfirmed"]
+    assert (row["event"], row["signer"], row["why"]) == ("task.cancel", own["id"], "unknown_signer")
+    assert theirs.ok("task", "show", other)["unconfirmed"] == []
+
+    said = theirs.ok("keys", "trust", own["key"], "--name", "laptop", "--write")
+    assert (said["written"], said["line"]) == (True, f'"{own["key"]} laptop",')
+    assert status(theirs, task) == "incoming", "only the base branch says who is trusted"
+    theirs.git("commit", "-qam", "trust")
+    assert status(theirs, task) == "cancelled"
+    assert unconfirmed(theirs) == []
+    assert theirs.digest() == mine.digest()
+    theirs.forget_ledger()
+    assert theirs.digest() == mine.digest()
+
+    assert theirs.ok("keys", "revoke", own["id"], "--write")["written"]
+    theirs.git("commit", "-qam", "revoke")
+    assert status(theirs, task) == "incoming"
+    assert theirs.verify() == []
+
+
+def test_a_coordinator_notices_whom_the_base_trusts_now(machine: Machine, far_machine: Machine) -> None:
+    mine = machine.repository(config=PROJECT)
+    task = mine.add()
+    mine.ok("task", "cancel", task)
+    mine.ok("log", "publish")
+    theirs = far_machine.clone(mine, "clone")
+    with theirs.coordinator():
+        assert status(theirs, task) == "incoming"
+        theirs.ok("keys", "trust", mine.ok("keys")["own"]["key"], "--write")
+        theirs.git("commit", "-qam", "trust")
+        assert status(theirs, task) == "cancelled"
+
+
+def test_another_projects_release_is_worth_nothing_here(machine: Machine) -> None:
+    one = machine.repository("one", config=PROJECT)
+    two = machine.repository("two", config=PROJECT.replace("0123", "3210"))
+    task = one.add()
+    two.events.mkdir(parents=True)
+    (two.events / "task.jsonl").write_bytes(one.segments()[0].read_bytes())
+    two.ok("task", "cancel", task)
+
+    put(one, *two.lines(), name="from-two.jsonl")
+
+    assert status(two, task) == "cancelled"
+    assert status(one, task) == "incoming"
+    assert ["bears a signature" in problem["problem"] for problem in one.verify()] == [True]
+
+
+FORGED = {
+    "task.cancel": {},
+    "task.defer": {"waits_for": ["T-1"]},
+    "task.infeasible": {"reformulated_as": "T-1"},
+    "lockout.clear": {"agent": "Fenster"},
+    "review.approve": {"reviewer": "user", "commit": "0" * 40},
+    "gate.override": {"gate": "tests", "tree": "0" * 40, "reason": "because"},
+    "review.retract": {"reviewer": "user"},
+    "handoff.reject.response": {"handoff_id": "H-1", "decision": {"decision_type": "ACCEPT"}},
+}
+
+
+def test_forged_releases_are_kept_and_shown_and_change_nothing(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=PROJECT)
+    task = repository.add()
+    before = repository.ok("task", "list")
+
+    lines = [
+        line(name, seq=10 * n, task_id=task, **fields) for n, (name, fields) in enumerate(FORGED.items(), 1)
+    ]
+    put(repository, *lines)
+
+    assert repository.ok("task", "list") == before
+    shown = repository.ok("task", "show", task)
+    assert [row["event"] for row in shown["history"]] == ["node.create"]
+    assert {row["event"] for row in shown["unconfirmed"]} == FORGED.keys() - {"review.retract"}
+    said = repository.ok("log", "verify")
+    assert (said["ok"], len(said["unconfirmed"]), said["events"]) == (True, len(FORGED), len(FORGED) + 1)
+    assert unconfirmed(repository) == [{"signer": None, "why": "unsigned", "events": len(FORGED)}]
+    marked = [row["event"] for row in repository.ok("log", "tail") if row.get("unconfirmed")]
+    assert sorted(marked) == sorted(FORGED)
+    digest = repository.digest()
+    repository.forget_ledger()
+    assert repository.digest() == digest
+
+
+@pytest.mark.parametrize("signature", ["", "A" * 86, "A" * 85, "?" * 86, "A" * 200_000, "\u2028"])
+def test_a_signature_that_our_key_did_not_make_is_a_problem_by_file_and_line(
+    near_machine: Machine, signature: str
+) -> None:
+    repository = near_machine.repository(config=PROJECT)
+    task = repository.add()
+    signer = repository.ok("keys")["own"]["id"]
+
+    put(repository, line("task.cancel", task_id=task, meta={"signer": signer, "signature": signature}))
+
+    assert status(repository, task) == "incoming"
+    places = [(Path(problem["file"]).name, problem["line"]) for problem in repository.verify()]
+    assert places == ([("forged.jsonl", 1)] if signature else [])
+
+
+def test_a_copied_signature_releases_nothing_else(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=PROJECT)
+    one, two = repository.add("One"), repository.add("Two")
+    repository.ok("task", "cancel", one)
+    (true,) = (event for event in repository.written().values() if event["event"] == "task.cancel")
+    meta = {name: value for name, value in true["meta"].items() if name not in ("id", "session", "seq")}
+
+    put(
+        repository,
+        line("task.cancel", task_id=two, meta=meta),
+        line(
+            "task.cancel",
+            ts=true["ts"],
+            session=true["meta"]["session"],
+            seq=true["meta"]["seq"],
+            task_id=two,
+            meta=meta,
+        ),
+    )
+
+    assert (status(repository, one), status(repository, two)) == ("cancelled", "incoming")
+    problems = [problem["problem"] for problem in repository.verify()]
+    assert sum("bears a signature" in problem for problem in problems) == 2
+
+
+def test_an_import_says_how_much_of_it_is_unconfirmed(near_machine: Machine, tmp_path: Path) -> None:
+    repository = near_machine.repository(config=PROJECT)
+    task = repository.add()
+    (tmp_path / "old.jsonl").write_bytes(line("task.cancel", task_id=task) + b"\n")
+
+    said = repository.ok("log", "import", str(tmp_path))
+
+    assert (said["events"], said["unconfirmed"]) == (1, 1)
+    assert status(repository, task) == "incoming"
+
+
+def test_only_the_user_sees_to_keys(machine: Machine) -> None:
+    team = '\n[team]\nmembers = [{name = "Fenster"}, {name = "Lead", role = "lead"}]\n'
+    repository = machine.repository(config=PROJECT + team)
+    key = repository.ok("keys")["own"]["key"]
+
+    for command in (("keys",), ("keys", "trust", key, "--write"), ("keys", "revoke", key, "--write")):
+        assert repository.refused(*command, env={"REMAND_TASK": "T-1"}) == "user_only"
+        assert repository.refused(*command, "--as", "Fenster") == "user_only"
+        assert repository.refused(*command, "--as", "Lead") == "user_only"
+    assert "keys" not in (repository.path / "remand.toml").read_text()
+
+
+def test_a_key_is_trusted_and_revoked_by_the_line_that_is_printed(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=PROJECT)
+    own = repository.ok("keys")["own"]
+
+    said = repository.ok("keys", "trust", own["id"])
+    assert (said["written"], said["id"]) == (False, own["id"])
+    repository.configure(f"{PROJECT}[keys]\ntrusted = [{said['line']}]\n")
+    assert [key["id"] for key in repository.ok("keys")["trusted"]] == [own["id"]]
+    assert "already" in repository.people("keys", "trust", own["id"]).out
+    assert repository.ok("keys", "revoke", own["id"])["line"] == said["line"]
+
+
+@pytest.mark.parametrize("key", ["0123456789abcdef", "nonsense", "ed25519:AAAA"])
+def test_a_key_that_is_not_known_is_asked_for(near_machine: Machine, key: str) -> None:
+    repository = near_machine.repository(config=PROJECT)
+
+    said = repository.call("keys", "trust", key)
+
+    assert said.code == 2
+    assert "remand keys" in said.data["message"]
+
+
+def test_the_doctor_looks_at_the_key(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=PROJECT)
+
+    def check() -> dict[str, Any]:
+        checks = repository.call("doctor").data["checks"]
+        return next(one for one in checks if one["name"] == "keys")
+
+    assert "no key yet" in check()["detail"]
+    repository.ok("task", "cancel", repository.add())
+    assert "does not trust it" in check()["detail"]
+    (near_machine.state / "remand" / "keys" / "machine.key").chmod(0o644)
+    assert check()["ok"] is False
+
+
+def test_a_key_that_cannot_be_used_stops_what_releases_and_nothing_else(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=PROJECT)
+    task = repository.add()
+    repository.ok("keys")
+    (near_machine.state / "remand" / "keys" / "machine.key").chmod(0o644)
+
+    assert repository.call("task", "cancel", task).code == 3
+    assert repository.add("Another")
+    assert status(repository, task) == "incoming"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("task", "add", "One"),
+        ("task", "claim", "--agent", "Fenster"),
+        ("task", "list"),
+        ("log", "digest"),
+        ("log", "rebuild"),
+        ("log", "tail"),
+    ],
+    ids=" ".join,
+)
+def test_what_neither_signs_nor_verifies_does_not_load_what_does(
+    repository: Repository, command: tuple[str, ...]
+) -> None:
+    task = repository.add()
+    put(
+        repository,
+        line("task.cancel", task_id=task),
+        line("task.cancel", seq=2, task_id=task, meta={"signer": "x", "signature": "y"}),
+    )
+
+    process = repository.machine.start(repository.path, sys.executable, "-c", LOADED, *command)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0, out + err

@@ -1,0 +1,76 @@
+"""Holds that keys come into and go out of a configuration without anything else in it being changed."""
+
+import tomllib
+
+import pytest
+
+from remand.app.trusting import with_key, without_key
+from remand.domain.keys import PublicKey
+
+ONE, TWO = PublicKey(raw=b"\x01" * 32, name="laptop"), PublicKey(raw=b"\x02" * 32, name="build server")
+WITHOUT = {
+    "empty": "",
+    "no table": '[project]\nbase = "main"\n\n[gates]\n',
+    "no newline at the end": "[gates]",
+    "an empty table": "[keys]\n\n[gates]\n",
+    "a table with a comment": "[keys] # who is believed\n[gates]\n",
+    "an empty list": "[keys]\ntrusted = []\n[gates]\n",
+    "an empty long list": "[keys]\ntrusted = [\n]\n",
+    "crlf": "[gates]\r\n",
+}
+
+
+def trusted(text: str) -> list[str]:
+    return tomllib.loads(text)["keys"]["trusted"]
+
+
+def rest(text: str) -> dict[str, object]:
+    return {name: value for name, value in tomllib.loads(text).items() if name != "keys"}
+
+
+@pytest.mark.parametrize("text", WITHOUT.values(), ids=WITHOUT)
+def test_a_key_comes_in_and_goes_out_again(text: str) -> None:
+    one = with_key(text, ONE)
+    assert one is not None
+    assert trusted(one) == [ONE.entry]
+    both = with_key(one, TWO)
+    assert both is not None
+    assert sorted(trusted(both)) == sorted([ONE.entry, TWO.entry])
+    left = without_key(both, ONE)
+    assert left is not None
+    assert trusted(left) == [TWO.entry]
+    assert rest(left) == rest(both) == rest(text)
+
+
+def test_a_key_on_a_line_with_others_goes_out_alone() -> None:
+    text = f"[keys]\ntrusted = [\"{ONE.entry}\", '{TWO.entry}']  # ours\n"
+
+    assert trusted(without_key(text, ONE) or "") == [TWO.entry]
+    assert trusted(without_key(text, TWO) or "") == [ONE.entry]
+    assert "# ours" in (without_key(text, TWO) or "")
+
+
+def test_comments_stay() -> None:
+    text = f'# first\n[keys]\n# second\ntrusted = [ # third\n  "{ONE.entry}", # fourth\n]\n# fifth\n'
+
+    changed = with_key(text, TWO) or ""
+
+    assert [f"# {word}" in changed for word in ("first", "second", "third", "fourth", "fifth")] == [True] * 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'keys = {{trusted = ["{ONE.entry}"]}}\n',
+        f'keys.trusted = ["{ONE.entry}"]\n',
+        'text = """\n[keys]\n"""\n',
+    ],
+)
+def test_what_only_a_human_can_change_is_left(text: str) -> None:
+    assert with_key(text, TWO) is None
+
+
+def test_a_key_written_with_escapes_is_left_to_a_human() -> None:
+    entry = ONE.entry.replace("laptop", "lap\\u0074op")
+
+    assert without_key(f'[keys]\ntrusted = ["{entry}"]\n', ONE) is None
