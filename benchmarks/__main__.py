@@ -8,7 +8,7 @@ import sys
 import time
 from types import FrameType
 
-from benchmarks import analyze, append, claims, cli, ready, rebuild, validate, warnings
+from benchmarks import analyze, append, checkout, claims, cli, gates, hook, ready, rebuild, validate, warnings
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, USUAL
 from benchmarks.scratch import scratch_folder
@@ -22,6 +22,9 @@ SUBJECTS = {
     "validate": validate.run,
     "analyze": analyze.run,
     "warnings": warnings.run,
+    "checkout": checkout.run,
+    "gates": gates.run,
+    "hook": hook.run,
 }
 
 

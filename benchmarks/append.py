@@ -20,7 +20,7 @@ RAW = "raw append + fdatasync"
 RAW_BATCH = f"raw, {BATCH} lines, one fdatasync"
 SQLITE = "SQLite WAL FULL, 1 row"
 SQLITE_BATCH = f"SQLite WAL FULL, {BATCH} rows"
-ADD, CLAIM, WAIT = "remand: add a task", "remand: claim the next task", "remand: wait (a held claim)"
+ADD, CLAIM, EDIT = "remand: add a task", "remand: claim the next task", "remand: edit a held task"
 ADD_BATCH = f"remand: add {BATCH} tasks at once"
 CLAIM_BATCH = f"remand: claim {BATCH} tasks at once"
 
@@ -36,7 +36,7 @@ def _single(report: Report) -> None:
     ledger = new_ledger(os.path.join(report.folder, "append")).ledger
     ask_all(ledger, adding(report.scale.rounds * 2 + 100))
     held = accepted(ledger.ask(_claim("Walter"))).task.id
-    wait = Request(ask=c.WaitTask(task_id=held, agent="Walter", reason="for dry weather"), actor="Walter")
+    edit = Request(ask=c.EditTask(task_id=held, scope="Only in dry weather."), actor="user")
     quiet = report.quiet()
     times = interleaved(
         {
@@ -44,13 +44,13 @@ def _single(report: Report) -> None:
             SQLITE: timed(_inserting(os.path.join(report.folder, "one.db"))),
             ADD: timed(_asking(ledger, adding(1))),
             CLAIM: timed(_asking(ledger, [_claim("Alice")])),
-            WAIT: timed(_asking(ledger, [wait])),
+            EDIT: timed(_asking(ledger, [edit])),
         },
         report.scale.rounds,
         quiet,
     )
     _print(report, times, dict.fromkeys(times, 1), quiet)
-    slowest = max(times[name].p50 for name in (ADD, CLAIM, WAIT))
+    slowest = max(times[name].p50 for name in (ADD, CLAIM, EDIT))
     report.goal(
         "durable command, 1 writer, the slowest of three / raw append + fdatasync",
         times[RAW].p50 / slowest,

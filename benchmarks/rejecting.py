@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.history import Clock, added, task_name
+from benchmarks.history import Clock, added, released, task_name
 from remand.domain import events as e
 from remand.domain.ids import task_node
 
@@ -70,6 +70,7 @@ def _taken(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[
 
 def _finished(task: str, agent: str, clock: Clock) -> Iterator[tuple[e.Event, str]]:
     handoff = _handoff(task)
+    yield released(task, handoff, agent), "coordinator"
     yield e.TaskSubmitted(task_id=task, handoff_id=handoff, agent=agent, commit=_SHA, tree=_TREE), agent
     yield e.ReviewApproved(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE), "lead"
 

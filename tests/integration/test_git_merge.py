@@ -187,7 +187,7 @@ class TestWhatIsGoneIsShown:
         lock_out(repository)
         shutil.rmtree(repository.path / ".got")
         (problem,) = repository.verify()
-        assert "5 were seen" in problem["problem"]
+        assert "6 were seen" in problem["problem"]
         assert "0 are left" in problem["problem"]
 
     def test_it_is_shown_again_and_after_new_work(self, repository: Repository) -> None:
@@ -195,7 +195,7 @@ class TestWhatIsGoneIsShown:
         shutil.rmtree(repository.path / ".got")
         repository.add("new work")
         for _ in range(2):
-            assert ["5 were seen" in problem["problem"] for problem in repository.verify()] == [True]
+            assert ["6 were seen" in problem["problem"] for problem in repository.verify()] == [True]
 
     def test_an_older_state_of_everything_is_shown(self, machine: Machine, repository: Repository) -> None:
         repository.add("first")
@@ -215,7 +215,7 @@ class TestWhatIsGoneIsShown:
         assert repository.digest() == other.digest()
         repository.git("reset", "-q", "--hard", "HEAD~1")
         shutil.rmtree(repository.path / ".got")
-        assert ["5 were seen" in problem["problem"] for problem in repository.verify()] == [True]
+        assert ["6 were seen" in problem["problem"] for problem in repository.verify()] == [True]
 
     def test_a_resident_process_goes_on_raising_the_mark(
         self, machine: Machine, repository: Repository

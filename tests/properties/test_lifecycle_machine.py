@@ -15,19 +15,21 @@ from msgspec.structs import replace
 
 from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.facts import Lookup, Seen
-from remand.app.rebuild import rebuild, refold
+from remand.app.rebuild import rebuild, refold, story
 from remand.app.verify import verify
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.decide import decide
+from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
+from remand.domain.gating import STALL, let_pass
 from remand.domain.ids import task_node
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import MEANINGS, Refused
-from remand.domain.roles import Role, Team
+from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
-from remand.testing.builders import Session, World, member
+from remand.testing.builders import Session, World, a_result, a_verdict, member
 from remand.testing.fakes import Killed
 from remand.testing.rejecting import naming
 from remand.testing.strategies import native_events, rejection_records
@@ -48,6 +50,15 @@ COMMITS = ["first", "second", "third"]
 LEAKS, NIT = e.Finding(text="It leaks"), e.Finding(text="Odd colour", is_blocking=False)
 FINDINGS = [(LEAKS,), (NIT, LEAKS), (NIT,), ()]
 
+HELD = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1", "f2"))
+RESULTS: list[tuple[GateResult, ...]] = [
+    *[(a_result("tests", GateStatus.PASSED),)] * 3,
+    *[(a_result("tests", failing_count=number, excess=float(number)),) for number in (1, 2, 3)],
+    (a_result("tests", GateStatus.PASSED), HELD),
+    (a_result("tests", excess=1.0), HELD),
+    (a_result("tests", GateStatus.ERRORED),),
+]
+
 DECISIONS = [*DecisionType.__members__, "OVERRIDE", "PERHAPS"]
 
 anybody = st.sampled_from(EVERYBODY)
@@ -55,6 +66,7 @@ agents = st.sampled_from([*AGENTS, *AGENTS, "al", "Tess"])
 leaders = st.sampled_from(["owner", "owner", "user", "Dir", "Lea", "Tess", "Bob"])
 commits = st.sampled_from([*COMMITS, *COMMITS, "unknown"])
 mostly = st.sampled_from([True, True, True, False])
+results = st.sampled_from(RESULTS)
 encoded = msgspec.json.Encoder().encode
 
 
@@ -70,7 +82,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(rules=Rules(gates=(), team=TEAM))
+        self.world = World(rules=Rules(gates=("tests",), gates_digest="rules 0", team=TEAM))
         self.written = 0
         self.keys = 0
         for name in COMMITS:
@@ -81,7 +93,10 @@ class Lifecycle(RuleBasedStateMachine):
     def ask(self, ask: c.Ask, by: str, *, confined: bool = False) -> Answer:
         """Asks, and holds what is true of every answer."""
         before = self.world.tasks()
-        answer = self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
+        if isinstance(ask, c.RecordVerdict):
+            answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
+        else:
+            answer = self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
         if isinstance(answer, Refused):
             assert answer.code in MEANINGS, answer.code
             return answer
@@ -145,10 +160,49 @@ class Lifecycle(RuleBasedStateMachine):
         task, by = self.claimed(task, by) if as_holder else (task, by)
         self.ask(kind(task_id=task, agent=by, reason="Because"), by)
 
-    @rule(task=tasks, by=agents, commit=commits, as_holder=mostly)
-    def submit(self, task: str, by: str, commit: str, as_holder: bool) -> None:
+    @rule(task=tasks, by=agents, commit=commits, as_holder=mostly, as_measured=mostly)
+    def submit(self, *, task: str, by: str, commit: str, as_holder: bool, as_measured: bool) -> None:
         task, by = self.claimed(task, by) if as_holder else (task, by)
+        if as_measured:
+            self.record(task, by, commit, RESULTS[0])
         self.ask(c.SubmitTask(task_id=task, agent=by, commit=commit), by)
+
+    @rule(task=tasks, by=agents, commit=commits, gates=results, as_holder=mostly)
+    def measure(
+        self, *, task: str, by: str, commit: str, gates: tuple[GateResult, ...], as_holder: bool
+    ) -> None:
+        task, by = self.claimed(task, by) if as_holder else (task, by)
+        self.record(task, by, commit, gates)
+
+    def record(self, task: str, by: str, name: str, gates: tuple[GateResult, ...]) -> None:
+        """Has the coordinator note what the gates measured of a commit."""
+        known, commit = self.world.tasks().get(task), self.world.repository.commit(name)
+        if known is None or commit is None:
+            return
+        policy = self.world.rules.gates_digest
+        verdict = let_pass(a_verdict(*gates, commit=commit.sha, tree=commit.tree, policy=policy), known)
+        self.ask(c.RecordVerdict(task_id=task, agent=by, verdict=verdict), by)
+
+    @rule(task=tasks, by=leaders, finding=st.sampled_from(["f1", "f2"]), is_accepted=mostly, as_held=mostly)
+    def settle(self, *, task: str, by: str, finding: str, is_accepted: bool, as_held: bool) -> None:
+        held = [found.id for found in self.world.tasks().values() if found.gating.held]
+        task = held[-1] if as_held and held else task
+        self.ask(c.SettleFinding(task_id=task, finding=finding, is_accepted=is_accepted), by)
+
+    @rule(task=tasks, by=leaders, gate=st.sampled_from(["tests", "tests", INTEGRITY]), as_standing=mostly)
+    def override(self, task: str, by: str, gate: str, as_standing: bool) -> None:
+        standing = [found.id for found in self.world.tasks().values() if found.gating.standing]
+        task = standing[-1] if as_standing and standing else task
+        self.ask(c.OverrideGate(task_id=task, gate=gate, reason="Because"), by)
+
+    @rule(digest=st.sampled_from(["rules 0", "rules 0", "rules 1"]), is_enforced=mostly, has_gates=mostly)
+    def the_gates_rules_change(self, digest: str, is_enforced: bool, has_gates: bool) -> None:
+        self.world.rules = msgspec.structs.replace(
+            self.world.rules,
+            gates=("tests",) if has_gates else (),
+            gates_digest=digest if has_gates else "none",
+            is_enforced=is_enforced,
+        )
 
     @rule(task=tasks, by=agents, handoff=handoffs)
     def submit_under_some_handoff(self, task: str, by: str, handoff: str) -> None:
@@ -228,7 +282,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(director=st.sampled_from(["auto", "human"]))
     def the_director_changes(self, director: str) -> None:
-        self.world.rules = Rules(gates=(), team=TEAM, policy=Policy(director=(director,)))
+        self.world.rules = msgspec.structs.replace(self.world.rules, policy=Policy(director=(director,)))
 
     def held(self) -> list[tuple[str, str]]:
         """The handoffs that agents have, and whose each is."""
@@ -338,6 +392,39 @@ class Lifecycle(RuleBasedStateMachine):
             assert task.invalid_by.count(holder) < limit or holder in unlocked, task
 
     @invariant()
+    def nothing_is_handed_in_that_no_release_of_that_very_code_precedes(self) -> None:
+        with self.world.store.read() as view:
+            for task in view.tasks.every():
+                if task.status == Status.PROVISIONAL or task.approved_commit:
+                    assert task.submission is not None
+                    work = (task.submission.commit, task.submission.tree)
+                    assert work in released_before(task, story(view, task.id)), task
+
+    @invariant()
+    def no_claim_goes_on_after_too_many_rejections_of_the_gates(self) -> None:
+        limit = self.world.rules.policy.escalate_after_gates
+        for task in self.world.tasks().values() if self.is_alone else ():
+            if task.claim is not None:
+                assert task.gating.count < limit, task
+                assert task.gating.stalled < STALL, task
+
+    @invariant()
+    def rejections_of_the_gates_are_counted_once_each(self) -> None:
+        rejected = [e.subject(event) for event in self.world.events() if isinstance(event, e.GateRejected)]
+        for task in self.world.tasks().values() if self.is_alone else ():
+            assert task.gate_rejection_count == rejected.count(task.id), task
+
+    @invariant()
+    def nobody_settles_what_was_found_in_their_own_work(self) -> None:
+        questioned: set[tuple[str, str]] = set()
+        for event in self.world.events() if self.is_alone else ():
+            match event:
+                case e.GateHeld() | e.GateRejected() | e.GatePassed() if event.verdict.suspicions:
+                    questioned.add((event.task_id, event.agent))
+                case e.FindingAccepted() | e.FindingRefused():
+                    assert (event.task_id, event.reviewer) not in questioned, event
+
+    @invariant()
     def the_next_task_is_the_first_one_the_agent_may_claim(self) -> None:
         with self.world.store.read() as view:
             if view.queue.due(self.world.clock.time):
@@ -361,7 +448,8 @@ class Lifecycle(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         with self.world.store.read() as view:
-            found = verify(view, self.world.exchange, self.world.marks, self.world.clock)
+            judge = self.world.ledger.judge(view)
+            found = verify(view, self.world.exchange, self.world.marks, self.world.clock, judge)
         assert [problem for problem in found.problems if "ledger" in problem.file] == []
 
     def _is_due(self, view: Transaction, task: Task) -> bool:
@@ -375,6 +463,22 @@ class Lifecycle(RuleBasedStateMachine):
         return not isinstance(
             decide(task, c.Command(ask=ask, actor=TEAM.actor(by), at=now, facts=facts)), Refused
         )
+
+
+def released_before(task: Task, events: list[e.Event]) -> set[tuple[str, str]]:
+    """The commits and code trees that were released before the task's last work was handed in."""
+    handed_in = [
+        place
+        for place, event in enumerate(events)
+        if isinstance(event, e.TaskSubmitted | e.HandoffCompleted)
+        and task.submission is not None
+        and event.ts == task.submission.at
+    ]
+    return {
+        (event.verdict.commit, event.verdict.tree)
+        for event in events[: handed_in[-1]]
+        if isinstance(event, e.GatePassed) and (event.verdict.is_release or event.is_observed)
+    }
 
 
 def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
@@ -412,12 +516,30 @@ class MergingLifecycle(Lifecycle):
         super().__init__()
         self.others = [Session("20261115-080000-aaaaaaaa", self.world.clock)]
         self.others.append(Session("20261115-080000-bbbbbbbb"))
+        self.forger = Session("20261115-080000-cccccccc", self.world.clock, keys=None)
 
     @rule(who=st.integers(0, 1), task=tasks, other=tasks, event=native_events())
     def others_write(self, who: int, task: str, other: str, event: e.Event) -> None:
         session = self.others[who]
         session.write(about(event, task, other))
         self.world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
+        self.world.ledger.refresh()
+
+    @rule(task=tasks, by=agents, name=st.sampled_from(COMMITS), has_verdict=st.booleans())
+    def others_forge_a_done_claim(self, task: str, by: str, name: str, has_verdict: bool) -> None:
+        task, by = self.claimed(task, by)
+        claim, commit = self.world.task(task).claim, self.world.repository.commit(name)
+        assert commit is not None
+        own = {"task_id": task, "handoff_id": claim.handoff_id if claim else "", "agent": by}
+        verdict = a_verdict(commit=commit.sha, tree=commit.tree)
+        forged = [
+            *([e.GatePassed(**own, verdict=verdict)] if has_verdict else []),
+            e.TaskSubmitted(**own, commit=commit.sha, tree=commit.tree),
+            e.ReviewApproved(task_id=task, reviewer="owner", commit=commit.sha, tree=commit.tree),
+        ]
+        for event in forged:
+            self.forger.write(event)
+        self.world.exchange.put(f"/events/{self.forger.name}.jsonl", self.forger.lines)
         self.world.ledger.refresh()
 
 

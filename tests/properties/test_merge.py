@@ -10,6 +10,7 @@ import pytest
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.asking import Request, Rules
 from remand.app.digest import digest
+from remand.app.ports import Keys
 from remand.app.rebuild import rebuild, story
 from remand.app.rejection_views import rejections
 from remand.domain import commands as c
@@ -21,8 +22,8 @@ from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store
-from remand.testing.builders import NOW, Session, World, added, task_id
-from remand.testing.fakes import CountingIds, FakeClock
+from remand.testing.builders import MACHINE, NOW, Session, World, added, task_id
+from remand.testing.fakes import CountingIds, FakeClock, FakeKeys
 from remand.testing.rejecting import LAZY, a_rejection, naming
 
 COMMITS = ["first", "second"]
@@ -91,7 +92,19 @@ def answering(rng: random.Random, tasks: list[Task], other: str) -> tuple[c.Ask,
     return c.AnswerRejection(handoff_id=handoff, decision=decision, created_tasks=created), "user"
 
 
-def diverged(rng: random.Random, copies: int, asks: int) -> list[World]:
+def one_machine(n: int) -> Keys:
+    """All ledgers are on one machine, and so have one key."""
+    return MACHINE
+
+
+def machine_each(n: int) -> Keys:
+    """Every ledger is on a machine of its own."""
+    return FakeKeys(f"machine {n}")
+
+
+def diverged(
+    rng: random.Random, copies: int, asks: int, keys_of: Callable[[int], Keys] = one_machine
+) -> list[World]:
     """Ledgers that began alike, and in each of which other things happened to the same tasks."""
     base = Session("20261115-070000-00000000", FakeClock(plus(NOW, -7200)))
     for n in range(8):
@@ -100,7 +113,7 @@ def diverged(rng: random.Random, copies: int, asks: int) -> list[World]:
     for n in range(copies):
         rules = Rules(gates=(), policy=Policy(director=(rng.choice(["auto", "human"]),)))
         clock = FakeClock(plus(NOW, rng.randrange(3600)))
-        world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules)
+        world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules, keys=keys_of(n))
         for commit in COMMITS:
             world.repository.add(commit)
         world.exchange.put("/events/base.jsonl", base.lines)
@@ -245,6 +258,34 @@ def test_a_line_damaged_on_its_way_costs_that_line_alone(seed: int, campaign: Ca
     for n in damaged:
         with pytest.raises(BadLine):
             codec.read(lines[n].split(b"\n")[0])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ledgers_that_trust_the_same_keys_come_to_the_same_state_whenever_they_came_to_trust_them(
+    seed: int, campaign: Campaign, tmp_path: Path
+) -> None:
+    rng = random.Random(seed)
+    worlds = diverged(rng, 3, campaign(60, 500), machine_each)
+    lines = [line for world in worlds for line in world.exchange.lines()]
+    embedded = SqliteStore(tmp_path / "ledger.db")
+    embedded.adopt(embedded.file_identity(), SESSION, lambda segment: None)
+    before = [merged(rng, lines), merged(rng, lines, embedded)]
+    trusts = [(0,), (0, 1, 2), (1, 2), (), (2,)]
+
+    for trusted in trusts:
+        rules = Rules(gates=(), trusted=tuple(machine_each(n).made() for n in trusted))
+        after = fresh()
+        after.rules = rules
+        after.exchange.put("/events/all.jsonl", lines)
+        after.ledger.refresh()
+        for world in before:
+            world.rules = rules
+            world.ledger.refresh()
+        assert [state(world) for world in before] == [state(after)] * 2
+        with after.store.read() as view:
+            signers = {found.signer for found in view.unconfirmed.every()}
+        assert signers <= {machine_each(n).made().id for n in range(3) if n not in trusted}
+    embedded.close()
 
 
 def directed(n: int, decision: str, created: tuple[str, ...] = ()) -> World:

@@ -28,12 +28,13 @@ mode = "delta"
 paths = ["src/**"]
 required = true
 prepare = ["make"]
-ratchet = true
+retries = 2
 
 [gates.lint]
 command = ["ruff"]
 
 [gates.old]
+command = ["make"]
 enabled = false
 
 [gates.integrity]
@@ -158,7 +159,7 @@ def test_an_unknown_key_like_no_other_is_named_with_all_there_are() -> None:
     [
         ("project = 1", "project", "[project]"),
         ("gates = 1", "gates", "[gates]"),
-        ("gates = {tests = 1}", "tests", "table"),
+        ("gates = {tests = 1}", "gates.tests", "[gates.tests]"),
         ("team = []", "team", "[team]"),
         ("[project]\nbase = 1", "project.base", "text"),
         ("[team]\nmembers = 1", "team.members", "list"),

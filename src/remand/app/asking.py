@@ -9,6 +9,7 @@ import msgspec
 
 from remand.domain import commands as c
 from remand.domain.events import Event
+from remand.domain.keys import PublicKey
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
@@ -47,6 +48,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     gates_digest: str = ""
     """Changes when the gates' rules do."""
     is_enforced: bool = True
+    base: str = ""
+    """The commit at the tip of the base."""
+    project: str = ""
+    """The project's id, which signatures are bound to."""
+    trusted: tuple[PublicKey, ...] = ()
+    """Whose signatures count besides the machine's own."""
 
 
 MAX_REQUEST = 4 << 20

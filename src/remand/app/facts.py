@@ -15,13 +15,19 @@ from remand.domain.task import Task
 from remand.ledger.store import Transaction
 
 
+class GateTerms(NamedTuple):
+    """The gates that hold for a commit, where they are not those of the base as it is now."""
+
+    gates: tuple[str, ...] | None
+    digest: str
+
+
 class Seen(NamedTuple):
     """What was looked up outside the ledger before it was locked."""
 
     commit: Commit | None = None
     looked_up: LookedUp | None = None
-    policy: str = ""
-    """The digest of the gates' rules that hold for the commit, where they are not those of the base's tip."""
+    terms: GateTerms | None = None
 
 
 NOTHING_SEEN = Seen()
@@ -41,8 +47,9 @@ class Lookup:
         facts = c.Facts(
             lease_seconds=self._rules.policy.lease_seconds,
             has_team=self._rules.team.has_members,
-            gates=self._rules.gates,
-            policy=seen.policy or self._rules.gates_digest,
+            gates=seen.terms.gates if seen.terms else self._rules.gates,
+            policy=seen.terms.digest if seen.terms else self._rules.gates_digest,
+            base=self._rules.base,
             commit=commit.sha if commit else "",
             tree=commit.tree if commit else "",
             open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),

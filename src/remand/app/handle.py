@@ -21,6 +21,7 @@ from remand.domain.decide import HANDOFF_ASKS, decide
 from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
+from remand.domain.releases import RELEASING_KINDS
 from remand.domain.roles import THE_COORDINATOR, Actor
 from remand.domain.task import Status, Task
 from remand.ledger import codec
@@ -43,7 +44,14 @@ class Handler:
     """Answers asks one after the other in an open transaction, and gathers the lines they lead to."""
 
     def __init__(
-        self, tx: Transaction, rules: Rules, clock: Clock, id_source: Ids, repository: Repository
+        self,
+        tx: Transaction,
+        rules: Rules,
+        clock: Clock,
+        id_source: Ids,
+        repository: Repository,
+        *,
+        seal: codec.Seal,
     ) -> None:
         self.tx = tx
         self.lines: list[bytes] = []
@@ -51,6 +59,7 @@ class Handler:
         self._clock = clock
         self._lookup = Lookup(tx, rules, id_source)
         self._repository = repository
+        self._seal = seal
         self._branch: str | None = None
 
     def answer(self, request: Request, seen: Seen = NOTHING_SEEN, actor: Actor | None = None) -> Answer:
@@ -134,7 +143,8 @@ class Handler:
                 more=more,
             )
             try:
-                stamped, line = codec.write(replace(event, ts=ts), meta)
+                seal = self._seal if type(event) in RELEASING_KINDS else None
+                stamped, line = codec.write(replace(event, ts=ts), meta, seal)
             except BadLine as bad:
                 raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
             head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)

@@ -56,6 +56,7 @@ class Judging:
         world = World(
             named=self._all_named(record, task),
             graded=merged(seen.graded, task_grades(record.evidence, self._find, task.id)),
+            attempts=seen.attempts,
             merged=seen.merged,
             has_repository=looked_up is not None,
         )

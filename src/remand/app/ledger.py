@@ -10,19 +10,37 @@ from msgspec.structs import replace
 
 from remand.app.absorb import absorb, changed_files, problems_in, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
-from remand.app.facts import NOTHING_SEEN, Seen
+from remand.app.believing import Judge, MachineSeal, judge_anew
+from remand.app.errors import EnvironmentFault
+from remand.app.facts import NOTHING_SEEN, GateTerms, Seen
 from remand.app.handle import Handler
-from remand.app.ports import Clock, Exchange, Ids, LookedUp, Marks, Repository, Segment
+from remand.app.naming import locate
+from remand.app.ports import Clock, Exchange, Ids, Keys, LookedUp, Marks, Repository, Segment
 from remand.domain import commands as c
 from remand.domain.events import subject
 from remand.domain.ids import handoff_id
 from remand.domain.instant import Instant
+from remand.domain.keys import Trust, trust_in
 from remand.domain.roles import Actor
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import horizon
 from remand.ledger.problems import BadLine, Problem
 from remand.ledger.store import Entry, Head, Store, Transaction
+
+_RELEASING = (
+    c.AnswerRejection,
+    c.ApproveReview,
+    c.CancelTask,
+    c.DeferTask,
+    c.OverrideGate,
+    c.RecordVerdict,
+    c.RejectHandoff,
+    c.ReopenTask,
+    c.SettleFinding,
+    c.Unlock,
+)
+"""Asks that may lead to events that are signed."""
 
 
 class Ledger:
@@ -38,8 +56,10 @@ class Ledger:
         ids: Ids,
         repository: Repository,
         marks: Marks,
+        keys: Keys,
         rules: Callable[[], Rules],
         look_up: Callable[[dict[str, Any], Task], LookedUp | None] = lambda *_: None,
+        gate_terms: Callable[[Task, str], GateTerms | None] = lambda *_: None,
     ) -> None:
         self.store = store
         self.exchange = exchange
@@ -47,9 +67,11 @@ class Ledger:
         self.clock = clock
         self.repository = repository
         self.marks = marks
+        self.keys = keys
         self._ids = ids
         self._rules = rules
         self._look_up = look_up
+        self._gate_terms = gate_terms
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
 
@@ -61,16 +83,17 @@ class Ledger:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
         return self._answer_all([(request, None) for request in requests])
 
-    def ask_as(self, actor: Actor, ask: c.Ask) -> Answer:
+    def ask_as(self, actor: Actor, ask: c.Ask, key: str = "") -> Answer:
         """Answers an ask of the system's own, which comes through no door."""
-        return self._answer_all([(Request(ask=ask, actor=actor.name), actor)])[0]
+        return self._answer_all([(Request(ask=ask, actor=actor.name, key=key), actor)])[0]
 
     def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
         rules = self._rules()
         seen = [self._seen(request.ask) if is_sound(request) else NOTHING_SEEN for request, _ in requests]
         with self.store.write() as tx:
             self._catch_up(tx)
-            handler = Handler(tx, rules, self.clock, self._ids, self.repository)
+            seal = MachineSeal(self.keys, Trust(project=rules.project))
+            handler = Handler(tx, rules, self.clock, self._ids, self.repository, seal=seal)
             handler.settle_due()
             answers = [
                 handler.answer(request, found, actor)
@@ -88,7 +111,8 @@ class Ledger:
         """Reads in what git or another tool has brought, when anything has changed."""
         with self.store.read() as view:
             is_current = (
-                self.segment.is_whole(view.head)
+                view.unconfirmed.trust == self._trust(view).text
+                and self.segment.is_whole(view.head)
                 and not changed_files(view, self.exchange, self.segment)
                 and not self._is_ripe(view)
             )
@@ -134,17 +158,42 @@ class Ledger:
             return list(view.events.lines())
 
     def lines_of(self, task_id: str) -> list[bytes]:
-        """The lines of a task's events."""
+        """The lines of a task's events, the unconfirmed among them."""
         with self.store.read() as view:
-            return view.events.of_task(task_id)
+            return view.events.of_task(task_id) + [one.line for one in view.unconfirmed.of_task(task_id)]
+
+    def judge(self, tx: Transaction) -> Judge:
+        """Says which releasing events are believed, by whom the configuration trusts now."""
+        return Judge(self._trust(tx), self.keys)
+
+    def _trust(self, tx: Transaction) -> Trust:
+        """The machine's own key and those of the configuration. While that cannot be read, what held last holds."""
+        try:
+            rules, own = self._rules(), self.keys.own()
+        except EnvironmentFault:
+            return trust_in(tx.unconfirmed.trust)
+        return Trust(project=rules.project, keys=(*rules.trusted, *((own,) if own else ())))
 
     def _seen(self, ask: c.Ask) -> Seen:
-        """What an ask needs of the repository, looked up before the ledger is locked."""
+        """What an ask needs of the world, looked up before the ledger is locked."""
+        if isinstance(ask, _RELEASING) and not _is_no(ask):
+            self.keys.load()
         if isinstance(ask, c.RejectHandoff):
             task = self._held_task(ask)
             return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
         name = getattr(ask, "commit", "")
-        return Seen(commit=self.repository.commit(name)) if name else NOTHING_SEEN
+        commit = self.repository.commit(name) if name else None
+        if commit is None:
+            return NOTHING_SEEN
+        task = self.task_of(ask) if isinstance(ask, c.SubmitTask | c.CompleteHandoff) else None
+        return Seen(commit=commit, terms=self._gate_terms(task, commit.sha) if task else None)
+
+    def task_of(self, ask: c.Ask) -> Task | None:
+        """The task an ask names, by its id, an alias or a handoff."""
+        name = handoff_id(getattr(ask, "handoff_id", "")) or ""
+        with self.store.read() as view:
+            named = locate(view, getattr(ask, "task_id", "")) or view.tasks.named(name)
+            return view.tasks.get(named) if named else None
 
     def _held_task(self, ask: c.RejectHandoff) -> Task | None:
         """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
@@ -174,11 +223,15 @@ class Ledger:
 
     def _catch_up(self, tx: Transaction) -> None:
         """Mends the open segment if a command was killed, and reads in files that came since."""
+        judge = self.judge(tx)
+        if tx.unconfirmed.trust != judge.trust.text:
+            judge_anew(tx, judge)
         if not self.segment.is_whole(tx.head):
-            self._mend(tx)
+            self._mend(tx, judge)
         signature = self.exchange.signature()
         if signature != self._signature or (self._held and self._is_ripe(tx)):
-            read_in(tx, changed_files(tx, self.exchange, self.segment), self.exchange, self.clock, self.marks)
+            files = changed_files(tx, self.exchange, self.segment)
+            read_in(tx, files, self.exchange, self.clock, self.marks, judge=judge)
             tx.head = _continued(tx.head, tx.events.lines(tx.head.session, tx.head.seq + 1))
             tx.on_rollback(self._forget_signature)
             self._held = tx.files.earliest_held()
@@ -192,12 +245,12 @@ class Ledger:
         held = tx.files.earliest_held()
         return bool(held) and held <= horizon(self.clock.now())
 
-    def _mend(self, tx: Transaction) -> None:
+    def _mend(self, tx: Transaction, judge: Judge) -> None:
         """Brings ledger and open segment together again, whichever of the two knows more."""
         head = tx.head
         tail = self.segment.surplus(head)
         entries, continued, is_cut = _continuation(head, tail)
-        absorb(tx, entries)
+        absorb(tx, entries, judge)
         tx.head = continued
         if is_cut:
             self.segment.cut_off(tx.head)
@@ -208,6 +261,11 @@ class Ledger:
         if lost:
             started = self.exchange.append(replace(tx.head, seq=head.first - 1 + len(lost)), lost)
             tx.head = replace(started, seq=tx.head.seq)
+
+
+def _is_no(ask: c.Ask) -> bool:
+    """True for a verdict that releases nothing, and so is not signed."""
+    return isinstance(ask, c.RecordVerdict) and not ask.verdict.is_release
 
 
 def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head, bool]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from remand.domain.instant import Instant
+from remand.domain.keys import PublicKey
 from remand.domain.validation.world import Graded
 from remand.ledger.store import FileMark, Head
 
@@ -61,10 +62,11 @@ class Sources(Protocol):
 
 
 class LookedUp(NamedTuple):
-    """What the repository says of a rejection: how its evidence fares, and which commits it names are merged."""
+    """What the world says of a rejection: how evidence and attempts fare, and which commits it names are merged."""
 
     graded: tuple[Graded, ...] = ()
     merged: tuple[str, ...] = ()
+    attempts: tuple[Graded, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -72,6 +74,8 @@ class Outcome(NamedTuple):
 
     exit_status: int
     output: str
+    is_cut: bool = False
+    """True when it printed more than is kept."""
 
 
 class CommandProbes(Protocol):
@@ -81,11 +85,28 @@ class CommandProbes(Protocol):
         """What the command shows at a commit; None when it may not run, or could not."""
 
 
+class Pages(Protocol):
+    """Looks at addresses on the hosts that the policy allows."""
+
+    def get(self, url: str) -> Outcome | None:
+        """The status an address answers with, 0 for none at all, and its text; None when it may not be asked."""
+
+
+class Borne(NamedTuple):
+    """A run that bears an attempt out."""
+
+    command: str
+    exit_status: int | None
+    """None when nobody tells."""
+    is_seconded: bool
+    """True when the host's own transcript tells the same."""
+
+
 class Journal(Protocol):
     """What agents really ran, as the hooks of their hosts have seen it."""
 
-    def bears_out(self, task_id: str, agent: str, attempt: str) -> bool:
-        """True when something the agent ran on the task fits what it says it attempted."""
+    def bears_out(self, task_id: str, agent: str, attempt: str) -> Borne | None:
+        """What the agent ran on the task that fits what it says it attempted; None when nothing does."""
 
 
 class Commands(Protocol):
@@ -113,6 +134,33 @@ class Marks(Protocol):
 
     def all(self) -> dict[str, tuple[int, str]]:
         """Every session's number and tip as last seen."""
+
+
+class Signed(NamedTuple):
+    """What is said to be signed: by which public key, what, and the signature."""
+
+    key: bytes
+    content: bytes
+    signature: bytes
+
+
+class Keys(Protocol):
+    """The machine's key, and checking what others signed with theirs."""
+
+    def own(self) -> PublicKey | None:
+        """The machine's public key; None when it has no key yet."""
+
+    def made(self) -> PublicKey:
+        """The machine's public key; a key is made when there is none."""
+
+    def load(self) -> None:
+        """Gets ready to sign: the first time takes a while, and nobody should wait for it."""
+
+    def sign(self, content: bytes) -> bytes:
+        """The machine's signature; a key is made when there is none."""
+
+    def verify(self, claims: Sequence[Signed]) -> list[bool]:
+        """Of each, True when the holder of the key signed exactly that."""
 
 
 class Exchange(Protocol):

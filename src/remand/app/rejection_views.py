@@ -25,6 +25,7 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
     score: float = 0.0
     issues: tuple[Issue, ...] = ()
     graded: tuple[Graded, ...] = ()
+    attempts: tuple[Graded, ...] = ()
     opinion: str = ""
     decision: e.Decision | None = None
     decided_by: str = ""
@@ -71,4 +72,5 @@ def _view(event: e.HandoffRejected | e.HandoffRejectionInvalid) -> RejectionView
         score=event.score,
         issues=event.issues if isinstance(event, e.HandoffRejectionInvalid) else (),
         graded=event.graded,
+        attempts=event.attempts,
     )

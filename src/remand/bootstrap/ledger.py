@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,10 @@ from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.system.clock import RandomIds, SystemClock
 from remand.adapters.system.folders import state_folder
+from remand.adapters.system.keys import FileKeys
 from remand.adapters.system.marks import FileMarks
 from remand.app.errors import EnvironmentFault
+from remand.app.facts import GateTerms
 from remand.app.ledger import Ledger
 from remand.app.ports import LookedUp
 from remand.bootstrap.settings import SettingsSource
@@ -70,22 +73,39 @@ def open_at(place: Place) -> Opened:
         ids=ids,
         repository=repository,
         marks=FileMarks(Path(state_folder()), ledger_id, place.root),
+        keys=machine_keys(),
         rules=settings.rules,
-        look_up=_searcher(place, settings),
+        look_up=_searcher(place, settings, ledger_id),
+        gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
     )
-    return Opened(ledger, place, settings, store)
+    opened = Opened(ledger, place, settings, store)
+    return opened
 
 
-def _searcher(place: Place, settings: SettingsSource) -> Callable[[dict[str, Any], Task], LookedUp | None]:
-    """Looks rejections up in the repository. What that takes is loaded with the first one."""
+def _gate_terms(opened: Opened, task: Task, commit: str) -> GateTerms | None:
+    """The gates that hold for a done claim, looked into only when the base has moved under it."""
+    before = task.claim.base if task.claim is not None else ""
+    if not before or opened.settings.rules().base in ("", before):
+        return None
+    # Loaded by name: what the gates need is built on the ledger, and few commands need it.
+    terms: GateTerms = import_module("remand.bootstrap.gates").Gates(opened).gate_terms(task, commit)
+    return terms
+
+
+def machine_keys() -> FileKeys:
+    """The machine's key, kept outside every repository."""
+    return FileKeys(os.path.join(state_folder(), "keys"))
+
+
+def _searcher(
+    place: Place, settings: SettingsSource, ledger_id: str
+) -> Callable[[dict[str, Any], Task], LookedUp | None]:
+    """Looks rejections up in repository and journal. What that takes is loaded with the first one."""
 
     def look_up(rejection: dict[str, Any], task: Task) -> LookedUp | None:
-        from remand.adapters.git.sources import GitSources
-        from remand.app.witness import Witness
+        from remand.bootstrap import witness
 
-        base = settings.settings().base or settings.base()
-        with GitSources(place, base) as sources:
-            return Witness(sources).look_up(rejection, f"{task.title}\n{task.scope}")
+        return witness.look_up(place, settings, ledger_id, rejection, task)
 
     return look_up
 

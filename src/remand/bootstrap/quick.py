@@ -7,14 +7,19 @@ import os
 from remand.adapters.coordinator import frames
 from remand.adapters.coordinator.client import Connection, Lost
 from remand.adapters.git.place import Place, current_branch, locate
-from remand.adapters.system.folders import private_folder, runtime_folder
+from remand.adapters.system.folders import private_folder, runtime_folder, state_folder
 
 __all__ = [
+    "Bound",
     "Lost",
     "Place",
+    "bind",
+    "bound_task",
     "current_branch",
     "find_socket",
     "forward",
+    "gates_folder",
+    "ledger_id",
     "locate",
     "socket_folder",
     "socket_path",
@@ -33,12 +38,74 @@ def socket_folder() -> str:
 
 def find_socket(place: Place) -> str:
     """The socket of a place's coordinator; empty when there is none."""
+    ledger = ledger_id(place)
+    path = socket_path(ledger) if ledger else ""
+    return path if path and os.path.exists(path) else ""
+
+
+class Bound:
+    """The task a host session belongs to: by its id, or by the branch of the worktree it runs in."""
+
+    __slots__ = ("agent", "branch", "task_id")
+
+    def __init__(self, task_id: str = "", agent: str = "", branch: str = "") -> None:
+        self.task_id = task_id
+        self.agent = agent
+        self.branch = branch
+
+
+def bound_task(place: Place, session: str, named: str, agent: str = "") -> Bound | None:
+    """The task of a session: the one its environment names, that it claimed, or whose worktree it runs in."""
+    if named:
+        return Bound(named, agent)
+    ledger = ledger_id(place)
+    if not ledger:
+        return None
+    claimed = _words(_binding(ledger, session)) if session else []
+    if claimed:
+        return Bound(*claimed[:2])
+    if place.git_dir == place.common_dir:
+        return None
+    branch = current_branch(place.git_dir)
+    return Bound(branch=branch) if branch else None
+
+
+def bind(place: Place, session: str, task_id: str, agent: str) -> None:
+    """Notes which task a session has claimed."""
+    ledger = ledger_id(place)
+    if ledger and session:
+        path = _binding(ledger, session)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{task_id} {agent}")
+
+
+def ledger_id(place: Place) -> str:
+    """The id of a place's ledger; empty when it has none. It names folders, so it is nothing but an id."""
     try:
         with open(os.path.join(place.got, "ledger.id"), encoding="ascii") as file:
-            path = socket_path(file.read(64).strip())
+            found = file.read(64).strip()
     except (OSError, ValueError):
         return ""
-    return path if os.path.exists(path) else ""
+    return found if found.replace("-", "").isalnum() else ""
+
+
+def gates_folder(ledger: str) -> str:
+    """Where what the gates of a ledger need is kept."""
+    return os.path.join(state_folder(), ledger, "gates")
+
+
+def _binding(ledger: str, session: str) -> str:
+    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in session)
+    return os.path.join(gates_folder(ledger), "sessions", f"claim-{plain[:100]}")
+
+
+def _words(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(400).split(" ", 1)
+    except (OSError, ValueError):
+        return []
 
 
 def forward(path: str, folder: str, settings: list[str], arguments: list[str]) -> tuple[int, bytes, bytes]:

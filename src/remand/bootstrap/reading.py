@@ -33,7 +33,7 @@ def task_list(folder: str, arguments: list[str]) -> str | None:
             if view.is_current(place.event_folders, _files(place.event_folders))
             else None
         )
-    except (apsw.Error, EnvironmentFault):
+    except (apsw.Error, UnicodeDecodeError, EnvironmentFault):
         return None
     return text if text is not None and text.isascii() and (text != "[]" or not statuses) else None
 

@@ -42,9 +42,11 @@ class SettingsSource:
             try:
                 self._settings = self._read()
             except config.ConfigError as error:
+                self._looked = float("-inf")
                 raise EnvironmentFault(str(error)) from None
-            self._rules = rules_of(self._settings)
-            self._watched = self._watch(self._settings.base or self.base())
+            base = self._settings.base or self.base()
+            self._rules = rules_of(self._settings, self.tip(base))
+            self._watched = self._watch(base)
             self._seen = tuple(map(_stamp, self._watched))
         return self._settings
 
@@ -66,9 +68,17 @@ class SettingsSource:
         return settings
 
     def _at(self, branch: str) -> config.Settings | None:
-        tip = self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
-        content = self._repository.file(tip, config.NAME) if tip else None
-        return None if content is None else config.parse(_decoded(content), source=branch)
+        return self.at(self.tip(branch), branch)
+
+    def tip(self, branch: str = "") -> str:
+        """The commit at the tip of a branch, by default of the base; empty when there is none."""
+        branch = branch or self.settings().base or self.base()
+        return self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
+
+    def at(self, commit: str, source: str = "") -> config.Settings | None:
+        """The configuration as a commit has it; None when it has none."""
+        content = self._repository.file(commit, config.NAME) if commit else None
+        return None if content is None else config.parse(_decoded(content), source=source or commit)
 
     def _from_working_tree(self, base: str) -> config.Settings:
         try:
@@ -93,7 +103,7 @@ class SettingsSource:
         return self._repository.branch()
 
 
-def rules_of(settings: config.Settings) -> Rules:
+def rules_of(settings: config.Settings, tip: str = "") -> Rules:
     """What the ledger decides by, out of a configuration."""
     return Rules(
         team=settings.as_team(),
@@ -101,6 +111,9 @@ def rules_of(settings: config.Settings) -> Rules:
         gates=settings.gates,
         gates_digest=digest(settings.gate_policy),
         is_enforced=settings.gate_policy.enforce,
+        base=tip,
+        project=settings.project,
+        trusted=settings.trusted,
     )
 
 

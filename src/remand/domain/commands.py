@@ -219,6 +219,12 @@ class RecordVerdict(TaskAsk, kw_only=True):
     pr: int = 0
 
 
+class OpenEscalation(TaskAsk, kw_only=True):
+    """Give a task that cannot go on by itself to a human."""
+
+    reason: str
+
+
 class ExpireLease(TaskAsk, kw_only=True):
     """End what has run out on a task: its lease, or offers nobody accepted."""
 
@@ -249,6 +255,8 @@ class Facts(Record, kw_only=True):
     """The names of the configured gates; None when the configuration has no `[gates]` table."""
     policy: str = ""
     """The digest of the gates' rules that hold for the commit."""
+    base: str = ""
+    """The commit at the tip of the base."""
     is_enforced: bool = True
     alert_after_gates: int = 3
     escalate_after_gates: int = 8

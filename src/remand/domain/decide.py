@@ -128,6 +128,7 @@ def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> Events:
             epoch=task.epoch + 1,
             lease_expires_at=plus(command.at, command.facts.lease_seconds),
             branch=task.branch,
+            base=command.facts.base,
         ),
     )
 
@@ -290,6 +291,7 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.SettleFinding: g.settle,
     c.OverrideGate: g.override,
     c.RecordVerdict: g.record,
+    c.OpenEscalation: g.escalate,
     c.ExpireLease: _expire,
     c.WakeTask: _wake,
     c.SettleTask: _settle,

@@ -170,6 +170,8 @@ class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
     epoch: int
     lease_expires_at: Instant
     branch: str = ""
+    base: str = ""
+    """Where the base was then: what the work is held against, should it be done on the base itself."""
 
 
 class HandoffInitiated(AnswerEvent, tag="handoff.initiate", kw_only=True):
@@ -191,6 +193,7 @@ class HandoffAccepted(ClaimEvent, tag="handoff.accept", kw_only=True):
     epoch: int = 0
     lease_expires_at: Instant = ""
     branch: str = ""
+    base: str = ""
 
 
 class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):

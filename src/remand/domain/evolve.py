@@ -142,6 +142,7 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
         epoch=task.epoch + 1,
         claimed_at=event.ts,
         lease_expires_at=bounded(event.lease_expires_at, event.ts),
+        base=event.base,
     )
     return advance(
         task,

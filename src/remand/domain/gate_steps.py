@@ -7,19 +7,22 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain.gates.verdict import Verdict
+from remand.domain.gates.verdict import RELEASING
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import Gating, Status, Task
 
+GateVerdict = e.GatePassed | e.GateRejected | e.GateHeld | e.GateErrored
+
 
 def passed(task: Task, event: e.GatePassed) -> Task:
-    return advance(task, event, gating=_judged(task, event.verdict, is_released=True))
+    is_released = event.verdict.is_release or event.is_observed
+    return advance(task, event, gating=_judged(task, event, is_released=is_released))
 
 
 def rejected(task: Task, event: e.GateRejected) -> Task:
     gating = _judged(
         task,
-        event.verdict,
+        event,
         count=task.gating.count + 1,
         stalled=event.stalled,
         failing=event.verdict.failing_count,
@@ -30,7 +33,7 @@ def rejected(task: Task, event: e.GateRejected) -> Task:
 
 def held(task: Task, event: e.GateHeld) -> Task:
     claim = task.claim and replace(task.claim, lease_expires_at=bounded(event.lease_expires_at, event.ts))
-    gating = _judged(task, event.verdict, branch=event.branch, pr=event.pr)
+    gating = _judged(task, event, branch=event.branch, pr=event.pr)
     return advance(task, event, claim=claim, gating=gating)
 
 
@@ -41,7 +44,7 @@ def errored(task: Task, event: e.GateErrored) -> Task:
         claim=None,
         waiting_for="",
         queue=Status.NEEDS_CONTINUATION,
-        gating=_judged(task, event.verdict),
+        gating=_judged(task, event),
     )
 
 
@@ -53,9 +56,11 @@ def accepted(task: Task, event: e.FindingAccepted) -> Task:
 
 
 def refused(task: Task, event: e.FindingRefused) -> Task:
+    """Takes an acceptance back. Work that was let through unenforced stays so: nothing is stopped there."""
     gating = task.gating
     left = tuple(name for name in gating.accepted if name != event.finding)
-    return replace(task, gating=replace(gating, accepted=left, is_released=False))
+    is_released = gating.is_released and gating.status not in RELEASING
+    return replace(task, gating=replace(gating, accepted=left, is_released=is_released))
 
 
 def overridden(task: Task, event: e.GateOverridden) -> Task:
@@ -73,14 +78,17 @@ def claimed_anew(gating: Gating) -> Gating:
 def unreleased(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task | None:
     """The conflict of work that was handed in without its gates' release; None when they let it through."""
     gating = task.gating
-    if gating.is_released and (gating.commit == event.commit or gating.tree == (event.tree or "-")):
+    if gating.is_released and (gating.commit, gating.tree) == (event.commit, event.tree):
         return None
     return conflict(task, event, "no verdict of the gates had released that work")
 
 
-def _judged(task: Task, verdict: Verdict, *, is_released: bool = False, **changes: Any) -> Gating:
+def _judged(task: Task, event: GateVerdict, *, is_released: bool = False, **changes: Any) -> Gating:
+    verdict, gating = event.verdict, task.gating
+    if verdict.suspicions and event.agent not in gating.questioned:
+        gating = replace(gating, questioned=(*gating.questioned, event.agent))
     return replace(
-        task.gating,
+        gating,
         status=verdict.status,
         commit=verdict.commit,
         tree=verdict.tree,

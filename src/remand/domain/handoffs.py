@@ -23,6 +23,7 @@ def accepted(task: Task, offer: Offer, command: c.Command, acknowledgment: str =
         epoch=task.epoch + 1,
         lease_expires_at=plus(command.at, command.facts.lease_seconds),
         branch=task.branch,
+        base=command.facts.base,
     )
 
 

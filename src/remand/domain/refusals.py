@@ -86,6 +86,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The task or handoff belongs to another agent.",
         "Act on your own claim; `remand task claim` gives you one.",
     ),
+    "nothing_committed": (
+        "The commit was there before the task was claimed: a done claim needs a commit of the task's own.",
+        "Commit the work, and give the id that `git rev-parse HEAD` prints.",
+    ),
     "nothing_held": (
         "The task has no such finding that waits for a reviewer.",
         "`remand gate history TASK` lists the findings that do.",

@@ -20,6 +20,7 @@ class HandoffRejected(ClaimEvent, tag="handoff.reject", kw_only=True):
     rejection: dict[str, Any] = msgspec.field(default_factory=dict)
     score: float = 0.0
     graded: tuple[Graded, ...] = ()
+    attempts: tuple[Graded, ...] = ()
     reason: str = ""
     """As GoT tools wrote a rejection: a line of text, and nothing else."""
     suggestion: str = ""
@@ -34,6 +35,7 @@ class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=
     issues: tuple[Issue, ...] = ()
     score: float = 0.0
     graded: tuple[Graded, ...] = ()
+    attempts: tuple[Graded, ...] = ()
 
 
 class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):

@@ -52,6 +52,7 @@ def reject(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
         rejection=record.to_dict(),
         score=found.score,
         graded=command.facts.world.graded,
+        attempts=command.facts.world.attempts,
     )
     if command.facts.distrust:
         return (filed, *_distrusted(task, ask, command))
@@ -135,6 +136,7 @@ def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c
         issues=found.issues,
         score=found.score,
         graded=facts.world.graded,
+        attempts=facts.world.attempts,
     )
     answer = e.RejectionAnswered(
         task_id=task.id,

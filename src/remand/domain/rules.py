@@ -37,6 +37,7 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.Unlock: _USER,
     c.RecordVerdict: frozenset({Role.COORDINATOR}),
     c.GiveOpinion: frozenset({Role.COORDINATOR}),
+    c.OpenEscalation: frozenset({Role.COORDINATOR}),
     c.ExpireLease: frozenset({Role.COORDINATOR}),
     c.WakeTask: frozenset({Role.COORDINATOR}),
     c.SettleTask: frozenset({Role.COORDINATOR}),

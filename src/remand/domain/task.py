@@ -95,6 +95,8 @@ class Claim(Record, kw_only=True):
     epoch: int
     claimed_at: Instant
     lease_expires_at: Instant
+    base: str = ""
+    """The commit the base was at."""
 
 
 class Offer(Record, kw_only=True):
@@ -171,6 +173,8 @@ class Gating(Record, kw_only=True):
     """Work with this code tree may be handed in."""
     accepted: tuple[str, ...] = ()
     """Findings that a reviewer accepted, for as long as the task lives."""
+    questioned: tuple[str, ...] = ()
+    """Whose work had findings for a reviewer; none of them settles one."""
     overridden: tuple[tuple[str, str], ...] = ()
     """What the user let pass: a gate, and the code tree it is let pass for."""
 

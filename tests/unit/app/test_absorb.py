@@ -19,7 +19,7 @@ from remand.testing.builders import (
     added,
     claimed,
     depends,
-    submitted,
+    handed_in,
     task_id,
 )
 from remand.testing.fakes import FakeClock
@@ -39,7 +39,7 @@ def problems(world: World) -> list[tuple[int, str]]:
 
 def test_the_events_of_a_file_become_tasks() -> None:
     world, session = World(), Session()
-    for event in (added(T1), added(T2), claimed("Alice"), submitted("Alice")):
+    for event in (added(T1), added(T2), claimed("Alice"), *handed_in("Alice")):
         session.write(event)
 
     read_in(world, session.lines)

@@ -521,7 +521,7 @@ def test_whoever_rejected_a_task_is_not_given_it() -> None:
     assert world.claim(by="Bob").id == task
 
 
-def test_nothing_is_handed_in_where_gates_cannot_run() -> None:
+def test_nothing_is_handed_in_unmeasured_or_where_it_is_not_decided_what_to_measure() -> None:
     world = World(rules=Rules(gates=("tests",)))
     task = world.add()
     world.claim(task)
@@ -529,7 +529,7 @@ def test_nothing_is_handed_in_where_gates_cannot_run() -> None:
 
     ask = c.SubmitTask(task_id=task, agent="Alice", commit="work")
 
-    assert world.refusal(ask, "Alice").code == "gates_unavailable"
+    assert world.refusal(ask, "Alice").code == "not_measured"
     world.rules = Rules()
     assert world.refusal(ask, "Alice").code == "no_gates"
 

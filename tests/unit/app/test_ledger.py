@@ -24,7 +24,7 @@ def segment(world: World) -> str:
 
 def problems(world: World) -> tuple[Problem, ...]:
     with world.store.read() as view:
-        return verify(view, world.exchange, world.marks, world.clock).problems
+        return verify(view, world.exchange, world.marks, world.clock, world.ledger.judge(view)).problems
 
 
 def assert_sound(world: World) -> None:

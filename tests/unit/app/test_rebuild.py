@@ -16,7 +16,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.ids import task_node
 from remand.domain.instant import plus
-from remand.testing.builders import H1, NOW, T1, T2, Session, World, added, claimed, depends, submitted
+from remand.testing.builders import H1, NOW, T1, T2, Session, World, added, claimed, depends, handed_in
 from remand.testing.strategies import native_events
 
 _encode = msgspec.json.Encoder().encode
@@ -64,7 +64,8 @@ def test_a_task_several_sessions_wrote_to_is_folded_in_order() -> None:
     sessions = [Session(name) for name in ("a", "b", "c")]
     sessions[2].write(added(), at=plus(NOW, 1))
     sessions[0].write(claimed("Alice", H1), at=plus(NOW, 2))
-    sessions[1].write(submitted("Alice", H1), at=plus(NOW, 3))
+    for event in handed_in("Alice", H1):
+        sessions[1].write(event, at=plus(NOW, 3))
     for session in sessions:
         world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
     world.ledger.refresh()
@@ -129,7 +130,7 @@ def test_a_story_is_told_in_order() -> None:
 
     with world.store.read() as view:
         told = story(view, task)
-        assert [event.name for event in told] == ["node.create", "task.claim", "task.submit"]
+        assert [event.name for event in told] == ["node.create", "task.claim", "gate.pass", "task.submit"]
         assert told == sorted(told, key=attrgetter("ts"))
         assert refold(view, task) == world.task(task)
         assert story(view, "T-none") == []

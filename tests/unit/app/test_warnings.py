@@ -9,7 +9,7 @@ import pytest
 from remand.app.warnings import MAX_TEXT, MOST, Warned, warnings
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.testing.builders import H1, LATER, Session, World, added, claimed, submitted, task_id
+from remand.testing.builders import H1, LATER, Session, World, added, claimed, handed_in, task_id
 
 ROOF = "Export invoices as PDF"
 
@@ -32,7 +32,7 @@ def sent_back(number: int, text: str = "Umlauts are lost") -> list[e.Event]:
     findings = (e.Finding(text="Nice", is_blocking=False), e.Finding(text=text))
     return [
         claimed("Bob", handoff, name),
-        submitted("Bob", handoff, name, commit="a" * 40),
+        *handed_in("Bob", handoff, name, commit="a" * 40),
         e.ReviewRejected(task_id=name, reviewer="Lead", commit="a" * 40, findings=findings),
     ]
 
@@ -85,7 +85,7 @@ def test_of_several_noes_to_a_similar_task_the_latest_is_told() -> None:
         findings=(e.Finding(text="Still lost"),),
         ts=LATER,
     )
-    resubmitted = [claimed("Bob", "H-2", task_id(1)), submitted("Bob", "H-2", task_id(1), commit="a" * 40)]
+    resubmitted = [claimed("Bob", "H-2", task_id(1)), *handed_in("Bob", "H-2", task_id(1), commit="a" * 40)]
     (warning,) = warned(added(task_id(1), ROOF), *sent_back(1), *resubmitted, later)
 
     assert warning.summary == "Still lost"

@@ -9,7 +9,19 @@ from remand.domain.refusals import Refused
 from remand.domain.roles import Actor, Role, Team
 from remand.domain.rules import require_permission
 from remand.domain.task import Status
-from remand.testing.builders import H1, SHA, T1, T2, THE_USER, a_lockout, a_submission, a_task, actor, command
+from remand.testing.builders import (
+    H1,
+    SHA,
+    T1,
+    T2,
+    THE_USER,
+    a_lockout,
+    a_submission,
+    a_task,
+    a_verdict,
+    actor,
+    command,
+)
 
 U, D, R, A, X = "user", "director", "reviewer", "agent", "stranger"
 ACTORS = {
@@ -36,6 +48,8 @@ TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
         (c.AnswerRejection(handoff_id=H1, decision="ACCEPT"), {U, D}),
         (c.LockOut(task_id=T1, agent="Alice", reason="x"), {U, R}),
         (c.Unlock(task_id=T1, agent="Alice", reason="x"), {U}),
+        (c.SettleFinding(task_id=T1, finding="f", is_accepted=True), {U, R}),
+        (c.OverrideGate(task_id=T1, gate="tests", reason="x"), {U}),
     )
 }
 BY_CLAIM = {
@@ -58,7 +72,9 @@ CASES = [
     for who in actors
 ]
 OF_ITS_OWN = [
+    c.RecordVerdict(task_id=T1, agent="Alice", verdict=a_verdict()),
     c.GiveOpinion(handoff_id=H1, opinion="x"),
+    c.OpenEscalation(task_id=T1, reason="x"),
     c.ExpireLease(task_id=T1),
     c.WakeTask(task_id=T1),
     c.SettleTask(task_id=T1),
@@ -83,7 +99,7 @@ def test_the_table_says_who_may_do_what(ask: c.Ask, who: Actor, may: bool) -> No
 
     assert (code == "") == may
     if not may:
-        assert code == ("user_only" if isinstance(ask, c.Unlock) else "not_authorised")
+        assert code == ("user_only" if isinstance(ask, c.Unlock | c.OverrideGate) else "not_authorised")
 
 
 @pytest.mark.parametrize(("ask", "who", "may"), CASES)

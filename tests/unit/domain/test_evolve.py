@@ -29,6 +29,8 @@ from remand.testing.builders import (
     claimed,
     depends,
     given,
+    handed_in,
+    let_through,
     stamped,
     submitted,
 )
@@ -124,7 +126,9 @@ def test_only_the_latest_conflicts_are_kept() -> None:
 
 
 def test_a_submission_of_an_earlier_claim_does_not_apply() -> None:
-    task = given(added(), claimed("Alice", H1), released(), claimed("Alice", H2), submitted("Alice", H1))
+    claims = [claimed("Alice", H1), released(), claimed("Alice", H2), let_through("Alice", H2)]
+
+    task = given(added(), *claims, submitted("Alice", H1))
 
     assert task.status == Status.CLAIMED
     assert task.submission is None
@@ -132,7 +136,7 @@ def test_a_submission_of_an_earlier_claim_does_not_apply() -> None:
 
 
 def test_an_event_under_anothers_claim_does_not_apply() -> None:
-    task = given(added(), claimed("Alice", H1), submitted("Bob", H1))
+    task = given(added(), claimed("Alice", H1), let_through("Alice", H1), submitted("Bob", H1))
 
     assert task.status == Status.CLAIMED
     assert conflicts(task) == ["task.submit"]
@@ -180,7 +184,7 @@ def test_a_task_handed_to_nobody_is_not_reserved() -> None:
             [claimed(), e.TaskContinued(task_id=T1, handoff_id=H1, agent="Alice")],
             Status.NEEDS_CONTINUATION,
         ),
-        ([claimed(), submitted(), rejected()], Status.REJECTED),
+        ([claimed(), *handed_in(), rejected()], Status.REJECTED),
     ],
     ids=["new", "continued", "rejected"],
 )
@@ -207,7 +211,7 @@ def test_a_claim_that_ends_returns_the_task_to_the_queue_it_came_from(
     ids=["woken", "reopened from sleep", "reopened after failure", "reopened after escalation"],
 )
 def test_a_task_that_comes_back_waits_for_nothing_in_the_queue_it_came_from(way: list[e.Event]) -> None:
-    task = given(added(), claimed(), submitted(), rejected(), *way)
+    task = given(added(), claimed(), *handed_in(), rejected(), *way)
 
     assert task.status == Status.REJECTED
     assert task.blockers == ()
@@ -299,7 +303,7 @@ def test_open_handoffs_close_with_their_task(start: e.Event, end: e.Event) -> No
 
 
 def test_a_submission_awaits_review_and_names_its_author() -> None:
-    task = given(added(), claimed(), submitted())
+    task = given(added(), claimed(), *handed_in())
 
     assert task.status == Status.PROVISIONAL
     assert task.submission is not None
@@ -312,20 +316,22 @@ def test_a_submission_awaits_review_and_names_its_author() -> None:
 def test_a_task_without_a_branch_takes_that_of_its_first_submission(
     own: str, given_branch: str, expected: str
 ) -> None:
-    task = given(added(branch=own), claimed(), replace(submitted(), branch=given_branch, pr=7))
+    work = replace(submitted(), branch=given_branch, pr=7)
+
+    task = given(added(branch=own), claimed(), let_through(), work)
 
     assert (task.branch, task.pr) == (expected, 7)
 
 
 def test_an_approval_makes_the_task_done() -> None:
-    task = given(added(), claimed(), submitted(), approved())
+    task = given(added(), claimed(), *handed_in(), approved())
 
     assert task.status == Status.DONE
     assert task.conflicts == ()
 
 
 def test_a_rejection_returns_the_task_and_is_counted_apart_from_attempts() -> None:
-    task = given(added(), claimed(), submitted(), rejected(), locked())
+    task = given(added(), claimed(), *handed_in(), rejected(), locked())
 
     assert task.status == Status.REJECTED
     assert (task.rejection_count, task.attempt_count, task.gate_rejection_count) == (1, 1, 0)
@@ -335,7 +341,7 @@ def test_a_rejection_returns_the_task_and_is_counted_apart_from_attempts() -> No
 
 @pytest.mark.parametrize("review", [approved(OTHER_SHA, "x"), rejected(OTHER_SHA, "x")], ids=["ok", "no"])
 def test_a_review_of_another_commit_is_a_conflict(review: e.Event) -> None:
-    task = given(added(), claimed(), submitted(), review)
+    task = given(added(), claimed(), *handed_in(), review)
 
     assert task.status == Status.PROVISIONAL
     assert conflicts(task) == [review.name]
@@ -345,15 +351,15 @@ def test_a_review_of_another_commit_is_a_conflict(review: e.Event) -> None:
     "reviews", [[approved(), rejected()], [rejected(), approved()]], ids=["yes no", "no yes"]
 )
 def test_a_rejection_of_a_tree_beats_its_approval_whatever_their_order(reviews: list[e.Event]) -> None:
-    task = given(added(), claimed(), submitted(), *reviews)
+    task = given(added(), claimed(), *handed_in(), *reviews)
 
     assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
     assert len(task.conflicts) == 1
 
 
 def test_an_approval_that_was_beaten_lifts_no_lockout() -> None:
-    first_round = [claimed("Alice", H1), submitted("Alice", H1), rejected(), locked("Alice")]
-    second_round = [claimed("Bob", H2), submitted("Bob", H2, commit=OTHER_SHA, tree="other")]
+    first_round = [claimed("Alice", H1), *handed_in("Alice", H1), rejected(), locked("Alice")]
+    second_round = [claimed("Bob", H2), *handed_in("Bob", H2, commit=OTHER_SHA, tree="other")]
     reviews = [approved(OTHER_SHA, "other"), rejected(OTHER_SHA, "other"), locked("Bob")]
 
     task = given(added(), *first_round, *second_round, *reviews)
@@ -364,8 +370,8 @@ def test_an_approval_that_was_beaten_lifts_no_lockout() -> None:
 
 
 def test_a_rejection_of_earlier_work_does_not_undo_an_approval() -> None:
-    first_round = [claimed("Alice", H1), submitted("Alice", H1), rejected()]
-    second_round = [claimed("Bob", H2), submitted("Bob", H2, commit=OTHER_SHA, tree="other")]
+    first_round = [claimed("Alice", H1), *handed_in("Alice", H1), rejected()]
+    second_round = [claimed("Bob", H2), *handed_in("Bob", H2, commit=OTHER_SHA, tree="other")]
 
     task = given(added(), *first_round, *second_round, approved(OTHER_SHA, "other"), rejected(SHA, TREE))
 

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain.evolve import evolve
-from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Filed, Status, Task
-from remand.testing.builders import H1, R1, a_claim, a_submission, a_task, an_event, stamped
+from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Filed, Gating, Status, Task
+from remand.testing.builders import H1, R1, SHA, TREE, a_claim, a_submission, a_task, an_event, stamped
 
 KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
 ROWS = [name for name in TRANSITIONS if name in KINDS]
@@ -21,6 +21,7 @@ def task_in(status: Status) -> Task:
         claim=a_claim() if status == Status.CLAIMED else None,
         submission=a_submission(),
         filed=overridden,
+        gating=Gating(is_released=True, commit=SHA, tree=TREE),
     )
 
 

@@ -30,7 +30,7 @@ class Mirror(Protocol):
     """The coordinator's own bare copy of the repository; nothing an agent configures is run in it."""
 
     def bring(self, commit: str) -> str:
-        """Fetches a commit, checking every object, and returns its full tree; raises EnvironmentFault."""
+        """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
 
     def merge_base(self, commit: str, other: str) -> str:
         """The last commit two commits have in common; empty when they have none."""
@@ -46,6 +46,9 @@ class Mirror(Protocol):
 
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
+
+    def with_files(self, tree: str, files: Mapping[str, bytes]) -> str:
+        """A tree like `tree` in which the named files have this content."""
 
 
 class Checkouts(Protocol):
@@ -155,10 +158,13 @@ class Tools(Protocol):
 
 
 class Reports(Protocol):
-    """The full reports of verdicts, as files outside the repository."""
+    """Report files: those the gates' tools write, and the full ones of verdicts; all outside the repository."""
 
-    def write(self, name: str, content: bytes) -> str:
-        """Keeps a report and returns its path."""
+    def folder(self) -> AbstractContextManager[str]:
+        """An empty folder for one run of a tool, gone afterwards."""
 
+    def read(self, path: str) -> bytes | None:
+        """What a tool has written there: a plain file of a bearable size, else None."""
 
-Environment = Mapping[str, str]
+    def write(self, name: str, content: str) -> str:
+        """Keeps a full report and returns its path."""

@@ -24,7 +24,7 @@ class Named(Record, kw_only=True):
 
 
 class Graded(Record, kw_only=True):
-    """How far one piece of evidence was checked."""
+    """How far one piece of evidence, or one attempt, was checked."""
 
     index: int
     grade: str
@@ -36,6 +36,8 @@ class World(Record, kw_only=True):
 
     named: tuple[Named, ...] = ()
     graded: tuple[Graded, ...] = ()
+    attempts: tuple[Graded, ...] = ()
+    """How the attempts fare against the journal of what the agent ran: shown to the director, and no more."""
     merged: tuple[str, ...] = ()
     """The commits named that are part of the base branch."""
     has_repository: bool = False

@@ -8,7 +8,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from remand.app.asking import Accepted, Request
 from remand.app.errors import UsageError
@@ -20,6 +21,10 @@ from remand.domain.refusals import Refused
 from remand.domain.roles import USER
 from remand.interfaces.cli.arguments import Call
 from remand.interfaces.cli.output import Result
+
+if TYPE_CHECKING:
+    from remand.app.gates.claims import Claimed
+    from remand.bootstrap.gates import Gates
 
 MAX_VALUE = 4 << 20
 
@@ -95,17 +100,29 @@ class Context:
 
     def ask(self, ask: c.Ask, actor: str) -> Accepted:
         """Asks the ledger; a refusal is raised."""
-        request = Request(
+        answer = self.gateway.ask(self._request(ask, actor))
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
+
+    def claim_done(self, ask: c.SubmitTask | c.CompleteHandoff, actor: str) -> Claimed:
+        """Makes a done claim, which is measured before it counts."""
+        return self.gates.claim(self._request(ask, actor), self.gateway.ask)
+
+    @cached_property
+    def gates(self) -> Gates:
+        """The gates of the ledger, loaded when they are first used."""
+        gates: Gates = import_module("remand.bootstrap.gates").Gates(self.opened)
+        return gates
+
+    def _request(self, ask: c.Ask, actor: str) -> Request:
+        return Request(
             ask=ask,
             actor=actor,
             confined=self.is_confined,
             key=self.call.key,
             branch=current_branch(self.place.git_dir),
         )
-        answer = self.gateway.ask(request)
-        if isinstance(answer, Refused):
-            raise answer
-        return answer
 
     def commit(self, name: str) -> str:
         """The full id of a commit as it is called here; what git does not know is passed on to be refused."""

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from remand.app.errors import EnvironmentFault
 from remand.app.verify import verify
 from remand.bootstrap.health import git_version, sqlite_version
 from remand.bootstrap.quick import find_socket
+from remand.interfaces.cli.checks import Check
 from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.doctor_gates import gate_checks
 from remand.interfaces.cli.output import Result, clean
+from remand.ledger.store import Unconfirmed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SAFE_SQLITE = (3, 51, 3)
 TIER = 0
-
-
-class Check(NamedTuple):
-    """One thing looked at: how it is, and what to do when it is not well."""
-
-    name: str
-    ok: bool
-    detail: str
-    fix: str = ""
 
 
 def _nothing(parser: ArgumentParser) -> None:
@@ -55,7 +49,8 @@ def _checks(context: Context) -> Iterator[Check]:
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
     with opened.store.read() as tx:
-        found = verify(tx, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock)
+        ledger = opened.ledger
+        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.judge(tx))
         conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
     count = len(found.problems)
     yield Check(
@@ -64,6 +59,7 @@ def _checks(context: Context) -> Iterator[Check]:
         f"{found.events} events, {count} problems",
         "" if found.ok else "`remand log verify` names each by file and line.",
     )
+    yield _keys(context, found.unconfirmed)
     yield Check(
         "conflicts",
         not conflicts,
@@ -71,6 +67,7 @@ def _checks(context: Context) -> Iterator[Check]:
         "`remand task show ID` lists them; the first in order has won." if conflicts else "",
     )
     yield Check("ignored", *_ignored(context))
+    yield from gate_checks(context)
     socket = find_socket(opened.place)
     yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
 
@@ -87,6 +84,25 @@ def _configuration(context: Context) -> Check:
     if settings.source == "working tree":
         return Check("configuration", True, "read from the working tree, as the base branch has none yet")
     return Check("configuration", True, f"read from branch {settings.source}")
+
+
+def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
+    try:
+        settings, own = context.opened.settings.settings(), context.opened.ledger.keys.own()
+    except EnvironmentFault as fault:
+        return Check("keys", False, str(fault), "Do what the message says, then repeat.")
+    count = f"{len(unconfirmed)} events unconfirmed" if unconfirmed else "nothing unconfirmed"
+    if own is None:
+        return Check(
+            "keys", True, f"this machine has no key yet, {count}", "It is made with the first release."
+        )
+    if not settings.project or own.id not in {key.id for key in settings.trusted}:
+        missing = (
+            "the base branch names no project id" if not settings.project else "the base does not trust it"
+        )
+        return Check("keys", True, f"key {own.id}, {count}; {missing}", "`remand init` says what to add.")
+    fix = "`remand keys` says whose they are." if unconfirmed else ""
+    return Check("keys", True, f"key {own.id} is trusted, {count}", fix)
 
 
 def _ignored(context: Context) -> tuple[bool, str, str]:

@@ -48,6 +48,10 @@ def _mend_streams() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one call, here or in the coordinator."""
+    if arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]:
+        hook = import_module("remand.interfaces.hook.entry")
+        answered: int = hook.run(arguments[1:], dict(os.environ))
+        return answered
     call = split(arguments)
     if not call.key:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.

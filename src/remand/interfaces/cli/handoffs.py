@@ -18,7 +18,8 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context, json_object
 from remand.interfaces.cli.output import Result, facts, one_line
-from remand.interfaces.cli.tasks import claimed, submitted
+from remand.interfaces.cli.tasks import claimed
+from remand.interfaces.cli.verdicts import claimed_result
 from remand.ledger.problems import BadLine
 
 
@@ -90,7 +91,7 @@ def _complete(context: Context) -> Result:
         pr=options.pr,
         result=json_object(result) if result else "",
     )
-    return submitted(context, context.ask(ask, agent))
+    return claimed_result(context, context.claim_done(ask, agent))
 
 
 def _status_arguments(parser: ArgumentParser) -> None:

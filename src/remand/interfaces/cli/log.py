@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from remand.app.verify import verify
 from remand.domain.events import Event
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result, as_json, one_line, table
-from remand.interfaces.cli.task_views import find_task
+from remand.interfaces.cli.task_views import find_task, shown_unconfirmed
 from remand.ledger import codec
 from remand.ledger.order import place
 
@@ -34,30 +34,43 @@ def _tail_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-f", dest="follow", action="store_true", help="go on until interrupted")
 
 
-def _latest(context: Context, count: int) -> list[Event]:
+class Told(NamedTuple):
+    """An event of the log, and whether it has no effect."""
+
+    event: Event
+    is_unconfirmed: bool
+
+    @property
+    def name(self) -> str:
+        """The event's name, with a mark when it has no effect."""
+        return f"{self.event.name} (unconfirmed)" if self.is_unconfirmed else self.event.name
+
+
+def _latest(context: Context, count: int) -> list[Told]:
     with context.opened.store.read() as view:
         events = sorted(map(codec.recall, view.events.tail(count)), key=place)
-    return events[-count:] if count > 0 else []
+        withheld = {found.event_id for found in view.unconfirmed.every()}
+    return [Told(event, event.meta.id in withheld) for event in events[-count:]] if count > 0 else []
 
 
 def _tail(context: Context) -> Result:
     events = _latest(context, context.arguments.count)
     if context.arguments.follow:
         _follow(context, events)
-    rows = [(event.ts[:23], event.name, event.meta.actor, _gist(event)) for event in events]
-    data = [_plain(event) for event in events]
+    rows = [(told.event.ts[:23], told.name, told.event.meta.actor, _gist(told.event)) for told in events]
+    data = [_plain(told) for told in events]
     return Result(data, table(("time", "event", "actor", "what"), rows, "The log is empty."))
 
 
-def _follow(context: Context, events: list[Event]) -> None:
+def _follow(context: Context, events: list[Told]) -> None:
     """Prints events as they come, one a line, until interrupted."""
     seen: set[str] = set()
     write = context.surroundings.stdout.write
     while True:
-        for event in events:
-            if event.meta.id not in seen:
-                seen.add(event.meta.id)
-                line = as_json(_plain(event)) if context.call.is_json else _line(event)
+        for told in events:
+            if told.event.meta.id not in seen:
+                seen.add(told.event.meta.id)
+                line = as_json(_plain(told)) if context.call.is_json else _line(told)
                 write(line + "\n")
         context.surroundings.stdout.flush()
         time.sleep(_POLL_SECONDS)
@@ -65,13 +78,15 @@ def _follow(context: Context, events: list[Event]) -> None:
         events = _latest(context, 500)
 
 
-def _line(event: Event) -> str:
-    return f"{event.ts[:23]}  {event.name:<18} {one_line(event.meta.actor, 16):<16} {_gist(event)}"
+def _line(told: Told) -> str:
+    event = told.event
+    return f"{event.ts[:23]}  {told.name:<18} {one_line(event.meta.actor, 16):<16} {_gist(event)}"
 
 
-def _plain(event: Event) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(event)
-    return {"ts": event.ts} | fields | {"event": event.name}
+def _plain(told: Told) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(told.event)
+    mark = {"unconfirmed": True} if told.is_unconfirmed else {}
+    return {"ts": told.event.ts} | fields | {"event": told.event.name} | mark
 
 
 def _gist(event: Event) -> str:
@@ -84,7 +99,8 @@ def _gist(event: Event) -> str:
 def _verify(context: Context) -> Result:
     opened = context.opened
     with opened.store.read() as tx:
-        found = verify(tx, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock)
+        ledger = opened.ledger
+        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.judge(tx))
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     for problem in problems:
         problem["file"] = (
@@ -92,9 +108,11 @@ def _verify(context: Context) -> Result:
             if os.path.isabs(problem["file"])
             else problem["file"]
         )
-    data = {"events": found.events, "ok": found.ok, "problems": problems}
+    unconfirmed = [shown_unconfirmed(one) for one in found.unconfirmed]
+    data = {"events": found.events, "ok": found.ok, "problems": problems, "unconfirmed": unconfirmed}
     if found.ok:
-        return Result(data, f"{found.events} events, all in order.")
+        told = f", {len(unconfirmed)} of them unconfirmed (`remand keys` says whose)" if unconfirmed else ""
+        return Result(data, f"{found.events} events, all in order{told}.")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
     return Result(data, table(("file", "line", "problem"), rows, "", wraps=True), code=1)
 
@@ -125,10 +143,13 @@ def _import(context: Context) -> Result:
     data = {
         "files": found.files,
         "events": found.events,
+        "unconfirmed": found.unconfirmed,
         "problems": [msgspec.to_builtins(p) for p in found.problems],
     }
     return Result(
-        data, f"{found.events} new events from {found.files} files, {len(found.problems)} problems."
+        data,
+        f"{found.events} new events from {found.files} files, {found.unconfirmed} unconfirmed, "
+        f"{len(found.problems)} problems.",
     )
 
 

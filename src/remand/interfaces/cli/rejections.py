@@ -232,6 +232,7 @@ def _filed(view: RejectionView, task: Task) -> dict[str, Any]:
         "issues": plain["issues"],
         "decision": plain["decision"],
         "evidence": plain["graded"],
+        "attempts": plain["attempts"],
         "opinion": view.opinion or None,
         "score": round(view.score, 3),
     }
@@ -268,12 +269,10 @@ def _shown(data: dict[str, Any], headline: str) -> Any:
             out.print(Text(clean(f"{decision['decision_type']}: {decision['rationale']}")))
             for name in decision["created_tasks"]:
                 out.print(Text(clean(f"  created {name}")))
-        for graded in data["evidence"]:
-            out.print(
-                Text(
-                    clean(f"  evidence {graded['index'] + 1}: {graded['grade']} ({graded.get('detail', '')})")
-                )
-            )
+        for kind, rows in (("attempt", data["attempts"]), ("evidence", data["evidence"])):
+            for row in rows:
+                told = f"  {kind} {row['index'] + 1}: {row['grade']} ({row.get('detail', '')})"
+                out.print(Text(clean(told)))
         if data.get("note"):
             out.print(Text(clean(data["note"]), style="yellow"))
         out.print(Text(clean(f"{data['task_id']} is {data['status']}")))

@@ -1,22 +1,34 @@
-"""Setting Remand up in a repository."""
+"""Setting Remand up in a repository, and taking its hooks out again."""
 
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser
 
 from remand.app.errors import UsageError
+from remand.bootstrap import hooking
+from remand.bootstrap.hosts import HOSTS
+from remand.bootstrap.keys import missing_lines, new_identity
 from remand.bootstrap.ledger import prepare_folder
+from remand.bootstrap.projects import as_toml, propose
 from remand.bootstrap.settings import SettingsSource
+from remand.domain.refusals import Refused
 from remand.interfaces.cli.context import Command, Context, words
 from remand.interfaces.cli.output import Result
 
-HOSTS = ("claude", "codex", "copilot", "cursor", "gemini", "qwen", "openhands")
 TEMPLATE = """\
 # Remand reads this file from the base branch. `remand doctor` checks it.
 
 [project]
 base = "{base}"
+id = "{project}"
+
+# Whose word releases work: the machines that may sign passed verdicts, approvals and the like.
+[keys]
+trusted = [
+  "{key}",
+]
 
 # Who works here. Without members any agent name may claim, and only `user` may review.
 # [team]
@@ -25,12 +37,13 @@ base = "{base}"
 #   {{name = "Lead",    role = "lead"}},
 # ]
 
-# What a done claim must pass. Empty: there are no gates.
-[gates]
+# What a done claim must pass.{nothing}
+{gates}
 
 [policy]
 lockout = "strict"                     # or {{after = 2}}, or "off"
 lease = "30m"
+# enforce = false                      # everything is judged and recorded, and nothing is stopped
 """
 
 
@@ -38,37 +51,92 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--hosts", type=words, default=(), metavar="claude,codex", help="agent hosts to hook into"
     )
+    parser.add_argument(
+        "--portable", action="store_true", help="name an executable in the project by its place"
+    )
+    parser.add_argument("--remove", action="store_true", help="take the hooks out again; the ledger stays")
 
 
 def _init(context: Context) -> Result:
-    for host in context.arguments.hosts:
+    options = context.arguments
+    for host in options.hosts:
         if host not in HOSTS:
             raise UsageError(f"There is no host {host!r}; known are {', '.join(HOSTS)}.")
-    if context.arguments.hosts:
-        raise UsageError(
-            "Host hooks come with the gates, which this version does not have yet. Leave --hosts out."
-        )
+    if options.remove:
+        return _remove(context)
     place = context.place
     prepare_folder(place)
     config = os.path.join(place.root, "remand.toml")
     is_new = not os.path.exists(config)
     if is_new:
-        base = SettingsSource(context.gateway.repository).base() or "main"
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(TEMPLATE.format(base=base))
+        _write_config(context, config)
+    hooks = (
+        hooking.install_hosts(place.root, options.hosts, _executable(), is_portable=options.portable)
+        if options.hosts
+        else []
+    )
     settings = context.opened.settings.settings()
-    data = {"root": place.root, "config": config, "gates": list(settings.gates or ()), "hooks": []}
-    lines = [
+    missing = missing_lines(settings)
+    data = {
+        "root": place.root,
+        "config": config,
+        "gates": list(settings.gates or ()),
+        "hooks": hooks,
+        "missing": missing,
+    }
+    return Result(data, _page(context, is_new=is_new, hooks=hooks, missing=missing))
+
+
+def _write_config(context: Context, path: str) -> None:
+    base = SettingsSource(context.gateway.repository).base() or "main"
+    identity = new_identity()
+    proposed = propose(context.place.root, context.gateway.repository.tracked())
+    gates = as_toml(proposed).strip() if proposed.gates else ""
+    text = TEMPLATE.format(
+        base=base,
+        project=identity.project,
+        key=identity.key,
+        nothing="" if gates else " Empty: there are no gates.",
+        gates=gates or "[gates]",
+    )
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _executable() -> str:
+    """The program that hooks call: the one that was called now, or the one beside this interpreter."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "remand")
+    return beside if os.path.exists(beside) else os.path.abspath(sys.argv[0])
+
+
+def _page(context: Context, *, is_new: bool, hooks: list[str], missing: list[str]) -> str:
+    place, options = context.place, context.arguments
+    settings = context.opened.settings.settings()
+    gates = ", ".join(settings.gates or ()) or "none"
+    source = f" (read from {settings.source})" if settings.source else ""
+    rows = [
         f"Remand is set up in {place.root}.",
-        f"  {'wrote' if is_new else 'kept '} remand.toml"
-        + (f" (read from {settings.source})" if settings.source else ""),
+        f"  {'wrote' if is_new else 'kept '} remand.toml{source}; gates: {gates}",
         "  kept  .got/ (only its event files are for git)",
+        *(f"  wrote {path}" for path in hooks),
+        *(f"  note  {text}" for text in map(hooking.hint, options.hosts) if text),
+        *(f"  add   {line} in remand.toml, so that others believe this machine" for line in missing),
         "",
         "Next: commit remand.toml and .got/.gitignore, .got/.gitattributes on the base branch, then",
+        "  remand gate run                # measures HEAD; nothing is recorded",
         "  remand task add 'First task'",
         "  remand task claim --agent NAME",
     ]
-    return Result(data, "\n".join(lines))
+    return "\n".join(rows)
+
+
+def _remove(context: Context) -> Result:
+    if context.is_confined:
+        raise Refused("user_only", "Only the user takes the hooks out, and not from an agent's place.")
+    files = hooking.remove_hosts(context.place.root)
+    shown = [f"  took our hooks out of {path}" for path in files] or ["  there were no hooks of ours"]
+    rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
+    return Result({"root": context.place.root, "hooks": files}, "\n".join(rows))
 
 
 COMMANDS = {"init": Command(_arguments, _init)}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from remand import config
+from remand.app.believing import believed
 from remand.app.errors import UsageError
 from remand.app.simulate import NOT_SIMULATED, Simulation, simulate
 from remand.domain import instant
 from remand.domain.policy import Policy
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result, table
-from remand.ledger import codec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ def _simulate(context: Context) -> Result:
     policy = _policy(context)
     since = _since(context.arguments.since)
     with context.opened.store.read() as view:
-        found = simulate(map(codec.recall, view.events.lines()), policy, since)
+        found = simulate(believed(view), policy, since)
     data = {
         "policy": msgspec.structs.asdict(policy),
         "events": found.events,

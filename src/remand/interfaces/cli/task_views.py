@@ -19,6 +19,8 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table
+from remand.ledger import codec
+from remand.ledger.store import Unconfirmed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,6 +93,26 @@ def summary(task: Task) -> dict[str, Any]:
     }
 
 
+def shown_unconfirmed(found: Unconfirmed) -> dict[str, Any]:
+    """A releasing event without effect, as a plain row."""
+    event = codec.recall(found.line)
+    return {
+        "ts": event.ts,
+        "event": event.name,
+        "actor": event.meta.actor,
+        "event_id": found.event_id,
+        "task_id": found.task,
+        "signer": found.signer or None,
+        "why": found.doubt.value,
+    }
+
+
+def _unconfirmed(context: Context, task: Task) -> list[dict[str, Any]]:
+    with context.opened.store.read() as view:
+        rows = [shown_unconfirmed(found) for found in view.unconfirmed.of_task(task.id)]
+    return sorted(rows, key=lambda row: (row["ts"], row["event_id"]))
+
+
 def _show(context: Context) -> Result:
     task, events = find_task(context, context.arguments.id)
     history = stories.history(events)
@@ -118,6 +140,7 @@ def _show(context: Context) -> Result:
         "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
         "escalations": _named(history, "escalation.open", "escalation.answer"),
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
+        "unconfirmed": _unconfirmed(context, task),
     }
     return Result(data, _page(task, data))
 
@@ -145,6 +168,10 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
             out.print(
                 Text(clean(f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"), style="red")
             )
+        for row in data["unconfirmed"]:
+            signed = f"signer {row['signer']}" if row["signer"] else "not signed"
+            why = f"unconfirmed: {row['event']} at {row['ts'][:19]} by {row['actor']} ({signed}), without effect"
+            out.print(Text(clean(why), style="red"))
 
     return show
 

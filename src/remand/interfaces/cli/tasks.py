@@ -10,6 +10,7 @@ from remand.domain.events import HandoffAccepted, TaskClaimed
 from remand.domain.task import PRIORITIES
 from remand.interfaces.cli.context import Command, Context, words
 from remand.interfaces.cli.output import Result, facts
+from remand.interfaces.cli.verdicts import claimed_result
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -144,30 +145,7 @@ def _submit(context: Context) -> Result:
         branch=options.branch or context.gateway.repository.branch(),
         pr=options.pr,
     )
-    return submitted(context, context.ask(ask, agent))
-
-
-def submitted(context: Context, answer: Accepted) -> Result:
-    """What an agent learns of the done claim it made, and by whose rules it was judged."""
-    task = answer.task
-    source = context.opened.settings.settings().source
-    commit = task.submission.commit if task.submission else ""
-    verdict = {
-        "status": "passed",
-        "commit": commit,
-        "gates": [],
-        "policy_source": source,
-        "message": "There are no gates; nothing was measured.",
-    }
-    note = (
-        "; the rules are those of the working tree, as the base branch has none"
-        if source == "working tree"
-        else ""
-    )
-    return Result(
-        {"task_id": task.id, "status": task.status, "verdict": verdict},
-        f"{task.id} is {task.status} at {commit[:12]} (there are no gates, nothing was measured{note})",
-    )
+    return claimed_result(context, context.claim_done(ask, agent))
 
 
 def _reason_arguments(parser: ArgumentParser) -> None:

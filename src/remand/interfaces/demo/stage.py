@@ -28,7 +28,7 @@ members = [
 ]
 
 [gates]
-
+{gates}
 [policy]
 lease = "{lease}"
 """
@@ -126,12 +126,23 @@ class Stage:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
-    def configure(self, lease: str) -> None:
+    def configure(self, lease: str, gates: str = "") -> None:
         """Commits the configuration on the base branch."""
-        with open(os.path.join(self.repository, "remand.toml"), "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(lease=lease))
-        self.git("add", "remand.toml")
-        self.git("commit", "-q", "-m", f"config: leases of {lease}")
+        self.write({"remand.toml": CONFIG.format(lease=lease, gates=gates)})
+        self.commit(f"config: leases of {lease}, {'gates' if gates else 'no gates'}")
+
+    def write(self, files: dict[str, str]) -> None:
+        """Writes files of the repository."""
+        for name, text in files.items():
+            path = os.path.join(self.repository, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.git("add", name)
+
+    def commit(self, message: str) -> None:
+        """Commits what was written."""
+        self.git("commit", "-q", "-m", message)
 
     def wait_for(self, seconds: float) -> None:
         """Lets time pass."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from remand.interfaces.demo import noes
+from remand.interfaces.demo import gates, noes
 from remand.interfaces.demo.telling import Telling
 
 BUTTON = '<div class="signin" onclick="signIn()">Sign in</div>\n'
@@ -22,6 +22,8 @@ class Story(Telling):
         self.set_the_scene()
         self.claim_in_a_race()
         self.reject_and_lock_out()
+        gates.measure_a_done_claim(self)
+        gates.catch_a_shortcut(self)
         handoff = noes.override_a_lazy_rejection(self)
         noes.decompose_what_grew(self, handoff)
         noes.defer_and_wake(self)

@@ -1,0 +1,43 @@
+"""What is remembered of host sessions: small files outside every repository."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from hashlib import sha256
+
+
+class Sessions:
+    """Counts and marks by task and session. What cannot be written counts as the first time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def count(self, task_id: str, session: str) -> int:
+        """One more time that a session was sent back, and how many that makes."""
+        path = self._path("nudges", task_id, session)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "ab") as file:
+                file.write(b".")
+                return file.tell()
+        except OSError:
+            return 1
+
+    def is_due(self, kind: str, task_id: str, session: str, seconds: float) -> bool:
+        """True when something was last done so long ago that it is to be done again; notes that it now is."""
+        path = self._path(kind, task_id, session)
+        with suppress(OSError):
+            if time.time() - os.stat(path).st_mtime < seconds:
+                return False
+        with suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "wb"):
+                os.utime(path)
+        return True
+
+    def _path(self, kind: str, task_id: str, session: str) -> str:
+        return os.path.join(
+            self._folder, f"{kind}-{sha256(f'{task_id} {session}'.encode()).hexdigest()[:24]}"
+        )

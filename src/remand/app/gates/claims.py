@@ -1,0 +1,146 @@
+"""Done claims: measured before they count, and answered with figures when they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remand.app.asking import Accepted, Answer, Request
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.known import Judged, Terms
+from remand.app.ledger import Ledger
+from remand.app.ports import Commit
+from remand.app.rebuild import story
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.gates import message
+from remand.domain.gates.verdict import UNMEASURED, GateResult, GateStatus, Verdict
+from remand.domain.gating import let_pass
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.roles import THE_COORDINATOR
+from remand.domain.task import Task
+
+
+class Claimed(Record, kw_only=True):
+    """What came of a done claim."""
+
+    answer: Answer
+    task_id: str = ""
+    verdict: Verdict | None = None
+    is_cached: bool = False
+    message: str = ""
+    """What the agent is told."""
+
+
+class DoneClaims:
+    """Takes done claims: asks, measures what was not measured yet, records the verdict, and asks again."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        terms: Callable[[Task, str], Terms],
+        verdict: Callable[[Terms], Judged | None],
+    ) -> None:
+        self._ledger = ledger
+        self._terms = terms
+        self._verdict = verdict
+
+    def claim(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed | None:
+        """Answers a done claim; `ask` is the door it came through. None when it may not be measured here."""
+        answer = ask(request)
+        work: c.SubmitTask | c.CompleteHandoff = request.ask
+        if not isinstance(answer, Refused) or answer.code != "not_measured":
+            return _unmeasured(answer)
+        task = self._ledger.task_of(work)
+        commit = self._ledger.repository.commit(work.commit)
+        if task is None or task.claim is None or commit is None:
+            return Claimed(answer=answer, task_id=task.id if task else "")
+        try:
+            judged = self._verdict(self._terms(task, commit.sha))
+        except (EnvironmentFault, OSError) as fault:
+            judged = Judged(_impossible(commit, str(fault)))
+        return None if judged is None else self._recorded(request, ask, task, judged)
+
+    def _recorded(
+        self, request: Request, ask: Callable[[Request], Answer], task: Task, judged: Judged
+    ) -> Claimed:
+        verdict = let_pass(judged.verdict, task)
+        claim = task.claim
+        work: c.SubmitTask | c.CompleteHandoff = request.ask
+        noted = self._ledger.ask_as(
+            THE_COORDINATOR,
+            c.RecordVerdict(
+                task_id=task.id,
+                agent=claim.agent if claim else "",
+                handoff_id=claim.handoff_id if claim else "",
+                verdict=verdict,
+                branch=work.branch,
+                pr=work.pr,
+            ),
+            key=f"{request.key}/verdict" if request.key else "",
+        )
+        if isinstance(noted, Refused):
+            return Claimed(answer=noted, task_id=task.id)
+        released = next((event for event in noted.events if isinstance(event, e.GatePassed)), None)
+        if released is not None:
+            text = message.told(verdict) if not released.is_observed else _observed(verdict)
+            answer = ask(request)
+            return Claimed(
+                answer=answer, task_id=task.id, verdict=verdict, is_cached=judged.is_cached, message=text
+            )
+        text = self._told(noted, verdict)
+        refusal = Refused(_code(verdict), text)
+        return Claimed(
+            answer=refusal, task_id=task.id, verdict=verdict, is_cached=judged.is_cached, message=text
+        )
+
+    def _told(self, noted: Accepted, verdict: Verdict) -> str:
+        rejected = next((event for event in noted.events if isinstance(event, e.GateRejected)), None)
+        if rejected is None:
+            return message.told(verdict)
+        before = self._before(rejected) if rejected.number > 1 else None
+        text = message.rejection(rejected.verdict, rejected.number, before)
+        if noted.task.claim is None:
+            text += "\n\nThis was once too often: the task goes to a human now, and you may stop."
+        return text
+
+    def _before(self, rejected: e.GateRejected) -> Verdict | None:
+        """The verdict of the rejection before this one, under the same claim."""
+        with self._ledger.store.read() as view:
+            earlier = [
+                event
+                for event in story(view, rejected.task_id)
+                if isinstance(event, e.GateRejected)
+                and event.handoff_id == rejected.handoff_id
+                and event.number < rejected.number
+            ]
+        return earlier[-1].verdict if earlier else None
+
+
+def _unmeasured(answer: Answer) -> Claimed:
+    """A done claim that needed no measuring: refused for another reason, or released before."""
+    if isinstance(answer, Refused):
+        return Claimed(answer=answer)
+    passed = next((event for event in answer.events if isinstance(event, e.GatePassed)), None)
+    verdict = passed.verdict if passed else None
+    return Claimed(answer=answer, verdict=verdict, message=message.passed(verdict) if verdict else "")
+
+
+def _impossible(commit: Commit, why: str) -> Verdict:
+    """The verdict when nothing could even be started."""
+    gate = GateResult(
+        name="runner", status=GateStatus.ERRORED, line="- Runner: could not be started", detail=why
+    )
+    return Verdict(status=GateStatus.ERRORED, commit=commit.sha, tree=commit.tree, gates=(gate,))
+
+
+def _code(verdict: Verdict) -> str:
+    if verdict.status is GateStatus.HELD:
+        return "gate_held"
+    return "gate_errored" if verdict.status in UNMEASURED else "gate_rejected"
+
+
+def _observed(verdict: Verdict) -> str:
+    """What is told where nothing is enforced."""
+    would = message.told(verdict).splitlines()[0]
+    return f"Nothing is enforced here (policy.enforce = false). It would have been: {would}"

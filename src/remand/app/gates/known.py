@@ -1,0 +1,77 @@
+"""Verdicts that are known already: an unchanged tree is answered at once."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.gates.workshop import Workshop
+from remand.domain.gates.gate import GatePolicy, digest
+from remand.domain.gates.verdict import UNMEASURED, Verdict
+from remand.domain.record import Record
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(Verdict).decode
+
+
+class Terms(Record, kw_only=True):
+    """What a commit is measured by: its base, and the rules that base has."""
+
+    commit: str
+    base: str = ""
+    policy: GatePolicy = GatePolicy()
+
+
+class Judged(NamedTuple):
+    """A verdict, and whether it was known before."""
+
+    verdict: Verdict
+    is_cached: bool = False
+
+
+class Question(NamedTuple):
+    """All that a verdict depends on, and the name it is kept under."""
+
+    key: str
+    tree: str
+    base_tree: str
+    tools: str
+
+
+class KnownVerdicts:
+    """The verdicts of one policy, by code tree, base, rules and tools."""
+
+    def __init__(self, workshop: Workshop, policy: GatePolicy) -> None:
+        self._workshop = workshop
+        self._policy = policy
+
+    def question(self, terms: Terms) -> Question:
+        """What is asked about a commit."""
+        mirror = self._workshop.mirror
+        tree = mirror.bring(terms.commit)
+        base_tree = mirror.bring(terms.base) if terms.base else ""
+        commands = [gate.command for gate in self._policy.gates or ()]
+        tools = self._workshop.tools.digest(commands, search_path(self._workshop, self._policy))
+        parts = ("verdict 1", tree, base_tree, digest(self._policy), tools)
+        return Question(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
+
+    def answer(self, asked: Question, terms: Terms) -> Judged | None:
+        """The verdict, if there is one."""
+        known = self._workshop.cache.get(asked.key)
+        if known is None:
+            return None
+        return Judged(replace(_decode(known), commit=terms.commit, base=terms.base), is_cached=True)
+
+    def keep(self, asked: Question, verdict: Verdict) -> None:
+        """Keeps a verdict; what could not be measured is measured again next time."""
+        if not any(gate.status in UNMEASURED for gate in verdict.gates):
+            self._workshop.cache.put(asked.key, _encode(verdict))
+
+
+def search_path(workshop: Workshop, policy: GatePolicy) -> tuple[str, ...]:
+    """The folders in which the gates' programs are found."""
+    return tuple(os.path.join(workshop.root, name) for name in policy.path) or workshop.path

@@ -1,0 +1,81 @@
+"""Making the gates' dependencies ready, once for each state of the lock files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from hashlib import sha256
+
+import msgspec
+
+from remand.app.gates.ports import Job, Limits
+from remand.app.gates.running import CACHE, Runner, filled
+from remand.app.gates.workshop import Workshop
+from remand.domain.gates.gate import Gate, GatePolicy, Prepare
+from remand.domain.secrets import redacted
+from remand.domain.visible import visible
+
+DONE = ".prepared"
+_encode = msgspec.json.Encoder().encode
+
+
+class Unprepared(Exception):  # noqa: N818 - a state of the dependencies
+    """The dependencies could not be made ready."""
+
+
+class Preparing:
+    """Runs prepare steps, and finds again what they left."""
+
+    def __init__(self, workshop: Workshop, policy: GatePolicy, runner: Runner) -> None:
+        self._workshop = workshop
+        self._policy = policy
+        self._path = runner.path
+
+    def folders(self, gates: Iterable[Gate], tree: str) -> dict[str, str]:
+        """The prepared folder of each gate that has one; a text that begins with `!` says why there is none."""
+        made: dict[bytes, str] = {}
+        found: dict[str, str] = {}
+        for gate in gates:
+            if gate.prepare is None:
+                continue
+            key = _encode(gate.prepare)
+            if key not in made:
+                try:
+                    made[key] = self._folder(gate.prepare, tree)
+                except Unprepared as why:
+                    made[key] = f"!{why}"
+            found[gate.name] = made[key]
+        return found
+
+    def _folder(self, prepare: Prepare, tree: str) -> str:
+        files = [self._workshop.mirror.file(tree, path) for path in prepare.key]
+        content = [b"-" if content is None else sha256(content).digest() for content in files]
+        name = sha256(_encode((prepare, content, self._path))).hexdigest()[:24]
+        folder = os.path.join(self._workshop.prepared, name)
+        if not os.path.exists(os.path.join(folder, DONE)):
+            self._make(prepare, tree, folder)
+        return folder
+
+    def _make(self, prepare: Prepare, tree: str, folder: str) -> None:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        fill = {CACHE: folder}
+        with self._workshop.checkouts.lend(tree) as checkout:
+            ended = self._workshop.sandbox.run(
+                Job(
+                    command=filled(prepare.command, fill),
+                    folder=checkout,
+                    cache=folder,
+                    may_write_cache=True,
+                    has_network=True,
+                    read=self._policy.read,
+                    hide=self._workshop.hide,
+                    path=self._path,
+                    limits=Limits(seconds=prepare.timeout),
+                )
+            )
+        if ended.how != "exited" or ended.status:
+            tail = (ended.errors or ended.output)[-400:].decode("utf-8", "replace")
+            said = redacted(visible(tail)).strip() or ended.detail or ended.how
+            raise Unprepared(f"The prepare step `{' '.join(prepare.command)[:120]}` failed: {said}")
+        with open(os.path.join(folder, DONE), "wb"):
+            pass

@@ -1,0 +1,45 @@
+"""One run of all gates on one commit."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from msgspec.structs import replace
+
+from remand.app.gates.running import Measured, Runner
+from remand.domain.gates.figures import Measurement, Unreadable
+from remand.domain.gates.gate import Gate
+from remand.domain.gates.judge import judge, needs_base, unmeasured
+from remand.domain.gates.verdict import GateResult, GateStatus
+
+
+class Run:
+    """One run of the gates: what is measured on which tree, each once."""
+
+    def __init__(self, runner: Runner, base_tree: str) -> None:
+        self.found: dict[str, Measurement] = {}
+        self.prepared: dict[str, str] = {}
+        self._runner = runner
+        self._base_tree = base_tree
+
+    def measured(self, gate: Gate, tree: str) -> Measured:
+        """What a gate shows on a tree."""
+        prepared = self.prepared.get(gate.name, "")
+        if prepared.startswith("!"):
+            return Measured(status=GateStatus.ERRORED, why=prepared[1:])
+        return self._runner.run(gate, tree, prepared)
+
+    def judged(self, gate: Gate, found: Future[Measured]) -> GateResult:
+        """A gate's result, the base measured only where it matters."""
+        measured = found.result()
+        if measured.found is None:
+            return unmeasured(gate, measured.status, measured.why)
+        self.found[gate.name] = measured.found
+        try:
+            base = None
+            if self._base_tree and needs_base(gate, measured.found):
+                base = self.measured(gate, self._base_tree).found
+            result = judge(gate, measured.found, base, flaky=measured.flaky)
+        except Unreadable as why:
+            return unmeasured(gate, GateStatus.ERRORED, f"{why}.")
+        return replace(result, seconds=measured.seconds)

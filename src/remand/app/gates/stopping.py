@@ -1,0 +1,133 @@
+"""Whether a session that holds a task may stop, and what it is told when it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from remand.app.asking import Request
+from remand.app.gates.claims import Claimed
+from remand.app.ledger import Ledger
+from remand.domain import commands as c
+from remand.domain.refusals import Refused
+from remand.domain.roles import THE_COORDINATOR
+from remand.domain.task import Status, Task
+
+MAX_NAMED = 10
+
+
+class Stop(NamedTuple):
+    """A host's word that an agent's session wants to end."""
+
+    task_id: str
+    session: str
+    key: str
+    """The same for two hooks that one stop has fired."""
+    agent: str = ""
+    commit: str = ""
+    branch: str = ""
+    uncommitted: tuple[str, ...] = ()
+    has_background_work: bool = False
+
+
+class Reply(NamedTuple):
+    """The answer to a stop: whether the session may end, and what the agent or the user is told."""
+
+    may_stop: bool
+    text: str = ""
+    notice: str = ""
+
+
+class Nudges(Protocol):
+    """How often a session was sent back without anything being measured."""
+
+    def count(self, task_id: str, session: str) -> int:
+        """One more, and how many that makes."""
+
+
+LET_GO = Reply(may_stop=True)
+
+
+class Stopping:
+    """Answers stops. It only carries messages: whatever a host does with them, nothing is done by stopping."""
+
+    def __init__(
+        self, ledger: Ledger, claim: Callable[[Request], Claimed | None], nudges: Nudges, budget: int
+    ) -> None:
+        self._ledger = ledger
+        self._claim = claim
+        self._nudges = nudges
+        self._budget = budget
+
+    def reply(self, stop: Stop) -> Reply | None:
+        """The answer to a stop; None when the gates have to be run first."""
+        task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
+        if task is None or task.claim is None or task.status != Status.CLAIMED:
+            return LET_GO
+        if stop.agent and task.claim.agent != stop.agent:
+            return LET_GO
+        if stop.has_background_work or task.waiting_for:
+            return LET_GO
+        if stop.uncommitted:
+            return self.sent_back(task, stop, _commit_it(task, stop.uncommitted))
+        if not stop.commit or stop.commit == task.claim.base:
+            return self.sent_back(task, stop, _unfinished(task))
+        return self._done_claim(task, stop)
+
+    def sent_back(self, task: Task, stop: Stop, text: str) -> Reply:
+        """Sends the session back without measuring anything, as long as that makes sense."""
+        count = self._nudges.count(task.id, stop.session)
+        if count < self._budget:
+            return Reply(may_stop=False, text=text)
+        claim = task.claim
+        why = f"{claim.agent if claim else 'the agent'} stopped {count} times with nothing to measure"
+        self._ledger.ask_as(THE_COORDINATOR, c.OpenEscalation(task_id=task.id, reason=why))
+        return Reply(may_stop=True, notice=f"Task {task.id} went to a human: {why}.")
+
+    def _done_claim(self, task: Task, stop: Stop) -> Reply | None:
+        """Stopping with commits is a done claim."""
+        agent = task.claim.agent if task.claim else ""
+        handoff = task.claim.handoff_id if task.claim else ""
+        claimed = self._claim(
+            Request(
+                ask=c.SubmitTask(
+                    task_id=task.id,
+                    agent=agent,
+                    handoff_id=handoff,
+                    commit=stop.commit,
+                    branch=stop.branch,
+                ),
+                actor=agent,
+                confined=True,
+                key=stop.key,
+                branch=stop.branch,
+            )
+        )
+        return None if claimed is None else self.told(task.id, claimed)
+
+    def told(self, task_id: str, claimed: Claimed) -> Reply:
+        """What a session is told of its done claim."""
+        answer = claimed.answer
+        if not isinstance(answer, Refused):
+            return Reply(may_stop=True, notice=claimed.message.partition("\n")[0])
+        task = self._ledger.task_of(c.TaskAsk(task_id=task_id))
+        if answer.code == "gate_rejected" and task is not None and task.claim is not None:
+            return Reply(may_stop=False, text=answer.message)
+        return Reply(may_stop=True, notice=answer.message)
+
+
+def _commit_it(task: Task, paths: tuple[str, ...]) -> str:
+    shown = "\n".join(f"- {path}" for path in paths[:MAX_NAMED])
+    more = f"\n- and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return (
+        f"There are uncommitted changes, and only commits are measured for task {task.id}. "
+        f"Commit them, or take them back:\n{shown}{more}"
+    )
+
+
+def _unfinished(task: Task) -> str:
+    return (
+        f"Task {task.id} ({task.title[:200]}) is yours and nothing is committed for it yet. Go on with it and "
+        "commit. If something stands in the way, reject it with a record of what you tried "
+        "(`remand handoff reject`), or say what you wait for (`remand task wait`)."
+    )

@@ -1,0 +1,213 @@
+"""Everything gates need, put together for one ledger."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cached_property
+from hashlib import sha256
+from importlib import import_module
+
+from remand.adapters.git.mirror import GitMirror
+from remand.adapters.git.worktree import head, uncommitted
+from remand.adapters.measuring import pause
+from remand.adapters.measuring.background import BackgroundRuns
+from remand.adapters.measuring.cache import FileCache
+from remand.adapters.measuring.reports import FileReports
+from remand.adapters.measuring.sessions import Sessions
+from remand.adapters.measuring.tools import SystemTools, usable_path
+from remand.adapters.system.folders import runtime_folder, state_folder
+from remand.app.asking import Answer, Request
+from remand.app.errors import EnvironmentFault
+from remand.app.facts import GateTerms
+from remand.app.gates.claims import Claimed, DoneClaims
+from remand.app.gates.known import Judged, KnownVerdicts, Terms
+from remand.app.gates.ports import Checkouts, Ended, Job, Sandbox
+from remand.app.gates.stopping import Stopping
+from remand.app.gates.workshop import Workshop
+from remand.bootstrap import parsers
+from remand.bootstrap.ledger import Opened
+from remand.bootstrap.quick import gates_folder
+from remand.config import inherited_environment
+from remand.domain.gates.gate import digest
+from remand.domain.instant import Instant
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+
+__all__ = ["Gates", "head", "uncommitted"]
+
+
+class Gates:
+    """The gates of an open ledger."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.folder = gates_folder(opened.store.value("id"))
+
+    @cached_property
+    def mirror(self) -> GitMirror:
+        """The ledger's own copy of the repository."""
+        return GitMirror(os.path.join(self.folder, "mirror.git"), self._opened.place.common_dir)
+
+    @cached_property
+    def workshop(self) -> Workshop:
+        """What the gates are measured with."""
+        place = self._opened.place
+        search = inherited_environment().get("PATH", os.defpath)
+        own = os.path.dirname(os.path.abspath(sys.executable))
+        return Workshop(
+            mirror=self.mirror,
+            checkouts=_FirstCheckouts(self),
+            sandbox=FirstSandbox(),
+            parser=parsers.parser,
+            cache=FileCache(os.path.join(self.folder, "results")),
+            tools=SystemTools(),
+            reports=FileReports(os.path.join(self.folder, "reports")),
+            prepared=os.path.join(self.folder, "prepared"),
+            root=place.root,
+            path=tuple(dict.fromkeys((*usable_path(search, (place.root, place.worktree)), own))),
+            hide=(place.got, state_folder(), runtime_folder()),
+        )
+
+    @cached_property
+    def checkouts(self) -> Checkouts:
+        """Where trees are checked out."""
+        module = import_module("remand.adapters.git.checkouts")
+        found: Checkouts = module.best_checkouts(self.mirror, os.path.join(self.folder, "checkouts"))
+        return found
+
+    @cached_property
+    def runs(self) -> BackgroundRuns:
+        """Runs that outlast whoever asked for them."""
+        return BackgroundRuns(os.path.join(self.folder, "runs"))
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """What is remembered of host sessions."""
+        return Sessions(os.path.join(self.folder, "sessions"))
+
+    @property
+    def is_paused(self) -> bool:
+        """True while the user lets every session stop."""
+        return pause.is_on(self.folder, self._opened.ledger.clock.now())
+
+    def pause(self, until: Instant, actor: str, reason: str) -> None:
+        """Lets every session stop until then."""
+        pause.begin(self.folder, until, actor, reason)
+
+    def resume(self) -> bool:
+        """Ends the pause; False when there was none."""
+        return pause.end(self.folder)
+
+    def terms(self, task: Task | None, commit: str) -> Terms:
+        """By what a commit is measured: the base it grew from, and that base's rules.
+
+        Work done on the base itself is held against where the base was when the task was claimed: a commit
+        is not its own base, and brings no rules of its own.
+        """
+        settings = self._opened.settings
+        base = self._base(task, commit, settings.tip())
+        known = settings.at(base) if base and self._is_on_base(commit, settings.tip()) else None
+        return Terms(commit=commit, base=base, policy=(known or settings.settings()).gate_policy)
+
+    def _base(self, task: Task | None, commit: str, tip: str) -> str:
+        if not tip:
+            return ""
+        if not self._is_on_base(commit, tip):
+            return self._meeting(commit, tip) or tip
+        before = task.claim.base if task is not None and task.claim is not None else ""
+        return before if before != commit else ""
+
+    def _is_on_base(self, commit: str, tip: str) -> bool:
+        return self._meeting(commit, tip) == commit
+
+    def _meeting(self, commit: str, tip: str) -> str:
+        """Where two commits' histories meet, which never changes and is looked up once."""
+        key = sha256(f"meeting {commit} {tip}".encode()).hexdigest()
+        known = self.workshop.cache.get(key)
+        if known is None:
+            self.mirror.bring(commit)
+            self.mirror.bring(tip)
+            known = self.mirror.merge_base(commit, tip).encode()
+            self.workshop.cache.put(key, known)
+        return known.decode()
+
+    def gate_terms(self, task: Task, commit: str) -> GateTerms:
+        """The gates that hold for a done claim."""
+        policy = self.terms(task, commit).policy
+        names = None if policy.gates is None else tuple(gate.name for gate in policy.gates)
+        return GateTerms(names, digest(policy))
+
+    def verdict(self, terms: Terms) -> Judged:
+        """Measures a commit."""
+        for gate in terms.policy.gates or ():
+            if gate.parser not in parsers.names():
+                raise EnvironmentFault(
+                    f"remand.toml: `gates.{gate.name}.parser` is `{gate.parser}`; "
+                    f"use one of {', '.join(parsers.names())}."
+                )
+        measuring = import_module("remand.app.gates.measuring").Measuring(self.workshop, terms.policy)
+        judged: Judged = measuring.verdict(terms)
+        return judged
+
+    def known(self, terms: Terms) -> Judged | None:
+        """The verdict on a commit, if it needs no run."""
+        known = KnownVerdicts(self.workshop, terms.policy)
+        return known.answer(known.question(terms), terms)
+
+    def claim(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed:
+        """Takes a done claim, and measures what was not measured yet."""
+        claims = DoneClaims(self._opened.ledger, self._terms_of_work, self.verdict)
+        claimed = claims.claim(request, ask)
+        if claimed is None:
+            raise AssertionError("a done claim that may be measured was not")
+        return claimed
+
+    def _terms_of_work(self, task: Task, commit: str) -> Terms:
+        """The terms of a done claim, which takes a commit of the task's own."""
+        terms = self.terms(task, commit)
+        before = task.claim.base if task.claim is not None else ""
+        if before and self._is_on_base(commit, before):
+            raise Refused(
+                "nothing_committed",
+                f"{commit[:12]} was there before task {task.id} was claimed. Commit the work, then claim done.",
+            )
+        return terms
+
+    def stopping(self) -> Stopping:
+        """Answers stops of sessions without running a gate."""
+        ledger = self._opened.ledger
+        claims = DoneClaims(ledger, self._terms_of_work, self.known)
+        budget = self._opened.settings.rules().policy.escalate_after_gates
+        return Stopping(ledger, lambda request: claims.claim(request, ledger.ask), self.sessions, budget)
+
+
+class FirstSandbox:
+    """The best sandbox there is, chosen when it is first used."""
+
+    @property
+    def tier(self) -> str:
+        """What holds."""
+        return self._best.tier
+
+    def run(self, job: Job) -> Ended:
+        """Runs a job to its end."""
+        return self._best.run(job)
+
+    @cached_property
+    def _best(self) -> Sandbox:
+        found: Sandbox = import_module("remand.adapters.sandbox.choose").best()
+        return found
+
+
+class _FirstCheckouts:
+    """The best checkouts there are, chosen when one is first lent."""
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+
+    def lend(self, tree: str) -> AbstractContextManager[str]:
+        """A folder that holds the tree."""
+        return self._gates.checkouts.lend(tree)

@@ -1,0 +1,23 @@
+"""What a hook notes after a tool was used, loaded without anything heavy."""
+
+from __future__ import annotations
+
+import os
+
+from remand.adapters.journal.append import append
+from remand.adapters.measuring.sessions import Sessions
+from remand.adapters.system.folders import state_folder
+from remand.bootstrap.quick import gates_folder
+
+__all__ = ["append", "is_due", "journal_folder"]
+
+
+def journal_folder(ledger_id: str) -> str:
+    """Where the journals of a ledger's tasks are."""
+    return os.path.join(state_folder(), ledger_id, "journal")
+
+
+def is_due(ledger_id: str, task_id: str, seconds: float) -> bool:
+    """True when the agent of a task was last said to be at work so long ago."""
+    sessions = Sessions(os.path.join(gates_folder(ledger_id), "sessions"))
+    return sessions.is_due("heartbeat", task_id, "", seconds)

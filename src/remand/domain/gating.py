@@ -1,0 +1,283 @@
+"""What may be decided about done claims and the gates they have to pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain import rules as r
+from remand.domain.gates.verdict import (
+    INTEGRITY,
+    RELEASING,
+    UNMEASURED,
+    GateResult,
+    GateStatus,
+    Verdict,
+    overall,
+)
+from remand.domain.gates.wording import title
+from remand.domain.instant import plus
+from remand.domain.refusals import Refused
+from remand.domain.steps import MAX_LEASE_SECONDS
+from remand.domain.task import Claim, Task
+
+Events = tuple[e.Event, ...]
+
+STALL = 2
+"""So many rejections in a row without progress, after the alert, and a human has to look."""
+
+
+def released(task: Task, claim: Claim, command: c.Command) -> Events:
+    """What has to be there before work may be handed in: a release of its code tree by the rules of now.
+
+    Where there are no gates, the empty verdict is given here, and says so. Another commit with the code tree
+    that was released gets the release in its own name: what is handed in is always what a release names.
+    """
+    facts = command.facts
+    if facts.gates is None:
+        raise Refused(
+            "no_gates",
+            "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
+        )
+    own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
+    if not facts.gates:
+        empty = Verdict(
+            status=GateStatus.PASSED, commit=facts.commit, tree=facts.tree, policy=facts.policy, tier="none"
+        )
+        return (e.GatePassed(verdict=empty, **own),)
+    gating = task.gating
+    if not gating.is_released or not facts.tree or gating.tree != facts.tree:
+        raise Refused(
+            "not_measured",
+            f"The gates {', '.join(facts.gates)} have not passed at {facts.commit[:12]}; "
+            "nothing is handed in unmeasured.",
+        )
+    if gating.policy != facts.policy:
+        raise Refused(
+            "not_measured",
+            f"The rules have changed since {facts.commit[:12]} was measured; the verdict is stale.",
+        )
+    if gating.commit == facts.commit:
+        return ()
+    is_observed = gating.status not in RELEASING
+    return (e.GatePassed(verdict=_carried_over(task, facts), is_observed=is_observed, **own),)
+
+
+def _carried_over(task: Task, facts: c.Facts) -> Verdict:
+    """The verdict on a code tree, for another commit that has the same."""
+    gating = task.gating
+    gates = tuple(
+        GateResult(
+            name=name,
+            status=GateStatus.FAILED if name in gating.standing else GateStatus.PASSED,
+            line=f"- {title(name)}: measured at {gating.commit[:12]}, which has the same code",
+        )
+        for name in dict.fromkeys((*(facts.gates or ()), *gating.standing))
+    )
+    verdict = _verdict_of(task, gates)
+    return replace(verdict, commit=facts.commit, status=gating.status or GateStatus.PASSED)
+
+
+def record(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
+    """What follows from a verdict on a done claim."""
+    under = c.ClaimAsk(task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id)
+    claim = r.require_claim(task, under, command.at)
+    verdict = ask.verdict
+    own: dict[str, Any] = {"handoff_id": claim.handoff_id, "agent": claim.agent}
+    if verdict.is_release:
+        return (e.GatePassed(task_id=task.id, verdict=verdict, **own),)
+    if not command.facts.is_enforced:
+        return (e.GatePassed(task_id=task.id, verdict=verdict, is_observed=True, **own),)
+    if verdict.status is GateStatus.HELD:
+        until = plus(command.at, MAX_LEASE_SECONDS - 1)
+        return (
+            e.GateHeld(
+                task_id=task.id,
+                verdict=verdict,
+                lease_expires_at=until,
+                branch=ask.branch,
+                pr=ask.pr,
+                **own,
+            ),
+        )
+    if verdict.status in UNMEASURED:
+        return (e.GateErrored(task_id=task.id, verdict=verdict, **own),)
+    return _rejected(task, claim, verdict, command)
+
+
+def _rejected(task: Task, claim: Claim, verdict: Verdict, command: c.Command, because: str = "") -> Events:
+    gating, facts = task.gating, command.facts
+    number = gating.count + 1
+    progress = has_progress(task, verdict)
+    stalled = 0 if progress or number <= facts.alert_after_gates else gating.stalled + 1
+    rejected = e.GateRejected(
+        task_id=task.id,
+        handoff_id=claim.handoff_id,
+        agent=claim.agent,
+        verdict=verdict,
+        number=number,
+        has_progress=progress,
+        stalled=stalled,
+        because=because,
+    )
+    alerted = (
+        (e.GateAlerted(task_id=task.id, agent=claim.agent, number=number),)
+        if number == facts.alert_after_gates
+        else ()
+    )
+    if number < facts.escalate_after_gates and stalled < STALL:
+        return (rejected, *alerted, *_ordinary_lease(task, claim, command))
+    why = (
+        f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.standing)}"
+        f"{', the last two without progress' if stalled >= STALL else ''}"
+    )
+    return (rejected, *alerted, e.EscalationOpened(task_id=task.id, reason=why))
+
+
+def _ordinary_lease(task: Task, claim: Claim, command: c.Command) -> Events:
+    """Takes back the long lease of a claim that was held: nobody may be at work on it any more."""
+    until = plus(command.at, command.facts.lease_seconds)
+    if task.gating.status is not GateStatus.HELD or claim.lease_expires_at <= until:
+        return ()
+    return (
+        e.LeaseRenewed(
+            task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, lease_expires_at=until
+        ),
+    )
+
+
+def has_progress(task: Task, verdict: Verdict) -> bool:
+    """True when fewer tests fail than at the rejection before, or the thresholds are missed by less."""
+    gating = task.gating
+    if not gating.count:
+        return True
+    return verdict.failing_count < gating.failing or verdict.excess < gating.excess
+
+
+def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
+    """A reviewer's word on a held finding. Once all are accepted, the held claim goes through by itself."""
+    r.require_text("reason", ask.reason)
+    _require_no_part_in_it(task, command)
+    gating = task.gating
+    if ask.finding not in gating.held:
+        shown = ", ".join(gating.held) or "none"
+        raise Refused(
+            "nothing_held", f"Task {task.id} has no held finding {ask.finding[:40]!r}; there is {shown}."
+        )
+    said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
+    if not ask.is_accepted:
+        refused = e.FindingRefused(task_id=task.id, **said)
+        return (refused, *_sent_back(task, ask, command))
+    accepted = e.FindingAccepted(task_id=task.id, **said)
+    return (accepted, *_let_through(task, _settled(task, accepted=ask.finding), command))
+
+
+def override(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
+    """The user lets a gate's failure pass, for the code tree it was measured on."""
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    gating = task.gating
+    if ask.gate not in gating.standing:
+        shown = ", ".join(gating.standing) or "none"
+        raise Refused(
+            "nothing_to_override",
+            f"No gate {ask.gate[:40]!r} stands in the way of task {task.id}; there is {shown}.",
+        )
+    overridden = e.GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
+    return (overridden, *_let_through(task, _settled(task, overridden=ask.gate), command))
+
+
+def escalate(task: Task, ask: c.OpenEscalation, command: c.Command) -> Events:
+    """A task that cannot go on by itself goes to a human."""
+    r.require_status(task, "escalation.open", "escalated")
+    return (e.EscalationOpened(task_id=task.id, reason=ask.reason),)
+
+
+def _settled(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
+    """The gates that do not stand in the way of the measured code tree any more, and as what they count."""
+    gating = task.gating
+    let_pass = {*(name for name, tree in gating.overridden if tree == gating.tree), overridden}
+    settled = {name: GateStatus.OVERRIDDEN for name in gating.standing if name in let_pass}
+    if gating.held and not set(gating.held) - {*gating.accepted, accepted}:
+        settled.setdefault(INTEGRITY, GateStatus.PASSED)
+    return settled
+
+
+def _let_through(task: Task, settled: dict[str, GateStatus], command: c.Command) -> Events:
+    """Hands the measured work in when nothing stands in its way any more and its claim still holds."""
+    claim, gating = _live_claim(task, command), task.gating
+    if claim is None or set(gating.standing) - set(settled):
+        return ()
+    own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
+    verdict = _verdict_of(task, tuple(_word(name, settled[name]) for name in gating.standing))
+    return (
+        e.GatePassed(verdict=verdict, **own),
+        e.TaskSubmitted(commit=gating.commit, tree=gating.tree, branch=gating.branch, pr=gating.pr, **own),
+    )
+
+
+def _sent_back(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
+    """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
+    claim = _live_claim(task, command)
+    if claim is None or task.gating.status is not GateStatus.HELD or not command.facts.is_enforced:
+        return ()
+    gates = tuple(_word(name, GateStatus.FAILED) for name in task.gating.standing)
+    because = f"a reviewer refused the finding {ask.finding}{f': {ask.reason}' if ask.reason else ''}"
+    return _rejected(task, claim, _verdict_of(task, gates), command, because)
+
+
+def _live_claim(task: Task, command: c.Command) -> Claim | None:
+    claim = task.claim
+    return claim if claim is not None and claim.lease_expires_at > command.at else None
+
+
+_WORDS = {
+    GateStatus.PASSED: "accepted by a reviewer",
+    GateStatus.OVERRIDDEN: "let pass by the user",
+    GateStatus.FAILED: "refused by a reviewer",
+}
+
+
+def _word(name: str, status: GateStatus) -> GateResult:
+    """A gate's result by the word of a person."""
+    return GateResult(name=name, status=status, line=f"- {title(name)}: {_WORDS[status]}")
+
+
+def _verdict_of(task: Task, gates: tuple[GateResult, ...]) -> Verdict:
+    """The task's last verdict with other results: what was measured stands in the event before it."""
+    gating = task.gating
+    return Verdict(
+        status=overall(gates),
+        commit=gating.commit,
+        tree=gating.tree,
+        base=gating.base,
+        policy=gating.policy,
+        tier=gating.tier,
+        gates=gates,
+    )
+
+
+def _require_no_part_in_it(task: Task, command: c.Command) -> None:
+    name = command.actor.name
+    holds = task.claim is not None and task.claim.agent == name
+    if holds or name in task.authors or name in task.gating.questioned:
+        raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
+
+
+def let_pass(verdict: Verdict, task: Task) -> Verdict:
+    """A verdict with what was accepted and overridden for the task taken into account."""
+    accepted = set(task.gating.accepted)
+    overridden = {name for name, tree in task.gating.overridden if tree == verdict.tree}
+    gates = tuple(
+        replace(gate, status=GateStatus.OVERRIDDEN, detail="The user let it pass.")
+        if gate.name in overridden and gate.status not in RELEASING
+        else replace(
+            gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
+        )
+        if gate.status is GateStatus.HELD and gate.suspicions and set(gate.suspicions) <= accepted
+        else gate
+        for gate in verdict.gates
+    )
+    return replace(verdict, gates=gates, status=overall(gates))

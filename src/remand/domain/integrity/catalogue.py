@@ -1,0 +1,136 @@
+"""Every kind of suspicion: what is looked for, and what an agent can do about one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from remand.domain.integrity.comparison import Suspicion, Weight, finding_id
+from remand.domain.visible import visible
+
+MAX_SHOWN = 160
+MAX_NAMED = 5
+
+
+class Kind(NamedTuple):
+    """One kind of suspicion."""
+
+    meaning: str
+    remedy: str
+    weight: Weight = Weight.HELD
+
+
+KINDS: dict[str, Kind] = {
+    # tests that no longer run
+    "test_deleted": Kind("a test of the base is gone", "restore it, or leave it to a reviewer to accept"),
+    "test_uncollected": Kind(
+        "a test of the base is still there but no runner finds it",
+        "give it back a name and place that is collected",
+    ),
+    "test_skipped": Kind(
+        "a test that ran on the base is skipped or may fail", "take the marker off and make it pass"
+    ),
+    "test_focused": Kind("a marker that leaves every other test out", "take the `only` off"),
+    "test_retried": Kind(
+        "a failing test is run again until it passes", "take the retry off and make it pass"
+    ),
+    "tests_not_collected": Kind(
+        "a gate collects fewer tests than on the base", "make every test of the base be collected again"
+    ),
+    "tests_left_out": Kind("tests are left out by configuration or command", "let every test run again"),
+    # tests that prove less
+    "test_emptied": Kind("a test of the base asserts nothing any more", "restore its assertions"),
+    "test_asserts_nothing": Kind("a new test asserts nothing", "assert what it should show"),
+    "assertion_removed": Kind("a test asserts less than on the base", "restore the assertion"),
+    "assertion_weakened": Kind("an assertion proves less than on the base", "assert as exactly as before"),
+    "assertion_conditional": Kind(
+        "an assertion is only reached under a condition now", "assert unconditionally"
+    ),
+    "assertion_swallowed": Kind("a failing assertion is caught", "let it fail the test"),
+    "expectation_rewritten": Kind(
+        "what tests expect was changed and the product was not",
+        "restore the expectation and mend the product",
+    ),
+    "test_mocks_its_subject": Kind(
+        "a test replaces the very thing it tests", "replace only what its subject depends on"
+    ),
+    "base_test_fails": Kind(
+        "a test of the base fails on the new code, and the new version of it is weaker",
+        "make the test of the base pass, or leave it to a reviewer to accept",
+    ),
+    "new_tests_prove_nothing": Kind(
+        "the new tests pass on the old code, too", "write one that fails without the change"
+    ),
+    # checks that say less
+    "suppression_added": Kind("more findings of a checker are suppressed", "mend what it finds"),
+    "suppression_widened": Kind(
+        "a suppression covers more than on the base", "name the one finding it is for"
+    ),
+    "threshold_lowered": Kind("a threshold asks for less", "restore it"),
+    "rule_switched_off": Kind(
+        "a rule of a checker is switched off or leaves files out", "switch it on again"
+    ),
+    "check_removed": Kind("a check is not run any more", "run it again"),
+    "failure_ignored": Kind("a check may fail without anybody noticing", "let its failure count"),
+    "control_changed": Kind(
+        "a file was changed that says how the work is judged", "restore it; a reviewer or the user changes it"
+    ),
+    # code that deceives the gates
+    "harness_tampered": Kind("test results are altered where they are made", "leave results as they are"),
+    "early_exit": Kind("the process ends before tests can fail", "raise an error, or exit from `main` only"),
+    "runner_patched": Kind(
+        "a part of the test runner or of the interpreter is replaced", "leave it as it is"
+    ),
+    "equality_forced": Kind("a comparison is always true", "compare the values"),
+    "stack_inspected": Kind("code looks at who calls it", "take what it needs as arguments"),
+    "gate_detected": Kind("code behaves differently when it is tested", "behave the same everywhere"),
+    "answer_hardcoded": Kind("code answers what tests ask instead of working it out", "work the answer out"),
+    "body_hollowed": Kind("a function that worked something out returns a constant", "restore its work"),
+    "report_forged": Kind("code writes a report that gates read", "leave reports to their tools"),
+    "tool_shadowed": Kind("a file takes the place of a tool or library", "give it another name or place"),
+    "module_stubbed": Kind("a module of the project is replaced in tests as a whole", "test the real one"),
+    "obfuscated": Kind("code is hidden in data and run from there", "write it as code"),
+    "admission": Kind(
+        "a comment says that the code is there for the tests alone", "do what the comment leaves undone"
+    ),
+    "exception_swallowed": Kind(
+        "errors are caught and ignored", "handle the one error that is meant", Weight.NOTE
+    ),
+    # what cannot be seen
+    "invisible_characters": Kind("characters that change how code looks", "remove them"),
+    "confusable_name": Kind("a name mixes letters that look alike", "write it in one alphabet"),
+    "hidden_from_diff": Kind("files are kept out of diffs or marked as made by tools", "show them"),
+    "unreadable": Kind("a file is too large, packed or nested to be read", "split it, or leave it out"),
+    "binary_program": Kind(
+        "a program or archive that cannot be reviewed", "leave it out, or build it from source"
+    ),
+    "link_outside": Kind(
+        "a link leads out of the repository, or takes a file's place", "commit the file itself"
+    ),
+    "submodule_changed": Kind("a submodule is added or points elsewhere", "leave it as it is"),
+    "too_much": Kind("the change is too large to be examined", "split it"),
+}
+
+
+def suspicion(code: str, path: str, line: int, found: str, content: str | None = None) -> Suspicion:
+    """A suspicion with its message; `content` is what it is about, `found` unless given."""
+    kind = KINDS[code]
+    return Suspicion(
+        code=code,
+        path=path,
+        line=line,
+        text=f"{visible(found)} ({kind.meaning}): {kind.remedy}.",
+        id=finding_id(code, path, found if content is None else content),
+        weight=kind.weight,
+    )
+
+
+def listed(names: list[str]) -> str:
+    """Some names, the first few told."""
+    told = ", ".join(f"`{short(name)}`" for name in names[:MAX_NAMED])
+    return told if len(names) <= MAX_NAMED else f"{told} and {len(names) - MAX_NAMED} more"
+
+
+def short(text: str) -> str:
+    """A text on one line, cut when it is long."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= MAX_SHOWN else f"{flat[:MAX_SHOWN]}…"

@@ -1,0 +1,136 @@
+"""What the integrity gate looks at, and what it finds: a change as a whole, and suspicions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import sha256
+
+from remand.domain.gates.figures import TestOutcome
+from remand.domain.record import Record
+
+MAX_TEXT = 1 << 20
+"""Bytes of a file that are read; what is longer is not looked into, and said to be too large."""
+LINK = "120000"
+SUBMODULE = "160000"
+
+
+class FileChange(Record, kw_only=True):
+    """One file that differs between base and head, with both of its texts."""
+
+    status: str
+    """A added, M modified, D deleted, R renamed, T another kind of file."""
+    path: str
+    old_path: str = ""
+    mode: str = ""
+    before: str | None = None
+    """The text on the base; None when there was none, or it is no text. A link's text is its target."""
+    after: str | None = None
+    is_binary: bool = False
+    """True when the file as it is now is no text."""
+    signature: str = ""
+    """The first bytes of a binary, in hex."""
+    size: int = 0
+    """Bytes of the file as it is now."""
+
+    @property
+    def is_too_large(self) -> bool:
+        """True when the file was too long to be read."""
+        return self.size > MAX_TEXT
+
+    @property
+    def base_path(self) -> str:
+        """The path the file had on the base."""
+        return self.old_path or self.path
+
+
+class FileText(Record, kw_only=True):
+    """A file that did not change, read because changed ones are understood by it."""
+
+    path: str
+    text: str
+
+
+class Collected(Record, kw_only=True):
+    """The tests one gate collected on the base and on the head."""
+
+    gate: str
+    base: tuple[TestOutcome, ...] = ()
+    head: tuple[TestOutcome, ...] = ()
+
+
+class Comparison(Record, kw_only=True):
+    """A base and a head, as far as they differ."""
+
+    changes: tuple[FileChange, ...] = ()
+    collected: tuple[Collected, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Every path of the head; tells the project's own packages from others. None known: judged without."""
+    unchanged: tuple[FileText, ...] = ()
+    """Tests and settings that did not change, as many as are cheap to read: what tests ask shows special-casing."""
+    protected: tuple[str, ...] = ()
+    """Further patterns of files that only the base may change."""
+    test_patterns: tuple[str, ...] = ()
+    """Further patterns of test files."""
+
+
+class Weight(StrEnum):
+    """What a suspicion leads to."""
+
+    HELD = "held"
+    """A reviewer or the user settles it, or the agent undoes it."""
+    NOTE = "note"
+    """Shown to reviewers; holds nothing."""
+
+
+class Suspicion(Record, kw_only=True):
+    """One thing that would make the gates measure less, or something else, than they did on the base."""
+
+    code: str
+    path: str
+    line: int
+    """On the head; on the base when the file, or the test, is gone. 0 for the whole file."""
+    text: str
+    """What was found, and what would be right."""
+    id: str
+    """The same as long as the content of the finding is, wherever it moves in the file."""
+    weight: Weight = Weight.HELD
+
+
+def file_change(
+    status: str,
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    *,
+    old_path: str = "",
+    mode: str = "",
+) -> FileChange:
+    """A change out of the bytes of its two sides (of a link: its target)."""
+    is_binary = after is not None and _is_binary(after)
+    return FileChange(
+        status=status,
+        path=path,
+        old_path=old_path,
+        mode=mode,
+        before=_text(before),
+        after=_text(after),
+        is_binary=is_binary,
+        signature=after[:8].hex() if is_binary and after else "",
+        size=len(after or b""),
+    )
+
+
+def finding_id(code: str, path: str, content: str) -> str:
+    """The short name under which a reviewer accepts a finding."""
+    return sha256(f"{code}\0{path}\0{content}".encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _is_binary(content: bytes) -> bool:
+    """As git has it: a NUL in the beginning."""
+    return b"\0" in content[:8000]
+
+
+def _text(content: bytes | None) -> str | None:
+    if content is None or len(content) > MAX_TEXT or _is_binary(content):
+        return None
+    return content.decode("utf-8", "replace")

@@ -1,0 +1,78 @@
+"""Looks for everything at once."""
+
+from __future__ import annotations
+
+from remand.domain.integrity.comparison import Comparison, Suspicion
+from remand.domain.integrity.rules import (
+    commands,
+    control,
+    decorators,
+    empty,
+    equality,
+    exits,
+    forged,
+    harness,
+    hidden,
+    lost,
+    mocked,
+    opaque,
+    patched,
+    peeking,
+    rewritten,
+    shadowing,
+    skipped,
+    special,
+    suppressed,
+    thresholds,
+    told,
+    weakened,
+)
+from remand.domain.integrity.scene import Rule, Scene
+
+RULES: tuple[Rule, ...] = (
+    lost.deleted,
+    lost.uncollected,
+    skipped.skipped,
+    skipped.focused,
+    weakened.weakened,
+    empty.asserts_nothing,
+    rewritten.rewritten,
+    mocked.mocked,
+    decorators.hollow,
+    harness.tampered,
+    suppressed.suppressed,
+    thresholds.lowered,
+    commands.ignored,
+    commands.left_out,
+    commands.not_run,
+    control.protected,
+    control.host_settings,
+    control.hooks_removed,
+    control.narrowed_triggers,
+    exits.early_exits,
+    equality.forced,
+    patched.patched,
+    peeking.detected,
+    special.hardcoded,
+    special.hollowed,
+    forged.reports,
+    forged.obfuscated,
+    shadowing.shadowed,
+    hidden.invisible,
+    hidden.confusable,
+    hidden.kept_from_diff,
+    opaque.programs,
+    opaque.unreadable,
+    opaque.too_much,
+    opaque.links,
+    opaque.submodules,
+    told.admissions,
+    told.swallowed,
+)
+
+
+def examine(comparison: Comparison) -> tuple[Suspicion, ...]:
+    """Every suspicion a change gives rise to, each once, by path and line."""
+    scene = Scene(comparison)
+    found = {item.id: item for rule in RULES for item in rule(scene)}
+    return tuple(sorted(found.values(), key=lambda item: (item.path, item.line, item.code)))

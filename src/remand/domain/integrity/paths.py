@@ -1,0 +1,108 @@
+"""What a path says about a file: its language, and whether it is test, product, steering or made by a tool."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+_LANGUAGES = {
+    **dict.fromkeys(("py", "pyi", "pyw"), "python"),
+    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), "script"),
+    **dict.fromkeys(("sh", "bash", "zsh", "bats"), "shell"),
+    **dict.fromkeys(("yml", "yaml"), "yaml"),
+    **dict.fromkeys(("kt", "kts"), "kotlin"),
+    **dict.fromkeys(("c", "h", "cc", "cpp", "hpp", "cxx", "swift", "scala", "php", "dart"), "braced"),
+    "rs": "rust",
+    "go": "go",
+    "java": "java",
+    "cs": "csharp",
+    "rb": "ruby",
+    "toml": "toml",
+    "json": "json",
+    "ini": "ini",
+    "cfg": "ini",
+}
+CODE = frozenset(
+    ("python", "script", "rust", "go", "java", "kotlin", "csharp", "ruby", "shell", "make", "braced")
+)
+_NAMED = {"makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "justfile": "make"}
+
+_TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "e2e", "__snapshots__"))
+_TEST_NAMES = re.compile(
+    r"test_.*\.py|.*_tests?\.py|tests\.py|conftest\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go"
+    r"|(Test.*|.*Tests?|.*TestCase|.*IT)\.(java|kt|cs)|.*_(spec|test)\.rb|.*\.bats|.*_test\.(rs|sh|exs?)"
+)
+_COLLECTED = re.compile(
+    r"test.*\.py|.*_test\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go|.*\.(rs|java|kt|cs|bats)"
+    r"|.*_(spec|test)\.rb"
+)
+_MADE = re.compile(
+    r"(^|/)(__generated__|generated|gen)/|_pb2(_grpc)?\.pyi?$|\.pb\.(go|cc|h)$|[._](generated|gen)\.[a-z]+$"
+    r"|\.(designer|g)\.(cs|dart)$|(^|/)(package-lock\.json|npm-shrinkwrap\.json|.*\.lock|pnpm-lock\.yaml"
+    r"|go\.sum|uv\.lock|.*requirements.*\.txt)$|\.snap$|\.map$"
+)
+_EXPECTATION = re.compile(
+    r"(^|/)(__snapshots__|snapshots?|goldens?|expected|approved)/|\.(snap|ambr|golden|approved|expected)(\.[a-z]+)?$"
+    r"|[._-](golden|expected|approved|snapshot)\.[a-z]+$"
+)
+_ASIDE = re.compile(
+    r"(^|/)(docs?|examples?|scripts|tools|bin|benchmarks?|testing|\.github|ci|build|hack)/|(^|/)(setup|noxfile|tasks|manage"
+    r"|__main__)\.py$|(^|/)[\w.-]+\.(config|conf|setup)\.[cm]?[jt]s$|(^|/)(gulpfile|gruntfile|wscript)"
+)
+
+
+def language_of(path: str) -> str:
+    """The language a file is written in; empty when it is none that is read."""
+    name = path.rpartition("/")[2].lower()
+    if name.startswith("dockerfile"):
+        return "docker"
+    return _NAMED.get(name) or _LANGUAGES.get(name.rpartition(".")[2] if "." in name else "", "")
+
+
+def is_test_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
+    """True for tests and what lies beside them."""
+    folders, _, name = path.rpartition("/")
+    if any(folder in _TEST_FOLDERS for folder in folders.lower().split("/")):
+        return True
+    return bool(_TEST_NAMES.fullmatch(name)) or matches(path, patterns)
+
+
+def is_source_path(path: str) -> bool:
+    """True for a product's own code: no test, nothing a tool made."""
+    return language_of(path) in CODE - {"make"} and not is_test_path(path) and not is_made_path(path)
+
+
+def is_product_path(path: str) -> bool:
+    """True for code that is neither test, nor script, build step or configuration."""
+    return is_source_path(path) and not _ASIDE.search(path)
+
+
+def is_collected_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
+    """True when runners find tests in a file of that name."""
+    folders, _, name = path.rpartition("/")
+    if matches(path, patterns) or _COLLECTED.fullmatch(name):
+        return True
+    return language_of(path) == "script" and any(
+        folder in _TEST_FOLDERS - {"__snapshots__"} for folder in folders.split("/")
+    )
+
+
+def in_test_folder(path: str) -> bool:
+    """True when a folder on the way says that tests are in it."""
+    return any(folder in _TEST_FOLDERS for folder in path.lower().split("/")[:-1])
+
+
+def is_made_path(path: str) -> bool:
+    """True for what tools write: lock files, generated code, snapshots."""
+    return bool(_MADE.search(path))
+
+
+def is_expectation_path(path: str) -> bool:
+    """True for a file of recorded results that tests compare with."""
+    return bool(_EXPECTATION.search(path))
+
+
+def matches(path: str, patterns: tuple[str, ...]) -> bool:
+    """True when one of the patterns fits the path or its name."""
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in patterns)

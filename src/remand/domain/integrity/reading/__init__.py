@@ -1,0 +1,1 @@
+"""Takes files apart: languages, tests, assertions, comments, commands and settings."""

@@ -1,0 +1,211 @@
+"""Places where code answers one input with one constant."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from remand.domain.integrity.reading.code import Code
+from remand.domain.integrity.reading.python_tree import Function, is_literal, number, shown
+from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.reading.tokens import NAME, NUMBER, STRING
+
+LONG = 8
+_NAMED = re.compile(r"[a-z][\w.-]*|[A-Z][A-Z0-9_]*")
+_WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "push", "+", "-"))
+
+
+class Answer(NamedTuple):
+    """One input and its constant answer."""
+
+    function: str
+    line: int
+    text: str
+    asked: frozenset[str]
+    """The literals of the input."""
+    answer: str
+    is_whole: bool
+    """True when the input is a number, a list or a long text: nothing one would look up in a table of words."""
+    is_joint: bool
+    """True when several numbers, or a list, are compared at once."""
+    works: bool
+    """True when the function works something out besides."""
+
+
+def answers_of(source: Source) -> tuple[Answer, ...]:
+    """Every such place of a file."""
+    if source.tree is not None:
+        return tuple(
+            answer for name, node in source.functions for answer in _of_function(name, node)
+        ) + tuple(_of_tables(source.tree))
+    return tuple(_braced(source.code)) if source.language == "script" else ()
+
+
+def _of_function(name: str, node: Function) -> Iterator[Answer]:
+    works = _works(node)
+    for part in ast.walk(node):
+        if isinstance(part, ast.If) and part.body and isinstance(part.body[-1], ast.Return):
+            yield from _branch(name, part.test, part.body[-1].value, works=works)
+        elif isinstance(part, ast.IfExp):
+            yield from _branch(name, part.test, part.body, works=works)
+        elif isinstance(part, ast.match_case) and isinstance(part.pattern, ast.MatchValue) and part.body:
+            last = part.body[-1]
+            if isinstance(last, ast.Return) and is_literal(last.value) and is_literal(part.pattern.value):
+                yield _answer(name, part.pattern.value, [part.pattern.value], last.value, works=works)
+        elif isinstance(part, ast.Dict):
+            yield from _table(name, part, works=works)
+
+
+def _of_tables(tree: ast.Module) -> Iterator[Answer]:
+    """Tables a module writes out at its top."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            yield from _table(shown(node.targets[0]), node.value, works=False)
+
+
+def _branch(name: str, test: ast.expr, value: ast.expr | None, *, works: bool) -> Iterator[Answer]:
+    compared = _compared(test)
+    if compared and value is not None and is_literal(value):
+        yield _answer(name, test, compared, value, works=works)
+
+
+def _compared(test: ast.expr) -> list[ast.expr]:
+    """The literals a condition compares with, when it does nothing else."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    found: list[ast.expr] = []
+    for part in parts:
+        if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not isinstance(part.ops[0], ast.Eq):
+            return []
+        literal = part.comparators[0] if is_literal(part.comparators[0]) else part.left
+        if not is_literal(literal):
+            return []
+        found.append(literal)
+    return found
+
+
+def _table(name: str, node: ast.Dict, *, works: bool) -> Iterator[Answer]:
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None and is_literal(key) and is_literal(value):
+            yield _answer(name, key, [key], value, works=works)
+
+
+def _answer(
+    name: str, test: ast.AST, asked: list[ast.expr], value: ast.expr | None, *, works: bool
+) -> Answer:
+    literals = [part for item in asked for part in ast.walk(item) if isinstance(part, ast.Constant)]
+    shapes = [isinstance(item, ast.Tuple | ast.List | ast.Dict | ast.Set) for item in asked]
+    numbers = [found for item in asked if (found := number(item)) is not None]
+    is_telling = any(not _is_small(part.value) for part in literals)
+    is_several = len(literals) > 1 and any(shapes)
+    is_whole = is_telling and (bool(numbers) or is_several or any(_is_long(part.value) for part in literals))
+    is_joint = is_telling and (is_several or len(numbers) > 1)
+    told = shown(value) if value is not None and not _is_small_node(value) else ""
+    text = f"{shown(test)} → {told}"
+    return Answer(
+        name,
+        getattr(test, "lineno", 0),
+        text,
+        frozenset(repr(part.value) for part in literals),
+        told,
+        is_whole,
+        is_joint,
+        works,
+    )
+
+
+def _is_small(value: object) -> bool:
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, int | float):
+        return abs(value) <= 2 and value == int(value)
+    return isinstance(value, str | bytes) and len(value) < 4
+
+
+def _is_small_node(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        is_number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        return not is_number and _is_small(node.value)
+    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(
+        ast.iter_child_nodes(node)
+    )
+
+
+def _is_long(value: object) -> bool:
+    """True for a long text that is no name of a field or choice."""
+    return isinstance(value, str | bytes) and len(value) >= LONG and not _NAMED.fullmatch(str(value))
+
+
+def _works(node: Function) -> bool:
+    """True when a function loops, reckons or calls."""
+    working = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+    for part in ast.walk(node):
+        if isinstance(part, working):
+            return True
+        if isinstance(part, ast.BinOp | ast.AugAssign) and not is_literal(part):
+            return True
+    return False
+
+
+def _braced(code: Code) -> Iterator[Answer]:
+    name, works = "", False
+    for place, token in enumerate(code.tokens):
+        if token.kind == NAME and _opens_function(code, place):
+            name = token.text
+            works = _works_here(code, place)
+        if token.text == "if" and code.text(place + 1) == "(":
+            yield from _script_branch(code, place, name, works=works)
+        elif (
+            token.text == "case"
+            and code.text(place + 3) == "return"
+            and code.kind(place + 1) in (STRING, NUMBER)
+        ):
+            yield from _script_answer(code, place, [place + 1], place + 4, (name, works))
+
+
+def _opens_function(code: Code, place: int) -> bool:
+    before, after = code.text(place - 1), code.text(place + 1)
+    return (before == "function" and after == "(") or (before in ("const", "let", "var") and after == "=")
+
+
+def _works_here(code: Code, place: int) -> bool:
+    stop = min(place + 400, len(code.tokens))
+    block = next((at for at in range(place, stop) if code.text(at) == "{"), stop)
+    return any(code.text(at) in _WORK for at in range(block, code.close(block)))
+
+
+def _script_branch(code: Code, place: int, name: str, *, works: bool) -> Iterator[Answer]:
+    closing = code.close(place + 1)
+    signs = {code.text(at) for at in range(place + 2, closing)}
+    if not signs & {"===", "=="} or signs & {"||", "!==", ">", "<", "!"}:
+        return
+    literals = [
+        at
+        for at in range(place + 2, closing)
+        if code.kind(at) in (STRING, NUMBER) and code.text(at - 1) in ("===", "==")
+    ]
+    after = closing + 2 if code.text(closing + 1) == "{" else closing + 1
+    if literals and code.text(after) == "return":
+        yield from _script_answer(code, place, literals, after + 1, (name, works))
+
+
+def _script_answer(
+    code: Code, place: int, literals: list[int], at: int, told: tuple[str, bool]
+) -> Iterator[Answer]:
+    if code.kind(at) not in (STRING, NUMBER) or code.text(at + 1) not in (";", "}"):
+        return
+    texts = [_plain(code.text(item)) for item in literals]
+    numbers = [
+        item for item in literals if code.kind(item) == NUMBER and code.text(item) not in ("0", "1", "2")
+    ]
+    is_whole = bool(numbers) or any(len(text) >= LONG + 2 for text in texts)
+    is_joint = len(numbers) > 0 and len(literals) > 1
+    text = f"{code.shown(place, at)} {code.text(at)}"
+    yield Answer(
+        told[0], code.line(place), text, frozenset(texts), _plain(code.text(at)), is_whole, is_joint, told[1]
+    )
+
+
+def _plain(text: str) -> str:
+    return f"'{text[1:-1]}'" if text[:1] in "\"'`" else text

@@ -1,0 +1,296 @@
+"""What a Python assertion proves."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from remand.domain.integrity.reading.cases import BOUNDED, EXACT, LOOSE, NARROW, NOTHING, Assertion
+from remand.domain.integrity.reading.python_tree import (
+    argument,
+    called,
+    constants,
+    is_literal,
+    is_true,
+    last_name,
+    number,
+    shown,
+)
+
+_UNITTEST = {
+    **dict.fromkeys(
+        (
+            "assertEqual",
+            "assertEquals",
+            "assertListEqual",
+            "assertDictEqual",
+            "assertTupleEqual",
+            "assertSetEqual",
+        ),
+        EXACT,
+    ),
+    **dict.fromkeys(
+        ("assertMultiLineEqual", "assertSequenceEqual", "assertCountEqual", "assertAlmostEqual"), EXACT
+    ),
+    **dict.fromkeys(
+        ("assertIs", "assertJSONEqual", "assertQuerySetEqual", "assertHTMLEqual", "assertRedirects"), EXACT
+    ),
+    **dict.fromkeys(("assertRaisesRegex", "assertWarnsRegex"), NARROW),
+    **dict.fromkeys(("assertRaises", "assertWarns", "assertLogs", "assertNumQueries"), EXACT),
+    **dict.fromkeys(("assertIsNotNone", "assertIsInstance", "assertNotIsInstance"), LOOSE),
+}
+_CALLED = {
+    "assert_called_once_with": EXACT,
+    "assert_called_with": EXACT,
+    "assert_has_calls": EXACT,
+    "assert_awaited_once_with": EXACT,
+    "assert_any_call": BOUNDED,
+    "assert_called_once": BOUNDED,
+    "assert_not_called": BOUNDED,
+    "assert_called": LOOSE,
+}
+_LOOSE_CALLS = frozenset(("isinstance", "hasattr", "callable", "issubclass", "any", "bool", "len"))
+_BROAD = frozenset(("Exception", "BaseException"))
+_HELPER = re.compile(r"_*(assert|check|verify|expect|ensure|should)(_\w+|[A-Z]\w*)")
+_FAILS = frozenset(("fail", "AssertionError"))
+
+Known = dict[str, str]
+"""What simple names were given in the function, as text."""
+
+
+def of_statement(node: ast.stmt, known: Known) -> Assertion | None:
+    """The assertion a statement is, if it is one."""
+    if isinstance(node, ast.Assert):
+        return _asserted(node, node.test, known)
+    value = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(value, ast.Await):
+        value = value.value
+    return of_call(value, known) if isinstance(value, ast.Call) else None
+
+
+def of_call(call: ast.Call, known: Known) -> Assertion | None:
+    """The assertion a call is: of unittest, of a mock, or a helper named like one."""
+    name = last_name(call.func)
+    if name in ("assertTrue", "assertFalse") and call.args:
+        return _truth(call, name, known)
+    if name in _UNITTEST or (name.startswith("assert") and name[6:7].isupper()):
+        return _of_unittest(call, name, known)
+    if name in _CALLED:
+        return _made(call, shown(call.func).rpartition(".")[0], _CALLED[name])
+    if _HELPER.fullmatch(name) and not called(call).startswith("subprocess."):
+        return _made(call, name, EXACT)
+    return None
+
+
+def of_with(item: ast.withitem) -> Assertion | None:
+    """The assertion the head of a `with` is: that something raises, warns or logs."""
+    call = item.context_expr
+    if not isinstance(call, ast.Call):
+        return None
+    name = last_name(call.func)
+    if name in ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns", "RaisesGroup"):
+        return _made(call, "raises", _raising(call, name))
+    if name in ("assertLogs", "assertNumQueries", "assertNoLogs", "deprecated_call", "subTest"):
+        return None if name == "subTest" else _made(call, name, EXACT)
+    return None
+
+
+def of_failing_branch(node: ast.If) -> Assertion | None:
+    """`if …: pytest.fail()` and `if …: raise AssertionError` are assertions of the contrary."""
+    if not node.body or not _fails(node.body[-1]):
+        return None
+    strength = EXACT if any(isinstance(part, ast.NotEq) for part in ast.walk(node.test)) else BOUNDED
+    return Assertion(
+        node.lineno, f"not {shown(node.test)}", shown(node.test), strength, constants(ast.walk(node.test))
+    )
+
+
+def _fails(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return last_name(raised) in _FAILS
+    return isinstance(node, ast.Expr) and called(node.value).endswith(("pytest.fail", "self.fail"))
+
+
+def may_fail(nodes: list[ast.stmt]) -> bool:
+    """True when some statements raise, fail or assert."""
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Raise | ast.Assert):
+                return True
+            if isinstance(part, ast.Call) and last_name(part.func).startswith(("fail", "assert", "exit")):
+                return True
+    return False
+
+
+def _raising(call: ast.Call, name: str) -> int:
+    expected = call.args[0] if call.args else argument(call, "expected_exception")
+    if last_name(expected) in _BROAD:
+        return LOOSE
+    has_words = argument(call, "match") is not None or name.endswith("Regex")
+    return NARROW if has_words else EXACT
+
+
+def _truth(call: ast.Call, name: str, known: Known) -> Assertion:
+    if name == "assertTrue":
+        return _asserted(call, call.args[0], known)
+    is_nothing = isinstance(call.args[0], ast.Constant) and not call.args[0].value
+    return _made(call, shown(call.args[0]), NOTHING if is_nothing else BOUNDED)
+
+
+def _of_unittest(call: ast.Call, name: str, known: Known) -> Assertion:
+    args = call.args
+    strength = _UNITTEST.get(name, BOUNDED)
+    if name.startswith(("assertRaises", "assertWarns")):
+        return _made(call, "raises", _raising(call, name))
+    if len(args) >= 2 and name in _UNITTEST:
+        if is_literal(args[0]) and is_literal(args[1]):
+            strength = NOTHING
+        elif _same(args[0], args[1], known):
+            strength = _of_same(args[0])
+        elif any(_is_flag(arg) for arg in args[:2]):
+            strength = min(strength, BOUNDED)
+    subject = next((arg for arg in args if not is_literal(arg)), args[0] if args else call)
+    tolerance = _places(call) if name == "assertAlmostEqual" else 0.0
+    return _made(call, shown(subject), strength)._replace(tolerance=tolerance, parts=_parts(args[1:2]))
+
+
+def _places(call: ast.Call) -> float:
+    scale = abs(next((found for arg in call.args[:2] if (found := number(arg))), 1.0)) or 1.0
+    delta = number(argument(call, "delta"))
+    if delta is not None:
+        return abs(delta) / scale
+    places = number(argument(call, "places", 2))
+    digits = min(max(7.0 if places is None else places, -300.0), 300.0)
+    return float(10.0**-digits) / scale
+
+
+def _asserted(node: ast.Assert | ast.Call, test: ast.expr, known: Known) -> Assertion:
+    text = shown(node.test if isinstance(node, ast.Assert) else node)
+    subject = test.left if isinstance(test, ast.Compare) else test
+    if isinstance(test, ast.Compare) and is_literal(test.left):
+        subject = test.comparators[0]
+    return Assertion(
+        node.lineno,
+        text,
+        shown(subject),
+        strength_of(test, known),
+        constants(ast.walk(test)),
+        parts=_parts(test.comparators) if isinstance(test, ast.Compare) else _conjuncts(test),
+        tolerance=_tolerance(test),
+        bound=_bound(test),
+    )
+
+
+def _made(call: ast.Call, subject: str, strength: int) -> Assertion:
+    return Assertion(call.lineno, shown(call), subject, strength, constants(ast.walk(call)))
+
+
+def strength_of(test: ast.expr, known: Known) -> int:
+    """How much it proves that an expression is true."""
+    if isinstance(test, ast.NamedExpr):
+        test = test.value
+    if is_true(test) or isinstance(test, ast.Lambda | ast.GeneratorExp | ast.JoinedStr):
+        return NOTHING
+    if isinstance(test, ast.BoolOp):
+        found = [strength_of(value, known) for value in test.values]
+        return max(found) if isinstance(test.op, ast.And) else min(BOUNDED, *found)
+    if isinstance(test, ast.Compare):
+        return _of_comparison(test, known)
+    if isinstance(test, ast.Call):
+        return _of_called(test)
+    return BOUNDED
+
+
+def _of_called(call: ast.Call) -> int:
+    name = last_name(call.func)
+    if name in ("allclose", "isclose", "array_equal", "equals", "assert_frame_equal"):
+        return EXACT
+    return LOOSE if name in _LOOSE_CALLS else BOUNDED
+
+
+def _of_comparison(test: ast.Compare, known: Known) -> int:
+    left, right, operator = test.left, test.comparators[0], test.ops[0]
+    if len(test.ops) > 1:
+        return BOUNDED
+    if is_literal(left) and is_literal(right):
+        return NOTHING
+    if isinstance(operator, ast.Eq | ast.Is | ast.GtE | ast.LtE) and _same(left, right, known):
+        return _of_same(left)
+    if isinstance(operator, ast.Eq | ast.Is):
+        return _of_equality(left, right)
+    if isinstance(operator, ast.IsNot | ast.NotEq) and _is_none(right):
+        return LOOSE
+    if isinstance(operator, ast.Gt | ast.GtE) and number(right) in (0.0, -1.0):
+        is_length = isinstance(left, ast.Call) and last_name(left.func) == "len"
+        return NOTHING if is_length and isinstance(operator, ast.GtE) else LOOSE
+    return BOUNDED
+
+
+def _of_equality(left: ast.expr, right: ast.expr) -> int:
+    if any(last_name(side) == "ANY" for side in (left, right)):
+        return LOOSE
+    return BOUNDED if _is_flag(left) or _is_flag(right) else EXACT
+
+
+def _is_flag(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is flag for flag in (True, False, None))
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _of_same(node: ast.expr) -> int:
+    """Two calls may differ, and tests may ask that they do not; a name is always equal to itself."""
+    return LOOSE if any(isinstance(part, ast.Call) for part in ast.walk(node)) else NOTHING
+
+
+def _same(left: ast.expr, right: ast.expr, known: Known) -> bool:
+    """True when both sides are the same expression, looked up one assignment deep."""
+    one, other = shown(left), shown(right)
+    return known.get(one, one) == known.get(other, other)
+
+
+def _parts(nodes: list[ast.expr]) -> int:
+    """How many values a written-out value holds."""
+    for node in nodes:
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return max(1, len(node.elts))
+        if isinstance(node, ast.Dict):
+            return max(1, len(node.values))
+        if isinstance(node, ast.Call):
+            return max(1, len(node.args) + len(node.keywords))
+    return 1
+
+
+def _conjuncts(test: ast.expr) -> int:
+    return len(test.values) if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else 1
+
+
+def _tolerance(test: ast.expr) -> float:
+    """How far off, in parts of the expected value, is still equal."""
+    for part in ast.walk(test):
+        if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose", "allclose"):
+            return _allowed(part)
+    return 0.0
+
+
+def _allowed(call: ast.Call) -> float:
+    scale = abs(next((found for arg in call.args[:2] if (found := number(arg))), 1.0)) or 1.0
+    relative = [number(argument(call, name)) for name in ("rel", "rtol", "rel_tol")]
+    absolute = [number(argument(call, name)) for name in ("abs", "atol", "abs_tol")]
+    allowed = [value for value in relative if value is not None]
+    allowed += [value / scale for value in absolute if value is not None]
+    return max(allowed, default=1e-6)
+
+
+def _bound(test: ast.expr) -> tuple[str, float] | None:
+    if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+        return None
+    limit = number(test.comparators[0])
+    if limit is None:
+        return None
+    if isinstance(test.ops[0], ast.Lt | ast.LtE):
+        return "<", limit
+    return (">", limit) if isinstance(test.ops[0], ast.Gt | ast.GtE) else None

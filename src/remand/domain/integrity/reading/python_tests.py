@@ -1,0 +1,343 @@
+"""The tests a Python file holds, by its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+
+from remand.domain.integrity.reading import python_asserts as asserts
+from remand.domain.integrity.reading.cases import NOTHING, Assertion, Case, names_smoke
+from remand.domain.integrity.reading.python_skips import skips_of, skips_of_module
+from remand.domain.integrity.reading.python_tree import (
+    Function,
+    argument,
+    called,
+    calls_in,
+    constants,
+    fingerprint,
+    imports,
+    is_false,
+    is_true,
+    last_name,
+    number,
+    shown,
+    walked,
+    without_docstring,
+    words,
+)
+
+_MANY = 1000
+_ASIDE = re.compile(r"^\.|test|conftest|helper|support|assert|check|verify|expect|approv|snapshot")
+_CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
+Lists = dict[str, int]
+"""How many items the lists and tuples have that a module writes out, by name."""
+
+
+def cases_of(tree: ast.Module) -> tuple[Case, ...]:
+    """Every test and every other function; of two of one name the last, which is the one that runs."""
+    lists = _lists(tree.body)
+    gone = _unbound(tree)
+    found: dict[str, Case] = {}
+    for scope, node in _functions(tree.body, _Scope(imports(tree.body))):
+        case = _case(node, scope, lists)
+        if case.name in gone:
+            case = case._replace(is_collected=False)
+        found[case.name] = case
+    outer = skips_of_module(tree)
+    if not outer:
+        return tuple(found.values())
+    return tuple(case._replace(skips=case.skips + outer) for case in found.values())
+
+
+class _Scope:
+    """Where a function stands."""
+
+    def __init__(
+        self,
+        names: dict[str, str],
+        prefix: str = "",
+        *,
+        is_collected: bool = True,
+        decorators: tuple[ast.expr, ...] = (),
+    ) -> None:
+        self.names = names
+        self.prefix = prefix
+        self.is_collected = is_collected
+        self.decorators = decorators
+
+
+def _functions(body: list[ast.stmt], scope: _Scope) -> Iterator[tuple[_Scope, Function]]:
+    for node in body:
+        if isinstance(node, Function):
+            yield scope, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node.body, _inside(node, scope))
+        elif isinstance(node, ast.If):
+            if not is_false(node.test):
+                yield from _functions(node.body, scope)
+            yield from _functions(node.orelse, scope)
+        elif isinstance(node, ast.Try | ast.With):
+            yield from _functions(node.body, scope)
+
+
+def _inside(node: ast.ClassDef, scope: _Scope) -> _Scope:
+    is_unittest = any("Test" in last_name(base) for base in node.bases)
+    has_init = any(isinstance(item, Function) and item.name == "__init__" for item in node.body)
+    is_off = any(_assigned(item, "__test__") is False for item in node.body)
+    is_found = is_unittest or (node.name.startswith("Test") and not has_init)
+    return _Scope(
+        scope.names,
+        f"{scope.prefix}{node.name} › ",
+        is_collected=scope.is_collected and is_found and not is_off,
+        decorators=(*scope.decorators, *node.decorator_list, *_marks(node.body)),
+    )
+
+
+def _marks(body: list[ast.stmt]) -> list[ast.expr]:
+    return [
+        node.value
+        for node in body
+        if isinstance(node, ast.Assign) and any(last_name(target) == "pytestmark" for target in node.targets)
+    ]
+
+
+def _assigned(node: ast.stmt, name: str) -> object:
+    if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
+        return node.value.value if isinstance(node.value, ast.Constant) else None
+    return None
+
+
+def _unbound(tree: ast.Module) -> set[str]:
+    """The tests a module deletes again, or gives another value."""
+    found: set[str] = set()
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Delete | ast.Assign) else []
+        found |= {
+            target.id for target in targets if isinstance(target, ast.Name) and target.id.startswith("test")
+        }
+        if _assigned(node, "__test__") is False:
+            found |= {item.name for item in tree.body if isinstance(item, Function)}
+    return found
+
+
+def _lists(body: list[ast.stmt]) -> Lists:
+    found: Lists = {}
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple | ast.Dict | ast.Set):
+            length = _length(node.value, {})
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            found |= dict.fromkeys(names, length) if length is not None else {}
+    return found
+
+
+def _length(node: ast.expr, lists: Lists) -> int | None:
+    """How many items something written out has; None when it is not written out."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return (
+            None if any(isinstance(item, ast.Starred) for item in node.elts) else min(len(node.elts), _MANY)
+        )
+    if isinstance(node, ast.Dict):
+        return min(len(node.keys), _MANY)
+    if isinstance(node, ast.Call) and last_name(node.func) == "range" and len(node.args) == 1:
+        bound = number(node.args[0])
+        return None if bound is None else int(min(max(bound, 0), _MANY))
+    if isinstance(node, ast.Call) and last_name(node.func) in ("items", "enumerate", "zip", "sorted", "list"):
+        inner = node.args[0] if node.args else getattr(node.func, "value", None)
+        return _length(inner, lists) if inner is not None else None
+    return lists.get(last_name(node))
+
+
+def _case(node: Function, scope: _Scope, lists: Lists) -> Case:
+    body = without_docstring(node.body)
+    parts = walked(body)
+    reader = _Reader(node, parts, lists)
+    times = _parameters(node, lists)
+    found = tuple(_multiplied(item, times) for item in reader.assertions)
+    act = [part for part in body if not isinstance(part, ast.Assert)]
+    is_test = node.name.startswith("test") and scope.is_collected
+    return Case(
+        name=f"{scope.prefix}{node.name}",
+        line=node.lineno,
+        is_collected=is_test and not _is_fixture(node) and not reader.yields,
+        assertions=found,
+        skips=skips_of((*scope.decorators, *node.decorator_list), body),
+        words=words(parts),
+        body=fingerprint(parts),
+        act=words(walked(act)),
+        calls=calls_in(parts),
+        literals=constants([*parts, *walked(node.decorator_list)]),
+        traps=tuple(reader.traps),
+        is_smoke=names_smoke(node.name) or _leans_on_fixture(node),
+        is_plain=_is_plain(node, parts, scope.names),
+        is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
+    )
+
+
+def _multiplied(found: Assertion, times: int | None) -> Assertion:
+    if times is None:
+        return found._replace(is_counted=False)
+    return found._replace(times=min(found.times * times, _MANY))
+
+
+def _is_plain(node: Function, parts: list[ast.AST], names: dict[str, str]) -> bool:
+    """True when a test calls only what was imported from the product, and methods of what that returned."""
+    given = {argument.arg for argument in node.args.args}
+    for part in parts:
+        if not isinstance(part, ast.Call):
+            continue
+        root = part.func
+        while isinstance(root, ast.Attribute | ast.Call | ast.Subscript):
+            root = root.func if isinstance(root, ast.Call) else root.value
+        name = root.id if isinstance(root, ast.Name) else ""
+        is_unknown = name in given or (
+            isinstance(part.func, ast.Name) and name not in names and not hasattr(builtins, name)
+        )
+        if is_unknown or _ASIDE.search(names.get(name, "")):
+            return False
+    return True
+
+
+def _is_bare(node: ast.stmt) -> bool:
+    is_return = isinstance(node, ast.Return) and (node.value is None or isinstance(node.value, ast.Constant))
+    return is_return or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+def _is_fixture(node: Function) -> bool:
+    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
+    return any(last_name(item) == "fixture" for item in decorators)
+
+
+def _leans_on_fixture(node: Function) -> bool:
+    """True when a fixture asserts for the test: benchmarks, snapshots, recorded figures."""
+    names = {argument.arg for argument in node.args.args}
+    return any(name.endswith(("benchmark", "snapshot", "regression", "image_compare")) for name in names)
+
+
+def _parameters(node: Function, lists: Lists) -> int | None:
+    """How many cases a test has by its parameters; None when they are not written out."""
+    times = 1
+    for decorator in node.decorator_list:
+        if not isinstance(decorator, ast.Call) or not called(decorator).endswith(("parametrize", "expand")):
+            continue
+        given = argument(decorator, "argvalues", 1 if called(decorator).endswith("parametrize") else 0)
+        length = _length(given, lists) if given is not None else None
+        if length is None:
+            return None
+        times *= length
+    return min(times, _MANY)
+
+
+class _Reader:
+    """Reads a test's body: the assertions that are reached, and what keeps them from failing."""
+
+    def __init__(self, function: Function, parts: list[ast.AST], lists: Lists) -> None:
+        self.assertions: list[Assertion] = []
+        self.traps: list[tuple[str, int, str]] = []
+        self.yields = False
+        self._lists = lists | _lists(function.body)
+        self._known = _assignments(parts)
+        self._used = words(parts)
+        self._read(function.body, 1, is_conditional=False)
+
+    def _read(self, body: list[ast.stmt], times: int, *, is_conditional: bool) -> None:
+        for node in body:
+            self._statement(node, times, is_conditional=is_conditional)
+            if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
+                return
+
+    def _statement(self, node: ast.stmt, times: int, *, is_conditional: bool) -> None:
+        found = asserts.of_statement(node, self._known)
+        if found is not None:
+            self._keep(found, times, is_conditional=is_conditional)
+        elif isinstance(node, ast.If):
+            self._branch(node, times, is_conditional=is_conditional)
+        elif isinstance(node, ast.For | ast.AsyncFor):
+            self._loop(node, times, is_conditional=is_conditional)
+        elif isinstance(node, ast.While):
+            self._read(node.body, 0 if is_false(node.test) else times, is_conditional=is_conditional)
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            self._with(node, times, is_conditional=is_conditional)
+        elif isinstance(node, ast.Try | ast.TryStar):
+            self._try(node, times, is_conditional=is_conditional)
+        elif isinstance(node, Function) and self._is_used(node.name):
+            self._read(node.body, times, is_conditional=is_conditional)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
+            self.yields = True
+
+    def _is_used(self, name: str) -> bool:
+        return name in self._used
+
+    def _keep(self, found: Assertion, times: int, *, is_conditional: bool) -> None:
+        if times > 0:
+            self.assertions.append(found._replace(times=times, is_conditional=is_conditional))
+
+    def _loop(self, node: ast.For | ast.AsyncFor, times: int, *, is_conditional: bool) -> None:
+        start = len(self.assertions)
+        length = _length(node.iter, self._lists)
+        self._read(node.body, times if length is None else times * length, is_conditional=is_conditional)
+        if length is None:
+            self.assertions[start:] = [item._replace(is_counted=False) for item in self.assertions[start:]]
+
+    def _branch(self, node: ast.If, times: int, *, is_conditional: bool) -> None:
+        failing = asserts.of_failing_branch(node)
+        if failing is not None:
+            self._keep(failing, times, is_conditional=is_conditional)
+            return
+        is_certain = is_true(node.test)
+        if not is_false(node.test):
+            self._read(node.body, times, is_conditional=is_conditional or not is_certain)
+        if not is_certain:
+            self._read(node.orelse, times, is_conditional=is_conditional or not is_false(node.test))
+
+    def _with(self, node: ast.With | ast.AsyncWith, times: int, *, is_conditional: bool) -> None:
+        start = len(self.assertions)
+        for item in node.items:
+            found = asserts.of_with(item)
+            if found is not None:
+                self._keep(found, times, is_conditional=is_conditional)
+        self._read(node.body, times, is_conditional=is_conditional)
+        for item in node.items:
+            if _suppresses(item) and len(self.assertions) > start:
+                self._spoil(start, node.lineno, f"with {shown(item)}")
+
+    def _try(self, node: ast.Try | ast.TryStar, times: int, *, is_conditional: bool) -> None:
+        start = len(self.assertions)
+        self._read(node.body, times, is_conditional=is_conditional)
+        swallowing = [handler for handler in node.handlers if _swallows(handler)]
+        if swallowing and len(self.assertions) > start:
+            self._spoil(start, swallowing[0].lineno, _handler(swallowing[0]))
+        for handler in node.handlers:
+            self._read(handler.body, times, is_conditional=True)
+        self._read(node.orelse, times, is_conditional=is_conditional)
+        self._read(node.finalbody, times, is_conditional=is_conditional)
+
+    def _spoil(self, start: int, line: int, text: str) -> None:
+        self.traps.append(("assertion_swallowed", line, text))
+        self.assertions[start:] = [item._replace(strength=NOTHING) for item in self.assertions[start:]]
+
+
+def _handler(node: ast.ExceptHandler) -> str:
+    return f"except {shown(node.type)}" if node.type is not None else "except"
+
+
+def _assignments(parts: list[ast.AST]) -> asserts.Known:
+    found: asserts.Known = {}
+    for node in parts:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = shown(node.value)
+    return found
+
+
+def _swallows(handler: ast.ExceptHandler) -> bool:
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    is_broad = any(one is None or last_name(one) in _CATCH_ALL for one in types)
+    return is_broad and not asserts.may_fail(handler.body)
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    call = item.context_expr
+    if not isinstance(call, ast.Call) or last_name(call.func) != "suppress":
+        return False
+    return any(last_name(arg) in _CATCH_ALL for arg in call.args)

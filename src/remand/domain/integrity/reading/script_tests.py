@@ -1,0 +1,362 @@
+"""The tests a JavaScript or TypeScript file holds, by its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from remand.domain.integrity.reading.cases import NOTHING, Assertion, Case, Skip, names_smoke
+from remand.domain.integrity.reading.code import Code
+from remand.domain.integrity.reading.script_asserts import assertion_at
+from remand.domain.integrity.reading.tokens import NAME, STRING, unquoted
+
+_GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "xcontext", "xsuite"))
+_TESTS = frozenset(("it", "test", "specify", "xit", "xtest", "fit", "ftest", "xspecify", "bench"))
+_NAMES = _GROUPS | _TESTS
+_SKIPS = frozenset(("skip", "todo", "fixme", "fails", "failing", "fail", "only"))
+_HOLDERS = frozenset(("Deno", "QUnit", "t", "tap", "node", "mocha", "vitest"))
+_DEFINES = frozenset(("function", "const", "let"))
+_LOOKS = (
+    "getBy",
+    "findBy",
+    "getAllBy",
+    "findAllBy",
+    "assert",
+    "expect",
+    "verify",
+    "check",
+    "should",
+    "waitFor",
+    "fail",
+)
+_MANY = 1000
+
+
+class _Call(NamedTuple):
+    """A call of `it`, `describe` and the like."""
+
+    name: str
+    line: int
+    start: int
+    opening: int
+    closing: int
+    times: int
+    skips: tuple[Skip, ...]
+    is_group: bool
+
+
+class _Range(NamedTuple):
+    """Tokens that are run only if, never, several times, or with their failures caught."""
+
+    start: int
+    stop: int
+    kind: str
+    times: int = 1
+    line: int = 0
+
+
+def cases_of(code: Code) -> tuple[Case, ...]:
+    """Every test with the descriptions it stands in, and every other function that asserts."""
+    found: dict[str, Case] = {}
+    groups: list[_Call] = []
+    own = frozenset(code.text(place + 1) for place, token in enumerate(code.tokens) if token.text in _DEFINES)
+    for call in _calls(code):
+        groups = [group for group in groups if group.closing > call.start]
+        if call.is_group:
+            groups.append(call)
+            continue
+        case = _case(code, call, groups, own)
+        name = case.name if case.name not in found else f"{case.name} ({len(found)})"
+        found[name] = case._replace(name=name)
+    for helper in _helpers(code):
+        found.setdefault(helper.name, helper)
+    return tuple(found.values())
+
+
+def _calls(code: Code) -> Iterator[_Call]:
+    """Groups and tests in their order; what is inside a test belongs to it."""
+    place = 0
+    while place < len(code.tokens):
+        call = _call(code, place) if _is_runner(code, place) else None
+        if call is not None:
+            yield call
+        place = max(call.closing, place + 1) if call is not None and not call.is_group else place + 1
+
+
+def _is_runner(code: Code, place: int) -> bool:
+    if code.text(place) not in _NAMES or code.kind(place) != NAME:
+        return False
+    return code.text(place - 1) != "." or code.text(place - 2) in _HOLDERS
+
+
+def _call(code: Code, place: int) -> _Call | None:
+    name = code.text(place)
+    skips = (
+        [_prefix(name, code.line(place))]
+        if name[0] in "xf" and name not in ("fit", "ftest", "fdescribe")
+        else []
+    )
+    if name in ("fit", "ftest", "fdescribe"):
+        skips = [Skip("only", code.line(place), name)]
+    at, times = place + 1, 1
+    while code.text(at) == "." and code.kind(at + 1) == NAME:
+        word, at = code.text(at + 1), at + 2
+        if word in _SKIPS:
+            skips.append(Skip(word, code.line(at - 1), f"{name}.{word}"))
+        if word in ("each", "for", "skipIf", "runIf", "if", "table"):
+            if word in ("skipIf", "runIf", "if"):
+                shown = code.shown(at, code.close(at) + 1)
+                skips.append(
+                    Skip(word, code.line(at), f"{name}.{word}{shown}", shown not in ("(true)", "(1)"))
+                )
+            times *= _rows(code, at)
+            at = code.close(at) + 1 if code.text(at) == "(" else at + 1
+    if code.text(at) != "(":
+        return None
+    closing = code.close(at)
+    return _Call(
+        _name(code, at),
+        code.line(place),
+        place,
+        at,
+        closing,
+        times,
+        (*skips, *_options(code, at)),
+        name in _GROUPS,
+    )
+
+
+def _prefix(name: str, line: int) -> Skip:
+    return Skip("skip", line, name)
+
+
+def _name(code: Code, opening: int) -> str:
+    start, stop = next(code.arguments(opening), (opening, opening))
+    first = code.shown(start, min(stop, start + 12))
+    return unquoted(first) if code.kind(start) == STRING and stop == start + 1 else first
+
+
+def _rows(code: Code, at: int) -> int:
+    """How many cases a table has that is written out."""
+    if code.kind(at) == STRING:
+        return max(1, sum(1 for line in code.text(at).split("\n") if "|" in line or "${" in line) - 1)
+    if code.text(at) != "(" or code.text(at + 1) != "[":
+        return 1
+    return min(sum(1 for _ in code.arguments(at + 1)), _MANY)
+
+
+def _options(code: Code, opening: int) -> Iterator[Skip]:
+    """`{ skip: true }` and its like, given to the call itself."""
+    for start, _ in code.arguments(opening):
+        if code.text(start) != "{":
+            continue
+        for item, stop in code.arguments(start):
+            value = code.text(item + 2)
+            if (
+                code.text(item) in ("skip", "todo", "fails")
+                and code.text(item + 1) == ":"
+                and value != "false"
+            ):
+                is_plain = stop == item + 3 and (value == "true" or code.kind(item + 2) == STRING)
+                yield Skip(code.text(item), code.line(item), code.shown(item, stop), not is_plain)
+
+
+def _case(code: Code, call: _Call, groups: list[_Call], own: frozenset[str]) -> Case:
+    scope = "".join(f"{group.name} › " for group in groups)
+    times = call.times
+    for group in groups:
+        times *= group.times
+    outer = tuple(skip for group in groups for skip in group.skips)
+    body = _body(code, call.opening, call.closing)
+    return Case(
+        name=f"{scope}{call.name}",
+        line=call.line,
+        is_collected=True,
+        assertions=tuple(item._replace(times=min(item.times * times, _MANY)) for item in body.assertions),
+        skips=(*call.skips, *outer, *body.skips),
+        words=code.words(body.start, call.closing),
+        body=code.shown(body.start, call.closing),
+        act=body.act,
+        calls=code.calls(body.start, call.closing),
+        literals=code.literals(call.start, call.closing),
+        traps=body.traps,
+        is_smoke=names_smoke(call.name),
+        is_plain=_is_plain(code.calls(body.start, call.closing), own),
+        is_empty=body.is_empty,
+    )
+
+
+def _is_plain(called: frozenset[str], own: frozenset[str]) -> bool:
+    """True when a test calls nothing that is defined beside it, and looks nothing up that must be there."""
+    return not called & own and not any(name.startswith(_LOOKS) for name in called)
+
+
+def _helpers(code: Code) -> Iterator[Case]:
+    """Functions of the file, which may assert for its tests."""
+    done = 0
+    for place, token in enumerate(code.tokens):
+        if token.text != "function" or place < done or code.kind(place + 1) != NAME:
+            continue
+        block = code.close(place + 2) + 1
+        if code.text(block) != "{":
+            continue
+        done = code.close(block)
+        body = _body(code, block, done)
+        yield Case(
+            name=code.text(place + 1),
+            line=token.line,
+            is_collected=False,
+            assertions=body.assertions,
+            act=body.act,
+            words=code.words(block, done),
+            body=code.shown(block, done),
+        )
+
+
+class _Body(NamedTuple):
+    start: int
+    assertions: tuple[Assertion, ...]
+    skips: tuple[Skip, ...]
+    act: frozenset[str]
+    traps: tuple[tuple[str, int, str], ...]
+    is_empty: bool
+
+
+def _body(code: Code, opening: int, closing: int) -> _Body:
+    first = (
+        next(code.arguments(opening), (opening, opening)) if code.text(opening) == "(" else (opening, opening)
+    )
+    start = first[1] + 1
+    ranges = list(_ranges(code, start, closing))
+    found: list[Assertion] = []
+    covered: list[tuple[int, int]] = []
+    place = start
+    while place < closing:
+        made = assertion_at(code, place)
+        if made is None:
+            place += 1
+            continue
+        found.append(_placed(made[0], place, ranges))
+        covered.append((place, made[1]))
+        place = max(made[1], place + 1)
+    act = _outside(covered, start, min(closing, len(code.tokens)))
+    traps = tuple(
+        ("assertion_swallowed", part.line, "catch")
+        for part in ranges
+        if part.kind == "caught" and any(part.start <= at < part.stop for at, _ in covered)
+    )
+    words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, "number"))
+    live = tuple(item for item in found if item.times > 0)
+    return _Body(
+        start,
+        live,
+        tuple(_inner_skips(code, start, closing)),
+        words,
+        traps,
+        not words - {"async", "done", "function"},
+    )
+
+
+def _outside(covered: list[tuple[int, int]], start: int, stop: int) -> list[int]:
+    """The places that no assertion covers."""
+    found: list[int] = []
+    for begin, end in (*covered, (stop, stop)):
+        found += range(start, begin)
+        start = max(start, end)
+    return found
+
+
+def _placed(found: Assertion, place: int, ranges: list[_Range]) -> Assertion:
+    for part in ranges:
+        if not part.start <= place < part.stop:
+            continue
+        if part.kind == "if":
+            found = found._replace(is_conditional=True)
+        elif part.kind == "caught":
+            found = found._replace(strength=NOTHING)
+        else:
+            found = found._replace(times=min(found.times * part.times, _MANY))
+    return found
+
+
+def _ranges(code: Code, start: int, stop: int) -> Iterator[_Range]:
+    for place in range(start, min(stop, len(code.tokens))):
+        word = code.text(place)
+        if word == "if" and code.text(place + 1) == "(":
+            yield from _branch(code, place)
+        elif word == "try" and code.text(place + 1) == "{":
+            yield from _try(code, place)
+        elif word == "for" and code.text(place + 1) == "(":
+            yield from _loop(code, place)
+        elif word == "forEach" and code.text(place + 1) == "(" and code.text(place - 2) == "]":
+            opening = code.openings.get(place - 2, 0)
+            yield _Range(place + 1, code.close(place + 1), "loop", sum(1 for _ in code.arguments(opening)))
+        elif (
+            word == "return"
+            and code.text(place + 1) in (";", "}")
+            and code.text(place - 1) in ("{", ";", "}")
+        ):
+            yield from _returned(code, place, stop)
+
+
+def _branch(code: Code, place: int) -> Iterator[_Range]:
+    closing = code.close(place + 1)
+    condition = code.shown(place + 2, closing)
+    block = closing + 1
+    end = code.close(block) if code.text(block) == "{" else _statement_end(code, block)
+    if condition in ("false", "0", "!1", "!true"):
+        yield _Range(block, end, "loop", 0)
+    elif condition not in ("true", "1"):
+        yield _Range(block, end, "if")
+
+
+def _statement_end(code: Code, place: int) -> int:
+    while place < len(code.tokens) and code.text(place) not in (";", "}"):
+        place = code.close(place) + 1 if code.text(place) in ("(", "[", "{") else place + 1
+    return place
+
+
+def _try(code: Code, place: int) -> Iterator[_Range]:
+    end = code.close(place + 1)
+    if code.text(end + 1) != "catch":
+        return
+    block = end + 2
+    if code.text(block) == "(":
+        block = code.close(block) + 1
+    handled = code.words(block, code.close(block))
+    if not handled & {"throw", "expect", "fail", "assert", "done", "reject", "t"}:
+        yield _Range(place + 1, end, "caught", line=code.line(end + 1))
+    yield _Range(block, code.close(block), "if")
+
+
+def _loop(code: Code, place: int) -> Iterator[_Range]:
+    closing = code.close(place + 1)
+    for at in range(place + 2, closing):
+        if code.text(at) == "of" and code.text(at + 1) == "[":
+            block = closing + 1
+            end = code.close(block) if code.text(block) == "{" else _statement_end(code, block)
+            yield _Range(block, end, "loop", sum(1 for _ in code.arguments(at + 1)))
+            return
+
+
+def _returned(code: Code, place: int, stop: int) -> Iterator[_Range]:
+    """What follows a bare `return` in the same block is never run."""
+    depth = 0
+    for at in range(place + 1, stop):
+        if code.text(at) in ("{", "(", "["):
+            depth += 1
+        elif code.text(at) in ("}", ")", "]"):
+            depth -= 1
+            if depth < 0:
+                yield _Range(place, at, "loop", 0)
+                return
+
+
+def _inner_skips(code: Code, start: int, stop: int) -> Iterator[Skip]:
+    for place in range(start, min(stop, len(code.tokens))):
+        if code.text(place) not in ("skip", "fixme", "pending", "todo") or code.text(place + 1) != "(":
+            continue
+        owner = code.text(place - 2) if code.text(place - 1) == "." else ""
+        if owner in ("this", "t", "ctx", "test", "context", "it") or code.text(place) == "pending":
+            is_asked = next(code.arguments(place + 1), None) is not None and owner == "test"
+            yield Skip("skip", code.line(place), f"{owner}.{code.text(place)}()", is_asked)

@@ -1,0 +1,117 @@
+"""A file's text on one side of a comparison, taken apart when it is first asked for."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from functools import cached_property
+from typing import TypeVar, cast
+
+from remand.domain.integrity.paths import CODE, is_test_path, language_of
+from remand.domain.integrity.reading import braced_tests, python_lines, python_tests, script_tests
+from remand.domain.integrity.reading.cases import Case
+from remand.domain.integrity.reading.code import Code
+from remand.domain.integrity.reading.comments import Comment, hash_comments, python_comments, token_comments
+from remand.domain.integrity.reading.python_tree import Function, TooDeep, functions, imports, parsed
+from remand.domain.integrity.reading.tokens import Token, tokens_of
+
+Node = TypeVar("Node", bound=ast.AST)
+
+_BRACED = frozenset(("script", "rust", "go", "java", "kotlin", "csharp", "braced"))
+_HASHED = frozenset(("shell", "make", "yaml", "toml", "ini", "docker", "ruby"))
+
+
+class Source:
+    """One text, its language, and what is in it."""
+
+    def __init__(self, path: str, text: str, test_patterns: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self.text = text
+        self.language = language_of(path) or _by_shebang(text)
+        self.is_test = is_test_path(path, test_patterns)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The text by lines."""
+        return self.text.split("\n")
+
+    @property
+    def is_code(self) -> bool:
+        """True when it is written in a programming language."""
+        return self.language in CODE
+
+    @cached_property
+    def _parsed(self) -> ast.Module | TooDeep | None:
+        if self.language != "python":
+            return None
+        try:
+            return parsed(self.text)
+        except TooDeep as deep:
+            return deep
+
+    @property
+    def tree(self) -> ast.Module | None:
+        """The syntax tree of Python."""
+        return self._parsed if isinstance(self._parsed, ast.Module) else None
+
+    @property
+    def is_too_deep(self) -> bool:
+        """True when it is nested too deeply to be read."""
+        return isinstance(self._parsed, TooDeep)
+
+    @cached_property
+    def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: defaultdict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        for node in ast.walk(self.tree) if self.tree else ():
+            found[type(node)].append(node)
+        return found
+
+    def every(self, kind: type[Node]) -> list[Node]:
+        """All nodes of one kind in the syntax tree of Python."""
+        return cast("list[Node]", self._nodes.get(kind, []))
+
+    @cached_property
+    def functions(self) -> list[tuple[str, Function]]:
+        """Every function of Python with the classes and functions it stands in."""
+        return list(functions(self.tree)) if self.tree else []
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """What each imported name of Python stands for."""
+        return imports([*self.every(ast.Import), *self.every(ast.ImportFrom)])
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of a language with braces."""
+        return tokens_of(self.text, self.language) if self.language in _BRACED else ()
+
+    @cached_property
+    def code(self) -> Code:
+        """The tokens that are code, with their brackets."""
+        return Code(self.tokens)
+
+    @cached_property
+    def comments(self) -> tuple[Comment, ...]:
+        """The comments."""
+        if self.language == "python":
+            return python_comments(self.text)
+        if self.language in _HASHED:
+            return hash_comments(self.text)
+        return token_comments(self.tokens)
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The tests, and the functions that assert for them."""
+        if self.language == "python":
+            return python_tests.cases_of(self.tree) if self.tree else python_lines.cases_of(self.lines)
+        if self.language == "script":
+            return script_tests.cases_of(self.code)
+        return braced_tests.cases_of(self.code, self.language) if self.language in _BRACED else ()
+
+
+def _by_shebang(text: str) -> str:
+    first = text[:100].partition("\n")[0]
+    if not first.startswith("#!"):
+        return ""
+    names = (("python", "python"), ("node", "script"), ("sh", "shell"))
+    return next((language for name, language in names if name in first), "")

@@ -1,0 +1,1 @@
+"""The rules of the integrity gate, one module for each class of finding."""

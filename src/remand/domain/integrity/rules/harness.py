@@ -1,0 +1,260 @@
+"""Hooks and fixtures by which test results are altered where they are made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from remand.domain.integrity.catalogue import short, suspicion
+from remand.domain.integrity.comparison import Suspicion
+from remand.domain.integrity.reading.code import Code
+from remand.domain.integrity.reading.python_tree import (
+    Function,
+    argument,
+    called,
+    dotted,
+    fingerprint,
+    is_false,
+    last_name,
+    shown,
+    words,
+)
+from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.scene import Scene
+
+_RESULTS = frozenset(
+    (
+        *("outcome", "longrepr", "exitstatus", "excinfo", "testsfailed", "passed", "failed"),
+        *("wasxfail", "rep_call"),
+    )
+)
+_RESULT_HOOKS = (
+    "makereport",
+    "sessionfinish",
+    "runtest",
+    "pyfunc_call",
+    "exception",
+    "logreport",
+    "teststatus",
+    "unconfigure",
+)
+_REPLACES = frozenset(
+    ("pytest_pyfunc_call", "pytest_runtest_protocol", "pytest_runtestloop", "pytest_runtest_call")
+)
+_BUILT_IN = frozenset(
+    ("toBe", "toEqual", "toStrictEqual", "toThrow", "toContain", "toMatch", "toHaveLength", "toBeTruthy")
+)
+_RUNNERS = frozenset(("it", "test", "describe", "expect", "assert", "fail"))
+
+
+def tampered(scene: Scene) -> Iterator[Suspicion]:
+    """Result hooks, deselection, retries, focused fixtures and replaced matchers that the base has not."""
+    for view in scene.views:
+        if view.after is None:
+            continue
+        had = {content for _, _, _, content in _found(view.before)} if view.before else set()
+        for code, line, text, content in _found(view.after):
+            if content not in had:
+                yield suspicion(code, view.path, line, text, content)
+
+
+Found = Iterator[tuple[str, int, str, str]]
+"""Code, line, what was found, and its content."""
+
+
+def _found(source: Source) -> Found:
+    if source.tree is not None:
+        yield from _python(source.tree, source)
+    elif source.language == "script" and source.is_test | ("setup" in source.path.lower()):
+        yield from _script(source.code)
+
+
+def _python(tree: ast.Module, source: Source) -> Found:
+    for _, node in source.functions:
+        if node.name.startswith("pytest_"):
+            yield from _hook(node)
+        elif _is_autouse(node) and source.is_test:
+            yield from _autouse(node)
+    if source.is_test:
+        yield from _ignored_files(tree)
+        yield from _retries(source)
+
+
+def _hook(node: Function) -> Found:
+    reason = _hook_reason(node)
+    if reason:
+        yield (
+            "harness_tampered",
+            node.lineno,
+            f"`{node.name}` {reason}",
+            f"{node.name} {fingerprint(ast.walk(node))}",
+        )
+
+
+def _hook_reason(node: Function) -> str:
+    """Why a hook of pytest is suspicious; empty when it is not."""
+    if any(word in node.name for word in _RESULT_HOOKS):
+        changed = _changes_result(node)
+        if changed:
+            return f"sets `{changed}`"
+        if node.name in _REPLACES and _returns_truth(node):
+            return "runs tests in the runner's place"
+    if node.name == "pytest_collection_modifyitems":
+        return _drops_items(node)
+    if node.name == "pytest_ignore_collect" and _returns_truth(node):
+        return "keeps files from being collected"
+    exits = [called(part) for part in ast.walk(node) if called(part) in ("os._exit", "pytest.exit")]
+    return f"calls `{exits[0]}`" if exits else ""
+
+
+def _changes_result(node: Function) -> str:
+    for part in ast.walk(node):
+        targets = (
+            part.targets
+            if isinstance(part, ast.Assign)
+            else [part.target]
+            if isinstance(part, ast.AugAssign)
+            else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Attribute) and target.attr in _RESULTS and target.attr != "rep_call":
+                return shown(target)
+        if isinstance(part, ast.Call) and last_name(part.func) == "force_result":
+            return "force_result"
+        if isinstance(part, ast.Call) and called(part) == "setattr" and len(part.args) > 1:
+            name = part.args[1]
+            if isinstance(name, ast.Constant) and name.value in _RESULTS - {"rep_call"}:
+                return str(name.value)
+    return ""
+
+
+def _returns_truth(node: Function) -> bool:
+    returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return))
+    return any(isinstance(value, ast.Constant) and value.value is True for value in returned)
+
+
+def _drops_items(node: Function) -> str:
+    """Whether collected tests are taken away or marked, other than by an option the user gives."""
+    if any(_takes_out(part, node) for part in ast.walk(node)):
+        return "takes tests out of the collection"
+    is_marking = any(
+        isinstance(part, ast.Call) and last_name(part.func) == "add_marker" for part in ast.walk(node)
+    )
+    return "skips tests" if is_marking and _marks_skip(node) and not _asks_option(node) else ""
+
+
+def _takes_out(part: ast.AST, node: Function) -> bool:
+    if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Subscript):
+        return _is_items(part.targets[0].value, node) and not _only_sorts(part.value)
+    if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+        return _is_items(part.func.value, node) and part.func.attr in ("clear", "remove", "pop")
+    return isinstance(part, ast.Delete) and any(
+        isinstance(target, ast.Subscript) and _is_items(target.value, node) for target in part.targets
+    )
+
+
+def _is_items(target: ast.expr, node: Function) -> bool:
+    return isinstance(target, ast.Name) and target.id == "items" and bool(node.args.args)
+
+
+def _only_sorts(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and last_name(value.func) in ("sorted", "list", "reversed")
+
+
+def _marks_skip(node: Function) -> bool:
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("skip", "xfail", "skipif")
+        for part in ast.walk(node)
+    )
+
+
+def _asks_option(node: Function) -> bool:
+    return any(last_name(part) in ("getoption", "getvalue") for part in ast.walk(node))
+
+
+def _is_autouse(node: Function) -> bool:
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call) and last_name(decorator.func) == "fixture":
+            flag = argument(decorator, "autouse")
+            if flag is not None and not is_false(flag):
+                return True
+    return False
+
+
+def _autouse(node: Function) -> Found:
+    """A fixture of every test that makes the product answer with constants."""
+    for part in ast.walk(node):
+        if not isinstance(part, ast.Call) or last_name(part.func) not in ("setattr", "patch", "object"):
+            continue
+        fake = next((arg for arg in part.args if isinstance(arg, ast.Lambda)), None)
+        value = fake.body if fake is not None else argument(part, "return_value")
+        is_answer = isinstance(value, ast.Constant) and value.value is not None and value.value is not False
+        if is_answer and not _is_outside(part):
+            yield (
+                "harness_tampered",
+                part.lineno,
+                f"every test gets `{short(shown(part))}`",
+                fingerprint(ast.walk(part)),
+            )
+
+
+def _is_outside(call: ast.Call) -> bool:
+    """True for the usual things tests must not touch: network, clock, files, environment."""
+    told = " ".join(sorted(words(ast.walk(call)))).lower()
+    return bool(
+        re.search(
+            r"\b(time|sleep|datetime|now|requests|httpx|socket|urllib|environ|getenv|uuid|random|home|platform|boto|smtp|send)",
+            told,
+        )
+    )
+
+
+def _ignored_files(tree: ast.Module) -> Found:
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if last_name(target) in ("collect_ignore", "collect_ignore_glob") and isinstance(
+            node, ast.Assign | ast.AugAssign | ast.AnnAssign
+        ):
+            yield "tests_left_out", node.lineno, f"`{short(shown(node))}`", fingerprint(ast.walk(node))
+        if isinstance(node, ast.If):
+            yield from _ignored_files(ast.Module(body=node.body, type_ignores=[]))
+
+
+def _retries(source: Source) -> Found:
+    if "flaky" not in source.text:
+        return
+    for node in (*source.every(ast.Call), *source.every(ast.Attribute), *source.every(ast.Name)):
+        if (isinstance(node, ast.Call) and last_name(node.func) == "flaky") or dotted(node) in (
+            "pytest.mark.flaky",
+            "flaky",
+        ):
+            line = getattr(node, "lineno", 0)
+            yield "test_retried", line, f"`{short(shown(node))}`", "flaky"
+
+
+def _script(code: Code) -> Found:
+    for place, token in enumerate(code.tokens):
+        name = token.text
+        if name in ("retryTimes", "retries") and code.text(place + 1) == "(" and code.text(place - 1) == ".":
+            yield "test_retried", token.line, f"`{code.shown(place - 2, code.close(place + 1) + 1)}`", name
+        elif name == "extend" and code.text(place - 2) == "expect" and code.text(place + 1) == "(":
+            replaced = sorted(code.words(place, code.close(place + 1)) & _BUILT_IN)
+            if replaced:
+                yield (
+                    "harness_tampered",
+                    token.line,
+                    f"`expect.extend` replaces `{replaced[0]}`",
+                    f"extend {replaced}",
+                )
+        elif (
+            name in ("global", "globalThis", "window")
+            and code.text(place + 2) in _RUNNERS
+            and code.text(place + 3) == "="
+        ):
+            yield (
+                "harness_tampered",
+                token.line,
+                f"`{code.shown(place, place + 8)}`",
+                code.shown(place, place + 8),
+            )

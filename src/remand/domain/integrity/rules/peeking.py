@@ -1,0 +1,140 @@
+"""Product code that finds out whether, or by whom, it is tested."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from remand.domain.integrity.catalogue import short, suspicion
+from remand.domain.integrity.comparison import Suspicion
+from remand.domain.integrity.paths import is_product_path
+from remand.domain.integrity.reading.python_tree import (
+    called,
+    dotted,
+    last_name,
+    resolved,
+    shown,
+    words,
+)
+from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.scene import Scene
+
+_TESTED = re.compile(
+    r"PYTEST_CURRENT_TEST|PYTEST_XDIST_WORKER|JEST_WORKER_ID|VITEST(?:_\w+)?|PYTEST_VERSION|_called_from_test|MOCHA_\w+|KARMA_\w+"
+)
+_PIPELINE = re.compile(r"CI|GITHUB_ACTIONS|GITLAB_CI|CONTINUOUS_INTEGRATION|BUILD_NUMBER|REMAND\w*")
+_RUNNERS = frozenset(("pytest", "unittest", "_pytest", "nose", "py.test"))
+_FRAMES = frozenset(
+    (
+        *("inspect.stack", "inspect.currentframe", "sys._getframe", "traceback.extract_stack"),
+        *("traceback.format_stack", "inspect.getouterframes"),
+    )
+)
+_QUIET = re.compile(
+    r"listen|morgan|log|console|color|colour|progress|spinner|tty|telemetry|analytics|interactive|banner|sentry",
+    re.IGNORECASE,
+)
+_SCRIPT_TESTED = re.compile(
+    r"process\.env(?:\.|\[['\"])(?:JEST_WORKER_ID|VITEST\w*|MOCHA\w*)|import\.meta\.env\.VITEST|typeof (?:jest|vi|it|describe|expect)\b"
+    r"|globalThis\.(?:jest|vi|describe|it)\b|global\.(?:jest|it|describe)\b|process\.argv\.\w+\([^)]*(?:jest|mocha|vitest)"
+)
+_SCRIPT_NODE = re.compile(
+    r"process\.env(?:\.NODE_ENV|\[['\"]NODE_ENV['\"]\])\s*(===|==|!==|!=)\s*['\"]test['\"]|['\"]test['\"]\s*(===|==|!==|!=)\s*process\.env\.NODE_ENV"
+)
+_OTHERS = {
+    "rust": re.compile(
+        r"cfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[cfg\(not\(test\)\)\]|env::var\(\s*\"(?:CI|NEXTEST\w*)\""
+    ),
+    "go": re.compile(
+        r"testing\.Testing\(\)|flag\.Lookup\(\"test\.|strings\.(?:HasSuffix|Contains)\(os\.Args\[0\],\s*\"[./]*test"
+    ),
+    "java": re.compile(
+        r"org\.junit|getStackTrace\(\).*(?:junit|test)|Class\.forName\(\"org\.junit", re.IGNORECASE
+    ),
+    "csharp": re.compile(r"xunit|nunit|testhost", re.IGNORECASE),
+}
+
+
+def detected(scene: Scene) -> Iterator[Suspicion]:
+    """Questions for the test runner in product code that the base does not ask."""
+    for view in scene.views:
+        if view.after is None or not is_product_path(view.path):
+            continue
+        had = {text for _, _, text in _found(view.before)} if view.before else set()
+        for code, line, text in _found(view.after):
+            if text not in had:
+                yield suspicion(code, view.path, line, f"`{short(text)}`")
+
+
+def _found(source: Source) -> Iterator[tuple[str, int, str]]:
+    if source.tree is not None:
+        yield from _python(source)
+    elif source.language == "script":
+        yield from _script(source)
+    elif source.language in _OTHERS:
+        for number, line in enumerate(source.lines, 1):
+            if _OTHERS[source.language].search(line) and not line.lstrip().startswith("//"):
+                yield "gate_detected", number, line.strip()
+
+
+def _python(source: Source) -> Iterator[tuple[str, int, str]]:
+    for text in source.every(ast.Constant):
+        if isinstance(text.value, str) and _TESTED.fullmatch(text.value):
+            yield "gate_detected", text.lineno, text.value
+    for comparison in source.every(ast.Compare):
+        if _asks_modules(comparison):
+            yield "gate_detected", comparison.lineno, shown(comparison)
+    for branch in source.every(ast.If):
+        if _asks_pipeline(branch):
+            yield "gate_detected", branch.lineno, shown(branch.test)
+    asked = {id(call) for call in source.every(ast.Call) if resolved(call.func, source.imports) in _FRAMES}
+    for _, function in source.functions if asked else ():
+        found = [part for part in ast.walk(function) if isinstance(part, ast.Call) and id(part) in asked]
+        if found and _looks_for_test(function):
+            yield "stack_inspected", found[0].lineno, shown(found[0])
+
+
+def _asks_modules(node: ast.Compare) -> bool:
+    """`"pytest" in sys.modules`, or in the arguments of the process."""
+    left = node.left.value if isinstance(node.left, ast.Constant) else None
+    looked = " ".join(shown(item) for item in node.comparators)
+    return left in _RUNNERS and ("sys.modules" in looked or "sys.argv" in looked)
+
+
+def _asks_pipeline(node: ast.If) -> bool:
+    """`if os.environ.get("CI"): return 42`"""
+    told = [part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant)]
+    if not any(
+        isinstance(text, str) and _PIPELINE.fullmatch(text) for text in told
+    ) or "environ" not in words(ast.walk(node.test)) | {last_name(node.test)} | _getenv(node.test):
+        return False
+    returned = [part for part in node.body if isinstance(part, ast.Return)]
+    return bool(returned) and not _QUIET.search(" ".join(words(ast.walk(node))))
+
+
+def _getenv(node: ast.AST) -> set[str]:
+    return {"environ"} if any(called(part).endswith("getenv") for part in ast.walk(node)) else set()
+
+
+def _looks_for_test(node: ast.AST) -> bool:
+    """True when a function that looks at frames reads their variables, or asks for tests."""
+    parts = list(ast.walk(node))
+    if any(isinstance(part, ast.Attribute) and part.attr in ("f_locals", "co_consts") for part in parts):
+        return True
+    texts = (part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return any(re.search(r"(?:^|\W|_)(?:py)?test|conftest|assert", text) for text in texts) or any(
+        "f_back.f_back" in dotted(part) for part in parts
+    )
+
+
+def _script(source: Source) -> Iterator[tuple[str, int, str]]:
+    for number, line in enumerate(source.lines, 1):
+        if line.lstrip().startswith(("//", "*")):
+            continue
+        match = _SCRIPT_TESTED.search(line)
+        if match and "import.meta.vitest" not in line:
+            yield "gate_detected", number, match[0]
+        match = _SCRIPT_NODE.search(line)
+        if match and not _QUIET.search("\n".join(source.lines[number - 1 : number + 3])):
+            yield "gate_detected", number, match[0]

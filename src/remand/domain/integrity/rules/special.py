@@ -1,0 +1,194 @@
+"""Product code that answers what tests ask, instead of working it out."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+from remand.domain.integrity.catalogue import short, suspicion
+from remand.domain.integrity.comparison import Suspicion
+from remand.domain.integrity.paths import is_product_path
+from remand.domain.integrity.reading.answers import Answer, answers_of
+from remand.domain.integrity.reading.python_tree import (
+    Function,
+    is_literal,
+    shown,
+    without_docstring,
+)
+from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.scene import Scene
+from remand.domain.integrity.views import View
+
+MAX_TESTS = 2_000
+HALF = 0.5
+SOME_WORK = 3
+
+
+def hardcoded(scene: Scene) -> Iterator[Suspicion]:
+    """New constant answers that are those of the tests, or that answer several inputs at once."""
+    views = [view for view in scene.views if view.after is not None and is_product_path(view.path)]
+    added = [(view, _added(view)) for view in views]
+    questions = _questions(scene) if any(answers for _, answers in added) else []
+    for view, answers in added:
+        for group in _by_function(answers):
+            told = _telling(group, questions, view)
+            if told is not None:
+                yield suspicion(
+                    "answer_hardcoded",
+                    view.path,
+                    told.line,
+                    f"`{told.function}`: `{short(told.text)}`",
+                    told.text,
+                )
+
+
+def _added(view: View) -> list[Answer]:
+    had = {answer.text for answer in answers_of(view.before)} if view.before else set()
+    return [answer for answer in answers_of(view.after) if answer.text not in had] if view.after else []
+
+
+def _by_function(answers: list[Answer]) -> list[list[Answer]]:
+    groups: defaultdict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.answer and answer.is_whole:
+            groups[answer.function].append(answer)
+    return list(groups.values())
+
+
+def _questions(scene: Scene) -> list[frozenset[str]]:
+    """The literals of each assertion, in tests that changed and that did not."""
+    sources = [side for view in scene.views for side in (view.before, view.after) if side and side.is_test]
+    sources += [Source(item.path, item.text) for item in scene.comparison.unchanged[:MAX_TESTS]]
+    found: list[frozenset[str]] = []
+    for case in (case for source in sources if source.is_test for case in source.cases):
+        found += (item.literals for item in case.assertions if item.literals)
+        if any(item.times > 1 for item in case.assertions):
+            found.append(case.literals)
+    return found
+
+
+def _telling(group: list[Answer], questions: list[frozenset[str]], view: View) -> Answer | None:
+    """The first answer of a function that gives it away."""
+    joint = next((answer for answer in group if answer.is_joint and answer.works), None)
+    if joint is not None:
+        return joint
+    known = [answer for answer in group if _is_asked(answer, questions)]
+    if not known:
+        return None
+    is_all = len(known) == len(group)
+    worked = group[0].works or _worked(view, group[0].function)
+    if is_all and (worked or len(known) > 1):
+        return known[0]
+    return None
+
+
+def _is_asked(answer: Answer, questions: list[frozenset[str]]) -> bool:
+    asked = frozenset(text for text in answer.asked if text not in ("0", "1", "2", "-1", "''"))
+    told = asked | ({answer.answer} if answer.answer not in ("0", "1", "2", "-1") else set())
+    return bool(asked) and any(_holds(question, told) for question in questions)
+
+
+def _holds(question: frozenset[str], told: frozenset[str]) -> bool:
+    if told <= question:
+        return True
+    whole = " ".join(question)
+    return all(
+        text in question or (text[:1] in "[({" and _inner(text, question)) or text in whole for text in told
+    )
+
+
+def _inner(text: str, question: frozenset[str]) -> bool:
+    """True when the parts of a written-out list are all among the literals."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    parts = {repr(part.value) for part in ast.walk(tree) if isinstance(part, ast.Constant)}
+    return bool(parts) and parts - {"0", "1", "2"} <= question
+
+
+def _worked(view: View, function: str) -> bool:
+    """True when the function worked something out on the base."""
+    if view.before is None:
+        return False
+    return _had_work(view, function) or any(
+        answer.works for answer in answers_of(view.before) if answer.function == function
+    )
+
+
+def _had_work(view: View, function: str) -> bool:
+    for name, node in view.before.functions if view.before else ():
+        if name == function:
+            return any(
+                isinstance(part, ast.For | ast.While | ast.BinOp | ast.comprehension)
+                for part in ast.walk(node)
+            )
+    return False
+
+
+def hollowed(scene: Scene) -> Iterator[Suspicion]:
+    """Functions that did something and now return a constant or their own argument."""
+    for view in scene.views:
+        if view.before is None or view.after is None or not is_product_path(view.path):
+            continue
+        if view.before.tree is not None and view.after.tree is not None:
+            yield from _python(view.path, view.before, view.after)
+        elif view.before.language == "script":
+            yield from _script(view.path, view.before, view.after)
+
+
+def _python(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
+    old = dict(before.functions)
+    for name, node in after.functions:
+        if name in old and _does_work(old[name]) and _is_hollow(node):
+            yield suspicion("body_hollowed", path, node.lineno, f"`{name}` is now `{short(_body(node))}`")
+
+
+def _body(node: Function) -> str:
+    return "; ".join(shown(item) for item in without_docstring(node.body)) or "empty"
+
+
+def _does_work(node: Function) -> bool:
+    statements = sum(
+        isinstance(part, ast.stmt) for item in without_docstring(node.body) for part in ast.walk(item)
+    )
+    return statements >= SOME_WORK
+
+
+def _is_hollow(node: Function) -> bool:
+    body = without_docstring(node.body)
+    if len(body) > 1:
+        return False
+    if not body or isinstance(body[0], ast.Pass):
+        return True
+    value = body[0].value if isinstance(body[0], ast.Return | ast.Expr) else node
+    if isinstance(body[0], ast.Return) and isinstance(value, ast.Name):
+        return value.id in {argument.arg for argument in node.args.args}
+    return value is None or (isinstance(value, ast.expr) and is_literal(value))
+
+
+def _script(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
+    old, new = _blocks(before), _blocks(after)
+    for name, (_, size) in old.items():
+        text, tokens = new.get(name, ("", 99))
+        is_constant = tokens <= 4 and (tokens == 0 or text.startswith("return")) and "(" not in text
+        if size >= 20 and name in new and is_constant:
+            yield suspicion("body_hollowed", path, 0, f"`{name}` is now `{text or 'empty'}`")
+
+
+def _blocks(source: Source) -> dict[str, tuple[str, int]]:
+    """The functions of a script: their bodies as text, and how many tokens they have."""
+    code = source.code
+    found: dict[str, tuple[str, int]] = {}
+    for place, token in enumerate(code.tokens):
+        if token.kind != "name" or code.text(place + 1) not in ("(", "="):
+            continue
+        at = place + 1 if code.text(place + 1) == "(" else place + 2
+        at = at + 1 if code.text(at) == "async" else at
+        block = code.close(at) + 1 if code.text(at) == "(" else at
+        block = block + 1 if code.text(block) == "=>" else block
+        if code.text(block) == "{" and token.text not in ("if", "for", "while", "switch", "catch"):
+            end = code.close(block)
+            found[token.text] = code.shown(block + 1, min(end, block + 8)), end - block - 1
+    return found

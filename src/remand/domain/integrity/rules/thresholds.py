@@ -1,0 +1,283 @@
+"""Settings of checkers and runners that ask for less than on the base."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from remand.domain.integrity.catalogue import short, suspicion
+from remand.domain.integrity.comparison import Suspicion
+from remand.domain.integrity.reading.configuration import Settings, Value, settings_of, tool_of
+from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.scene import Scene
+
+_FAMILIES = (
+    frozenset(("flake8", "pylint", "ruff", "eslint", "biome", "stylelint", "tslint")),
+    frozenset(("jest", "vitest", "mocha", "ava", "nyc", "c8", "karma")),
+    frozenset(("mypy", "pyright", "ty", "pytype")),
+)
+_LEAST = re.compile(
+    r"(fail_?under|cov_fail_under|minimum\w*|min_\w+|target|statements|branches|functions|lines|score)$"
+)
+_THRESHOLDS = re.compile(r"threshold|check|fail|nyc|c8|coverage|codecov|minimum|min_|jest|target|pylint")
+_MOST = re.compile(
+    r"(max_(warnings|complexity|line_length|args|locals|branches|statements|returns|attributes|nested_blocks|bool_expr|parents"
+    r"|positional\w*|public_methods|module_lines)|line_length|threshold|retries|retry|reruns|\w+_threshold|complexity)$"
+)
+_ON = re.compile(
+    r"(strict\w*|warn_\w+|disallow_\w+|check_untyped_defs|no_?implicit\w*|no_?unused\w*|no_?fall\w*|xfail_strict|always_?strict"
+    r"|branch|exact_?optional\w*|no_?unchecked\w*|use_?unknown\w*|fail_?on\w*|fail_on_\w+|forbid_?only|extra_checks"
+    r"|local_partial_types|check_coverage|enabled|recommended|all)$"
+)
+_OFF = re.compile(
+    r"(ignore_errors|ignore_missing_imports|allow_\w+|pass_?with_?no_?tests|exit_zero|suppress\w*|skip_?tests|no_?emit_?on\w*false"
+    r"|implicit_optional|disable_all|allowunreachablecode|informational|only_pulls|require_ci_to_pass_off)$"
+)
+_GROWS = re.compile(
+    r"((extend_)?ignore|(extend_)?exclude|omit|disable(_error_code)?|ignore_?patterns|exclude_(lines|also|dirs)|ignores|skips"
+    r"|(test|coverage|module)path_?ignore_?patterns|norecursedirs|exclusions|unit_test_ignore|coverage_?ignore\w*|exclude_?rules?"
+    r"|per_file_ignores(\..+)?|extend_per_file_ignores(\..+)?|watch_?ignore|test_?ignore)$"
+)
+_SHRINKS = re.compile(
+    r"((extend_)?select|enable|enable_error_code|testpaths|test_?match|test_?regex|include|files|source(_pkgs)?|roots|extends|spec"
+    r"|collect_?coverage_?from|python_(files|functions|classes)|plugins|filterwarnings|test_?dir|projects)$"
+)
+_NEEDED = re.compile(r"(select|enable|enable_error_code|extends|plugins)$")
+"""Lists whose absence means less than they said; without the others, everything is taken in."""
+_HARMLESS = re.compile(
+    r"(^|[/*])\.?(build|dist|node_modules|venv|vendor|third_party|generated|__generated__|migrations|__pycache__|coverage|out|target"
+    r"|docs?|examples?|git|tox|nox|eggs|_build|static|public|storybook-static|typings|scratch)([/*]|$)|_pb2|\.min\.|\.d\.ts|\.gen(erated)?\."
+)
+_USUAL_LINES = re.compile(
+    r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|assert_never|def __repr__|Protocol"
+)
+_TEST_CODES = re.compile(r"S101|S10[5-8]|D\d*|ANN\d*|PLR2004|ARG\d*|INP001|SLF001|PLR0\d+|E501|F811|S")
+_RANKS = {
+    "off": 0.0,
+    "0": 0.0,
+    "allow": 0.0,
+    "warn": 1.0,
+    "1": 1.0,
+    "error": 2.0,
+    "2": 2.0,
+    "deny": 2.0,
+    "forbid": 3.0,
+}
+_FLAGS = re.compile(
+    r"--deselect|--ignore(?:-glob)?\b|(?:^|\s)-k\b|-m [\"']?not |-p no:\w+|--no-cov\b|--last-failed|--lf\b|--reruns|--continue-on-"
+    r"collection-errors|--collect-only|--noconftest|--maxfail=0|-p \w+"
+)
+_STRICT_FLAGS = re.compile(
+    r"--strict\S*|--cov-fail-under\S*|-W ?error\S*|--cov(?![\w-])\S*|--forbid\S*|--doctest-modules|--runslow"
+)
+
+
+def lowered(scene: Scene) -> Iterator[Suspicion]:
+    """Every setting of a known tool that asks for less, over all files of the change together."""
+    before, after, places = _collected(scene)
+    gone = _replaced(before, after)
+    for key in sorted({*before, *after}):
+        tool = _tool(key)
+        if tool in gone or (not any(_tool(other) == tool for other in before) and not _is_absolute(key)):
+            continue
+        code = _judged(key, before.get(key), after.get(key), before, after)
+        if code:
+            path = places.get(key, "")
+            found = f"`{key}`: {_shown(before.get(key))} became {_shown(after.get(key))}"
+            yield suspicion(code, path, _line(scene, path, key), found)
+
+
+def _collected(scene: Scene) -> tuple[Settings, Settings, dict[str, str]]:
+    before: Settings = {}
+    after: Settings = {}
+    places: dict[str, str] = {}
+    for view in scene.views:
+        if not tool_of(view.path) and not tool_of(view.change.base_path):
+            continue
+        old = settings_of(view.before) if view.before else {}
+        new = settings_of(view.after) if view.after else {}
+        before |= old
+        after |= new
+        places |= dict.fromkeys([*old, *new], view.path)
+    return before, after, places
+
+
+def _tool(key: str) -> str:
+    return re.split(r"[.\[]", key, maxsplit=1)[0]
+
+
+def _is_absolute(key: str) -> bool:
+    """What is a weakening even where a tool was not configured before."""
+    return key in ("pytest.addopts", "mypy.ignore_errors") or key.startswith("pytest.python_")
+
+
+def _replaced(before: Settings, after: Settings) -> set[str]:
+    """The tools that are gone, and whose like came in their place."""
+    old, new = {_tool(key) for key in before}, {_tool(key) for key in after}
+    return {
+        tool
+        for tool in old - new
+        for family in _FAMILIES
+        if tool in family and (family & new) - (family & old)
+    }
+
+
+def _judged(key: str, old: Value | None, new: Value | None, before: Settings, after: Settings) -> str:
+    """The code of the suspicion a changed setting is; empty when it is none."""
+    if old == new:
+        return ""
+    if key.endswith("addopts"):
+        return _options(_words(old), _words(new))
+    if ".rules." in key or "lints." in key or key.endswith("_level"):
+        return "rule_switched_off" if _rank(new) < _rank(old, 1.5) and _is_severity(key, old, new) else ""
+    if _GROWS.search(key):
+        return _grown(key, _items(old), _items(new), before, after)
+    if _SHRINKS.search(key):
+        return _shrunk(key, old, new)
+    if isinstance(old, bool) or isinstance(new, bool):
+        return _switched(key, old, new)
+    return _numbers(key, old, new)
+
+
+def _numbers(key: str, old: Value | None, new: Value | None) -> str:
+    if not isinstance(old, float) or isinstance(old, bool):
+        return ""
+    is_number = isinstance(new, float)
+    if _LEAST.search(key) and _THRESHOLDS.search(key):
+        return "threshold_lowered" if not is_number or new < old else ""  # type: ignore[operator]  # a number by then
+    if _MOST.search(key) and is_number and isinstance(new, float):
+        room = 1.5 if "line_length" in key else 1.0
+        return "threshold_lowered" if new > old * room and new > old else ""
+    return ""
+
+
+def _switched(key: str, old: Value | None, new: Value | None) -> str:
+    if _ON.search(key) and old is True and new is not True:
+        return "rule_switched_off"
+    if _OFF.search(key) and new is True and old is not True:
+        return "" if "ignore_missing_imports" in key and "overrides[" in key else "rule_switched_off"
+    return ""
+
+
+def _options(old: str, new: str) -> str:
+    flags_old, flags_new = set(_FLAGS.findall(old)), set(_FLAGS.findall(new))
+    if flags_new - flags_old or len(_FLAGS.findall(new)) > len(_FLAGS.findall(old)):
+        return "tests_left_out"
+    return "threshold_lowered" if set(_STRICT_FLAGS.findall(old)) - set(_STRICT_FLAGS.findall(new)) else ""
+
+
+def _words(value: Value | None) -> str:
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return value if isinstance(value, str) else ""
+
+
+def _items(value: Value | None) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    return (
+        tuple(part for part in re.split(r"[\s,|]+", str(value)) if part)
+        if isinstance(value, str | float)
+        else ()
+    )
+
+
+def _grown(key: str, old: tuple[str, ...], new: tuple[str, ...], before: Settings, after: Settings) -> str:
+    added = [item for item in new if item not in old]
+    if "coverage" in key or "omit" in key:
+        added = [
+            item for item in added if not re.search(r"(^|[/*])tests?[/*]|conftest|__main__|setup\.py", item)
+        ]
+    added = [
+        item
+        for item in added
+        if not _HARMLESS.search(item) and not _is_newly_selected(key, item, before, after)
+    ]
+    if "exclude_lines" in key or "exclude_also" in key:
+        added = [item for item in added if not _USUAL_LINES.search(item)]
+    if "per_file_ignores" in key:
+        added = _unusual(key, added) if not _is_moved(key, new, before, after) else []
+    is_left_out = re.search(r"test\w*ignore|norecursedirs", key)
+    return ("tests_left_out" if is_left_out else "rule_switched_off") if added else ""
+
+
+def _is_moved(key: str, codes: tuple[str, ...], before: Settings, after: Settings) -> bool:
+    """True when another entry had the same codes, and is gone."""
+    gone = (_items(before[other]) for other in before if "per_file_ignores" in other and other not in after)
+    return key not in before and any(set(codes) <= set(had) for had in gone)
+
+
+def _unusual(key: str, codes: list[str]) -> list[str]:
+    if re.search(r"tests?[/*]|test_|conftest", key):
+        return [code for code in codes if not _TEST_CODES.fullmatch(code)]
+    return [code for code in codes if not (code == "F401" and "__init__" in key)]
+
+
+def _is_newly_selected(key: str, item: str, before: Settings, after: Settings) -> bool:
+    """True for a rule that is left out of a family that was only now switched on."""
+    tool = _tool(key)
+    chosen = [*_items(after.get(f"{tool}.select")), *_items(after.get(f"{tool}.extend_select"))]
+    had = {*_items(before.get(f"{tool}.select")), *_items(before.get(f"{tool}.extend_select"))}
+    return any((item.startswith(code) or code == "ALL") and code not in had for code in chosen)
+
+
+def _shrunk(key: str, old: Value | None, new: Value | None) -> str:
+    had, has = _items(old), _items(new)
+    if key.endswith("filterwarnings"):
+        is_wide = any(re.fullmatch(r"ignore(::\w*Warning)?", item) for item in has if item not in had)
+        return "rule_switched_off" if is_wide or ("error" in had and "error" not in has) else ""
+    if re.search(r"python_(files|functions|classes)$", key):
+        usual = {
+            "test_*.py",
+            "*_test.py",
+            "test_*",
+            "test",
+            "Test*",
+            "Test",
+            "test*.py",
+            "tests.py",
+            "*Test",
+            "*Tests",
+        }
+        lost = [item for item in had if item not in has]
+        return "tests_left_out" if lost or (not had and not usual & set(has)) else ""
+    if not had:
+        return ""
+    lost = [item for item in had if item not in has and not any(_covers(other, item) for other in has)]
+    if not lost or (new is None and not _NEEDED.search(key)):
+        return ""
+    return "tests_left_out" if re.search(r"test|roots|spec", key) else "rule_switched_off"
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """True when a pattern, folder or code takes in another."""
+    return wide in ("ALL", ".", "**") or narrow.startswith(wide.rstrip("/*") or "\0")
+
+
+def _is_severity(key: str, old: Value | None, new: Value | None) -> bool:
+    return any(_severity(value) in _RANKS for value in (old, new) if value is not None)
+
+
+def _severity(value: Value | None) -> str:
+    first = value[0] if isinstance(value, tuple) and value else value
+    if isinstance(first, bool):
+        return "off" if not first else "error"
+    return f"{first:g}" if isinstance(first, float) else str(first).strip("'\"").lower()
+
+
+def _rank(value: Value | None, missing: float = 1.5) -> float:
+    return _RANKS.get(_severity(value), missing) if value is not None else missing
+
+
+def _shown(value: Value | None) -> str:
+    if value is None:
+        return "not set"
+    return f"`{short(', '.join(value) if isinstance(value, tuple) else f'{value:g}' if type(value) is float else str(value))}`"
+
+
+def _line(scene: Scene, path: str, key: str) -> int:
+    source: Source | None = next((view.after for view in scene.views if view.path == path), None)
+    name = re.split(r"[.\]]", key)[-1]
+    flat = re.compile(re.escape(name).replace("_", "[-_]?"), re.IGNORECASE)
+    lines = source.lines if source else []
+    return next((at for at, line in enumerate(lines, 1) if flat.search(line)), 0)

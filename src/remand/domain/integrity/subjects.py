@@ -1,0 +1,64 @@
+"""What product code defines, and what became of it: gone, or only renamed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from remand.domain.integrity.reading.cases import likeness
+from remand.domain.integrity.reading.python_tree import walked, without_docstring, words
+from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.reading.tokens import NAME
+
+_DEFINED = re.compile(
+    r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|static|void|fun)\s+"
+    r"(?:\([^)\n]*\)\s*)?(\w{3,})"
+)
+_METHOD = re.compile(
+    r"^\s+(?:(?:public|private|protected|internal|static|async|get|set|final|override)\s+)*(?:[\w<>\[\]?]+\s+)?(\w{3,})\s*\([^;\n]*\)\s*[{:]",
+    re.MULTILINE,
+)
+_CONSTANT = re.compile(r"^([A-Za-z_]\w{2,})\s*(?::[^=\n]+)?=", re.MULTILINE)
+_OPTION = re.compile(r"[\"'`](--?[a-z][\w-]{2,}|/[\w/{}:<>.-]{2,})[\"'`]")
+_KEYWORDS = frozenset(("if", "for", "while", "switch", "catch", "return", "function", "elif", "else", "with"))
+ALIKE = 0.75
+MAX_PAIRS = 20_000
+
+
+def defined(sources: Iterable[Source]) -> frozenset[str]:
+    """The names of functions, classes, constants, modules, options and routes in some files."""
+    found: set[str] = set()
+    for source in sources:
+        for pattern in (_DEFINED, _METHOD, _CONSTANT, _OPTION):
+            found.update(pattern.findall(source.text))
+        found.add(source.path.rpartition("/")[2].partition(".")[0])
+    return frozenset(found - _KEYWORDS)
+
+
+def renamed(gone: frozenset[str], before: list[Source], after: list[Source]) -> frozenset[str]:
+    """Those of the gone names whose body lives on under another."""
+    old = [(name, bag) for source in before for name, bag in bodies(source) if name in gone]
+    kept = {name for source in before for name, _ in bodies(source)}
+    new = [bag for source in after for name, bag in bodies(source) if name not in kept]
+    if len(old) * len(new) > MAX_PAIRS:
+        return frozenset()
+    return frozenset(
+        name for name, bag in old if len(bag) >= 4 and any(likeness(bag, other) >= ALIKE for other in new)
+    )
+
+
+def bodies(source: Source) -> list[tuple[str, frozenset[str]]]:
+    """The functions of a file with the words of their bodies."""
+    if source.tree is not None:
+        return [
+            (name.rpartition(".")[2], words(walked(without_docstring(node.body))))
+            for name, node in source.functions
+        ]
+    code = source.code
+    found = []
+    for place, token in enumerate(code.tokens):
+        if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
+            block = code.close(place + 1) + 1
+            if code.text(block) == "{":
+                found.append((token.text, code.words(block, code.close(block))))
+    return found

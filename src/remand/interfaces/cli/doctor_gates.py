@@ -1,0 +1,65 @@
+"""The doctor's look at gates: their configuration, the sandbox, and each host's hook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from remand.app.errors import EnvironmentFault
+from remand.bootstrap import hooking, parsers
+from remand.bootstrap.sandbox import self_test
+from remand.domain.gates.gate import Gate
+from remand.interfaces.cli.checks import Check
+from remand.interfaces.cli.context import Context
+
+
+def gate_checks(context: Context) -> Iterator[Check]:
+    """Everything about gates."""
+    try:
+        policy = context.opened.settings.settings().gate_policy
+    except EnvironmentFault:
+        return
+    if policy.gates is None:
+        fix = (
+            "Add the line `[gates]` to remand.toml (empty: no gates), or run `remand init` in a new project."
+        )
+        yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be handed in", fix)
+    else:
+        yield from (_gate(gate) for gate in policy.gates)
+    if not policy.enforce:
+        yield Check("enforcement", True, "off: everything is judged and recorded, and nothing is stopped")
+    if context.gates.is_paused:
+        yield Check("pause", True, "sessions may stop unmeasured now", "`remand resume` ends it.")
+    yield from _sandbox()
+    yield from _hosts(context)
+
+
+def _gate(gate: Gate) -> Check:
+    name = f"gate {gate.name}"
+    if gate.parser not in parsers.names():
+        return Check(
+            name, False, f"there is no parser `{gate.parser}`", f"Use one of {', '.join(parsers.names())}."
+        )
+    unknown = [key for key in gate.require if key[4:] not in parsers.figures(gate.parser)]
+    if unknown:
+        known = ", ".join(parsers.figures(gate.parser))
+        return Check(name, False, f"`{unknown[0]}` is no figure of {gate.parser}", f"It knows {known}.")
+    return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
+
+
+def _sandbox() -> Iterator[Check]:
+    tier, why, probes = self_test()
+    fix = "" if tier == "bubblewrap" else f"Install bubblewrap for the strongest sandbox ({why})."
+    yield Check("sandbox", True, f"gates are kept apart by: {tier}", fix)
+    broken = [probe for probe in probes if not probe.held]
+    detail = f"{len(probes) - len(broken)} of {len(probes)} attacks on it were held"
+    lost = "; ".join(f"{probe.name}: {probe.detail}" for probe in broken[:6])
+    yield Check(
+        "sandbox probes", not broken or tier != "bubblewrap", detail, f"Not held: {lost}." if broken else ""
+    )
+
+
+def _hosts(context: Context) -> Iterator[Check]:
+    root = context.place.root
+    for name in hooking.installed_hosts(root):
+        proof = hooking.prove(name, root)
+        yield Check(f"host {name}", proof.ok, proof.detail, proof.fix)

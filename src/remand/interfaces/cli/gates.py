@@ -1,0 +1,199 @@
+"""Commands about gates: measuring, looking back, and settling what they found."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from remand.app.errors import EnvironmentFault
+from remand.app.gates.known import Terms
+from remand.app.rebuild import story
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.gates import message
+from remand.domain.gates.verdict import UNMEASURED, GateStatus
+from remand.domain.gating import let_pass
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import Result, one_line, table
+from remand.interfaces.cli.task_views import find_task
+from remand.interfaces.cli.verdicts import verdict_data
+
+JUDGING = (e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
+EVENTS = (
+    *JUDGING,
+    e.GateAlerted,
+    e.FindingAccepted,
+    e.FindingRefused,
+    e.GateOverridden,
+)
+
+
+def _run_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--commit", default="HEAD", metavar="SHA")
+    parser.add_argument("--task", default="", metavar="ID", help="what was accepted for that task counts")
+    parser.add_argument("--base", default="", metavar="REF", help="what it is held against")
+
+
+def _run(context: Context) -> Result:
+    options = context.arguments
+    task = find_task(context, options.task)[0] if options.task else None
+    terms = _terms(context, task)
+    if terms.policy.gates is None:
+        raise Refused(
+            "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
+        )
+    judged = context.gates.verdict(terms)
+    verdict = let_pass(judged.verdict, task) if task else judged.verdict
+    code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
+    text = message.told(verdict)
+    tier = f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
+    return Result(verdict_data(verdict, is_cached=judged.is_cached, text=text), text + tier, code)
+
+
+def _terms(context: Context, task: Task | None) -> Terms:
+    options = context.arguments
+    commit = _commit(context, options.commit)
+    terms = context.gates.terms(task, commit)
+    if not options.base:
+        return terms
+    base = _commit(context, options.base)
+    known = context.opened.settings.at(base)
+    return Terms(commit=commit, base=base, policy=known.gate_policy if known else terms.policy)
+
+
+def _commit(context: Context, name: str) -> str:
+    found = context.gateway.repository.commit(name)
+    if found is None:
+        raise Refused("unknown_commit", f"The repository has no commit {name!r}.")
+    return found.sha
+
+
+def _history_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task", nargs="?", default="")
+    parser.add_argument("--observed", action="store_true", help="only what would have been stopped")
+
+
+def _history(context: Context) -> Result:
+    options = context.arguments
+    events = find_task(context, options.task)[1] if options.task else _all_events(context)
+    rows = [_row(event) for event in events if isinstance(event, EVENTS)]
+    if options.observed:
+        rows = [row for row in rows if row["observed"]]
+    columns = ("ts", "task_id", "event", "agent", "status", "commit", "says")
+    cells = [[one_line(row[name] or "", 60) for name in columns] for row in rows]
+    return Result(rows, table(columns, cells, "Nothing was measured yet."))
+
+
+def _all_events(context: Context) -> list[Any]:
+    with context.opened.store.read() as view:
+        return [event for task in view.tasks.every() for event in story(view, task.id)]
+
+
+def _row(event: Any) -> dict[str, Any]:
+    verdict = getattr(event, "verdict", None)
+    return {
+        "ts": event.ts,
+        "event": event.name,
+        "task_id": event.task_id,
+        "agent": getattr(event, "agent", "") or getattr(event, "reviewer", "") or event.meta.actor,
+        "status": verdict.status.value if verdict else None,
+        "commit": verdict.commit if verdict else None,
+        "base": verdict.base if verdict else None,
+        "tier": verdict.tier if verdict else None,
+        "number": getattr(event, "number", None),
+        "observed": getattr(event, "is_observed", False),
+        "standing": list(verdict.standing) if verdict else [],
+        "held": _held(verdict),
+        "says": _says(event, verdict),
+    }
+
+
+def _held(verdict: Any) -> list[dict[str, Any]]:
+    """The findings that a reviewer has to settle, each with the name to settle it by."""
+    gates = [gate for gate in verdict.gates if gate.status is GateStatus.HELD] if verdict else []
+    return [
+        {"finding": name, "path": finding.path, "line": finding.line, "text": finding.text}
+        for gate in gates
+        for name, finding in zip(gate.suspicions, gate.findings, strict=False)
+    ]
+
+
+def _says(event: Any, verdict: Any) -> str:
+    if verdict is not None:
+        lines = [gate.line.removeprefix("- ") for gate in verdict.gates if gate.name in verdict.standing]
+        return "; ".join(lines) or "nothing stands in the way"
+    named = getattr(event, "finding", "") or getattr(event, "gate", "")
+    return " ".join(part for part in (named, getattr(event, "reason", "")) if part)
+
+
+def _wait_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task", nargs="?", default="")
+    parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS")
+
+
+def _wait(context: Context) -> Result:
+    name = context.arguments.task or context.surroundings.environment.get("REMAND_TASK", "")
+    task = find_task(context, name)[0]
+    if not context.gates.runs.wait(task.id, context.arguments.timeout):
+        raise EnvironmentFault(
+            f"The gates of {task.id} still run. Wait again with `remand gate wait {task.id}`."
+        )
+    task, events = find_task(context, name)
+    verdicts = [event.verdict for event in events if isinstance(event, JUDGING)]
+    if not verdicts:
+        return Result({"task_id": task.id, "status": None}, f"Nothing was measured for {task.id} yet.")
+    text = message.told(verdicts[-1])
+    data = verdict_data(verdicts[-1], text=text) | {"task_id": task.id}
+    return Result(data, text, 0 if verdicts[-1].is_release else 1)
+
+
+def _settle_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("finding")
+    parser.add_argument("--reviewer", default="")
+    parser.add_argument("--reason", default="", metavar="TEXT")
+
+
+def _settle(*, is_accepted: bool) -> Command:
+    def run(context: Context) -> Result:
+        options = context.arguments
+        ask = c.SettleFinding(
+            task_id=options.task,
+            finding=options.finding,
+            is_accepted=is_accepted,
+            reason=context.text(options.reason),
+        )
+        return _settled(context.ask(ask, context.actor(option="reviewer")).task)
+
+    return Command(_settle_arguments, run)
+
+
+def _settled(task: Task) -> Result:
+    held = [name for name in task.gating.held if name not in task.gating.accepted]
+    data = {"task_id": task.id, "status": task.status.value, "held": held}
+    left = f", {len(held)} findings are still held" if held and task.claim else ""
+    return Result(data, f"{task.id} is {task.status}{left}")
+
+
+def _override_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("--gate", required=True, metavar="G")
+    parser.add_argument("--reason", required=True, metavar="TEXT")
+
+
+def _override(context: Context) -> Result:
+    options = context.arguments
+    ask = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
+    return _settled(context.ask(ask, context.actor()).task)
+
+
+COMMANDS = {
+    "gate run": Command(_run_arguments, _run),
+    "gate history": Command(_history_arguments, _history),
+    "gate wait": Command(_wait_arguments, _wait),
+    "gate accept": _settle(is_accepted=True),
+    "gate refuse": _settle(is_accepted=False),
+    "gate override": Command(_override_arguments, _override),
+}

@@ -1,0 +1,85 @@
+"""Verdicts as scripts and people read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from remand.app.gates.claims import Claimed
+from remand.domain.gates import message
+from remand.domain.gates.verdict import GateResult, Verdict
+from remand.domain.refusals import Refused
+from remand.interfaces.cli.context import Context
+from remand.interfaces.cli.output import Result
+
+
+def verdict_data(verdict: Verdict, *, is_cached: bool = False, text: str = "") -> dict[str, Any]:
+    """A verdict as plain data."""
+    return {
+        "status": verdict.status.value,
+        "commit": verdict.commit,
+        "tree": verdict.tree,
+        "base": verdict.base or None,
+        "policy": verdict.policy,
+        "tier": verdict.tier,
+        "cached": is_cached,
+        "gates": [_gate(gate) for gate in verdict.gates],
+        "report": verdict.report or None,
+        "message": text or message.told(verdict),
+    }
+
+
+def _gate(gate: GateResult) -> dict[str, Any]:
+    return {
+        "name": gate.name,
+        "status": gate.status.value,
+        "measured": gate.measured,
+        "required": gate.required,
+        "base": gate.base,
+        "line": gate.line,
+        "detail": gate.detail,
+        "findings": [
+            {"path": f.path, "line": f.line, "code": f.code, "text": f.text, "severity": f.severity}
+            for f in gate.findings
+        ],
+        "finding_count": gate.finding_count,
+        "failing": list(gate.failing),
+        "flaky": list(gate.flaky),
+        "held": list(gate.suspicions),
+        "is_required": gate.is_required,
+        "seconds": round(gate.seconds, 3),
+    }
+
+
+def claimed_result(context: Context, claimed: Claimed) -> Result:
+    """What an agent learns of the done claim it made, and by whose rules it was judged."""
+    answer, verdict = claimed.answer, claimed.verdict
+    if isinstance(answer, Refused):
+        if verdict is None:
+            raise answer
+        return _refused(context, answer, claimed, verdict)
+    task = answer.task
+    source = context.opened.settings.settings().source
+    data = verdict_data(verdict, is_cached=claimed.is_cached, text=claimed.message) if verdict else None
+    note = (
+        "\nThe rules are those of the working tree, as the base branch has none."
+        if source == "working tree"
+        else ""
+    )
+    commit = task.submission.commit if task.submission else ""
+    shown = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{note}"
+    data = (data or {}) | {"policy_source": source}
+    return Result({"task_id": task.id, "status": task.status.value, "verdict": data}, shown.strip())
+
+
+def _refused(context: Context, refusal: Refused, claimed: Claimed, verdict: Verdict) -> Result:
+    with context.opened.store.read() as view:
+        task = view.tasks.get(claimed.task_id)
+    data = {
+        "refused": refusal.code,
+        "message": refusal.message,
+        "task_id": task.id if task else None,
+        "status": task.status.value if task else None,
+        "gate_rejection_count": task.gate_rejection_count if task else None,
+        "verdict": verdict_data(verdict, is_cached=claimed.is_cached, text=refusal.message),
+    }
+    return Result(data, refusal.message, 1)

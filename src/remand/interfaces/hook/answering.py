@@ -1,0 +1,159 @@
+"""Answering a session that is ours, with the ledger at hand."""
+
+from __future__ import annotations
+
+import sys
+from hashlib import sha256
+from time import monotonic
+
+from remand.app.gates.stopping import Reply, Stop, Stopping
+from remand.app.naming import locate
+from remand.app.prompts import prompt
+from remand.app.rebuild import story
+from remand.bootstrap import hosts
+from remand.bootstrap.gates import Gates, head, uncommitted
+from remand.bootstrap.hosts import Answer
+from remand.bootstrap.ledger import Opened, open_at
+from remand.bootstrap.quick import Place, current_branch
+from remand.config import inherited_environment
+from remand.domain.task import Status, Task
+from remand.interfaces.hook.guarding import guarded_paths, settings_answer
+from remand.interfaces.hook.words import Words
+
+MEASURE = "measure"
+"""Not an answer to a host: the gates have to be run before there is one."""
+WAIT = (
+    "The gates for task {task} are still running at {commit}. This is not counted. Wait for them with "
+    "`remand gate wait {task}`, then stop again."
+)
+BROKEN = (
+    "The gates for task {task} ended without a verdict, so it is not known whether the work is done. Go on "
+    "with it, and tell the user. The run said: {said}"
+)
+
+
+def answer(words: Words, place: Place, *, deadline: float, opened: Opened | None = None) -> Answer:
+    """The answer to a call, in our own form; within a coordinator no gate is run."""
+    own = opened or open_at(place)
+    own.ledger.refresh()
+    session = _Session(own, place, words)
+    return session.answer(deadline=0.0 if opened else deadline)
+
+
+class _Session:
+    """One call of a session, and the task it belongs to."""
+
+    def __init__(self, opened: Opened, place: Place, words: Words) -> None:
+        self._opened = opened
+        self._place = place
+        self._words = words
+        self._task = self._find()
+        self._gates = Gates(opened)
+
+    def answer(self, *, deadline: float) -> Answer:
+        """The answer to whatever the call is about."""
+        task, event = self._task, self._words.event
+        if event == hosts.CONFIG_CHANGE:
+            return settings_answer(self._words, self._place.root)
+        if task is None or self._gates.is_paused:
+            return Answer.allow()
+        if event == hosts.PRE_TOOL:
+            return self._guard(task)
+        if event in hosts.BEGINNINGS:
+            return self._feedback(task)
+        return self._stop(task, deadline) if event in hosts.ENDINGS else Answer.allow()
+
+    def _find(self) -> Task | None:
+        """The task by its name, or the one that is held on the branch of this worktree."""
+        name, branch = self._words.task_id, self._words.branch
+        with self._opened.store.read() as view:
+            if name:
+                return view.tasks.get(locate(view, name))
+            held = (task for task in view.tasks.every() if task.branch == branch and task.claim is not None)
+            return next(held, None)
+
+    def _guard(self, task: Task) -> Answer:
+        """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
+        agent = self._words.agent or (task.claim.agent if task.claim else "")
+        lockout = next((one for one in task.active_lockouts if one.agent == agent), None)
+        if lockout is not None:
+            return Answer.deny(
+                f"{agent} may not work on task {task.id} any more: {' '.join(lockout.reason.split())[:300]}. "
+                "Other tasks are free: `remand task claim`."
+            )
+        found = guarded_paths(self._words, self._place)
+        if not found:
+            return Answer.allow()
+        return Answer.deny(
+            f"{', '.join(found[:5])} steers how this work is judged and is not an agent's to change. "
+            "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
+        )
+
+    def _feedback(self, task: Task) -> Answer:
+        """What the session should know of its task before it begins."""
+        if task.claim is None or task.status != Status.CLAIMED:
+            return Answer.allow()
+        is_start = self._words.event == hosts.SESSION_START
+        with self._opened.store.read() as view:
+            events = story(view, task.id)
+        if not is_start and not self._is_news(task, len(events)):
+            return Answer.allow()
+        return Answer.context(prompt(task, events))
+
+    def _is_news(self, task: Task, count: int) -> bool:
+        """True when something was rejected since this session was last told."""
+        kind = f"told-{count}"
+        has_feedback = task.rejection_count or task.gate_rejection_count
+        return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._words.session, 1e9)
+
+    def _stop(self, task: Task, deadline: float) -> Answer:
+        commit = head(self._place)
+        stop = Stop(
+            task_id=task.id,
+            session=self._words.session or "unnamed",
+            key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{commit[:12]}",
+            agent=self._words.agent,
+            commit=commit,
+            branch=current_branch(self._place.git_dir),
+            uncommitted=uncommitted(self._place),
+            has_background_work=self._words.has_background_work,
+        )
+        stopping = self._gates.stopping()
+        reply = stopping.reply(stop)
+        if reply is None and not deadline:
+            return Answer(MEASURE)
+        return _told(reply or self._measured(task, stop, stopping, deadline))
+
+    def _measured(self, task: Task, stop: Stop, stopping: Stopping, deadline: float) -> Reply:
+        """Runs the gates, in a process that goes on should they outlast the host's patience.
+
+        A run for an earlier commit may be going on; then it takes a second one.
+        """
+        runs, until = self._gates.runs, monotonic() + deadline
+        for _ in range(2):
+            runs.start(stop.task_id, self._call(stop), _environment(stop.task_id))
+            if not runs.wait(stop.task_id, until - monotonic()):
+                return Reply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
+            reply = stopping.reply(stop)
+            if reply is not None:
+                return reply
+        said = (runs.take(stop.task_id) or b"nothing")[:1000].decode("utf-8", "replace")
+        return stopping.sent_back(task, stop, BROKEN.format(task=task.id, said=said))
+
+    def _call(self, stop: Stop) -> list[str]:
+        claim = self._task.claim if self._task else None
+        return [
+            *(sys.executable, "-m", "remand.interfaces.cli.entry", "-C", self._place.worktree, "--json"),
+            *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
+            *("--agent", claim.agent if claim else "", "--branch", stop.branch),
+        ]
+
+
+def _environment(task_id: str) -> dict[str, str]:
+    return inherited_environment("REMAND_") | {"REMAND_TASK": task_id}
+
+
+def _told(reply: Reply) -> Answer:
+    if reply.may_stop:
+        return Answer.allow(reply.notice)
+    return Answer.block(reply.text)

@@ -1,0 +1,82 @@
+"""The hook's first steps: is this call ours at all? Loads nothing heavy before that is known."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from remand.bootstrap import hosts, quick
+from remand.bootstrap.hosts import Answer, Call
+
+MAX_PAYLOAD = 32 << 20
+PROBE = "remand hook probe"
+BROKEN = (
+    "Remand's hook could not tell whether this session may stop: {why}. Go on with your task, or tell the "
+    "user; `remand doctor` says more."
+)
+
+
+def run(arguments: list[str], environment: dict[str, str]) -> int:
+    """Answers one call of a host. A failure of our own is a no, never silence."""
+    found = _named(arguments)
+    if found is None:
+        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(hosts.HOSTS)} EVENT\n")
+        return 2
+    host, event, folder = found
+    module = hosts.host(host)
+    if module is None:
+        return 2
+    if environment.get("REMAND_HOOK_PROBE"):
+        return _say(module.render(event, Answer.block(PROBE)))
+    call = module.read(event, sys.stdin.buffer.read(MAX_PAYLOAD + 1))
+    return _say(module.render(event, answer(call, folder or os.getcwd(), environment)))
+
+
+def answer(call: Call, folder: str, environment: dict[str, str]) -> Answer:
+    """The answer to a call: silence for sessions that are not ours, and a word for those that are."""
+    named = environment.get("REMAND_TASK", "")
+    if not call.event or (not call.session and not named):
+        return Answer.allow()
+    place = quick.locate(call.cwd if os.path.isdir(call.cwd) else folder)
+    if place is None:
+        return Answer.allow()
+    bound = quick.bound_task(
+        place, call.session, "" if call.subagent else named, environment.get("REMAND_ACTOR", "")
+    )
+    if bound is None and not _may_bind(call):
+        return Answer.allow()
+    if call.is_broken:
+        return (
+            Answer.block(BROKEN.format(why=call.is_broken)) if call.event in hosts.ENDINGS else Answer.allow()
+        )
+    ours = import_module("remand.interfaces.hook.ours")
+    replied: Answer = ours.reply(call, place, bound, environment)
+    return replied
+
+
+def _may_bind(call: Call) -> bool:
+    """True when the call tells of a command that may have claimed a task for this session."""
+    command = call.tool.command if call.tool and call.event in hosts.AFTER_TOOLS else ""
+    return "remand" in command and ("claim" in command or "accept" in command)
+
+
+def _named(arguments: list[str]) -> tuple[str, str, str] | None:
+    """The host, the event and the folder that a call names."""
+    host = event = folder = ""
+    words = iter(arguments)
+    for word in words:
+        if word in ("--host", "-C"):
+            value = next(words, "")
+            host, folder = (value, folder) if word == "--host" else (host, value)
+        elif not word.startswith("-"):
+            event = word
+    return (host, event, folder) if host in hosts.HOSTS and event else None
+
+
+def _say(rendered: tuple[str, str, int]) -> int:
+    out, errors, code = rendered
+    sys.stdout.write(out)
+    sys.stderr.write(errors)
+    sys.stderr.flush()
+    return code

@@ -1,0 +1,24 @@
+"""What of a hook's call the answer depends on."""
+
+from __future__ import annotations
+
+from remand.domain.record import Record
+
+
+class Words(Record, kw_only=True):
+    """A call as plain values, so that it can be handed on."""
+
+    event: str
+    host: str
+    session: str = ""
+    firing: str = ""
+    task_id: str = ""
+    agent: str = ""
+    branch: str = ""
+    subagent: str = ""
+    has_background_work: bool = False
+    tool: str = ""
+    command: str = ""
+    paths: tuple[str, ...] = ()
+    config_source: str = ""
+    config_file: str = ""

@@ -1,0 +1,213 @@
+"""Done claims through the command line: measured in real sandboxes, and not one of them believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import Machine, Repository
+
+CONFIG = """
+[project]
+base = "main"
+
+[gates.words]
+command = ["grep", "-q", "good", "work.txt"]
+parser = "exit"
+mode = "strict"
+
+[team]
+members = [
+  {name = "Alice", role = "agent"},
+  {name = "Bob", role = "agent"},
+  {name = "Lead", role = "lead"},
+  {name = "owner", role = "user", aliases = ["user"]},
+]
+
+[policy]
+alert_after_gates = 2
+escalate_after_gates = 4
+"""
+
+
+class Desk:
+    """A repository with one gate, and an agent that has claimed one task."""
+
+    def __init__(self, machine: Machine, config: str = CONFIG) -> None:
+        self.repository: Repository = machine.repository(config=config)
+        self.task: str = self.repository.ok("task", "add", "Mend the roof", "--branch", "work")["task_id"]
+        self.repository.ok("task", "claim", self.task, "--agent", "Alice")
+        self.repository.git("checkout", "-q", "-b", "work")
+
+    def commit(self, text: str, path: str = "work.txt") -> str:
+        """Commits a file."""
+        (self.repository.path / path).write_text(text, encoding="utf-8")
+        self.repository.git("add", path)
+        self.repository.git("commit", "-q", "-m", text[:40])
+        return self.repository.git("rev-parse", "HEAD").strip()
+
+    def submit(self, *options: str, agent: str = "Alice") -> Any:
+        """A done claim at HEAD."""
+        words = ("task", "submit", self.task, "--agent", agent, "--commit", "HEAD", *options)
+        return self.repository.call(*words).data
+
+    @property
+    def status(self) -> str:
+        """Where the task stands."""
+        found: str = self.repository.ok("task", "show", self.task)["status"]
+        return found
+
+
+@pytest.fixture
+def desk(machine: Machine) -> Iterator[Desk]:
+    return Desk(machine)
+
+
+def test_a_premature_done_is_rejected_with_figures_and_the_fix_passes(desk: Desk) -> None:
+    desk.commit("bad")
+    said = desk.submit()
+    assert said["refused"] == "gate_rejected"
+    assert said["status"] == desk.status == "claimed"
+    assert said["message"].startswith("REJECTED: Quality gates failed\n\n- Words: 1 error (requires 0)")
+    assert said["message"].endswith("You must fix ALL issues above before claiming done. Continue working.")
+    desk.commit("good")
+    passed = desk.submit()
+    assert passed["status"] == desk.status == "provisional"
+    assert passed["verdict"]["status"] == "passed"
+    assert passed["verdict"]["tier"] in ("bubblewrap", "landlock", "plain")
+
+
+def test_handing_a_handoff_in_is_a_done_claim_too(desk: Desk) -> None:
+    handoff = desk.repository.ok("task", "show", desk.task)["handoffs"][-1]["handoff_id"]
+    desk.commit("bad")
+    words = ("handoff", "complete", handoff, "--agent", "Alice", "--commit", "HEAD")
+    assert desk.repository.call(*words).data["refused"] == "gate_rejected"
+    desk.commit("good")
+    assert desk.repository.call(*words).data["status"] == "provisional"
+
+
+def test_a_commit_from_before_the_claim_is_no_work(desk: Desk) -> None:
+    said = desk.submit()
+    assert said["refused"] == "nothing_committed"
+    assert desk.status == "claimed"
+
+
+def test_the_branch_brings_no_rules_of_its_own(desk: Desk) -> None:
+    desk.commit("[gates]\n", "remand.toml")
+    desk.commit("bad")
+    assert desk.submit()["refused"] in ("gate_rejected", "gate_held")
+    assert desk.status == "claimed"
+
+
+def test_work_on_the_base_itself_is_measured_by_the_rules_from_before_it(machine: Machine) -> None:
+    desk = Desk(machine)
+    desk.repository.git("checkout", "-q", "main")
+    desk.commit("[gates]\n", "remand.toml")
+    desk.commit("bad")
+    said = desk.submit()
+    assert said["refused"] in ("gate_rejected", "gate_held")
+    assert desk.status == "claimed"
+
+
+def test_an_unchanged_tree_is_answered_from_before_and_still_counts(desk: Desk) -> None:
+    desk.commit("bad")
+    assert not desk.submit()["verdict"]["cached"]
+    again = desk.submit()
+    assert again["verdict"]["cached"]
+    assert again["gate_rejection_count"] == 2
+    assert "nothing was changed" in again["message"]
+
+
+def test_the_same_key_is_the_same_claim_and_counts_once(desk: Desk) -> None:
+    desk.commit("bad")
+    first = desk.submit("--key", "k1")
+    assert desk.submit("--key", "k1")["gate_rejection_count"] == first["gate_rejection_count"] == 1
+
+
+def test_rejections_without_progress_alert_and_then_go_to_a_human(desk: Desk) -> None:
+    desk.commit("bad")
+    for _ in range(4):
+        said = desk.submit()
+    assert said["status"] == desk.status == "escalated"
+    events = [row["event"] for row in desk.repository.ok("gate", "history", desk.task)]
+    assert events == ["gate.reject", "gate.reject", "gate.alert", "gate.reject", "gate.reject"]
+    assert not desk.repository.ok("task", "show", desk.task)["lockouts"]
+
+
+def test_a_gate_that_cannot_run_is_nobodys_fault(machine: Machine) -> None:
+    desk = Desk(machine, CONFIG.replace('"grep"', '"no-such-program"'))
+    desk.commit("good")
+    said = desk.submit()
+    assert said["refused"] == "gate_errored"
+    assert said["status"] == desk.status == "needs_continuation"
+    assert said["gate_rejection_count"] == 0
+
+
+def test_without_enforcement_everything_is_recorded_and_nothing_stopped(machine: Machine) -> None:
+    desk = Desk(machine, CONFIG.replace("[policy]", "[policy]\nenforce = false"))
+    desk.commit("bad")
+    said = desk.submit()
+    assert said["status"] == desk.status == "provisional"
+    (row,) = desk.repository.ok("gate", "history", "--observed")
+    assert row["status"] == "failed"
+    assert row["observed"]
+
+
+def test_only_the_user_overrides_a_gate_and_only_for_that_tree(desk: Desk) -> None:
+    desk.commit("bad")
+    desk.submit()
+    words = ("gate", "override", desk.task, "--gate", "words", "--reason", "known")
+    assert desk.repository.call(*words, "--as", "Lead").data["refused"] == "user_only"
+    inside = desk.repository.call(*words, env={"REMAND_TASK": desk.task}).data
+    assert inside["refused"] == "user_only"
+    assert desk.repository.call(*words).data["status"] == "provisional"
+
+
+def test_an_override_does_not_cover_another_tree(desk: Desk) -> None:
+    desk.commit("bad")
+    desk.submit()
+    handoff = desk.repository.ok("task", "show", desk.task)["handoffs"][-1]["handoff_id"]
+    desk.repository.ok("task", "release", desk.task, "--agent", "Alice", "--handoff", handoff)
+    desk.repository.ok("gate", "override", desk.task, "--gate", "words", "--reason", "known")
+    desk.repository.ok("task", "claim", desk.task, "--agent", "Bob")
+    desk.commit("bad again")
+    assert desk.submit(agent="Bob")["refused"] == "gate_rejected"
+
+
+def test_gate_run_measures_without_recording_and_tells_by_its_exit_code(desk: Desk) -> None:
+    desk.commit("bad")
+    failed = desk.repository.call("gate", "run", "--commit", "HEAD")
+    assert (failed.code, failed.data["status"]) == (1, "failed")
+    desk.commit("good")
+    passed = desk.repository.call("gate", "run")
+    assert (passed.code, passed.data["status"]) == (0, "passed")
+    assert set(passed.data) >= {
+        "status",
+        "commit",
+        "tree",
+        "base",
+        "policy",
+        "tier",
+        "cached",
+        "gates",
+        "message",
+    }
+    assert set(passed.data["gates"][0]) >= {"name", "status", "measured", "required", "line", "findings"}
+    assert desk.repository.ok("gate", "history", desk.task) == []
+
+
+def test_gate_run_that_cannot_measure_exits_with_3(machine: Machine) -> None:
+    desk = Desk(machine, CONFIG.replace('"grep"', '"no-such-program"'))
+    desk.commit("good")
+    said = desk.repository.call("gate", "run")
+    assert (said.code, said.data["status"]) == (3, "errored")
+
+
+def test_a_base_that_misses_the_threshold_does_not_trap_the_agent(machine: Machine) -> None:
+    desk = Desk(machine, CONFIG.replace('mode = "strict"', 'mode = "delta"'))
+    desk.commit("bad")
+    said = desk.submit()
+    assert said["status"] == "provisional"
+    assert "already" in said["verdict"]["gates"][0]["detail"]

@@ -1,0 +1,223 @@
+"""The stop hook as hosts call it: ours are held to their task, and everyone else is let go in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_done_claims import CONFIG, Desk
+from tests.integration.machine import Machine, Said
+
+
+class Session(Desk):
+    """A host's session that works on the task."""
+
+    turn = 0
+
+    def hook(self, event: str = "stop", *, host: str = "claude", ours: bool = True, **fields: Any) -> Said:
+        """One call of the hook, each in a turn of its own unless told otherwise."""
+        Session.turn += 1
+        given = {"session_id": "s1", "cwd": str(self.repository.path), "prompt_id": f"p{self.turn}"} | fields
+        environment = {"REMAND_TASK": self.task, "REMAND_ACTOR": "Alice"} if ours else {}
+        return self.repository.machine.remand(
+            self.repository.path, "hook", "--host", host, event, stdin=json.dumps(given), env=environment
+        )
+
+    def blocked(self, event: str = "stop", **fields: Any) -> str:
+        """The text a call was blocked with; empty when it was let through in silence."""
+        said = self.hook(event, **fields)
+        assert said.code == 0, said
+        answer = json.loads(said.out) if said.out else {}
+        found: str = answer.get("reason", "")
+        assert (answer.get("decision") == "block") == bool(found)
+        return found
+
+
+@pytest.fixture
+def session(machine: Machine) -> Session:
+    return Session(machine)
+
+
+def test_a_stop_with_failing_work_is_blocked_with_the_figures_and_the_fix_lets_it_go(
+    session: Session,
+) -> None:
+    session.commit("bad")
+    assert session.blocked().startswith("REJECTED: Quality gates failed")
+    session.commit("good")
+    assert session.blocked() == ""
+    assert session.status == "provisional"
+
+
+def test_a_session_that_is_not_ours_is_let_go_in_silence(session: Session) -> None:
+    session.commit("bad")
+    assert session.hook(ours=False) == Said(0, "", "")
+    assert session.hook(ours=False, session_id="") == Said(0, "", "")
+    assert session.status == "claimed"
+
+
+def test_uncommitted_changes_are_asked_for_and_not_judged(session: Session) -> None:
+    session.commit("good")
+    (session.repository.path / "more.txt").write_text("more", encoding="utf-8")
+    told = session.blocked()
+    assert "more.txt" in told
+    assert "ommit" in told
+    assert session.repository.ok("gate", "history", session.task) == []
+
+
+def test_a_session_without_a_commit_is_sent_on_and_goes_to_a_human_when_it_never_commits(
+    session: Session,
+) -> None:
+    told = [session.blocked() for _ in range(4)]
+    assert all(told[:3])
+    assert told[3] == ""
+    assert session.status == "escalated"
+
+
+def test_one_stop_that_fires_two_hooks_counts_once(session: Session) -> None:
+    session.commit("bad")
+    first = session.blocked(prompt_id="same")
+    assert session.blocked(prompt_id="same") == first
+    assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
+
+
+def test_a_host_that_stops_blocking_does_not_make_the_task_done(session: Session) -> None:
+    session.commit("bad")
+    for _ in range(4):
+        session.blocked(stop_hook_active=True)
+    assert session.status == "escalated"
+    assert session.blocked() == ""
+    assert session.status == "escalated"
+
+
+def test_work_of_the_sessions_own_in_the_background_is_not_nagged(session: Session) -> None:
+    session.commit("bad")
+    running = [{"id": "1", "type": "shell", "status": "running", "description": "tests"}]
+    assert session.blocked(background_tasks=running) == ""
+    assert session.status == "claimed"
+
+
+def test_a_session_that_waits_may_stop(session: Session) -> None:
+    session.commit("bad")
+    session.repository.ok("task", "wait", session.task, "--agent", "Alice", "--for", "the key from the owner")
+    assert session.blocked() == ""
+    assert session.status == "claimed"
+
+
+def test_a_pause_of_the_users_lets_sessions_stop_and_makes_nothing_done(session: Session) -> None:
+    session.commit("bad")
+    inside = session.repository.call("pause", "--reason", "lunch", env={"REMAND_TASK": session.task})
+    assert inside.data["refused"] == "user_only"
+    session.repository.ok("pause", "--reason", "the disk is full", "--for", "10m")
+    assert session.blocked() == ""
+    assert session.status == "claimed"
+    session.repository.ok("resume")
+    assert session.blocked().startswith("REJECTED")
+
+
+def test_a_linked_worktree_on_the_tasks_branch_belongs_to_it(session: Session) -> None:
+    session.commit("bad")
+    session.repository.git("checkout", "-q", "main")
+    folder = session.repository.path.parent / "linked"
+    session.repository.git("worktree", "add", "-q", str(folder), "work")
+    assert session.blocked(ours=False, cwd=str(folder)).startswith("REJECTED")
+    assert session.hook(ours=False) == Said(0, "", "")
+
+
+def test_a_session_that_claims_a_task_itself_is_held_to_it(machine: Machine) -> None:
+    session = Session(machine)
+    other = session.repository.add("Paint the door")
+    session.repository.ok("task", "claim", other, "--agent", "Bob")
+    ran = {
+        "tool_name": "Bash",
+        "tool_use_id": "t1",
+        "tool_input": {"command": f"remand task claim {other} --agent Bob"},
+        "tool_response": {"stdout": json.dumps({"task_id": other}), "stderr": "", "interrupted": False},
+    }
+    session.hook("post_tool", ours=False, session_id="s9", **ran)
+    session.commit("bad")
+    assert session.blocked(ours=False, session_id="s9").startswith("REJECTED")
+    assert session.hook(ours=False, session_id="s8") == Said(0, "", "")
+
+
+@pytest.mark.parametrize(
+    "path", ["remand.toml", ".got/events/x.jsonl", ".claude/settings.json", ".git/config"]
+)
+def test_what_steers_the_judgement_is_not_an_agents_to_change(session: Session, path: str) -> None:
+    edit = {
+        "tool_name": "Edit",
+        "tool_use_id": "t",
+        "tool_input": {"file_path": str(session.repository.path / path)},
+    }
+    said = json.loads(session.hook("pre_tool", **edit).out)
+    assert said["hookSpecificOutput"]["permissionDecision"] == "deny"
+    shell = {"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": f"rm -f {path}"}}
+    assert "deny" in session.hook("pre_tool", **shell).out
+    other = {
+        "tool_name": "Edit",
+        "tool_use_id": "t",
+        "tool_input": {"file_path": str(session.repository.path / "a")},
+    }
+    assert session.hook("pre_tool", **other).out == ""
+
+
+def test_a_locked_out_agents_tools_are_refused(session: Session) -> None:
+    session.commit("good")
+    assert session.blocked() == ""
+    session.repository.ok(
+        *(
+            "review",
+            "reject",
+            session.task,
+            "--reviewer",
+            "Lead",
+            "--commit",
+            "HEAD",
+            "--finding",
+            "work.txt:1: no",
+        )
+    )
+    edit = {"tool_name": "Edit", "tool_use_id": "t", "tool_input": {"file_path": "work.txt"}}
+    said = session.hook("pre_tool", **edit)
+    assert "any more" in said.out
+
+
+def test_feedback_is_there_when_a_session_starts_and_once_for_each_piece_of_news(session: Session) -> None:
+    started = json.loads(session.hook("session_start", source="startup").out)
+    assert "Mend the roof" in started["hookSpecificOutput"]["additionalContext"]
+    assert session.hook("prompt", prompt="go on").out == ""
+    session.commit("bad")
+    session.blocked()
+    assert "additionalContext" in session.hook("prompt", prompt="go on").out
+    assert session.hook("prompt", prompt="go on").out == ""
+
+
+def test_gates_that_outlast_the_host_go_on_and_are_not_counted_twice(
+    machine: Machine, tmp_path: Path
+) -> None:
+    slow = CONFIG.replace(
+        '["grep", "-q", "good", "work.txt"]', '["sh", "-c", "sleep 3; grep -q good work.txt"]'
+    )
+    session = Session(machine, slow)
+    session.commit("bad")
+    environment = {"REMAND_HOOK_DEADLINE": "1"}
+    given = json.dumps({"session_id": "s1", "cwd": str(session.repository.path), "prompt_id": "slow"})
+    ours = {"REMAND_TASK": session.task, "REMAND_ACTOR": "Alice"} | environment
+    words = ("hook", "--host", "claude", "stop")
+    said = machine.remand(session.repository.path, *words, stdin=given, env=ours)
+    assert "still running" in json.loads(said.out)["reason"]
+    waited = session.repository.call("gate", "wait", session.task)
+    assert waited.data["status"] == "failed"
+    assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
+    again = machine.remand(session.repository.path, *words, stdin=given, env=ours)
+    assert json.loads(again.out)["reason"].startswith("REJECTED")
+    assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
+
+
+def test_the_probe_of_the_doctor_is_blocked_without_a_ledger(session: Session) -> None:
+    said = session.repository.machine.remand(
+        session.repository.path, "hook", "--host", "codex", "stop", stdin="{}", env={"REMAND_HOOK_PROBE": "1"}
+    )
+    assert json.loads(said.out)["reason"] == "remand hook probe"

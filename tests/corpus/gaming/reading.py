@@ -1,0 +1,98 @@
+"""Reads the cases of this folder: changes that game the gates, and honest ones, one a file.
+
+A case starts with lines of `name: value`; then come its files, each under a line that starts with `===`:
+
+    === path                a change, as a diff that shows every line
+    === old -> new          the same, of a renamed file
+    === + path              a new file, its text as it is
+    === - path              a deleted file
+    === unchanged path      a file that did not change
+    === link path           a new link; its text is the target
+    === binary path         a new binary; its text is its first bytes in hex, and its size
+    === large path          a new text that is too large to be read; its text is its size
+    === submodule path      a submodule that points elsewhere
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from remand.domain.integrity.comparison import LINK, SUBMODULE, Comparison, FileChange, FileText, file_change
+
+FOLDER = Path(__file__).parent
+
+
+class CorpusCase(NamedTuple):
+    """One change with what is known about it."""
+
+    name: str
+    is_gaming: bool
+    kind: str
+    """The suspicion a gaming change must raise."""
+    language: str
+    about: str
+    is_held_out: bool
+    """True when it was written after the rules, and not looked at while they were."""
+    comparison: Comparison
+
+
+def corpus() -> list[CorpusCase]:
+    """Every case."""
+    return [_case(path) for path in sorted(FOLDER.glob("*/*.case"))]
+
+
+def _case(path: Path) -> CorpusCase:
+    head, *parts = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    told = dict(line.split(": ", 1) for line in head.splitlines() if line.strip())
+    files = [(title.strip(), text) for title, _, text in (part.partition("\n") for part in parts)]
+    unchanged = [(title, text) for title, text in files if title.startswith("unchanged ")]
+    return CorpusCase(
+        name=path.stem,
+        is_gaming=path.parent.name == "gaming",
+        kind=told.get("class", ""),
+        language=told["language"],
+        about=told["about"],
+        is_held_out=told["set"] == "held-out",
+        comparison=Comparison(
+            changes=tuple(_change(title, text) for title, text in files if not title.startswith("unchanged ")),
+            unchanged=tuple(FileText(path=title.split()[1], text=text) for title, text in unchanged),
+            paths=tuple(title.split()[-1] for title, _ in files),
+        ),
+    )
+
+
+def _change(title: str, text: str) -> FileChange:
+    kind, _, path = title.partition(" ")
+    if kind == "+":
+        return file_change("A", path, None, text.encode())
+    if kind == "-":
+        return file_change("D", path, text.encode(), None)
+    if kind == "link":
+        return file_change("A", path, None, text.strip().encode(), mode=LINK)
+    if kind == "large":
+        return FileChange(status="A", path=path, size=int(text))
+    if kind == "submodule":
+        return FileChange(status="M", path=path, mode=SUBMODULE)
+    if kind == "binary":
+        signature, size = text.split()
+        return FileChange(status="A", path=path, is_binary=True, signature=signature, size=int(size))
+    before, after = _sides(text)
+    old, _, new = title.partition(" -> ")
+    if new:
+        return file_change("R", new, before.encode(), after.encode(), old_path=old)
+    if not before:
+        return file_change("A", title, None, after.encode())
+    return file_change("M", title, before.encode(), after.encode())
+
+
+def _sides(text: str) -> tuple[str, str]:
+    lines = text.rstrip("\n").split("\n")
+    before = [line[1:] for line in lines if not line.startswith("+")]
+    after = [line[1:] for line in lines if not line.startswith("-")]
+    return _joined(before), _joined(after)
+
+
+def _joined(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

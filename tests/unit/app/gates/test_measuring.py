@@ -1,0 +1,185 @@
+"""Measuring, with a sandbox that follows a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remand.app.gates.measuring import Measuring, Terms
+from remand.app.gates.ports import Ended, Job
+from remand.domain.gates.gate import Gate, GatePolicy, Mode
+from remand.domain.gates.verdict import GateStatus
+from remand.testing.gates import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_workshop
+
+LINT = Gate(name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0})
+TESTS = Gate(name="tests", command=("tests",), parser="lines", require={"max_failures": 0.0})
+
+
+def said(text: str) -> Ended:
+    return Ended("exited", 0, text.encode())
+
+
+class Stage:
+    """A base and a head, and what the gates say of each."""
+
+    def __init__(self, script: Callable[[str, str], Ended], **policy: object) -> None:
+        self.mirror = FakeMirror()
+        self.mirror.commit("base", {"a.py": b"1"})
+        self.mirror.commit("head", {"a.py": b"2"}, parent="base")
+        self.workshop = a_workshop(self.mirror, lambda job: script(job.command[0], self._side(job)))
+        self.policy = GatePolicy(**{"gates": (LINT, TESTS), "integrity": False, **policy})
+
+    def _side(self, job: Job) -> str:
+        return next((name for name, tree in self.mirror.commits.items() if tree == job.folder), "other")
+
+    def verdict(self, base: str = "base"):
+        return Measuring(self.workshop, self.policy).verdict(Terms(commit="head", base=base))
+
+    @property
+    def jobs(self) -> list[Job]:
+        sandbox = self.workshop.sandbox
+        assert isinstance(sandbox, FakeSandbox)
+        return sandbox.jobs
+
+
+def clean(command: str, side: str) -> Ended:
+    return said("errors 0") if command == "lint" else said("pass t::one\npass t::two")
+
+
+def test_all_gates_within_their_thresholds_pass() -> None:
+    judged = Stage(clean).verdict()
+    assert judged.verdict.status is GateStatus.PASSED
+    assert [gate.name for gate in judged.verdict.gates] == ["lint", "tests"]
+    assert not judged.is_cached
+
+
+def test_an_unchanged_tree_is_not_measured_again() -> None:
+    stage = Stage(clean)
+    stage.verdict()
+    ran = len(stage.jobs)
+    assert stage.verdict().is_cached
+    assert len(stage.jobs) == ran
+
+
+def test_other_tools_or_other_rules_make_it_measured_anew() -> None:
+    stage = Stage(clean)
+    stage.verdict()
+    tools = stage.workshop.tools
+    assert isinstance(tools, FixedTools)
+    tools.version = "2"
+    assert not stage.verdict().is_cached
+    stage.policy = GatePolicy(gates=(LINT,), integrity=False)
+    assert not stage.verdict().is_cached
+
+
+def test_the_base_is_measured_only_where_the_threshold_is_missed() -> None:
+    stage = Stage(lambda command, side: said("errors 3") if command == "lint" else clean(command, side))
+    assert stage.verdict().verdict.status is GateStatus.PASSED
+    assert sorted(job.command[0] for job in stage.jobs) == ["lint", "lint", "tests"]
+
+
+def test_what_the_base_misses_already_is_no_failure_and_what_is_new_is_one() -> None:
+    def worse(command: str, side: str) -> Ended:
+        return said("errors 3" if side == "base" else "errors 4") if command == "lint" else clean(command, side)
+
+    found = Stage(worse).verdict().verdict
+    assert found.status is GateStatus.FAILED
+    assert found.gates[0].base == {"errors": 3.0}
+    assert found.gates[0].line == "- Lint: 4 errors (requires 0)"
+
+
+def test_strict_gates_do_not_look_at_the_base() -> None:
+    strict = Gate(
+        name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0}, mode=Mode.STRICT
+    )
+    stage = Stage(lambda command, side: said("errors 3"), gates=(strict,))
+    assert stage.verdict().verdict.status is GateStatus.FAILED
+    assert len(stage.jobs) == 1
+
+
+def test_a_command_that_leaves_no_report_is_errored_and_never_kept() -> None:
+    stage = Stage(lambda command, side: said("garbage"), gates=(LINT,))
+    found = stage.verdict().verdict
+    assert found.status is GateStatus.ERRORED
+    assert "no report" in found.gates[0].detail
+    assert not stage.verdict().is_cached
+
+
+def test_a_command_that_does_not_end_is_timed_out_and_one_that_does_not_start_is_errored() -> None:
+    slow = Stage(lambda command, side: Ended("timed_out", 0), gates=(LINT,))
+    assert slow.verdict().verdict.status is GateStatus.TIMED_OUT
+    gone = Stage(lambda command, side: Ended("not_started", 0, detail="there is no lint"), gates=(LINT,))
+    assert gone.verdict().verdict.status is GateStatus.ERRORED
+    assert "there is no lint" in gone.verdict().verdict.gates[0].detail
+
+
+def test_a_failure_is_told_before_what_could_not_be_measured() -> None:
+    def mixed(command: str, side: str) -> Ended:
+        return said("garbage") if command == "lint" else said("fail t::one")
+
+    assert Stage(mixed).verdict(base="").verdict.status is GateStatus.FAILED
+
+
+def test_a_gate_about_files_nobody_changed_is_not_run() -> None:
+    docs = Gate(
+        name="docs", command=("docs",), parser="lines", require={"max_errors": 0.0}, paths=("docs/**",)
+    )
+    stage = Stage(clean, gates=(docs,))
+    assert stage.verdict().verdict.status is GateStatus.PASSED
+    assert not stage.jobs
+
+
+def test_a_gate_that_is_not_required_changes_nothing() -> None:
+    optional = Gate(
+        name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0}, required=False
+    )
+    found = Stage(lambda command, side: said("errors 9"), gates=(optional,)).verdict(base="").verdict
+    assert found.status is GateStatus.PASSED
+    assert found.gates[0].status is GateStatus.FAILED
+
+
+def test_a_test_that_passes_when_run_again_is_flaky_and_is_said_to_be() -> None:
+    turns = iter(["fail t::one\npass t::two", "pass t::one\npass t::two"])
+    flaky = Gate(name="tests", command=("tests",), parser="lines", require={"max_failures": 0.0}, retries=2)
+    found = Stage(lambda command, side: said(next(turns)), gates=(flaky,)).verdict(base="").verdict
+    assert found.status is GateStatus.PASSED
+    assert found.gates[0].flaky == ("t::one",)
+
+
+def test_a_test_that_fails_every_time_is_not_flaky() -> None:
+    flaky = Gate(name="tests", command=("tests",), parser="lines", require={"max_failures": 0.0}, retries=2)
+    stage = Stage(lambda command, side: said("fail t::one\npass t::two"), gates=(flaky,))
+    found = stage.verdict(base="").verdict
+    assert found.status is GateStatus.FAILED
+    assert found.gates[0].flaky == ()
+    assert len(stage.jobs) == 3
+
+
+def test_without_retries_nothing_is_run_again() -> None:
+    stage = Stage(lambda command, side: said("fail t::one"), gates=(TESTS,))
+    assert stage.verdict(base="").verdict.status is GateStatus.FAILED
+    assert len(stage.jobs) == 1
+
+
+def test_a_threshold_the_parser_cannot_measure_is_errored() -> None:
+    odd = Gate(name="lint", command=("lint",), parser="lines", require={"max_colours": 0.0})
+    found = Stage(lambda command, side: said("errors 0"), gates=(odd,)).verdict().verdict
+    assert found.status is GateStatus.ERRORED
+    assert "colours" in found.gates[0].detail
+
+
+def test_the_full_report_holds_every_finding() -> None:
+    many = "\n".join(f"fail t::{number}" for number in range(60))
+    stage = Stage(lambda command, side: said(many), gates=(TESTS,))
+    found = stage.verdict(base="").verdict
+    reports = stage.workshop.reports
+    assert isinstance(reports, MemoryReports)
+    assert len(found.gates[0].findings) == 20
+    assert "t::59" in reports.written[found.report.removeprefix("reports/").removesuffix(".md")]
+
+
+def test_no_gate_sees_what_is_hidden_and_each_has_a_checkout_of_its_own() -> None:
+    stage = Stage(clean)
+    stage.workshop = stage.workshop._replace(hide=("ledger",))
+    stage.verdict()
+    assert {job.hide for job in stage.jobs} == {("ledger",)}
+    assert not any(job.has_network for job in stage.jobs)

@@ -1,0 +1,270 @@
+"""Holds what may be said of gates in the configuration, and that what is wrong is named with its remedy."""
+
+import pytest
+
+from remand.config import ConfigError, parse
+from remand.config.gates import LOCK_FILES, MAX_GATES
+from remand.domain.gates.gate import Gate, GatePolicy, Mode, Prepare
+
+TESTS = '[gates.tests]\ncommand = ["pytest"]\n'
+WHOLE = """
+[gates.tests]
+command = ["python", "-m", "pytest", "--junitxml={report}"]
+parser = "junit"
+require = {max_failures = 0, min_coverage = 80.5}
+timeout = "20m"
+mode = "strict"
+paths = ["src/**", "tests/**"]
+required = false
+prepare = {command = ["uv", "sync", "--target", "{cache}"], key = ["uv.lock"], timeout = "90s"}
+retries = 2
+
+[gates.integrity]
+protected = ["ci/**"]
+
+[policy]
+enforce = false
+
+[sandbox]
+read = ["/opt/tools"]
+path = [".venv/bin"]
+probes = [["pytest", "-q"], ["make"]]
+hosts = ["example.org"]
+"""
+
+
+def the_gate(text: str) -> Gate:
+    (gate,) = parse(text).gate_policy.gates or ()
+    return gate
+
+
+def error(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    return str(caught.value)
+
+
+def test_everything_that_can_be_said_of_gates_is_read() -> None:
+    assert parse(WHOLE).gate_policy == GatePolicy(
+        gates=(
+            Gate(
+                name="tests",
+                command=("python", "-m", "pytest", "--junitxml={report}"),
+                parser="junit",
+                require={"max_failures": 0, "min_coverage": 80.5},
+                timeout=1200,
+                mode=Mode.STRICT,
+                paths=("src/**", "tests/**"),
+                required=False,
+                prepare=Prepare(command=("uv", "sync", "--target", "{cache}"), key=("uv.lock",), timeout=90),
+                retries=2,
+            ),
+        ),
+        integrity=True,
+        protected=("ci/**",),
+        enforce=False,
+        read=("/opt/tools",),
+        path=(".venv/bin",),
+        probes=(("pytest", "-q"), ("make",)),
+        hosts=("example.org",),
+    )
+
+
+def test_a_gate_is_a_command_and_the_rest_is_standard() -> None:
+    assert the_gate(TESTS) == Gate(
+        name="tests",
+        command=("pytest",),
+        parser="exit",
+        require={},
+        timeout=600,
+        mode=Mode.DELTA,
+        paths=(),
+        required=True,
+        prepare=None,
+        retries=0,
+    )
+
+
+def test_without_a_word_about_it_gates_are_enforced_and_watched_over() -> None:
+    policy = parse(TESTS).gate_policy
+
+    assert (policy.enforce, policy.integrity, policy.protected) == (True, True, ())
+
+
+def test_gates_keep_their_order_and_the_integrity_gate_is_none_of_them() -> None:
+    text = "".join(f'[gates.{name}]\ncommand = ["x"]\n' for name in ("tests", "build", "a-lint_2"))
+
+    assert parse(f"{text}[gates.integrity]").gates == ("tests", "build", "a-lint_2")
+
+
+def test_a_gate_can_be_switched_off() -> None:
+    assert parse(f"{TESTS}enabled = false").gates == ()
+    assert parse("[gates.integrity]\nenabled = false").gate_policy.integrity is False
+
+
+@pytest.mark.parametrize(
+    ("line", "mode"),
+    [
+        ("", Mode.DELTA),
+        ("mode = 'delta'", Mode.DELTA),
+        ("mode = 'ratchet'", Mode.RATCHET),
+        ("mode = 'strict'", Mode.STRICT),
+        ("ratchet = true", Mode.RATCHET),
+        ("ratchet = false", Mode.DELTA),
+    ],
+)
+def test_a_mode_is_named_or_a_ratchet(line: str, mode: Mode) -> None:
+    assert the_gate(TESTS + line).mode is mode
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('["uv", "sync"]', Prepare(command=("uv", "sync"), key=LOCK_FILES, timeout=900)),
+        ('{command = ["uv"]}', Prepare(command=("uv",), key=LOCK_FILES, timeout=900)),
+        ('{command = ["uv"], key = []}', Prepare(command=("uv",), key=(), timeout=900)),
+        (
+            '{command = ["uv"], key = ["a.lock"], timeout = "1h"}',
+            Prepare(command=("uv",), key=("a.lock",), timeout=3600),
+        ),
+    ],
+)
+def test_what_prepares_a_gate_is_a_command_or_a_table(value: str, expected: Prepare) -> None:
+    assert the_gate(f"{TESTS}prepare = {value}").prepare == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("{max_errors = 0}", {"max_errors": 0}),
+        ("{min_coverage = 79.5}", {"min_coverage": 79.5}),
+        ("{}", {}),
+    ],
+)
+def test_thresholds_name_a_figure_and_a_number(value: str, expected: dict[str, float]) -> None:
+    assert the_gate(f"{TESTS}require = {value}").require == expected
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 32, "e2e", "type-check", "unit_tests"])
+def test_a_gates_name_is_a_short_word(name: str) -> None:
+    assert the_gate(f'[gates.{name}]\ncommand = ["x"]').name == name
+
+
+@pytest.mark.parametrize("name", ["Tests", "1st", "_x", '"ä"', '"a b"', '""', "a" * 33, '"a/b"', '"a\\nb"'])
+def test_another_name_is_none(name: str) -> None:
+    message = error(f'[gates.{name}]\ncommand = ["x"]')
+
+    assert "is no name for a gate" in message
+    assert "32 small letters" in message
+
+
+def test_there_are_so_many_gates_and_no_more() -> None:
+    def gates(count: int) -> str:
+        return "".join(f'[gates.g{number}]\ncommand = ["x"]\n' for number in range(count))
+
+    assert len(parse(gates(MAX_GATES)).gates or ()) == MAX_GATES
+    assert f"at most {MAX_GATES}" in error(gates(MAX_GATES + 1))
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "remedy"),
+    [
+        ("comand = ['x']", "comand", "did you mean `command`?"),
+        ("modes = 'delta'", "modes", "did you mean `mode`?"),
+        ("parser = 1", "parser", "must be text"),
+        ("require = 0", "require", "max_errors = 0"),
+        ("require = {errors = 0}", "require.errors", "max_ or min_"),
+        ("require = {max_ = 0}", "require.max_", "max_ or min_"),
+        ("require = {max_Errors = 0}", "require.max_Errors", "max_ or min_"),
+        ("require = {max_errors = -1}", "require.max_errors", "at least 0"),
+        ("require = {max_errors = true}", "require.max_errors", "number"),
+        ("require = {max_errors = '0'}", "require.max_errors", "number"),
+        ("require = {max_errors = nan}", "require.max_errors", "number"),
+        ("require = {max_errors = inf}", "require.max_errors", "number"),
+        ("require = {max_errors = 1e12}", "require.max_errors", "number"),
+        ("timeout = 60", "timeout", '"10m"'),
+        ("timeout = '0s'", "timeout", '"10m"'),
+        ("timeout = '7h'", "timeout", '"6h"'),
+        ("mode = 'loose'", "mode", "delta, ratchet, strict"),
+        ("mode = 1", "mode", "must be text"),
+        ("mode = 'strict'\nratchet = true", "ratchet", "keep one"),
+        ("ratchet = 'yes'", "ratchet", "true or false"),
+        ("paths = 'src'", "paths", "list"),
+        ("paths = [1]", "paths", "list"),
+        ("required = 1", "required", "true or false"),
+        ("enabled = 'no'", "enabled", "true or false"),
+        ("prepare = 'uv sync'", "prepare.command", "list"),
+        ("prepare = []", "prepare", "leave it out"),
+        ("prepare = ['']", "prepare", "leave it out"),
+        ("prepare = {}", "prepare", "leave it out"),
+        ("prepare = {comand = ['x']}", "prepare.comand", "did you mean `command`?"),
+        ("prepare = {command = ['x'], key = 'a'}", "prepare.key", "list"),
+        ("prepare = {command = ['x'], timeout = 1}", "prepare.timeout", '"10m"'),
+        ("prepare = {command = ['x'], timeout = '2d'}", "prepare.timeout", '"6h"'),
+        ("retries = -1", "retries", "at least 0"),
+        ("retries = 6", "retries", "at most 5"),
+        ("retries = true", "retries", "whole number"),
+    ],
+)
+def test_a_wrong_value_of_a_gate_is_named_with_its_remedy(line: str, key: str, remedy: str) -> None:
+    message = error(TESTS + line)
+
+    assert message.startswith("remand.toml")
+    assert f"`gates.tests.{key}`" in message
+    assert remedy in message
+
+
+@pytest.mark.parametrize("value", ["", "command = []", "command = ['']", "command = [' ']"])
+def test_a_gate_without_a_command_is_none(value: str) -> None:
+    message = error(f"[gates.tests]\n{value}")
+
+    assert "`gates.tests.command`" in message
+    assert '["make", "test"]' in message
+
+
+def test_a_command_is_a_list_of_words() -> None:
+    assert "`gates.tests.command`" in error("[gates.tests]\ncommand = 'pytest -q'")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "remedy"),
+    [
+        ("gates = []", "gates", "[gates]"),
+        ("[gates]\ntests = 'pytest'", "gates.tests", "[gates.tests]"),
+        ("[gates]\nintegrity = true", "gates.integrity", "[gates.integrity]"),
+        ("[gates.integrity]\nenable = true", "gates.integrity.enable", "did you mean `enabled`?"),
+        ("[gates.integrity]\ncommand = ['x']", "gates.integrity.command", "enabled, protected"),
+        ("[gates.integrity]\nenabled = 1", "gates.integrity.enabled", "true or false"),
+        ("[gates.integrity]\nprotected = 'ci'", "gates.integrity.protected", "list"),
+        ("[policy]\nenforce = 'no'", "policy.enforce", "true or false"),
+        ("[policy]\nenforced = false", "policy.enforced", "did you mean `enforce`?"),
+        ("sandbox = 1", "sandbox", "[sandbox]"),
+        ("[sandbox]\nreads = []", "sandbox.reads", "did you mean `read`?"),
+        ("[sandbox]\nread = '/opt'", "sandbox.read", "list"),
+        ("[sandbox]\npath = 1", "sandbox.path", "list"),
+        ("[sandbox]\nhosts = 'x'", "sandbox.hosts", "list"),
+        ("[sandbox]\nprobes = 'pytest'", "sandbox.probes", '[["pytest"]]'),
+        ("[sandbox]\nprobes = ['pytest']", "sandbox.probes[0]", "list"),
+        ("[sandbox]\nprobes = [['a'], [1]]", "sandbox.probes[1]", "list"),
+        ("[sandbox]\nprobes = [[]]", "sandbox.probes", "empty"),
+    ],
+)
+def test_what_is_wrong_beside_the_gates_is_named_with_its_remedy(text: str, key: str, remedy: str) -> None:
+    message = error(text)
+
+    assert message.startswith("remand.toml")
+    assert f"`{key}`" in message
+    assert remedy in message
+
+
+@pytest.mark.parametrize("name", ["alert_after_gates", "escalate_after_gates"])
+def test_when_to_alert_and_to_escalate_is_a_count(name: str) -> None:
+    assert getattr(parse(f"[policy]\n{name} = 5").policy, name) == 5
+    for value in ("0", "-1", "true", "'3'", "1.5"):
+        assert f"`policy.{name}`" in error(f"[policy]\n{name} = {value}")
+
+
+def test_without_a_word_about_it_three_alert_and_eight_escalate() -> None:
+    policy = parse("").policy
+
+    assert (policy.alert_after_gates, policy.escalate_after_gates) == (3, 8)

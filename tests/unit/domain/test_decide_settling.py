@@ -1,0 +1,388 @@
+"""Holds what reviewers and the user may settle about a done claim, and what follows from it."""
+
+import pytest
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.gates.verdict import INTEGRITY, GateStatus
+from remand.domain.gating import let_pass
+from remand.domain.instant import plus
+from remand.domain.roles import Actor, Role
+from remand.domain.steps import MAX_LEASE_SECONDS
+from remand.domain.task import Gating, Status
+from remand.testing.builders import (
+    ALICE,
+    BOB,
+    H1,
+    H2,
+    LATER,
+    LEAD,
+    NOW,
+    SHA,
+    T1,
+    THE_USER,
+    TREE,
+    a_claim,
+    a_result,
+    a_task,
+    a_verdict,
+    actor,
+    claimed,
+    decided,
+    refused,
+)
+from tests.unit.domain.done_claims import (
+    SUBMIT,
+    WORK,
+    Story,
+    failed,
+    held,
+    names,
+    overriding,
+    passed,
+    recording,
+    settling,
+)
+
+LEA = actor("Lea", Role.LEAD, Role.AGENT)
+
+
+# What a reviewer settles.
+
+
+def test_a_held_claim_goes_on_with_a_long_lease() -> None:
+    story = Story()
+
+    (event,) = story.ask(recording(held("f1", "f2")))
+
+    assert isinstance(event, e.GateHeld)
+    assert (event.branch, event.pr) == ("roof", 7)
+    task = story.task
+    assert (task.status, task.gating.held) == (Status.CLAIMED, ("f1", "f2"))
+    assert task.claim is not None
+    assert plus(NOW, 6 * 86400) < task.claim.lease_expires_at < plus(NOW, MAX_LEASE_SECONDS + 1)
+    assert task.gate_rejection_count == 0
+
+
+def test_a_held_claim_hands_nothing_in_by_itself() -> None:
+    story = Story()
+    story.ask(recording(held()))
+
+    assert refused(story.task, SUBMIT, ALICE, **WORK) == "not_measured"
+
+
+def test_once_every_finding_is_accepted_the_held_work_is_handed_in() -> None:
+    story = Story()
+    story.ask(recording(held("f1", "f2")))
+
+    assert names(story.ask(settling("f2"), LEAD)) == ["gate.accept"]
+    accepted, verdict, work = story.ask(settling("f1", reason="It is a rename."), LEAD)
+
+    assert accepted == e.FindingAccepted(task_id=T1, finding="f1", reviewer="Lead", reason="It is a rename.")
+    assert isinstance(verdict, e.GatePassed)
+    assert (verdict.agent, verdict.verdict.status) == ("Alice", GateStatus.PASSED)
+    assert work == e.TaskSubmitted(
+        task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, branch="roof", pr=7
+    )
+    assert (story.task.status, story.task.authors) == (Status.PROVISIONAL, ("Alice",))
+
+
+def test_the_same_finding_accepted_twice_is_one() -> None:
+    story = Story()
+    story.ask(recording(held("f1", "f2")))
+    story.ask(settling("f1"), LEAD)
+
+    assert names(story.ask(settling("f1"), THE_USER)) == ["gate.accept"]
+    assert story.task.gating.accepted == ("f1",)
+
+
+def test_a_refused_finding_sends_the_work_back_and_counts() -> None:
+    story = Story()
+    story.ask(recording(held("f1", "f2")))
+
+    refusal, rejection, lease = story.ask(
+        settling("f1", is_accepted=False, reason="It hides a bug."), LEAD, at=LATER, lease_seconds=1800
+    )
+
+    assert refusal == e.FindingRefused(task_id=T1, finding="f1", reviewer="Lead", reason="It hides a bug.")
+    assert isinstance(rejection, e.GateRejected)
+    assert rejection.because == "a reviewer refused the finding f1: It hides a bug."
+    assert rejection.verdict.standing == (INTEGRITY,)
+    assert isinstance(lease, e.LeaseRenewed)
+    task = story.task
+    assert (task.status, task.gate_rejection_count, task.gating.count) == (Status.CLAIMED, 1, 1)
+    assert task.claim is not None
+    assert task.claim.lease_expires_at == plus(LATER, 1800), "nobody may be at work on it any more"
+
+
+def test_refused_findings_alert_and_escalate_as_other_rejections_do() -> None:
+    story = Story()
+    outcomes = []
+    for number in range(5):
+        story.ask(recording(held(f"f{number}")))
+        outcomes.append(names(story.ask(settling(f"f{number}", is_accepted=False), LEAD))[1:])
+
+    assert [outcome[1] for outcome in outcomes] == [
+        *("task.heartbeat", "task.heartbeat", "gate.alert", "task.heartbeat", "escalation.open")
+    ]
+    assert INTEGRITY in story.events[-1].reason
+
+
+def test_a_rejection_after_a_hold_ends_the_long_lease() -> None:
+    story = Story()
+    story.ask(recording(held()))
+
+    events = story.ask(recording(failed()), at=LATER, lease_seconds=600)
+
+    assert names(events) == ["gate.reject", "task.heartbeat"]
+    assert story.task.claim is not None
+    assert story.task.claim.lease_expires_at == plus(LATER, 600)
+
+
+def test_a_refused_finding_that_was_accepted_before_is_accepted_no_more() -> None:
+    story = Story()
+    story.ask(recording(held("f1", "f2")))
+    story.ask(settling("f1"), LEAD)
+    story.ask(settling("f1", is_accepted=False), LEAD)
+
+    assert story.task.gating.accepted == ()
+
+
+def test_a_finding_settled_while_other_gates_fail_releases_and_rejects_nothing() -> None:
+    story = Story()
+    story.ask(recording(held("f1", others=(a_result("tests"),))))
+
+    assert names(story.ask(settling("f1"), LEAD)) == ["gate.accept"]
+    assert names(story.ask(settling("f1", is_accepted=False), LEAD)) == ["gate.refuse"]
+    assert story.task.gate_rejection_count == 1
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_what_is_settled_after_the_claim_has_ended_is_noted_alone(is_accepted: bool) -> None:
+    story = Story()
+    story.ask(recording(held()))
+    task = story.task
+    assert task.claim is not None
+
+    late = decided(task, settling(is_accepted=is_accepted), LEAD, at=task.claim.lease_expires_at)
+    story.events.append(e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"))
+    ended = decided(story.task, settling(is_accepted=is_accepted), LEAD)
+
+    assert names(late) == names(ended) == ["gate.accept" if is_accepted else "gate.refuse"]
+
+
+def test_only_a_finding_that_is_held_is_settled() -> None:
+    story = Story()
+    assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
+    story.ask(recording(held("f1")))
+
+    assert refused(story.task, settling("f2"), LEAD) == "nothing_held"
+    assert refused(story.task, settling(""), LEAD) == "nothing_held"
+    story.ask(settling("f1"), LEAD)
+    assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
+
+
+def test_whoever_works_on_a_task_settles_no_finding_of_it() -> None:
+    story = Story(claimed("Lea", H1))
+    story.ask(recording(held("f1"), "Lea"))
+
+    assert refused(story.task, settling("f1"), LEA) == "own_work"
+    story.ask(c.ReleaseTask(task_id=T1, agent="Lea"), LEA)
+    assert refused(story.task, settling("f1"), LEA) == "own_work", "giving it back changes nothing"
+    story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+    story.ask(recording(held("f1"), "Bob"))
+    assert refused(story.task, settling("f1"), LEA) == "own_work", "nor does another's claim on the same work"
+    assert names(story.ask(settling("f1"), LEAD)) == ["gate.accept", "gate.pass", "task.submit"]
+
+
+def test_whoever_goes_on_with_held_work_settles_no_finding_of_it() -> None:
+    story = Story()
+    story.ask(recording(held("f1")))
+    story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
+    story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
+
+    assert refused(story.task, settling("f1"), LEA) == "own_work"
+
+
+def test_an_author_settles_no_finding_of_its_task() -> None:
+    task = a_task(status=Status.CLAIMED, claim=a_claim("Bob"), authors=("Lea",), gating=Gating(held=("f1",)))
+
+    assert refused(task, settling("f1"), LEA) == "own_work"
+
+
+@pytest.mark.parametrize("who", [ALICE, actor("Dir", Role.DIRECTOR)], ids=lambda who: who.name)
+def test_only_reviewers_and_the_user_settle_findings(who: Actor) -> None:
+    task = a_task(gating=Gating(held=("f1",)))
+
+    assert refused(task, settling("f1"), who) == "not_authorised"
+    for reviewer in (LEAD, actor("Tess", Role.TESTER), THE_USER):
+        assert names(decided(task, settling("f1"), reviewer)) == ["gate.accept"]
+
+
+def test_what_a_reviewer_says_is_text_of_some_length() -> None:
+    task = a_task(gating=Gating(held=("f1",)))
+
+    for reason in ("a\x00b", "x" * 70_000):
+        assert refused(task, settling("f1", reason=reason), LEAD) == "bad_value"
+
+
+# What the user lets pass.
+
+
+def test_the_user_lets_a_gates_failure_pass_and_the_work_is_handed_in() -> None:
+    story = Story()
+    story.ask(recording(failed()))
+
+    word, verdict, work = story.ask(overriding("tests", "Known to be broken."), THE_USER)
+
+    assert word == e.GateOverridden(task_id=T1, gate="tests", tree=TREE, reason="Known to be broken.")
+    assert isinstance(verdict, e.GatePassed)
+    assert (verdict.verdict.status, verdict.verdict.commit) == (GateStatus.OVERRIDDEN, SHA)
+    assert isinstance(work, e.TaskSubmitted)
+    assert story.task.status == Status.PROVISIONAL
+
+
+def test_every_gate_that_stands_in_the_way_has_to_be_let_pass() -> None:
+    story = Story()
+    story.ask(recording(failed(0, 1.0, a_result("lint"))))
+
+    assert names(story.ask(overriding("lint"), THE_USER)) == ["gate.override"]
+    assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override", "gate.pass", "task.submit"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [(settling("f1"), LEAD), (overriding("tests"), THE_USER)],
+        [(overriding("tests"), THE_USER), (settling("f1"), LEAD)],
+    ],
+    ids=["accepted first", "overridden first"],
+)
+def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c.Ask, Actor]]) -> None:
+    story = Story()
+    story.ask(recording(held("f1", others=(a_result("tests"),))))
+
+    first, second = (names(story.ask(ask, who)) for ask, who in words)
+
+    assert len(first) == 1
+    assert second[1:] == ["gate.pass", "task.submit"]
+    verdict = story.task.gating
+    assert (verdict.status, verdict.standing) == (GateStatus.OVERRIDDEN, ())
+
+
+def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
+    story = Story()
+    broken = a_result(INTEGRITY, GateStatus.FAILED, suspicions=("f1",))
+    story.ask(recording(a_verdict(broken)))
+
+    assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
+    assert names(story.ask(overriding(INTEGRITY), THE_USER))[-1] == "task.submit"
+
+
+def test_an_override_of_one_gate_lets_no_failed_integrity_gate_pass() -> None:
+    story = Story()
+    story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY))))
+
+    assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override"]
+
+
+@pytest.mark.parametrize(
+    "who", [ALICE, LEAD, actor("Dir", Role.DIRECTOR), actor("user", Role.USER, confined=True)], ids=str
+)
+def test_only_the_user_lets_a_gate_pass_and_not_from_an_agents_place(who: Actor) -> None:
+    story = Story()
+    story.ask(recording(failed()))
+
+    assert refused(story.task, overriding(), who) == "user_only"
+
+
+def test_only_a_gate_that_stands_in_the_way_is_let_pass() -> None:
+    story = Story()
+    assert refused(story.task, overriding(), THE_USER) == "nothing_to_override"
+    story.ask(recording(failed()))
+    assert refused(story.task, overriding("lint"), THE_USER) == "nothing_to_override"
+    story.ask(overriding("tests"), THE_USER)
+    assert refused(story.task, overriding("tests"), THE_USER) == "nothing_to_override"
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "a\x00b"])
+def test_letting_a_gate_pass_needs_a_reason(reason: str) -> None:
+    story = Story()
+    story.ask(recording(failed()))
+
+    assert refused(story.task, overriding(reason=reason), THE_USER) == "bad_value"
+
+
+def test_a_gate_is_let_pass_for_the_code_tree_it_was_measured_on() -> None:
+    story = Story()
+    story.ask(recording(failed(0, 1.0, a_result("lint"))))
+    story.ask(overriding("tests"), THE_USER)
+    story.ask(recording(failed(0, 1.0, a_result("lint"), tree="other")))
+
+    assert names(story.ask(overriding("lint"), THE_USER)) == ["gate.override"]
+    assert story.task.gating.overridden == (("tests", TREE), ("lint", "other"))
+
+
+def test_what_is_let_pass_after_the_claim_has_ended_counts_for_the_next_one() -> None:
+    story = Story()
+    story.rejected(5, 5, 5, 5, 5)
+
+    assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override"]
+    assert story.task.status == Status.ESCALATED
+    assert let_pass(failed(), story.task).status == GateStatus.OVERRIDDEN
+
+
+def test_the_user_may_let_a_refused_finding_pass_after_all() -> None:
+    story = Story()
+    story.ask(recording(held("f1")))
+    story.ask(settling("f1", is_accepted=False), LEAD)
+
+    assert names(story.ask(overriding(INTEGRITY), THE_USER))[-1] == "task.submit"
+
+
+# What was settled before, in a new verdict.
+
+
+def test_an_accepted_finding_is_held_no_more_for_as_long_as_the_task_lives() -> None:
+    task = a_task(gating=Gating(accepted=("f1", "f2", "gone")))
+
+    verdict = let_pass(held("f1", "f2"), task)
+
+    assert (verdict.status, verdict.suspicions, verdict.standing) == (GateStatus.PASSED, (), ())
+
+
+@pytest.mark.parametrize("accepted", [(), ("f1",), ("f3",)], ids=str)
+def test_a_finding_that_is_not_accepted_is_held(accepted: tuple[str, ...]) -> None:
+    verdict = held("f1", "f2")
+
+    assert let_pass(verdict, a_task(gating=Gating(accepted=accepted))) == verdict
+
+
+def test_a_held_gate_without_findings_is_not_let_pass() -> None:
+    verdict = a_verdict(a_result(INTEGRITY, GateStatus.HELD))
+
+    assert let_pass(verdict, a_task()) == verdict
+
+
+@pytest.mark.parametrize("status", sorted(set(GateStatus) - {GateStatus.PASSED, GateStatus.OVERRIDDEN}))
+def test_an_overridden_gate_is_let_pass_on_its_code_tree_alone(status: GateStatus) -> None:
+    task = a_task(gating=Gating(overridden=(("tests", TREE),)))
+    verdict = a_verdict(a_result("tests", status))
+    elsewhere = a_verdict(a_result("tests", status), tree="other")
+
+    assert let_pass(verdict, task).status == GateStatus.OVERRIDDEN
+    assert let_pass(elsewhere, task) == elsewhere
+
+
+def test_a_gate_that_passes_needs_no_override() -> None:
+    task = a_task(gating=Gating(overridden=(("tests", TREE),)))
+
+    assert let_pass(passed(), task) == passed()
+
+
+def test_one_settled_gate_lets_no_other_pass() -> None:
+    task = a_task(gating=Gating(accepted=("f1",), overridden=(("lint", TREE),)))
+    verdict = held("f1", others=(a_result("lint"), a_result("tests")))
+
+    assert let_pass(verdict, task).status == GateStatus.FAILED
+    assert let_pass(verdict, task).standing == ("tests",)

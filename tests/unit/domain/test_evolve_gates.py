@@ -1,0 +1,422 @@
+"""Holds that nothing is handed in without its gates' release, whatever a file says."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.evolve import evolve, replay
+from remand.domain.gates.verdict import INTEGRITY, RELEASING, GateStatus, Verdict
+from remand.domain.instant import plus
+from remand.domain.task import Gating, Status, Task
+from remand.testing.builders import (
+    H1,
+    H2,
+    LATER,
+    NOW,
+    OTHER_SHA,
+    SHA,
+    T1,
+    TREE,
+    a_result,
+    a_verdict,
+    added,
+    claimed,
+    given,
+    handed_in,
+    let_through,
+    stamped,
+    submitted,
+)
+
+FAILED = a_verdict(a_result("tests", failing_count=3, excess=4.0), base="b", policy="p", tier="plain")
+HELD = a_verdict(a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1", "f2")))
+ERRORED = a_verdict(a_result("tests", GateStatus.ERRORED))
+RELEASED = e.TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
+APPROVED = e.ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
+
+
+def own(agent: str = "Alice", handoff_id: str = H1) -> dict[str, Any]:
+    return {"task_id": T1, "handoff_id": handoff_id, "agent": agent}
+
+
+def completed(commit: str = SHA, tree: str = TREE) -> e.HandoffCompleted:
+    return e.HandoffCompleted(**own(), commit=commit, tree=tree)
+
+
+def observed(verdict: Verdict = FAILED) -> e.GatePassed:
+    return e.GatePassed(**own(), verdict=verdict, is_observed=True)
+
+
+def rejected(
+    verdict: Verdict = FAILED, agent: str = "Alice", handoff_id: str = H1, **more: Any
+) -> e.GateRejected:
+    return e.GateRejected(**own(agent, handoff_id), verdict=verdict, **more)
+
+
+def holds(verdict: Verdict = HELD, until: str = LATER) -> e.GateHeld:
+    return e.GateHeld(**own(), verdict=verdict, lease_expires_at=until, branch="roof", pr=7)
+
+
+def errored() -> e.GateErrored:
+    return e.GateErrored(**own(), verdict=ERRORED)
+
+
+def accepted(finding: str = "f1") -> e.FindingAccepted:
+    return e.FindingAccepted(task_id=T1, finding=finding, reviewer="Lead")
+
+
+def refused(finding: str = "f1") -> e.FindingRefused:
+    return e.FindingRefused(task_id=T1, finding=finding, reviewer="Lead")
+
+
+def overridden(gate: str = "tests", tree: str = TREE) -> e.GateOverridden:
+    return e.GateOverridden(task_id=T1, gate=gate, tree=tree, reason="It must go out.")
+
+
+def conflicts(task: Task) -> list[str]:
+    return [conflict.event for conflict in task.conflicts]
+
+
+# What is handed in.
+
+
+@pytest.mark.parametrize("work", [submitted(), completed()], ids=lambda event: event.name)
+def test_work_that_no_verdict_released_is_a_conflict(work: e.Event) -> None:
+    task = given(added(), claimed(), work)
+
+    assert (task.status, task.submission, task.authors) == (Status.CLAIMED, None, ())
+    assert conflicts(task) == [work.name]
+    assert "released" in task.conflicts[0].why
+
+
+@pytest.mark.parametrize("work", [submitted(), completed()], ids=lambda event: event.name)
+def test_released_work_awaits_review(work: e.Event) -> None:
+    task = given(added(), claimed(), let_through(), work)
+
+    assert task.status == Status.PROVISIONAL
+    assert task.conflicts == ()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        submitted(commit=OTHER_SHA, tree="other"),
+        submitted(commit=OTHER_SHA),
+        submitted(tree="other"),
+        submitted(tree=""),
+        submitted(commit=""),
+        completed(commit=OTHER_SHA),
+        completed(tree="other"),
+        e.HandoffCompleted(**own()),
+    ],
+    ids=lambda event: f"{event.name} {event.commit[:4]} {event.tree[:5]}",
+)
+def test_a_release_is_for_the_commit_and_the_code_tree_it_names(work: e.Event) -> None:
+    task = given(added(), claimed(), let_through(), work)
+
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == [work.name]
+
+
+def test_a_release_without_a_code_tree_is_for_its_commit() -> None:
+    through, work = handed_in(tree="")
+
+    assert given(added(), claimed(), through, work).status == Status.PROVISIONAL
+    assert given(added(), claimed(), through, replace(work, commit=OTHER_SHA)).status == Status.CLAIMED
+
+
+@pytest.mark.parametrize("verdict", [FAILED, HELD, ERRORED], ids=lambda verdict: verdict.status)
+def test_a_pass_whose_verdict_is_none_releases_nothing(verdict: Verdict) -> None:
+    task = given(added(), claimed(), e.GatePassed(**own(), verdict=verdict), submitted())
+
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == ["task.submit"]
+
+
+@pytest.mark.parametrize("verdict", [FAILED, HELD, ERRORED], ids=lambda verdict: verdict.status)
+def test_where_nothing_is_enforced_work_is_let_through_whatever_was_measured(verdict: Verdict) -> None:
+    task = given(added(), claimed(), observed(verdict), submitted())
+
+    assert task.status == Status.PROVISIONAL
+
+
+@pytest.mark.parametrize("later", [rejected(), holds()], ids=lambda event: event.name)
+def test_a_verdict_that_is_no_release_takes_an_earlier_one_away(later: e.Event) -> None:
+    task = given(added(), claimed(), let_through(), later, submitted())
+
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == ["task.submit"]
+
+
+def test_a_release_of_other_work_takes_an_earlier_one_away() -> None:
+    other = let_through(commit=OTHER_SHA, tree="other")
+
+    assert conflicts(given(added(), claimed(), let_through(), other, submitted())) == ["task.submit"]
+
+
+def test_an_approval_of_work_that_was_not_handed_in_is_a_conflict() -> None:
+    task = given(added(), claimed(), submitted(), APPROVED)
+
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == ["task.submit", "review.approve"]
+
+
+def test_a_release_outlives_its_claim() -> None:
+    task = given(added(), claimed(), let_through(), RELEASED, claimed("Bob", H2), submitted("Bob", H2))
+
+    assert task.status == Status.PROVISIONAL
+
+
+# Whose verdict.
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        let_through("Bob", H2),
+        let_through("Bob", H1),
+        let_through("Alice", H2),
+        rejected(agent="Bob", handoff_id=H2),
+        replace(holds(), agent="Bob", handoff_id=H2),
+        replace(errored(), agent="Bob", handoff_id=H2),
+    ],
+    ids=lambda event: f"{event.name} {event.agent} {event.handoff_id[-1]}",
+)
+def test_a_verdict_applies_to_its_own_claim_alone(event: e.Event) -> None:
+    before = given(added(), claimed("Alice", H1))
+
+    task = given(added(), claimed("Alice", H1), event)
+
+    assert conflicts(task) == [event.name]
+    assert replace(task, conflicts=()) == before
+
+
+@pytest.mark.parametrize(
+    "event", [let_through(), rejected(), holds(), errored()], ids=lambda event: event.name
+)
+def test_a_verdict_on_a_task_nobody_holds_does_not_apply(event: e.Event) -> None:
+    task = given(added(), claimed(), RELEASED, event)
+
+    assert conflicts(task) == [event.name]
+    assert task.gating == Gating()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [let_through(), rejected(), holds(), errored(), accepted(), refused(), overridden()],
+    ids=lambda event: event.name,
+)
+def test_gate_events_without_a_place_in_a_chain_have_no_effect(event: e.Event) -> None:
+    task = given(added(), claimed())
+
+    assert evolve(task, replace(event, ts=NOW, meta=e.Meta(id="old", seq=-1))) == task
+
+
+# What a verdict leaves.
+
+
+def test_a_rejection_is_remembered_with_what_was_measured() -> None:
+    task = given(added(), claimed(), rejected(number=1))
+
+    assert (task.status, task.gate_rejection_count, task.rejection_count) == (Status.CLAIMED, 1, 0)
+    assert task.gating == Gating(
+        status=GateStatus.FAILED,
+        commit=SHA,
+        tree=TREE,
+        base="b",
+        policy="p",
+        tier="plain",
+        standing=("tests",),
+        failing=3,
+        excess=4.0,
+        count=1,
+    )
+
+
+def test_rejections_are_counted_here_whatever_they_say() -> None:
+    task = given(added(), claimed(), rejected(number=7, stalled=1), rejected(number=7, stalled=2))
+
+    assert (task.gating.count, task.gate_rejection_count, task.gating.stalled) == (2, 2, 2)
+
+
+def test_an_alert_changes_nothing() -> None:
+    alert = e.GateAlerted(task_id=T1, agent="Alice", number=3)
+
+    assert given(added(), claimed(), alert) == given(added(), claimed())
+
+
+def test_a_held_claim_keeps_its_work_and_its_findings() -> None:
+    task = given(added(), claimed(), holds())
+
+    assert task.status == Status.CLAIMED
+    assert (task.gating.held, task.gating.branch, task.gating.pr) == (("f1", "f2"), "roof", 7)
+    assert (task.gating.is_released, task.gate_rejection_count) == (False, 0)
+
+
+@pytest.mark.parametrize("until", ["", "never", "9999-12-31T23:59:59.999999Z"])
+def test_whatever_a_file_says_a_held_claim_ends_within_a_week(until: str) -> None:
+    task = given(added(), claimed(), holds(until=until))
+
+    assert task.claim is not None
+    assert task.claim.lease_expires_at < plus(NOW, 7 * 86400 + 1)
+
+
+def test_what_could_not_be_measured_waits_for_another_session() -> None:
+    waiting = e.TaskWaiting(**own(), waiting_for="paint")
+
+    task = given(added(), claimed(), waiting, errored())
+
+    assert (task.status, task.queue, task.claim) == (
+        Status.NEEDS_CONTINUATION,
+        Status.NEEDS_CONTINUATION,
+        None,
+    )
+    assert (task.waiting_for, task.gate_rejection_count, task.exits) == (
+        "",
+        0,
+        (("Alice", "task.wait"),),
+    )
+
+
+def test_another_claim_begins_the_counts_again_and_keeps_what_was_settled() -> None:
+    settled = [accepted("f1"), overridden("lint")]
+    before = [claimed(), holds(), rejected(stalled=1), *settled, RELEASED]
+
+    task = given(added(), *before, claimed("Bob", H2))
+
+    gating = task.gating
+    assert (gating.count, gating.stalled, gating.failing, gating.excess) == (0, 0, 0, 0)
+    assert (gating.accepted, gating.overridden) == (("f1",), (("lint", TREE),))
+    assert (gating.status, gating.standing) == (GateStatus.FAILED, ("tests",))
+    assert gating.questioned == ("Alice",)
+    assert task.gate_rejection_count == 1
+
+
+def test_a_handoff_that_is_accepted_begins_the_counts_again_too() -> None:
+    offered = e.HandoffInitiated(task_id=T1, handoff_id=H2, target_agent="Bob", lapses_at=LATER)
+    taken = e.HandoffAccepted(task_id=T1, handoff_id=H2, agent="Bob", lease_expires_at=LATER)
+
+    task = given(added(), claimed(), rejected(), RELEASED, offered, taken)
+
+    assert task.gating.count == 0
+
+
+# What people said.
+
+
+def test_an_acceptance_counts_once_and_a_refusal_takes_it_back() -> None:
+    assert given(added(), accepted("f1"), accepted("f1"), accepted("f2")).gating.accepted == ("f1", "f2")
+    assert given(added(), accepted("f1"), accepted("f2"), refused("f1")).gating.accepted == ("f2",)
+
+
+def test_an_override_counts_once_for_each_gate_and_code_tree() -> None:
+    task = given(added(), overridden(), overridden(), overridden(tree="other"), overridden("lint"))
+
+    assert task.gating.overridden == (("tests", TREE), ("tests", "other"), ("lint", TREE))
+
+
+def test_neither_an_acceptance_nor_an_override_releases_by_itself() -> None:
+    words = [accepted("f1"), accepted("f2"), overridden(INTEGRITY), overridden("tests")]
+
+    task = given(added(), claimed(), holds(), *words, submitted())
+
+    assert task.status == Status.CLAIMED
+    assert conflicts(task) == ["task.submit"]
+
+
+def test_a_refusal_that_comes_between_a_release_and_the_work_stops_it() -> None:
+    assert given(added(), claimed(), let_through(), refused(), submitted()).status == Status.CLAIMED
+
+
+def test_a_refusal_stops_nothing_where_nothing_is_enforced() -> None:
+    assert given(added(), claimed(), observed(HELD), refused(), submitted()).status == Status.PROVISIONAL
+
+
+@pytest.mark.parametrize(
+    ("verdict", "questioned"),
+    [(HELD, ("Alice",)), (FAILED, ()), (a_verdict(), ())],
+    ids=["held", "failed", "ok"],
+)
+def test_whose_work_had_findings_is_remembered(verdict: Verdict, questioned: tuple[str, ...]) -> None:
+    task = given(added(), claimed(), rejected(verdict), rejected(verdict))
+
+    assert task.gating.questioned == questioned
+
+
+# Ways out.
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RELEASED,
+        e.TaskContinued(**own()),
+        e.TaskWaiting(**own(), waiting_for="paint"),
+    ],
+    ids=lambda event: event.name,
+)
+def test_who_left_and_how_is_remembered_once(event: e.Event) -> None:
+    again = replace(event, handoff_id=H2)
+
+    once = given(added(), claimed(), event)
+    twice = given(added(), claimed(), event, *([] if once.claim else [claimed("Alice", H2), again]))
+
+    assert once.exits == twice.exits == (("Alice", event.name),)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        e.LeaseExpired(**own()),
+        e.LeaseRenewed(**own(), lease_expires_at=LATER),
+        e.TaskFailed(**own()),
+        errored(),
+    ],
+    ids=lambda event: event.name,
+)
+def test_what_an_agent_did_not_choose_is_no_way_out_it_used(event: e.Event) -> None:
+    assert given(added(), claimed(), event).exits == ()
+
+
+# Whatever comes.
+
+COMMITS = [(SHA, TREE), (OTHER_SHA, "other"), (SHA, "other"), (OTHER_SHA, TREE)]
+FORGED = [
+    *(claimed(agent, handoff) for agent, handoff in (("Alice", H1), ("Bob", H2))),
+    *(let_through("Alice", H1, commit=commit, tree=tree) for commit, tree in COMMITS[:2]),
+    *(submitted("Alice", H1, commit=commit, tree=tree) for commit, tree in COMMITS),
+    *(completed(commit, tree) for commit, tree in COMMITS),
+    *(e.ReviewApproved(task_id=T1, reviewer="Eve", commit=commit, tree=tree) for commit, tree in COMMITS),
+    e.GatePassed(**own(), verdict=FAILED),
+    rejected(),
+    holds(),
+    errored(),
+    accepted("f1"),
+    accepted("f2"),
+    overridden(INTEGRITY),
+    RELEASED,
+    e.ReviewRejected(task_id=T1, reviewer="Eve", commit=SHA, tree=TREE),
+    e.EscalationOpened(task_id=T1),
+    e.TaskReopened(task_id=T1),
+]
+
+
+@for_all(st.lists(st.sampled_from(FORGED), max_size=20))
+def test_nothing_is_provisional_or_done_that_no_release_of_that_very_code_precedes(
+    events: list[e.Event],
+) -> None:
+    released: set[tuple[str, str]] = set()
+    task = replay(stamped(added()))
+    for event in stamped(added(), claimed(), *events)[1:]:
+        if isinstance(event, e.GatePassed) and event.verdict.status in RELEASING:
+            released.add((event.verdict.commit, event.verdict.tree))
+        task = evolve(task, event)
+
+    assert task is not None
+    if task.status in (Status.PROVISIONAL, Status.DONE):
+        assert task.submission is not None
+        assert (task.submission.commit, task.submission.tree) in released
