@@ -211,3 +211,53 @@ def test_a_base_that_misses_the_threshold_does_not_trap_the_agent(machine: Machi
     said = desk.submit()
     assert said["status"] == "provisional"
     assert "already" in said["verdict"]["gates"][0]["detail"]
+
+
+def test_rules_that_changed_on_a_local_base_while_the_task_was_held_are_a_reviewers_business(
+    desk: Desk,
+) -> None:
+    desk.repository.git("checkout", "-q", "main")
+    desk.repository.configure('[project]\nbase = "main"\n[gates]\n')
+    desk.repository.git("checkout", "-q", "work")
+    desk.repository.git("merge", "-q", "--no-edit", "main")
+    desk.commit("bad")
+    said = desk.submit()
+    assert said["refused"] == "gate_held"
+    assert desk.status == "claimed"
+    assert "rules" in said["message"]
+
+
+def test_the_remotes_base_outranks_a_local_one_that_anyone_can_commit_to(machine: Machine) -> None:
+    origin = machine.repository("origin", config=CONFIG)
+    desk = Desk.__new__(Desk)
+    desk.repository = machine.clone(origin, "clone")
+    desk.task = desk.repository.ok("task", "add", "Mend the roof")["task_id"]
+    desk.repository.ok("task", "claim", desk.task, "--agent", "Alice")
+    desk.repository.git("checkout", "-q", "-B", "main")
+    desk.commit("[gates]\n", "remand.toml")
+    desk.repository.git("checkout", "-q", "-b", "work")
+    desk.commit("bad")
+    assert desk.submit()["refused"] in ("gate_rejected", "gate_held")
+    desk.repository.git("reset", "-q", "--hard", "origin/main")
+    assert desk.submit()["refused"] == "nothing_committed"
+
+
+def test_a_base_that_vanished_is_no_way_round(desk: Desk) -> None:
+    desk.repository.git("branch", "-m", "main", "old")
+    desk.commit("[gates]\n", "remand.toml")
+    desk.commit("bad")
+    said = desk.repository.call("task", "submit", desk.task, "--agent", "Alice", "--commit", "HEAD")
+    assert said.code in (1, 3)
+    desk.repository.git("branch", "-m", "old", "main")
+    assert desk.status in ("claimed", "needs_continuation")
+
+
+def test_the_callers_search_path_chooses_no_programs(desk: Desk) -> None:
+    folder = desk.repository.path.parent / "evil"
+    folder.mkdir()
+    (folder / "grep").write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    (folder / "grep").chmod(0o755)
+    desk.commit("bad")
+    path = f"{folder}:{desk.repository.machine.environment['PATH']}"
+    words = ("task", "submit", desk.task, "--agent", "Alice", "--commit", "HEAD")
+    assert desk.repository.call(*words, env={"PATH": path}).data["refused"] == "gate_rejected"

@@ -221,3 +221,45 @@ def test_the_probe_of_the_doctor_is_blocked_without_a_ledger(session: Session) -
         session.repository.path, "hook", "--host", "codex", "stop", stdin="{}", env={"REMAND_HOOK_PROBE": "1"}
     )
     assert json.loads(said.out)["reason"] == "remand hook probe"
+
+
+def test_a_failure_of_the_hooks_own_is_a_no(session: Session) -> None:
+    session.repository.git("checkout", "-q", "main")
+    session.commit("foo = [", "remand.toml")
+    session.repository.git("checkout", "-q", "work")
+    session.commit("bad")
+    assert "could not tell" in session.blocked()
+
+
+def test_a_session_that_went_elsewhere_is_still_held_to_its_task(session: Session) -> None:
+    session.commit("bad")
+    assert session.blocked(cwd="/tmp").startswith("REJECTED")
+
+
+def test_what_a_command_prints_does_not_bind_a_session_to_another_task(session: Session) -> None:
+    other = session.repository.add("Paint the door")
+    session.repository.ok("task", "claim", other, "--agent", "Bob")
+
+    def ran(command: str, output: str) -> dict[str, Any]:
+        answered = {"stdout": output, "stderr": "", "interrupted": False}
+        return {
+            "tool_name": "Bash",
+            "tool_use_id": command,
+            "tool_input": {"command": command},
+            "tool_response": answered,
+        }
+
+    bound: dict[str, Any] = {"ours": False, "session_id": "s7"}
+    session.hook("post_tool", **bound, **ran(f"remand task claim {other} --agent Bob", other))
+    session.commit("bad")
+    fake = "T-20200101-000000-aaaaaaaa"
+    session.hook("post_tool", **bound, **ran(f"echo remand task claim {fake} --agent Zed", fake))
+    assert session.blocked(**bound).startswith("REJECTED")
+
+
+def test_a_stop_on_a_commit_that_was_there_before_is_sent_on(session: Session) -> None:
+    session.repository.git("checkout", "-q", "main")
+    session.commit("other")
+    session.repository.git("checkout", "-q", "-B", "work", "main~1")
+    assert session.blocked() != ""
+    assert session.status == "claimed"

@@ -45,6 +45,7 @@ class AgentsRepository:
 
     def __init__(self, path: Path, *options: str) -> None:
         self.path = path
+        self._hash = hashlib.sha256 if "--object-format=sha256" in options else hashlib.sha1
         self.environment = _environment(path)
         subprocess.run(
             ["git", "init", "-q", "-b", "main", *options, str(path)],
@@ -113,16 +114,16 @@ class AgentsRepository:
                 return f"100644 {self.blob(content)}\t{path}\0"
 
     def blob(self, content: bytes) -> str:
-        return self.git("hash-object", "-w", "--stdin", stdin=content)
+        return self.write_object("blob", content)
 
     def write_object(self, kind: str, content: bytes, name: str = "") -> str:
         """Writes a loose object, whatever is in it, under its own id or under a false one."""
         whole = f"{kind} {len(content)}\0".encode() + content
-        name = name or hashlib.sha1(whole).hexdigest()
+        name = name or self._hash(whole).hexdigest()
         path = self.path / ".git" / "objects" / name[:2] / name[2:]
         path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)
-        path.write_bytes(zlib.compress(whole))
+        path.write_bytes(zlib.compress(whole, 1))
         return name
 
     def raw_tree(self, *entries: tuple[str, str, str]) -> str:

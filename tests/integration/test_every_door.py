@@ -51,9 +51,9 @@ OPEN = ("provisional", "done")
 class House:
     """A repository whose gate nobody can pass, tasks that Alice holds, and work of hers."""
 
-    def __init__(self, machine: Machine, tasks: int) -> None:
+    def __init__(self, machine: Machine, tasks: int, config: str = CONFIG) -> None:
         self.machine = machine
-        self.repository: Repository = machine.repository(config=CONFIG)
+        self.repository: Repository = machine.repository(config=config)
         self.opened = open_ledger(str(self.repository.path))
         self.tasks = [self._task(number) for number in range(tasks)]
         self.repository.git("checkout", "-q", "-b", "work")
@@ -225,14 +225,12 @@ def test_no_door_lets_a_done_claim_through_that_nothing_has_passed(
 
 
 def test_the_same_claim_with_a_verdict_that_passed_goes_through(near_machine: Machine) -> None:
-    """The campaign above can fail: with a gate that passes, the very same calls hand the work in."""
-    house = House(near_machine, 1)
-    house.repository.git("checkout", "-q", "main")
-    house.repository.configure(CONFIG.replace('["false"]', '["true"]'))
-    house.repository.git("checkout", "-q", "work")
-    (task, _), agent = house.tasks[0], ("--agent", "Alice")
-    answer = house.repository.ok("task", "submit", task, *agent, "--commit", house.commit)
+    """The campaign above can fail: with a gate that passes, the very same call hands the work in."""
+    house = House(near_machine, 1, CONFIG.replace('["false"]', '["true"]'))
+    task, _ = house.tasks[0]
+    answer = house.repository.ok("task", "submit", task, "--agent", "Alice", "--commit", house.commit)
     assert answer["status"] == "provisional"
+    house.opened.store.close()
 
 
 def test_a_frame_that_claims_to_be_huge_harms_nobody(house: House) -> None:

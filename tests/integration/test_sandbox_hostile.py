@@ -265,8 +265,25 @@ def test_a_jobs_home_and_temporary_folder_are_new_each_time(bench: Bench) -> Non
 
     assert first.output.startswith(b"-\n")
     assert second.output.startswith(b"-\n")
-    home = bench.shell('echo "$HOME"').output.decode().strip()
-    assert not Path(home).exists()
+
+
+@pytest.mark.parametrize("bench", ["plain"], indirect=True)
+def test_a_jobs_home_is_removed_however_it_was_left(bench: Bench) -> None:
+    ended = bench.python(
+        "import os\n"
+        "home = os.environ['HOME']\n"
+        "os.mkdir(home + '/locked')\n"
+        "open(home + '/locked/file', 'w').close()\n"
+        "os.chmod(home + '/locked', 0)\n"
+        "os.chdir(home)\n"
+        "for _ in range(1100):\n"
+        "    os.mkdir('deep')\n"
+        "    os.chdir('deep')\n"
+        "print(home)\n"
+    )
+
+    assert (ended.how, ended.status) == ("exited", 0)
+    assert not Path(ended.output.decode().strip()).exists()
 
 
 @everywhere

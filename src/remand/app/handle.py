@@ -29,7 +29,7 @@ from remand.ledger.order import place, tick
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Entry, Transaction
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Origin(NamedTuple):

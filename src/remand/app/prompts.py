@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remand.app.rejection_views import rejections
 from remand.domain import events as e
+from remand.domain.gates import message
 from remand.domain.task import Task
 from remand.domain.visible import visible
 
@@ -12,6 +13,7 @@ def prompt(task: Task, events: list[e.Event]) -> str:
     """The task as text: feedback first, then what it is, where it stands, and how to end it."""
     sections = [
         *_feedback(events),
+        _measured(task, events),
         _override(task),
         _task(task),
         _instructions(task, events),
@@ -37,6 +39,18 @@ def _feedback(events: list[e.Event]) -> list[str]:
         kind = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
         rows += ["", f"{where}{kind}", *(f"> {line}" for line in finding.text.split("\n"))]
     return ["\n".join(rows)]
+
+
+def _measured(task: Task, events: list[e.Event]) -> str:
+    """The last verdict of the gates, as long as it stands in the way."""
+    if task.gating.is_released or not task.gating.standing:
+        return ""
+    last = next((event for event in reversed(events) if isinstance(event, e.GateRejected | e.GateHeld)), None)
+    if last is None or last.verdict.tree != task.gating.tree:
+        return ""
+    return (
+        f"## Gate feedback (rejection #{task.gate_rejection_count})\n\n{_quoted(message.told(last.verdict))}"
+    )
 
 
 def _override(task: Task) -> str:

@@ -33,6 +33,7 @@ _ENDINGS: dict[type[e.Event], str] = {
     e.LeaseExpired: "expired",
     e.TaskReleased: "released",
     e.TaskContinued: "continued",
+    e.GateErrored: "continued",
     e.TaskFailed: "failed",
     e.HandoffLapsed: "lapsed",
     e.HandoffResumed: "overridden",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -17,7 +16,7 @@ from remand.adapters.measuring.background import BackgroundRuns
 from remand.adapters.measuring.cache import FileCache
 from remand.adapters.measuring.reports import FileReports
 from remand.adapters.measuring.sessions import Sessions
-from remand.adapters.measuring.tools import SystemTools, usable_path
+from remand.adapters.measuring.tools import SystemTools, standard_path
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app.asking import Answer, Request
 from remand.app.errors import EnvironmentFault
@@ -30,8 +29,8 @@ from remand.app.gates.workshop import Workshop
 from remand.bootstrap import parsers
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import gates_folder
-from remand.config import inherited_environment
-from remand.domain.gates.gate import digest
+from remand.domain.gates.gate import GatePolicy, digest
+from remand.domain.gates.verdict import INTEGRITY
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
@@ -55,8 +54,6 @@ class Gates:
     def workshop(self) -> Workshop:
         """What the gates are measured with."""
         place = self._opened.place
-        search = inherited_environment().get("PATH", os.defpath)
-        own = os.path.dirname(os.path.abspath(sys.executable))
         return Workshop(
             mirror=self.mirror,
             checkouts=_FirstCheckouts(self),
@@ -67,7 +64,7 @@ class Gates:
             reports=FileReports(os.path.join(self.folder, "reports")),
             prepared=os.path.join(self.folder, "prepared"),
             root=place.root,
-            path=tuple(dict.fromkeys((*usable_path(search, (place.root, place.worktree)), own))),
+            path=standard_path(),
             hide=(place.got, state_folder(), runtime_folder()),
         )
 
@@ -108,9 +105,21 @@ class Gates:
         is not its own base, and brings no rules of its own.
         """
         settings = self._opened.settings
-        base = self._base(task, commit, settings.tip())
-        known = settings.at(base) if base and self._is_on_base(commit, settings.tip()) else None
-        return Terms(commit=commit, base=base, policy=(known or settings.settings()).gate_policy)
+        tip = settings.tip()
+        base = self._base(task, commit, tip)
+        known = settings.at(base) if base and self._is_on_base(commit, tip) else None
+        policy = (known or settings.settings()).gate_policy
+        return Terms(commit=commit, base=base, policy=policy, claimed_under=self._moved(task, policy))
+
+    def _moved(self, task: Task | None, policy: GatePolicy) -> str:
+        """The digest of the rules at the claim, where a base that anyone here can commit to has others now."""
+        settings = self._opened.settings
+        before = task.claim.base if task is not None and task.claim is not None else ""
+        if not before or before == settings.tip() or settings.protected_tip():
+            return ""
+        known = settings.at(before)
+        then = digest(known.gate_policy) if known else ""
+        return then if known and then != digest(policy) else ""
 
     def _base(self, task: Task | None, commit: str, tip: str) -> str:
         if not tip:
@@ -136,18 +145,18 @@ class Gates:
 
     def gate_terms(self, task: Task, commit: str) -> GateTerms:
         """The gates that hold for a done claim."""
-        policy = self.terms(task, commit).policy
-        names = None if policy.gates is None else tuple(gate.name for gate in policy.gates)
-        return GateTerms(names, digest(policy))
+        terms = self.terms(task, commit)
+        names = None if terms.policy.gates is None else tuple(gate.name for gate in terms.policy.gates)
+        if names is not None and terms.claimed_under:
+            names = (*names, INTEGRITY)
+        return GateTerms(names, digest(terms.policy))
 
     def verdict(self, terms: Terms) -> Judged:
         """Measures a commit."""
         for gate in terms.policy.gates or ():
-            if gate.parser not in parsers.names():
-                raise EnvironmentFault(
-                    f"remand.toml: `gates.{gate.name}.parser` is `{gate.parser}`; "
-                    f"use one of {', '.join(parsers.names())}."
-                )
+            fault = parsers.fault(gate)
+            if fault:
+                raise EnvironmentFault(f"remand.toml: {fault}")
         measuring = import_module("remand.app.gates.measuring").Measuring(self.workshop, terms.policy)
         judged: Judged = measuring.verdict(terms)
         return judged
@@ -169,10 +178,12 @@ class Gates:
         """The terms of a done claim, which takes a commit of the task's own."""
         terms = self.terms(task, commit)
         before = task.claim.base if task.claim is not None else ""
-        if before and self._is_on_base(commit, before):
+        published = self._opened.settings.protected_tip()
+        if any(tip and self._is_on_base(commit, tip) for tip in (before, published)):
             raise Refused(
                 "nothing_committed",
-                f"{commit[:12]} was there before task {task.id} was claimed. Commit the work, then claim done.",
+                f"{commit[:12]} is no work on task {task.id}: the base has it already. "
+                "Commit the work, then claim done.",
             )
         return terms
 

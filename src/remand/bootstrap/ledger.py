@@ -84,9 +84,13 @@ def open_at(place: Place) -> Opened:
 
 def _gate_terms(opened: Opened, task: Task, commit: str) -> GateTerms | None:
     """The gates that hold for a done claim, looked into only when the base has moved under it."""
-    before = task.claim.base if task.claim is not None else ""
-    if not before or opened.settings.rules().base in ("", before):
+    before, now = task.claim.base if task.claim is not None else "", opened.settings.rules().base
+    if before in ("", now):
         return None
+    if not now:
+        raise EnvironmentFault(
+            "The base branch was there when this task was claimed, and is gone. Bring it back, then repeat."
+        )
     # Loaded by name: what the gates need is built on the ledger, and few commands need it.
     terms: GateTerms = import_module("remand.bootstrap.gates").Gates(opened).gate_terms(task, commit)
     return terms

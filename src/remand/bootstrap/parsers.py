@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from remand.app.gates.ports import Ran
 from remand.app.gates.workshop import Parser
 from remand.domain.gates.figures import Measurement
+from remand.domain.gates.gate import Gate
 
 _MODULES = {
     "cargo": "cargo",
@@ -49,6 +50,20 @@ def parser(name: str) -> Parser | None:
         return None
     module = cast(_Module, import_module(f"remand.adapters.parsers.{_MODULES[name]}"))
     return Parser(parse=module.parse, figures=module.FIGURES, defaults=module.DEFAULTS)
+
+
+def fault(gate: Gate) -> str:
+    """What a gate's configuration asks of its parser in vain; empty when it can all be had."""
+    known = parser(gate.parser)
+    if known is None:
+        return f"`gates.{gate.name}.parser` is `{gate.parser}`; use one of {', '.join(names())}."
+    unknown = next((key for key in gate.require if key[4:] not in known.figures), "")
+    if unknown:
+        given = ", ".join(known.figures)
+        return (
+            f"`gates.{gate.name}.require.{unknown}` is about no figure of `{gate.parser}`; it gives {given}."
+        )
+    return ""
 
 
 def figures(name: str) -> tuple[str, ...]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from remand.adapters.git.checkouts import best_checkouts
 from remand.adapters.git.mirror import GitMirror
 from remand.adapters.git.place import Place
-from remand.adapters.measuring.tools import usable_path
+from remand.adapters.measuring.tools import standard_path
 from remand.adapters.sandbox.choose import best
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app.gates.probing import SandboxProbes
 from remand.bootstrap.quick import gates_folder
-from remand.config import inherited_environment
 from remand.domain.gates.gate import GatePolicy
 
 
@@ -21,14 +19,12 @@ def command_probes(place: Place, ledger_id: str, policy: GatePolicy) -> SandboxP
     """Runs the commands that the policy lets evidence name."""
     folder = gates_folder(ledger_id)
     mirror = GitMirror(os.path.join(folder, "mirror.git"), place.common_dir)
-    search = inherited_environment().get("PATH", os.defpath)
-    own = os.path.dirname(os.path.abspath(sys.executable))
     return SandboxProbes(
         mirror,
         best_checkouts(mirror, os.path.join(folder, "checkouts")),
         best(),
         policy,
         root=place.root,
-        path=tuple(dict.fromkeys((*usable_path(search, (place.root, place.worktree)), own))),
+        path=standard_path(),
         hide=(place.got, state_folder(), runtime_folder()),
     )

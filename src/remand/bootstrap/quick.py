@@ -46,12 +46,16 @@ def find_socket(place: Place) -> str:
 class Bound:
     """The task a host session belongs to: by its id, or by the branch of the worktree it runs in."""
 
-    __slots__ = ("agent", "branch", "task_id")
+    __slots__ = ("agent", "branch", "earlier", "task_id")
 
-    def __init__(self, task_id: str = "", agent: str = "", branch: str = "") -> None:
+    def __init__(
+        self, task_id: str = "", agent: str = "", branch: str = "", earlier: tuple[str, ...] = ()
+    ) -> None:
         self.task_id = task_id
         self.agent = agent
         self.branch = branch
+        self.earlier = earlier
+        """Tasks that the session claimed before this one, each with its agent behind a space."""
 
 
 def bound_task(place: Place, session: str, named: str, agent: str = "") -> Bound | None:
@@ -61,9 +65,10 @@ def bound_task(place: Place, session: str, named: str, agent: str = "") -> Bound
     ledger = ledger_id(place)
     if not ledger:
         return None
-    claimed = _words(_binding(ledger, session)) if session else []
+    claimed = _lines(_binding(ledger, session)) if session else []
     if claimed:
-        return Bound(*claimed[:2])
+        task_id, _, who = claimed[-1].partition(" ")
+        return Bound(task_id, who, earlier=tuple(claimed[:-1]))
     if place.git_dir == place.common_dir:
         return None
     branch = current_branch(place.git_dir)
@@ -71,13 +76,15 @@ def bound_task(place: Place, session: str, named: str, agent: str = "") -> Bound
 
 
 def bind(place: Place, session: str, task_id: str, agent: str) -> None:
-    """Notes which task a session has claimed."""
+    """Notes that a session has claimed a task, beside those that it claimed before."""
     ledger = ledger_id(place)
+    line = f"{task_id} {agent}"
     if ledger and session:
         path = _binding(ledger, session)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"{task_id} {agent}")
+        if line not in _lines(path)[-1:]:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
 
 
 def ledger_id(place: Place) -> str:
@@ -100,10 +107,10 @@ def _binding(ledger: str, session: str) -> str:
     return os.path.join(gates_folder(ledger), "sessions", f"claim-{plain[:100]}")
 
 
-def _words(path: str) -> list[str]:
+def _lines(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read(400).split(" ", 1)
+            return file.read(100_000).splitlines()
     except (OSError, ValueError):
         return []
 

@@ -64,6 +64,11 @@ class SettingsSource:
         if settings is None:
             return self._from_working_tree(base)
         if settings.base and settings.base != base:
+            if not self.tip(settings.base):
+                raise config.ConfigError(
+                    f"{config.NAME} names the base `{settings.base}`, and there is no such branch. "
+                    "Fetch it or make it again; nothing else stands in for it."
+                )
             settings = self._at(settings.base) or settings
         return settings
 
@@ -73,7 +78,16 @@ class SettingsSource:
     def tip(self, branch: str = "") -> str:
         """The commit at the tip of a branch, by default of the base; empty when there is none."""
         branch = branch or self.settings().base or self.base()
-        return self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
+        protected = self.protected_tip(branch)
+        return protected or self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
+
+    def protected_tip(self, branch: str = "") -> str:
+        """The tip of the remote's own branch, which outranks the local one once it has a configuration.
+
+        Whoever works here can commit to a local branch; to the remote's only those whom the forge lets.
+        """
+        tip = self._repository.tip(f"origin/{branch or self.settings().base or self.base()}")
+        return tip if tip and self._repository.file(tip, config.NAME) is not None else ""
 
     def at(self, commit: str, source: str = "") -> config.Settings | None:
         """The configuration as a commit has it; None when it has none."""

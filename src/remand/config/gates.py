@@ -24,6 +24,7 @@ _GATE = (
 )
 _GATE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _THRESHOLD = re.compile(r"(?:max|min)_[a-z][a-z_]{0,40}")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 MAX_TIMEOUT = 6 * 3600.0
 MAX_GATES = 32
 LOCK_FILES = (
@@ -47,7 +48,7 @@ def gate_policy(data: dict[str, Any]) -> GatePolicy:
     return GatePolicy(
         gates=_gates(data),
         integrity=flag(integrity.get("enabled", True), "gates.integrity.enabled"),
-        protected=texts(integrity.get("protected", []), "gates.integrity.protected"),
+        protected=_patterns(integrity.get("protected", []), "gates.integrity.protected"),
         enforce=flag(table(data, "policy").get("enforce", True), "policy.enforce"),
         read=texts(sandbox.get("read", []), "sandbox.read"),
         path=texts(sandbox.get("path", []), "sandbox.path"),
@@ -76,7 +77,7 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
             f"{NAME}: `gates.{name}` is no name for a gate: use up to 32 small letters, digits, - or _"
         )
     known(row, _GATE, where)
-    command = texts(row.get("command", []), f"{where}command")
+    command = _command(row.get("command", []), f"{where}command", has_cache="prepare" in row)
     if not command or not command[0].strip():
         raise ConfigError(f'{NAME}: `{where}command` is empty; write it as a list, as in ["make", "test"].')
     return Gate(
@@ -86,11 +87,33 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
         require=_thresholds(row.get("require", {}), f"{where}require"),
         timeout=_timeout(row.get("timeout", "10m"), f"{where}timeout"),
         mode=_mode(row, where),
-        paths=texts(row.get("paths", []), f"{where}paths"),
+        paths=_patterns(row.get("paths", []), f"{where}paths"),
         required=flag(row.get("required", True), f"{where}required"),
         prepare=_prepare(row["prepare"], f"{where}prepare") if "prepare" in row else None,
         retries=count(row.get("retries", 0), f"{where}retries", least=0, most=5),
     )
+
+
+def _command(value: Any, key: str, *, has_cache: bool) -> tuple[str, ...]:
+    """A command's words, with no placeholder in them that nothing would fill."""
+    words = texts(value, key)
+    for word in words:
+        if "\0" in word:
+            raise ConfigError(f"{NAME}: `{key}` holds a NUL character; take it out.")
+        for name in _PLACEHOLDER.findall(word):
+            if name != "report" and not (name == "cache" and has_cache):
+                hint = "it takes a `prepare` step." if name == "cache" else "there are {report} and {cache}."
+                raise ConfigError(f"{NAME}: `{key}` holds {{{name}}}, which nothing fills; {hint}")
+    return words
+
+
+def _patterns(value: Any, key: str) -> tuple[str, ...]:
+    """Patterns of files in the repository."""
+    found = texts(value, key)
+    for text_ in found:
+        if not text_.strip() or text_.startswith("/") or ".." in text_.split("/") or "\0" in text_:
+            raise ConfigError(f"{NAME}: `{key}` holds {text_!r}; name files from the repository's root on.")
+    return found
 
 
 def _thresholds(value: Any, key: str) -> dict[str, float]:
@@ -126,12 +149,12 @@ def _mode(row: dict[str, Any], where: str) -> Mode:
 def _prepare(value: Any, key: str) -> Prepare:
     row = value if isinstance(value, dict) else {"command": value}
     known(row, ("command", "key", "timeout"), f"{key}.")
-    command = texts(row.get("command", []), f"{key}.command")
+    command = _command(row.get("command", []), f"{key}.command", has_cache=True)
     if not command or not command[0].strip():
         raise ConfigError(f"{NAME}: `{key}` is empty; write it as a list of words, or leave it out.")
     return Prepare(
         command=command,
-        key=texts(row.get("key", list(LOCK_FILES)), f"{key}.key"),
+        key=_patterns(row.get("key", list(LOCK_FILES)), f"{key}.key"),
         timeout=_timeout(row.get("timeout", "15m"), f"{key}.timeout"),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
+from remand.domain.gates.figures import GateFinding
 from remand.domain.gates.verdict import (
     INTEGRITY,
     RELEASING,
@@ -264,6 +266,32 @@ def _require_no_part_in_it(task: Task, command: c.Command) -> None:
     holds = task.claim is not None and task.claim.agent == name
     if holds or name in task.authors or name in task.gating.questioned:
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
+
+
+_NO_FINDINGS = GateResult(
+    name=INTEGRITY, status=GateStatus.PASSED, line="- Integrity: 0 findings (requires 0)"
+)
+
+
+def moved_rules(verdict: Verdict, claimed_under: str) -> Verdict:
+    """A verdict held because the rules were changed on the base while the task was held.
+
+    Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
+    """
+    text = f"The gates' rules on the base changed while the task was held, from {claimed_under} to {verdict.policy}"
+    name = sha256(f"{claimed_under} {verdict.policy}".encode()).hexdigest()[:12]
+    finding = GateFinding(path="remand.toml", code="rules_changed", text=f"{text} [{name}]")
+    known = next((gate for gate in verdict.gates if gate.name == INTEGRITY), _NO_FINDINGS)
+    held = replace(
+        known,
+        status=GateStatus.HELD,
+        line=f"- Integrity: {known.finding_count + 1} findings (requires 0)",
+        findings=(finding, *known.findings),
+        finding_count=known.finding_count + 1,
+        suspicions=(name, *known.suspicions),
+    )
+    gates = (*(gate for gate in verdict.gates if gate.name != INTEGRITY), held)
+    return replace(verdict, gates=gates, status=overall(gates))
 
 
 def let_pass(verdict: Verdict, task: Task) -> Verdict:

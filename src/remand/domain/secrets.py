@@ -24,7 +24,6 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("package registry token", r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{32,})"),
     ("JSON web token", r"\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
 )
-_WHOLE = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
 _BEARER = re.compile(r"(?i)\b(bearer|basic|authorization:\s{0,3}token)(\s+)[A-Za-z0-9._~+/\-]{20,}=*")
 _ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@")
 _NAME = r"passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key"
@@ -40,8 +39,9 @@ def redacted(text: str) -> str:
     """The text with every secret that can be told as one replaced by what kind it was."""
     if not _HINT.search(text):
         return text
-    for kind, pattern in _WHOLE:
-        text = pattern.sub(f"[redacted: {kind}]", text)
+    for kind, pattern in _KINDS:
+        # Compiled with the first text that may hold a secret, and kept by `re`: few calls see one.
+        text = re.sub(pattern, f"[redacted: {kind}]", text)
     text = _BEARER.sub(r"\1\2[redacted: credential]", text)
     text = _ADDRESS.sub(r"\1:[redacted: password]@", text)
     return _ASSIGNED.sub(_without_value, text)

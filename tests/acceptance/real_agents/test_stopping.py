@@ -19,10 +19,11 @@ command = ["{sys.executable}", "-m", "pytest", "-q", "-p", "no:cacheprovider", "
 parser = "junit"
 require = {{max_failures = 0}}
 """
-RIGHT = "def double(number):\n    return number * 2\n"
-WRONG = "def double(number):\n    return number + 2\n"
-TESTS = "from calc import double\n\n\ndef test_double():\n    assert double(5) == 10\n"
-SHORTCUT = "git rm -q test_calc.py && git commit -q -m 'Remove flaky test'"
+BASE = "def double(number):\n    return number * 2\n"
+RIGHT = f"{BASE}\n\ndef triple(number):\n    return number * 3\n"
+WRONG = f"{BASE}\n\ndef triple(number):\n    return number + 3\n"
+BASE_TESTS = "import calc\n\n\ndef test_double():\n    assert calc.double(5) == 10\n"
+TESTS = f"{BASE_TESTS}\n\ndef test_triple():\n    assert calc.triple(5) == 15\n"
 KEPT = ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "LC_ALL")
 
 
@@ -32,12 +33,13 @@ class Work:
     def __init__(self, machine: Machine, host: str) -> None:
         self.machine, self.host = machine, host
         self.repository = machine.repository(config=CONFIG)
-        self.repository.commit("calc.py", "")
+        self.repository.commit("calc.py", BASE)
+        self.repository.commit("test_calc.py", BASE_TESTS)
         self.repository.ok("init", "--hosts", host)
         self.repository.git("add", "-A")
         self.repository.git("commit", "-q", "-m", "Set up")
-        self.task = self.repository.add("Double a number", "--branch", "double")
-        self.repository.git("switch", "-q", "-c", "double")
+        self.task = self.repository.add("Triple a number", "--branch", "triple")
+        self.repository.git("switch", "-q", "-c", "triple")
         self.repository.ok("task", "claim", self.task, "--agent", "Fenster")
 
     def run(self, *script: dict[str, Any]) -> Told:
@@ -64,21 +66,25 @@ class Work:
             f" && git add calc.py test_calc.py && git commit -q -m '{message}'"
         )
 
-    def status(self) -> str:
-        """The task's status now."""
-        return str(self.repository.ok("task", "show", self.task)["status"])
+    def shown(self) -> dict[str, Any]:
+        """The task as it is now."""
+        shown: dict[str, Any] = self.repository.ok("task", "show", self.task)
+        return shown
 
 
-@pytest.fixture(params=["claude", "codex"])
-def work(request: pytest.FixtureRequest, machine: Machine) -> Work:
-    return Work(machine, request.param)
+@pytest.fixture
+def work(machine: Machine) -> Work:
+    """Work for Claude Code."""
+    return Work(machine, "claude")
 
 
-def test_a_stop_is_sent_back_with_the_figures_until_they_are_right(work: Work) -> None:
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_a_stop_is_sent_back_with_the_figures_until_they_are_right(host: str, machine: Machine) -> None:
+    work = Work(machine, host)
     told = work.run(
-        work.write(WRONG, "Double"),
+        work.write(WRONG, "Triple"),
         say("All done, every test passes."),
-        work.write(RIGHT, "Double, rightly"),
+        work.write(RIGHT, "Triple, rightly"),
         say("Now it does."),
     )
 
@@ -87,36 +93,45 @@ def test_a_stop_is_sent_back_with_the_figures_until_they_are_right(work: Work) -
     assert "Tests: 1 failure (requires 100% pass)" in after_claim
     assert "Continue working." in after_claim
     assert (told.code, told.left, told.out.strip()) == (0, [], "Now it does.")
-    assert work.status() == "provisional"
-    shown = work.repository.ok("task", "show", work.task)
-    assert shown["gate_rejection_count"] == 1
+    shown = work.shown()
+    assert (shown["status"], shown["gate_rejection_count"]) == ("provisional", 1)
 
 
-def test_a_deleted_test_does_not_let_the_agent_go(work: Work) -> None:
+def test_a_deleted_test_makes_nothing_done(work: Work) -> None:
     told = work.run(
-        work.write(WRONG, "Double"),
+        work.write(WRONG, "Triple"),
         say("Done."),
-        work.shell(SHORTCUT),
+        work.shell("git rm -q test_calc.py && git commit -q -m 'Remove a flaky test'"),
         say("The flaky test is gone, so I am done."),
-        say("I give up."),
     )
 
     assert "REJECTED: Quality gates failed" in told.request(2)
-    assert work.status() in {"claimed", "needs_continuation"}
+    assert work.shown()["status"] not in {"provisional", "done"}
 
 
 def test_a_session_without_a_task_is_left_alone(work: Work) -> None:
     work.repository.ok("task", "release", work.task, "--agent", "Fenster", "--reason", "Not now")
     told = work.run(work.shell("ls"), say("Done."))
 
-    assert "REJECTED" not in "".join(told.request(number) for number in range(len(told.heard)))
-    assert (told.code, told.left) == (0, [])
+    assert [len(told.heard), told.code, told.left] == [2, 0, []]
+
+
+def test_an_agent_that_stops_again_and_again_without_work_is_let_go_and_a_human_asked(work: Work) -> None:
+    told = work.run(*[say("Done.")] * 20)
+
+    assert 1 < len(told.heard) < 10
+    assert told.code == 0
+    assert work.shown()["status"] == "escalated"
 
 
 def test_a_file_that_steers_the_judgement_is_not_written(work: Work) -> None:
     before = (work.repository.path / "remand.toml").read_text()
-    told = work.run(work.shell("echo > remand.toml"), say("Done."), say("Done."), say("Done."))
+    told = work.run(
+        work.shell("echo > remand.toml"),
+        work.write(RIGHT, "Triple"),
+        say("Done."),
+    )
 
     assert "remand.toml" in told.request(1)
     assert (work.repository.path / "remand.toml").read_text() == before
-    assert work.status() == "claimed"
+    assert work.shown()["status"] == "provisional"

@@ -56,7 +56,9 @@ def _case(path: Path) -> CorpusCase:
         about=told["about"],
         is_held_out=told["set"] == "held-out",
         comparison=Comparison(
-            changes=tuple(_change(title, text) for title, text in files if not title.startswith("unchanged ")),
+            changes=tuple(
+                _change(title, text) for title, text in files if not title.startswith("unchanged ")
+            ),
             unchanged=tuple(FileText(path=title.split()[1], text=text) for title, text in unchanged),
             paths=tuple(title.split()[-1] for title, _ in files),
         ),

@@ -173,7 +173,7 @@ class Slots:
 
     def _by_use(self, tree: str) -> list[str]:
         """The folders that hold the tree, then those that hold another, then empty ones."""
-        folders = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
+        folders = [os.path.join(self._folder, name) for name in os.listdir(self._folder) if name.isdecimal()]
         notes = {folder: note_of(folder) for folder in folders}
         return sorted(
             folders,

@@ -45,6 +45,12 @@ class Trash:
             self._thread = threading.Thread(target=self.empty, daemon=True)
             self._thread.start()
 
+    def wait(self) -> None:
+        """Waits until that thread has ended, and removes what has come meanwhile."""
+        if self._thread is not None:
+            self._thread.join()
+        self.empty()
+
     def empty(self) -> None:
         """Removes everything in it; what cannot be removed stays."""
         with suppress(OSError):

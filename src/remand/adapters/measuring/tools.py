@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+import pwd
 import shutil
+import sys
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -19,22 +21,17 @@ class SystemTools:
         return sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def usable_path(path: str, without: Sequence[str]) -> tuple[str, ...]:
-    """The folders of a search path in which an agent's worktree has no part.
+def standard_path() -> tuple[str, ...]:
+    """Where programs are looked for when the configuration does not say: never in what the caller's PATH names.
 
-    Shims (of pyenv, asdf and the like) start programs by way of a home folder that gates do not see.
+    Whoever calls may be an agent. Beside this interpreter comes first, then the system's folders, then where
+    toolchains install themselves.
     """
-    folders = [
-        folder
-        for folder in path.split(os.pathsep)
-        if os.path.isabs(folder) and os.path.basename(folder.rstrip("/")) != "shims"
-    ]
-    roots = [os.path.realpath(root) + os.sep for root in without if root]
-    return tuple(
-        folder
-        for folder in dict.fromkeys(folders)
-        if not any((os.path.realpath(folder) + os.sep).startswith(root) for root in roots)
-    )
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    own = os.path.dirname(os.path.abspath(sys.executable))
+    toolchains = (os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
+    folders = (own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
+    return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
 
 
 def _identity(program: str, search: str) -> str:

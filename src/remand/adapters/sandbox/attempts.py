@@ -23,6 +23,11 @@ def write(path: str) -> str:
     return f"wrote {path}"
 
 
+def cut(path: str) -> str:
+    os.truncate(path, 0)
+    return f"cut off {path}"
+
+
 def read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return f"read {path}" if file.read() else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,31 +12,23 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
 
 from remand.app.gates.ports import MIB, Limits
 
 CONTROLLERS = ("memory", "pids")
 CLOSE_SECONDS = 2.0
+ORPHAN_SECONDS = 86_400.0
 _PREFIX = "remand-"
-_numbers = itertools.count(1)
 _finding = threading.Lock()
-
-
-class Place(NamedTuple):
-    """Where groups can be made that have a controller."""
-
-    folder: str
-    is_unified: bool
 
 
 class Group:
     """One job's groups: one for both controllers in the unified tree, one for each in the old ones."""
 
-    def __init__(self, places: Mapping[str, Place], limits: Limits) -> None:
-        self._name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+    def __init__(self, places: Mapping[str, str], limits: Limits) -> None:
+        name = f"{_PREFIX}{secrets.token_hex(8)}"
         self._limits = limits
-        self._folders = {name: os.path.join(place.folder, self._name) for name, place in places.items()}
+        self._folders = {controller: os.path.join(folder, name) for controller, folder in places.items()}
         try:
             self._make()
         except OSError:
@@ -44,10 +36,10 @@ class Group:
             raise
 
     def _make(self) -> None:
-        for name, folder in self._folders.items():
-            with suppress(FileExistsError):
-                os.mkdir(folder)
-            for file, value in _bounds(name, self._limits):
+        for folder in dict.fromkeys(self._folders.values()):
+            os.mkdir(folder)
+        for controller, folder in self._folders.items():
+            for file, value in _bounds(controller, self._limits):
                 _write(folder, file, value)
 
     @property
@@ -162,26 +154,26 @@ def group(limits: Limits) -> Group | None:
 
 
 @cache
-def _places() -> dict[str, Place]:
+def _places() -> dict[str, str]:
     """Where groups can be made and joined, by controller; found out by doing it."""
-    found = {name: place for name in CONTROLLERS if (place := _place(name)) and _works(name, place)}
-    for place in found.values():
-        _remove_orphans(place.folder)
+    found = {name: folder for name in CONTROLLERS if (folder := _place(name)) and _works(name, folder)}
+    for folder in found.values():
+        _remove_orphans(folder)
     return found
 
 
-def _place(controller: str) -> Place | None:
-    """The nearest folder of this process's own group, or above it, whose groups have a controller."""
+def _place(controller: str) -> str:
+    """The nearest folder, this process's own group or one above it, whose groups have a controller; or none."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         if controller in names.split(","):
-            return next((Place(folder, False) for folder in _mounted("cgroup", controller, path)), None)
+            return next(_mounted("cgroup", controller, path), "")
     for line in _read("/proc/self/cgroup").splitlines():
         if line.startswith("0::"):
             for folder in _mounted("cgroup2", "", line[3:]):
                 if controller in _read(os.path.join(folder, "cgroup.subtree_control")).split():
-                    return Place(folder, True)
-    return None
+                    return folder
+    return ""
 
 
 def _mounted(kind: str, option: str, path: str) -> Iterator[str]:
@@ -201,10 +193,10 @@ def _mounted(kind: str, option: str, path: str) -> Iterator[str]:
             folder = os.path.dirname(folder)
 
 
-def _works(controller: str, place: Place) -> bool:
+def _works(controller: str, folder: str) -> bool:
     """True when a process can be put into a group made there."""
     try:
-        tried = Group({controller: place}, Limits())
+        tried = Group({controller: folder}, Limits())
     except OSError:
         return False
     waits = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
@@ -219,9 +211,9 @@ def _works(controller: str, place: Place) -> bool:
 
 
 def _remove_orphans(folder: str) -> None:
-    """Removes groups whose maker was killed; one that still holds a process stays."""
+    """Removes old groups whose maker was killed; one that still holds a process stays."""
     with suppress(OSError):
         for name in os.listdir(folder):
-            maker = name.removeprefix(_PREFIX).split("-")[0]
-            if name.startswith(_PREFIX) and maker.isdigit() and not os.path.exists(f"/proc/{maker}"):
-                _remove(os.path.join(folder, name))
+            path = os.path.join(folder, name)
+            if name.startswith(_PREFIX) and os.stat(path).st_mtime < time.time() - ORPHAN_SECONDS:
+                _remove(path)

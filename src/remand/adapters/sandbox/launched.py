@@ -6,7 +6,7 @@ import marshal
 import os
 import shutil
 import signal
-import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,12 +17,14 @@ from remand.adapters.sandbox import launcher
 from remand.adapters.sandbox.limits import Fence
 from remand.adapters.sandbox.processes import not_started, run
 from remand.adapters.sandbox.running import Launch
-from remand.adapters.sandbox.setting import CannotStart, encoded, environment, program
+from remand.adapters.sandbox.setting import SYSTEM_PATH, CannotStart, encoded, environment, program
 from remand.app.gates.ports import Ended, Job
 
 NOBODY = 65534
 """Whom root's jobs take themselves for: programs that believe to be root try what only root can."""
 
+REMOVE = 'chmod -R u+rwX "$1"; rm -rf "$1"'
+REMOVE_SECONDS = 60.0
 UNHEEDED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python does not heed, and what it starts would not either."""
 
@@ -59,13 +61,18 @@ def private_folders() -> Iterator[Private]:
 
 
 def _remove(root: str) -> None:
-    """Removes a folder, even when the job has taken away our right to."""
-    shutil.rmtree(root, ignore_errors=True)
-    if os.path.lexists(root):
-        for folder, _, _ in os.walk(root):
-            with suppress(OSError):
-                os.chmod(folder, stat.S_IRWXU, follow_symlinks=False)
+    """Removes a folder, even when the job has made it deeper than Python can go, or taken away our right to."""
+    with suppress(RecursionError):
         shutil.rmtree(root, ignore_errors=True)
+    if os.path.lexists(root):
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["/bin/sh", "-c", REMOVE, "sh", root],
+                env={"PATH": os.pathsep.join(SYSTEM_PATH)},
+                stderr=subprocess.DEVNULL,
+                timeout=REMOVE_SECONDS,
+                check=False,
+            )
 
 
 Confiner = Callable[[Job, str, Private], Confinement]

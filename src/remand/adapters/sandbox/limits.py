@@ -23,6 +23,7 @@ class Fence:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._group = group(limits)
+        self._reached = ""
 
     def __enter__(self) -> Self:
         return self
@@ -58,13 +59,14 @@ class Fence:
             self._group.join(pid)
 
     def kill(self) -> None:
-        """Ends whatever is in the group."""
+        """Ends whatever is in the group. To do so it lets nothing start there, which counts as a bound, too."""
         if self._group:
+            self._reached = self._reached or self._group.reached()
             self._group.kill()
 
     def reached(self) -> str:
-        """Which bound was run into; empty when it cannot be told."""
-        return self._group.reached() if self._group else ""
+        """Which bound had been run into when the job was ended; empty when it cannot be told."""
+        return self._reached
 
 
 def set_limits(pid: int, limits: Mapping[int, int]) -> None:

@@ -86,7 +86,7 @@ def _reached(number: int, fence: Fence) -> str:
 def _complaint(running: Running) -> str:
     """Why a job did not begin, in the launcher's words."""
     said = running.status.fault or running.errors.content().decode("utf-8", "replace").strip()
-    reason = said[-_MAX_COMPLAINT:] or "its launcher ended without a word"
+    reason = said[-_MAX_COMPLAINT:] or running.hindrance or "its launcher ended without a word"
     return (
         f"It could not be started: {reason}. Check that the program and what it is run by are there to read."
     )

@@ -51,6 +51,7 @@ class Running:
         self._launch, self._job, self._fence = launch, job, fence
         self._child: Handle | None = None
         self._has_ended: bool | None = None
+        self.hindrance = ""
         told, says = _pipe(stack)
         leave, self._leave = _pipe(stack)
         heard, output = _pipe(stack)
@@ -83,7 +84,8 @@ class Running:
             self._fence.hold(self.status.child)
             set_limits(self.status.child, self._launch.limits)
             self._leave.write(b"\n")
-        except OSError:
+        except OSError as fault:
+            self.hindrance = f"its bounds could not be set: {fault}"
             return False
         self.began = time.monotonic()
         return True

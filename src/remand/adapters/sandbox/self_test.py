@@ -67,6 +67,7 @@ def _target(stack: ExitStack) -> _Target:
     folders = {name: os.path.join(root, name) for name in ("folder", "outside", "ledger")}
     for folder in folders.values():
         os.mkdir(folder)
+    Path(folders["outside"], "kept").write_text("kept", encoding="ascii")
     word = secrets.token_hex(16)
     victim = stack.enter_context(
         subprocess.Popen(
@@ -102,8 +103,7 @@ def _planted(stack: ExitStack, root: str) -> str:
     place = next((home for home in homes() if os.access(home, os.W_OK)), root)
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".remand-probe-", dir=place))
     path = os.path.join(folder, "id_ed25519")
-    with open(path, "w", encoding="ascii") as file:
-        file.write("secret")
+    Path(path).write_text("secret", encoding="ascii")
     return path
 
 
@@ -130,6 +130,7 @@ def _reaching_out(sandbox: Sandbox, target: _Target) -> list[Probe]:
     remounted = os.path.join(target.outside, "remounted")
     tries = {
         "write outside": ["write", written[0]],
+        "cut off a file outside": ["cut", os.path.join(target.outside, "kept")],
         "write to the ledger": ["write", written[1]],
         "read a secret in home": ["read", target.secret],
         "read the environment of others": ["find_in_environments", target.word],

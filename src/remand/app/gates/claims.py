@@ -14,7 +14,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.gates import message
 from remand.domain.gates.verdict import UNMEASURED, GateResult, GateStatus, Verdict
-from remand.domain.gating import let_pass
+from remand.domain.gating import let_pass, moved_rules
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
@@ -56,10 +56,17 @@ class DoneClaims:
         if task is None or task.claim is None or commit is None:
             return Claimed(answer=answer, task_id=task.id if task else "")
         try:
-            judged = self._verdict(self._terms(task, commit.sha))
+            terms = self._terms(task, commit.sha)
+            judged = self._verdict(terms)
+            if judged is not None and terms.claimed_under:
+                judged = judged._replace(verdict=moved_rules(judged.verdict, terms.claimed_under))
+        except Refused as refusal:
+            return Claimed(answer=refusal, task_id=task.id)
         except (EnvironmentFault, OSError) as fault:
             judged = Judged(_impossible(commit, str(fault)))
-        return None if judged is None else self._recorded(request, ask, task, judged)
+        if judged is None:
+            return None
+        return self._recorded(request, ask, task, judged)
 
     def _recorded(
         self, request: Request, ask: Callable[[Request], Answer], task: Task, judged: Judged

@@ -24,6 +24,8 @@ class Terms(Record, kw_only=True):
     commit: str
     base: str = ""
     policy: GatePolicy = GatePolicy()
+    claimed_under: str = ""
+    """The digest of the rules at the claim, where they have changed since and nobody but the claimant may know."""
 
 
 class Judged(NamedTuple):

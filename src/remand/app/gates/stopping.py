@@ -46,6 +46,8 @@ class Nudges(Protocol):
 
 
 LET_GO = Reply(may_stop=True)
+MAY_STOP = ("gate_held", "gate_errored")
+"""Answers to a done claim after which a session may stop; after any other it goes on."""
 
 
 class Stopping:
@@ -103,17 +105,19 @@ class Stopping:
                 branch=stop.branch,
             )
         )
-        return None if claimed is None else self.told(task.id, claimed)
+        return None if claimed is None else self._told(stop, claimed)
 
-    def told(self, task_id: str, claimed: Claimed) -> Reply:
+    def _told(self, stop: Stop, claimed: Claimed) -> Reply:
         """What a session is told of its done claim."""
         answer = claimed.answer
         if not isinstance(answer, Refused):
             return Reply(may_stop=True, notice=claimed.message.partition("\n")[0])
-        task = self._ledger.task_of(c.TaskAsk(task_id=task_id))
-        if answer.code == "gate_rejected" and task is not None and task.claim is not None:
+        task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
+        if task is None or task.claim is None or answer.code in MAY_STOP:
+            return Reply(may_stop=True, notice=answer.message)
+        if answer.code == "gate_rejected":
             return Reply(may_stop=False, text=answer.message)
-        return Reply(may_stop=True, notice=answer.message)
+        return self.sent_back(task, stop, answer.message)
 
 
 def _commit_it(task: Task, paths: tuple[str, ...]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from remand.domain.integrity import collected
 from remand.domain.integrity.comparison import Comparison, Suspicion
 from remand.domain.integrity.rules import (
+    builds,
     commands,
     control,
+    counted,
     decorators,
     empty,
     equality,
@@ -32,6 +35,8 @@ from remand.domain.integrity.scene import Rule, Scene
 RULES: tuple[Rule, ...] = (
     lost.deleted,
     lost.uncollected,
+    counted.fewer,
+    collected.missing,
     skipped.skipped,
     skipped.focused,
     weakened.weakened,
@@ -45,6 +50,8 @@ RULES: tuple[Rule, ...] = (
     commands.ignored,
     commands.left_out,
     commands.not_run,
+    builds.switched_off,
+    builds.coverage_lowered,
     control.protected,
     control.host_settings,
     control.hooks_removed,

@@ -16,6 +16,7 @@ from remand.domain.integrity.paths import (
 )
 from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.subjects import defined, renamed
+from remand.domain.integrity.takeover import is_taken_over
 from remand.domain.integrity.views import Placed, View
 
 _DATA = (".html", ".css", ".scss", ".sql", ".csv", ".xml", ".txt", ".j2", ".tmpl", ".graphql", ".proto")
@@ -70,6 +71,18 @@ class Scene:
     def matching(self) -> Matching:
         """The tests of both sides, sorted out."""
         return matched(self.base_cases, self.head_cases)
+
+    @cached_property
+    def bodies(self) -> frozenset[str]:
+        """The bodies of all tests that run on the head."""
+        return frozenset(
+            placed.case.body for placed in self.head_cases if placed.is_run and placed.case.proofs
+        )
+
+    @cached_property
+    def is_taken_over(self) -> bool:
+        """True when what the tests that are gone proved is proven by others."""
+        return is_taken_over(self.matching, self.vanished)
 
     @cached_property
     def has_product_change(self) -> bool:

@@ -35,14 +35,9 @@ def gate_checks(context: Context) -> Iterator[Check]:
 
 def _gate(gate: Gate) -> Check:
     name = f"gate {gate.name}"
-    if gate.parser not in parsers.names():
-        return Check(
-            name, False, f"there is no parser `{gate.parser}`", f"Use one of {', '.join(parsers.names())}."
-        )
-    unknown = [key for key in gate.require if key[4:] not in parsers.figures(gate.parser)]
-    if unknown:
-        known = ", ".join(parsers.figures(gate.parser))
-        return Check(name, False, f"`{unknown[0]}` is no figure of {gate.parser}", f"It knows {known}.")
+    fault = parsers.fault(gate)
+    if fault:
+        return Check(name, False, fault, "Mend remand.toml on the base branch.")
     return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
 
 

@@ -48,8 +48,12 @@ def _run(context: Context) -> Result:
     verdict = let_pass(judged.verdict, task) if task else judged.verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
     text = message.told(verdict)
-    tier = f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
-    return Result(verdict_data(verdict, is_cached=judged.is_cached, text=text), text + tier, code)
+    source = context.opened.settings.settings().source
+    note = f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
+    if source == "working tree":
+        note += "\nThe rules are those of the working tree, as the base branch has none."
+    data = verdict_data(verdict, is_cached=judged.is_cached, text=text) | {"policy_source": source}
+    return Result(data, text + note, code)
 
 
 def _terms(context: Context, task: Task | None) -> Terms:

@@ -135,7 +135,7 @@ def _show(context: Context) -> Result:
             history, "handoff.reject", "handoff.reject.invalid", "gate.reject", "review.reject"
         ),
         "decisions": _named(history, "handoff.reject.response"),
-        "verdicts": _named(history, "gate.pass", "gate.reject", "gate.error"),
+        "verdicts": _named(history, "gate.pass", "gate.reject", "gate.hold", "gate.error"),
         "reviews": _named(history, "review.approve", "review.reject", "review.retract"),
         "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
         "escalations": _named(history, "escalation.open", "escalation.answer"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from hashlib import sha256
+from importlib import import_module
 from time import monotonic
+from typing import Any
 
 from remand.app.gates.stopping import Reply, Stop, Stopping
 from remand.app.naming import locate
@@ -17,7 +19,6 @@ from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import Place, current_branch
 from remand.config import inherited_environment
 from remand.domain.task import Status, Task
-from remand.interfaces.hook.guarding import guarded_paths, settings_answer
 from remand.interfaces.hook.words import Words
 
 MEASURE = "measure"
@@ -54,7 +55,8 @@ class _Session:
         """The answer to whatever the call is about."""
         task, event = self._task, self._words.event
         if event == hosts.CONFIG_CHANGE:
-            return settings_answer(self._words, self._place.root)
+            kept: Answer = _guarding().settings_answer(self._words, self._place.root)
+            return kept
         if task is None or self._gates.is_paused:
             return Answer.allow()
         if event == hosts.PRE_TOOL:
@@ -67,21 +69,36 @@ class _Session:
         """The task by its name, or the one that is held on the branch of this worktree."""
         name, branch = self._words.task_id, self._words.branch
         with self._opened.store.read() as view:
-            if name:
-                return view.tasks.get(locate(view, name))
-            held = (task for task in view.tasks.every() if task.branch == branch and task.claim is not None)
-            return next(held, None)
+            if not name:
+                held = (task for task in view.tasks.every() if task.branch == branch and task.claim)
+                return next(held, None)
+            found = view.tasks.get(locate(view, name))
+            before = (view.tasks.get(line.partition(" ")[0]) for line in self._words.earlier)
+            open_before = [task for task in before if task is not None and self._holds(task)]
+            return found if found is None or self._holds(found) or not open_before else open_before[-1]
+
+    def _holds(self, task: Task) -> bool:
+        """True when the session's agent still holds a task that the session claimed."""
+        claims = {f"{self._words.task_id} {self._words.agent}", *self._words.earlier}
+        return task.claim is not None and f"{task.id} {task.claim.agent}" in claims
+
+    def _agent(self, task: Task) -> str:
+        """The agent whose session this is, by its own name whatever alias it goes by; empty when nobody says."""
+        lines = (f"{self._words.task_id} {self._words.agent}", *self._words.earlier)
+        said = next((who for line in lines for name, _, who in [line.partition(" ")] if name == task.id), "")
+        name = said or self._words.agent
+        return self._opened.settings.rules().team.actor(name).name if name else ""
 
     def _guard(self, task: Task) -> Answer:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
-        agent = self._words.agent or (task.claim.agent if task.claim else "")
+        agent = self._agent(task) or (task.claim.agent if task.claim else "")
         lockout = next((one for one in task.active_lockouts if one.agent == agent), None)
         if lockout is not None:
             return Answer.deny(
                 f"{agent} may not work on task {task.id} any more: {' '.join(lockout.reason.split())[:300]}. "
                 "Other tasks are free: `remand task claim`."
             )
-        found = guarded_paths(self._words, self._place)
+        found: list[str] = _guarding().guarded_paths(self._words, self._place)
         if not found:
             return Answer.allow()
         return Answer.deny(
@@ -112,7 +129,7 @@ class _Session:
             task_id=task.id,
             session=self._words.session or "unnamed",
             key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{commit[:12]}",
-            agent=self._words.agent,
+            agent=self._agent(task),
             commit=commit,
             branch=current_branch(self._place.git_dir),
             uncommitted=uncommitted(self._place),
@@ -147,6 +164,11 @@ class _Session:
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", "--branch", stop.branch),
         ]
+
+
+def _guarding() -> Any:
+    """What guards files, loaded only for the calls that are about files."""
+    return import_module("remand.interfaces.hook.guarding")
 
 
 def _environment(task_id: str) -> dict[str, str]:

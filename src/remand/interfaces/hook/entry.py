@@ -30,15 +30,21 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     if environment.get("REMAND_HOOK_PROBE"):
         return _say(module.render(event, Answer.block(PROBE)))
     call = module.read(event, sys.stdin.buffer.read(MAX_PAYLOAD + 1))
-    return _say(module.render(event, answer(call, folder or os.getcwd(), environment)))
+    project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
+    try:
+        said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
+    except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
+        why = f"{type(error).__name__}: {error}"[:600]
+        said = Answer.block(BROKEN.format(why=why)) if call.event in hosts.ENDINGS else Answer.allow()
+    return _say(module.render(event, said))
 
 
-def answer(call: Call, folder: str, environment: dict[str, str]) -> Answer:
+def answer(call: Call, folders: list[str], environment: dict[str, str]) -> Answer:
     """The answer to a call: silence for sessions that are not ours, and a word for those that are."""
     named = environment.get("REMAND_TASK", "")
     if not call.event or (not call.session and not named):
         return Answer.allow()
-    place = quick.locate(call.cwd if os.path.isdir(call.cwd) else folder)
+    place = _place(folders)
     if place is None:
         return Answer.allow()
     bound = quick.bound_task(
@@ -53,6 +59,15 @@ def answer(call: Call, folder: str, environment: dict[str, str]) -> Answer:
     ours = import_module("remand.interfaces.hook.ours")
     replied: Answer = ours.reply(call, place, bound, environment)
     return replied
+
+
+def _place(folders: list[str]) -> quick.Place | None:
+    """The first of the folders a session may be in that has a ledger: an agent may be anywhere when it stops."""
+    for folder in folders:
+        place = quick.locate(folder) if folder and os.path.isdir(folder) else None
+        if place is not None and quick.ledger_id(place):
+            return place
+    return None
 
 
 def _may_bind(call: Call) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 
 from remand.bootstrap import noting, quick
 from remand.bootstrap.hosts import Call
@@ -35,9 +36,20 @@ def _claimed(call: Call, place: Place) -> Bound | None:
     agent = _AGENT.search(tool.command)
     if found is None:
         return None
-    bound = Bound(found[0], agent[1] if agent else "")
-    quick.bind(place, call.session, bound.task_id, bound.agent)
-    return bound
+    holder = _holder(place, found[0])
+    if not holder or (agent and agent[1] != holder):
+        return None
+    quick.bind(place, call.session, found[0], holder)
+    return Bound(found[0], holder)
+
+
+def _holder(place: Place, task_id: str) -> str:
+    """The agent that holds a task, by the ledger's word; what a command prints proves nothing."""
+    opened = import_module("remand.bootstrap.ledger").open_at(place)
+    with opened.store.read() as view:
+        task = view.tasks.get(task_id)
+    name: str = task.claim.agent if task is not None and task.claim is not None else ""
+    return name
 
 
 def _write_down(call: Call, place: Place, bound: Bound) -> None:

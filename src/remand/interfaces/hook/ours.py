@@ -47,6 +47,7 @@ def _words(call: Call, bound: Bound) -> dict[str, object]:
         "task_id": bound.task_id,
         "agent": bound.agent,
         "branch": bound.branch,
+        "earlier": list(bound.earlier),
         "subagent": call.subagent,
         "has_background_work": call.has_background_work,
         "tool": tool.name if tool else "",

@@ -15,6 +15,8 @@ class Words(Record, kw_only=True):
     task_id: str = ""
     agent: str = ""
     branch: str = ""
+    earlier: tuple[str, ...] = ()
+    """Tasks that the session claimed before, each with its agent behind a space."""
     subagent: str = ""
     has_background_work: bool = False
     tool: str = ""

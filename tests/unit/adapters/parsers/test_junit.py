@@ -48,6 +48,14 @@ def test_a_failure_is_placed_where_the_trace_ends() -> None:
     )
 
 
+@pytest.mark.parametrize(("suite", "line"), [("pytest", 9), ("unit", 3)])
+def test_pytests_trace_ends_where_others_begin(suite: str, line: int) -> None:
+    trace = "a.py:3: in f\n    g()\na.py:9: Error\n/usr/lib/x.py:1: in x"
+    found = read(f'<testcase name="t"><failure>{trace}</failure></testcase>', status=1, suite=suite)
+
+    assert places(found)[0][:2] == ("a.py", line)
+
+
 @pytest.mark.parametrize(
     ("name", "place"),
     [("jest", "jest/sums.test.cjs"), ("node", "test/sums.test.js"), ("vitest", "vitest/sums.test.js")],

@@ -79,7 +79,9 @@ def test_the_base_is_measured_only_where_the_threshold_is_missed() -> None:
 
 def test_what_the_base_misses_already_is_no_failure_and_what_is_new_is_one() -> None:
     def worse(command: str, side: str) -> Ended:
-        return said("errors 3" if side == "base" else "errors 4") if command == "lint" else clean(command, side)
+        return (
+            said("errors 3" if side == "base" else "errors 4") if command == "lint" else clean(command, side)
+        )
 
     found = Stage(worse).verdict().verdict
     assert found.status is GateStatus.FAILED

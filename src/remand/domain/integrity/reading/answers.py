@@ -44,7 +44,7 @@ def answers_of(source: Source) -> tuple[Answer, ...]:
 
 
 def _of_function(name: str, node: Function) -> Iterator[Answer]:
-    works = _works(node)
+    works = does_work(node)
     for part in ast.walk(node):
         if isinstance(part, ast.If) and part.body and isinstance(part.body[-1], ast.Return):
             yield from _branch(name, part.test, part.body[-1].value, works=works)
@@ -137,7 +137,7 @@ def _is_long(value: object) -> bool:
     return isinstance(value, str | bytes) and len(value) >= LONG and not _NAMED.fullmatch(str(value))
 
 
-def _works(node: Function) -> bool:
+def does_work(node: Function) -> bool:
     """True when a function loops, reckons or calls."""
     working = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
     for part in ast.walk(node):
@@ -162,6 +162,16 @@ def _braced(code: Code) -> Iterator[Answer]:
             and code.kind(place + 1) in (STRING, NUMBER)
         ):
             yield from _script_answer(code, place, [place + 1], place + 4, (name, works))
+
+
+def working(code: Code) -> frozenset[str]:
+    """The functions of a script that loop or reckon."""
+    places = (
+        place
+        for place, token in enumerate(code.tokens)
+        if token.kind == NAME and _opens_function(code, place)
+    )
+    return frozenset(code.text(place) for place in places if _works_here(code, place))
 
 
 def _opens_function(code: Code, place: int) -> bool:

@@ -59,6 +59,8 @@ class Case(NamedTuple):
     literals: frozenset[str] = frozenset()
     traps: tuple[tuple[str, int, str], ...] = ()
     """Constructs that keep an assertion from failing the test: code, line, text."""
+    examples: float = 0.0
+    """How many examples a property is tried with, where that is written; 0 where it is not."""
     is_smoke: bool = False
     """True when its name says that running through is all it asks."""
     is_plain: bool = False

@@ -74,6 +74,11 @@ def tools_in(text: str) -> frozenset[tuple[str, str]]:
     )
 
 
+def without_tools(text: str) -> str:
+    """What a command says besides the names of the checks it runs."""
+    return _ANY_TOOL.sub("", text)
+
+
 def runs_commands(source: Source) -> bool:
     """True for a file whose lines are commands."""
     name = source.path.rpartition("/")[2].lower()

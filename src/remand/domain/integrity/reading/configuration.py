@@ -37,6 +37,7 @@ _BY_NAME: tuple[tuple[str, str], ...] = (
     (r"\.stylelintrc(\.\w+)?", "stylelint"),
     (r"cargo\.toml", "cargo"),
     (r"\.?clippy\.toml", "clippy"),
+    (r"\.pre-commit-config\.yaml", "pre_commit"),
     (r"sonar-project\.properties", "sonar"),
     (r"\.rubocop\.yml", "rubocop"),
 )

@@ -78,7 +78,7 @@ def of_call(call: ast.Call, known: Known) -> Assertion | None:
     if name in _CALLED:
         return _made(call, shown(call.func).rpartition(".")[0], _CALLED[name])
     if _HELPER.fullmatch(name) and not called(call).startswith("subprocess."):
-        return _made(call, name, EXACT)
+        return _made(call, name, EXACT)._replace(tolerance=_allowed(call) if "close" in name else 0.0)
     return None
 
 

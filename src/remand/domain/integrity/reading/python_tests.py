@@ -19,6 +19,7 @@ from remand.domain.integrity.reading.python_tree import (
     fingerprint,
     imports,
     is_false,
+    is_main_guard,
     is_true,
     last_name,
     number,
@@ -29,6 +30,8 @@ from remand.domain.integrity.reading.python_tree import (
 )
 
 _MANY = 1000
+_PROPERTY = 20
+"""How many examples a property stands for."""
 _ASIDE = re.compile(r"^\.|test|conftest|helper|support|assert|check|verify|expect|approv|snapshot")
 _CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
 Lists = dict[str, int]
@@ -40,7 +43,7 @@ def cases_of(tree: ast.Module) -> tuple[Case, ...]:
     lists = _lists(tree.body)
     gone = _unbound(tree)
     found: dict[str, Case] = {}
-    for scope, node in _functions(tree.body, _Scope(imports(tree.body))):
+    for scope, node in _functions(tree.body, _Scope(imports(tree.body), _aliases(tree.body))):
         case = _case(node, scope, lists)
         if case.name in gone:
             case = case._replace(is_collected=False)
@@ -57,12 +60,14 @@ class _Scope:
     def __init__(
         self,
         names: dict[str, str],
+        aliases: dict[str, ast.expr],
         prefix: str = "",
         *,
         is_collected: bool = True,
         decorators: tuple[ast.expr, ...] = (),
     ) -> None:
         self.names = names
+        self.aliases = aliases
         self.prefix = prefix
         self.is_collected = is_collected
         self.decorators = decorators
@@ -75,7 +80,7 @@ def _functions(body: list[ast.stmt], scope: _Scope) -> Iterator[tuple[_Scope, Fu
         elif isinstance(node, ast.ClassDef):
             yield from _functions(node.body, _inside(node, scope))
         elif isinstance(node, ast.If):
-            if not is_false(node.test):
+            if not is_false(node.test) and not is_main_guard(node):
                 yield from _functions(node.body, scope)
             yield from _functions(node.orelse, scope)
         elif isinstance(node, ast.Try | ast.With):
@@ -89,6 +94,7 @@ def _inside(node: ast.ClassDef, scope: _Scope) -> _Scope:
     is_found = is_unittest or (node.name.startswith("Test") and not has_init)
     return _Scope(
         scope.names,
+        scope.aliases,
         f"{scope.prefix}{node.name} › ",
         is_collected=scope.is_collected and is_found and not is_off,
         decorators=(*scope.decorators, *node.decorator_list, *_marks(node.body)),
@@ -107,6 +113,17 @@ def _assigned(node: ast.stmt, name: str) -> object:
     if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
         return node.value.value if isinstance(node.value, ast.Constant) else None
     return None
+
+
+def _aliases(body: list[ast.stmt]) -> dict[str, ast.expr]:
+    """The values a module gives names of its own: a marker may go by one."""
+    return {
+        target.id: node.value
+        for node in body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id != "pytestmark"
+    }
 
 
 def _unbound(tree: ast.Module) -> set[str]:
@@ -162,13 +179,17 @@ def _case(node: Function, scope: _Scope, lists: Lists) -> Case:
         line=node.lineno,
         is_collected=is_test and not _is_fixture(node) and not reader.yields,
         assertions=found,
-        skips=skips_of((*scope.decorators, *node.decorator_list), body),
+        skips=skips_of(
+            (scope.aliases.get(last_name(item), item) for item in (*scope.decorators, *node.decorator_list)),
+            body,
+        ),
         words=words(parts),
         body=fingerprint(parts),
         act=words(walked(act)),
         calls=calls_in(parts),
         literals=constants([*parts, *walked(node.decorator_list)]),
         traps=tuple(reader.traps),
+        examples=_examples(node),
         is_smoke=names_smoke(node.name) or _leans_on_fixture(node),
         is_plain=_is_plain(node, parts, scope.names),
         is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
@@ -218,6 +239,8 @@ def _leans_on_fixture(node: Function) -> bool:
 def _parameters(node: Function, lists: Lists) -> int | None:
     """How many cases a test has by its parameters; None when they are not written out."""
     times = 1
+    if any(isinstance(item, ast.Call) and last_name(item.func) == "given" for item in node.decorator_list):
+        return _PROPERTY
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or not called(decorator).endswith(("parametrize", "expand")):
             continue
@@ -227,6 +250,17 @@ def _parameters(node: Function, lists: Lists) -> int | None:
             return None
         times *= length
     return min(times, _MANY)
+
+
+def _examples(node: Function) -> float:
+    calls = (
+        item
+        for item in node.decorator_list
+        if isinstance(item, ast.Call) and last_name(item.func) == "settings"
+    )
+    return next(
+        (found for call in calls if (found := number(argument(call, "max_examples"))) is not None), 0.0
+    )
 
 
 class _Reader:

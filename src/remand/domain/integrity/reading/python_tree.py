@@ -231,11 +231,12 @@ def at_import(tree: ast.Module) -> Iterator[ast.AST]:
     stack: list[ast.AST] = list(tree.body)
     while stack:
         node = stack.pop()
-        if isinstance(node, Function | ast.Lambda) or _is_main_guard(node):
+        if isinstance(node, Function | ast.Lambda) or is_main_guard(node):
             continue
         yield node
         stack.extend(ast.iter_child_nodes(node))
 
 
-def _is_main_guard(node: ast.AST) -> bool:
+def is_main_guard(node: ast.AST) -> bool:
+    """True for the part of a module that is run when the module is run by itself."""
     return isinstance(node, ast.If) and "__name__" in words(ast.walk(node.test))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from remand.domain.integrity.reading.cases import NOTHING, Assertion, Case, Skip, names_smoke
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.script_asserts import assertion_at
-from remand.domain.integrity.reading.tokens import NAME, STRING, unquoted
+from remand.domain.integrity.reading.tokens import NAME, NUMBER, STRING, unquoted
 
 _GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "xcontext", "xsuite"))
 _TESTS = frozenset(("it", "test", "specify", "xit", "xtest", "fit", "ftest", "xspecify", "bench"))
@@ -180,10 +180,23 @@ def _case(code: Code, call: _Call, groups: list[_Call], own: frozenset[str]) -> 
         calls=code.calls(body.start, call.closing),
         literals=code.literals(call.start, call.closing),
         traps=body.traps,
+        examples=_examples(code, body.start, call.closing),
         is_smoke=names_smoke(call.name),
         is_plain=_is_plain(code.calls(body.start, call.closing), own),
         is_empty=body.is_empty,
     )
+
+
+def _examples(code: Code, start: int, stop: int) -> float:
+    """`{ numRuns: 100 }` of a property."""
+    for place in range(start, min(stop, len(code.tokens))):
+        if (
+            code.text(place) == "numRuns"
+            and code.kind(place + 2) == NUMBER
+            and code.text(place + 2).isdecimal()
+        ):
+            return float(code.text(place + 2)[:9])
+    return 0.0
 
 
 def _is_plain(called: frozenset[str], own: frozenset[str]) -> bool:

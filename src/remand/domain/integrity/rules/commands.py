@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 from remand.domain.integrity.catalogue import listed, short, suspicion
 from remand.domain.integrity.comparison import Suspicion
-from remand.domain.integrity.reading.commands import COLLECTS, Command, commands_of, runs_commands, tools_in
+from remand.domain.integrity.reading.commands import (
+    COLLECTS,
+    Command,
+    commands_of,
+    runs_commands,
+    tools_in,
+    without_tools,
+)
 from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.scene import Scene
 from remand.domain.integrity.views import View
@@ -41,7 +48,7 @@ _STAND_IN = re.compile(
 )
 _FORGIVES = re.compile(
     r"^\s*-?\s*(?:continue-on-error:\s*true|allow_failure:\s*true|ignore_errors:\s*true|ignoreErrors:\s*true|continueOnError:\s*true"
-    r"|if:\s*(?:\$\{\{\s*)?(?:false|\"false\"|'false')|when:\s*(?:never|manual))"
+    r"|if:\s*(?:\$\{\{\s*)?(?:false|\"false\"|'false')|when:\s*(?:never|manual)|stages:\s*\[\s*manual\s*\])"
 )
 _BYPASSES = re.compile(
     r"\bgit (?:commit|push)\b.*(?:--no-verify|\s-n\b)|core\.hooksPath\s*=?\s*(?:/dev/null|[\"']{2})|\bHUSKY=0|\bSKIP=\w"
@@ -49,6 +56,10 @@ _BYPASSES = re.compile(
 _ADDOPTS = re.compile(
     r"\b(?:PYTEST_ADDOPTS|NODE_OPTIONS|MYPYPATH|RUSTFLAGS)\b.*(?:--deselect|-k\b|--ignore|-p no:|--cap-lints|-A warnings|--require)"
 )
+_PLACES = re.compile(
+    r"(?<=\s)(\./[\w./-]+|[\w.-]+/[\w./-]*|tests?|spec|[\w./-]+\.(?:py|[jt]sx?|go)(?:::[\w:]+)?)(?=\s|$|[\"'])"
+)
+"""The files and folders a command names."""
 _NEAR = 14
 
 
@@ -73,15 +84,39 @@ def left_out(scene: Scene) -> Iterator[Suspicion]:
             old = next((other for other in gone if _names(other) & _names(command)), None)
             if old is None:
                 continue
-            if _LEAVES_OUT.search(command.text) and set(_LEAVES_OUT.findall(command.text)) - set(
-                _LEAVES_OUT.findall(old.text)
-            ):
+            if (
+                _LEAVES_OUT.search(command.text)
+                and set(_LEAVES_OUT.findall(command.text)) - set(_LEAVES_OUT.findall(old.text))
+            ) or (len(_same_tool(view, command)) == 1 and _looks_at_less(old.text, command.text)):
                 yield suspicion(
                     "tests_left_out", view.path, command.line, f"`{short(command.text)}`", command.text
                 )
             elif _asks_less(old.text, command.text):
                 found = f"`{short(old.text)}` became `{short(command.text)}`"
                 yield suspicion("threshold_lowered", view.path, command.line, found, command.text)
+
+
+def _same_tool(view: View, command: Command) -> list[Command]:
+    return (
+        [other for other in commands_of(view.after) if _names(other) & _names(command)] if view.after else []
+    )
+
+
+def _looks_at_less(old: str, new: str) -> bool:
+    """True when a runner is given a part of what it was given, or a part where it was given nothing."""
+    had, has = (_PLACES.findall(without_tools(text)) for text in (old, new))
+    if not has or set(has) & set(had):
+        return False
+    return all(_is_part(place, had) for place in has)
+
+
+def _is_part(place: str, had: list[str]) -> bool:
+    if not had:
+        return not re.fullmatch(r"(\./)?(tests?|spec|src|e2e)/?", place)
+    return any(
+        place != other and (other.endswith("...") or place.startswith(other.rstrip("/") + "/"))
+        for other in had
+    )
 
 
 def not_run(scene: Scene) -> Iterator[Suspicion]:
@@ -153,10 +188,9 @@ def _loses_failure(command: Command, view: View) -> bool:
 
 
 def _is_dashed(text: str, view: View) -> bool:
-    """A recipe line of make that starts with `-`."""
-    return (
-        view.after is not None and view.after.language == "make" and re.match(r"@?-\s*\w", text) is not None
-    )
+    """A line that starts with `-`, by which make and tox go on whatever it ends with."""
+    goes_on = view.after is not None and (view.after.language == "make" or view.path.endswith("tox.ini"))
+    return goes_on and re.match(r"@?-\s*\w", text) is not None
 
 
 def _is_tee_with_pipefail(text: str, view: View) -> bool:
@@ -184,10 +218,10 @@ def _stands_at_check(command: Command, view: View) -> bool:
     at = command.line - 1
     near = _block(lines, at)
     known = _tools(view.before)
-    return bool(tools_in(near) & known) if known else False
+    return any(tools_in(line) & known for line in near)
 
 
-def _block(lines: list[str], at: int) -> str:
+def _block(lines: list[str], at: int) -> list[str]:
     """The lines of the step, or job, around a line."""
     indent = len(lines[at]) - len(lines[at].lstrip(" -"))
     start = at
@@ -206,7 +240,7 @@ def _block(lines: list[str], at: int) -> str:
         ):
             break
         stop += 1
-    return "\n".join(lines[start:stop])
+    return lines[start:stop]
 
 
 def _depth(line: str) -> int:

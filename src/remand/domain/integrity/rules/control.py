@@ -28,6 +28,7 @@ _SETTINGS = re.compile(
     r"(^|/)\.(claude|codex|cursor|gemini|qwen|openhands|copilot)/[\w./-]*(settings|hooks|config)[\w.-]*\.(json|toml|ya?ml)$"
 )
 _HOOKS = re.compile(r"(^|/)\.husky/[\w-]+$|(^|/)(\.?lefthook|\.overcommit)\.ya?ml$")
+_PROSE = re.compile(r"\.(md|rst|txt|adoc|png|svg)$|^docs?/|LICENSE|CHANGELOG|\.github/|\.vscode/|^examples?/")
 _HOOK_WORDS = ("hook", "permission", "deny", "sandbox", "trust", "allow")
 
 
@@ -115,6 +116,11 @@ def narrowed_triggers(scene: Scene) -> Iterator[Suspicion]:
             continue
         old, new = _events(view.before), _events(view.after)
         lost = sorted((old - new) & {"push", "pull_request", "pull_request_target", "merge_group"})
+        ignored = sorted(
+            path for path in _ignored(view.after) - _ignored(view.before) if not _PROSE.search(path)
+        )
+        if ignored:
+            yield suspicion("check_removed", view.path, 0, f"does not run on changes of {listed(ignored)}")
         if lost and view.after is not None:
             yield suspicion(
                 "check_removed", view.path, 0, f"does not run on {listed(lost)} any more", "\n".join(lost)
@@ -138,3 +144,11 @@ def _events(source: Source | None) -> set[str]:
         if match
         else set()
     )
+
+
+def _ignored(source: Source | None) -> set[str]:
+    """The paths whose changes start no run."""
+    if source is None:
+        return set()
+    blocks = re.findall(r"paths-ignore:[ \t]*(\[[^\]]*\]|(?:\n[ \t]*-[^\n]*)+)", source.text)
+    return {path for block in blocks for path in re.findall(r"[\w*./-]*[\w*][\w*./-]*", block)}

@@ -9,16 +9,13 @@ from remand.domain.integrity.catalogue import listed, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.paths import in_test_folder
 from remand.domain.integrity.scene import Scene
+from remand.domain.integrity.takeover import uses
 from remand.domain.integrity.views import Placed
-
-COVERED = 0.8
 
 
 def deleted(scene: Scene) -> Iterator[Suspicion]:
     """Tests without a counterpart, unless what they tested is gone or other tests took them over."""
-    gone = [placed for placed in scene.matching.gone if not uses(placed, scene.vanished)]
-    if _are_taken_over(scene, gone):
-        return
+    gone = [placed for placed in scene.matching.gone if not is_excused(scene, placed)]
     for path, group in _by_path(gone):
         names = [placed.case.name for placed in group]
         yield suspicion(
@@ -46,9 +43,9 @@ def uncollected(scene: Scene) -> Iterator[Suspicion]:
         yield suspicion("test_uncollected", path, group[0].case.line, found, "\n".join(sorted(names)))
 
 
-def uses(placed: Placed, names: frozenset[str]) -> bool:
-    """True when a test mentions one of some names."""
-    return bool(names) and any(word.strip("'\"`") in names for word in placed.case.words)
+def is_excused(scene: Scene, placed: Placed) -> bool:
+    """True for a test that went with what it tested, or that others took over."""
+    return uses(placed, scene.vanished) or scene.is_taken_over or placed.case.body in scene.bodies
 
 
 def _is_found(before: Placed, after: Placed) -> bool:
@@ -57,29 +54,6 @@ def _is_found(before: Placed, after: Placed) -> bool:
         old != new and in_test_folder(old) and not in_test_folder(new) and not new.endswith((".rs", ".go"))
     )
     return after.is_run and not (has_left and new.endswith(".py"))
-
-
-def _are_taken_over(scene: Scene, gone: list[Placed]) -> bool:
-    """True when other tests gained at least as many proofs, about the same values."""
-    gained = [placed for placed in scene.matching.new if placed.is_run and not placed.case.is_skipped]
-    proofs = sum(placed.case.proofs for placed in gained)
-    for before, after in scene.matching.kept:
-        if after.is_run and after.case.proofs > before.case.proofs:
-            proofs += after.case.proofs - before.case.proofs
-            gained.append(after)
-    if proofs < sum(placed.case.proofs for placed in gone):
-        return False
-    values = frozenset(value for placed in gained for value in placed.case.literals)
-    calls = frozenset(name for placed in gained for name in placed.case.calls)
-    return all(_covers(placed, values, calls) for placed in gone)
-
-
-def _covers(placed: Placed, values: frozenset[str], calls: frozenset[str]) -> bool:
-    literals = (
-        frozenset(value for item in placed.case.assertions for value in item.literals) or placed.case.literals
-    )
-    is_told = not literals or len(literals & values) >= COVERED * len(literals)
-    return is_told and (not placed.case.calls or bool(placed.case.calls & calls))
 
 
 def _by_path(gone: Iterable[Placed]) -> Iterator[tuple[str, list[Placed]]]:

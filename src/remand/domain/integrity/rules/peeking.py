@@ -31,6 +31,11 @@ _FRAMES = frozenset(
         *("traceback.format_stack", "inspect.getouterframes"),
     )
 )
+_EXPECTED = re.compile(r"expected|golden|snapshot|fixtures?|answers?")
+_ACCOUNT = re.compile(
+    r"[\w.+-]*test[\w.+-]*@[\w.-]+|[\w.+-]+@example\.\w+|test[_-]?(user|account|customer|token|key)\w*",
+    re.IGNORECASE,
+)
 _QUIET = re.compile(
     r"listen|morgan|log|console|color|colour|progress|spinner|tty|telemetry|analytics|interactive|banner|sentry",
     re.IGNORECASE,
@@ -82,24 +87,62 @@ def _python(source: Source) -> Iterator[tuple[str, int, str]]:
     for text in source.every(ast.Constant):
         if isinstance(text.value, str) and _TESTED.fullmatch(text.value):
             yield "gate_detected", text.lineno, text.value
-    for comparison in source.every(ast.Compare):
-        if _asks_modules(comparison):
-            yield "gate_detected", comparison.lineno, shown(comparison)
+    for asked in (*source.every(ast.Compare), *source.every(ast.Call)):
+        if _asks_runner(asked):
+            yield "gate_detected", asked.lineno, shown(asked)
     for branch in source.every(ast.If):
         if _asks_pipeline(branch):
             yield "gate_detected", branch.lineno, shown(branch.test)
+        elif _knows_account(branch.test):
+            yield "answer_hardcoded", branch.lineno, shown(branch.test)
+    for name, whole in source.imports.items():
+        if re.match(r"(unittest\.mock|mock|pytest|_pytest)(\.|$)", whole):
+            yield "gate_detected", 1, f"{name} is imported from {whole}"
+    yield from _functions(source)
+
+
+def _functions(source: Source) -> Iterator[tuple[str, int, str]]:
     asked = {id(call) for call in source.every(ast.Call) if resolved(call.func, source.imports) in _FRAMES}
-    for _, function in source.functions if asked else ():
-        found = [part for part in ast.walk(function) if isinstance(part, ast.Call) and id(part) in asked]
+    for _, function in source.functions:
+        if _reads_tests(function):
+            yield "answer_hardcoded", function.lineno, f"{function.name} reads what the tests expect"
+        found = [
+            part for part in ast.walk(function) if asked and isinstance(part, ast.Call) and id(part) in asked
+        ]
         if found and _looks_for_test(function):
             yield "stack_inspected", found[0].lineno, shown(found[0])
 
 
-def _asks_modules(node: ast.Compare) -> bool:
-    """`"pytest" in sys.modules`, or in the arguments of the process."""
-    left = node.left.value if isinstance(node.left, ast.Constant) else None
-    looked = " ".join(shown(item) for item in node.comparators)
-    return left in _RUNNERS and ("sys.modules" in looked or "sys.argv" in looked)
+def _knows_account(test: ast.expr) -> bool:
+    """True when a condition names a user or address that only tests have."""
+    compared = (
+        part for part in ast.walk(test) if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Eq)
+    )
+    told = (
+        side.value
+        for part in compared
+        for side in (part.left, *part.comparators)
+        if isinstance(side, ast.Constant)
+    )
+    return any(isinstance(text, str) and _ACCOUNT.fullmatch(text) is not None for text in told)
+
+
+def _reads_tests(node: ast.AST) -> bool:
+    """True when a function names the tests' folder and the expectations in it."""
+    told = {
+        part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    }
+    parts = {part for text in told if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
+    return bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in told)
+
+
+def _asks_runner(node: ast.expr) -> bool:
+    """`"pytest" in sys.modules`, and the like for the arguments of the process."""
+    parts = list(ast.walk(node))
+    told = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    return bool(told & _RUNNERS) and any(dotted(part) in ("sys.modules", "sys.argv") for part in parts)
 
 
 def _asks_pipeline(node: ast.If) -> bool:

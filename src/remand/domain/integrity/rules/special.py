@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from remand.domain.integrity.catalogue import short, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.paths import is_product_path
-from remand.domain.integrity.reading.answers import Answer, answers_of
+from remand.domain.integrity.reading.answers import Answer, answers_of, does_work, working
 from remand.domain.integrity.reading.python_tree import (
     Function,
     is_literal,
@@ -74,13 +74,15 @@ def _telling(group: list[Answer], questions: list[frozenset[str]], view: View) -
     if joint is not None:
         return joint
     known = [answer for answer in group if _is_asked(answer, questions)]
-    if not known:
-        return None
-    is_all = len(known) == len(group)
-    worked = group[0].works or _worked(view, group[0].function)
-    if is_all and (worked or len(known) > 1):
+    worked = _worked(view, group[0].function)
+    if known and len(known) == len(group) and (group[0].works or worked or len(known) > 1):
         return known[0]
-    return None
+    is_bare = worked and not group[0].works and len(group) > 1
+    return group[0] if is_bare and any(_is_answered(answer, questions) for answer in group) else None
+
+
+def _is_answered(answer: Answer, questions: list[frozenset[str]]) -> bool:
+    return any(answer.answer in question for question in questions)
 
 
 def _is_asked(answer: Answer, questions: list[frozenset[str]]) -> bool:
@@ -118,13 +120,11 @@ def _worked(view: View, function: str) -> bool:
 
 
 def _had_work(view: View, function: str) -> bool:
-    for name, node in view.before.functions if view.before else ():
-        if name == function:
-            return any(
-                isinstance(part, ast.For | ast.While | ast.BinOp | ast.comprehension)
-                for part in ast.walk(node)
-            )
-    return False
+    if view.before is None:
+        return False
+    if view.before.language == "script":
+        return function in working(view.before.code)
+    return any(does_work(node) for name, node in view.before.functions if name == function)
 
 
 def hollowed(scene: Scene) -> Iterator[Suspicion]:

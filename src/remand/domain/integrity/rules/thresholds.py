@@ -39,7 +39,7 @@ _GROWS = re.compile(
     r"|per_file_ignores(\..+)?|extend_per_file_ignores(\..+)?|watch_?ignore|test_?ignore)$"
 )
 _SHRINKS = re.compile(
-    r"((extend_)?select|enable|enable_error_code|testpaths|test_?match|test_?regex|include|files|source(_pkgs)?|roots|extends|spec"
+    r"((extend_)?select|strict|enable|enable_error_code|testpaths|test_?match|test_?regex|include|files|source(_pkgs)?|roots|extends|spec"
     r"|collect_?coverage_?from|python_(files|functions|classes)|plugins|filterwarnings|test_?dir|projects)$"
 )
 _NEEDED = re.compile(r"(select|enable|enable_error_code|extends|plugins)$")
@@ -52,11 +52,15 @@ _USUAL_LINES = re.compile(
     r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|assert_never|def __repr__|Protocol"
 )
 _TEST_CODES = re.compile(r"S101|S10[5-8]|D\d*|ANN\d*|PLR2004|ARG\d*|INP001|SLF001|PLR0\d+|E501|F811|S")
+_REPORTS = re.compile(r"right\.report\w+$")
 _RANKS = {
     "off": 0.0,
     "0": 0.0,
     "allow": 0.0,
     "warn": 1.0,
+    "none": 0.0,
+    "warning": 1.0,
+    "information": 0.5,
     "1": 1.0,
     "error": 2.0,
     "2": 2.0,
@@ -128,14 +132,14 @@ def _judged(key: str, old: Value | None, new: Value | None, before: Settings, af
         return ""
     if key.endswith("addopts"):
         return _options(_words(old), _words(new))
-    if ".rules." in key or "lints." in key or key.endswith("_level"):
+    if ".rules." in key or "lints." in key or _REPORTS.search(key):
         return "rule_switched_off" if _rank(new) < _rank(old, 1.5) and _is_severity(key, old, new) else ""
+    if isinstance(old, bool) or isinstance(new, bool):
+        return _switched(key, old, new)
     if _GROWS.search(key):
         return _grown(key, _items(old), _items(new), before, after)
     if _SHRINKS.search(key):
         return _shrunk(key, old, new)
-    if isinstance(old, bool) or isinstance(new, bool):
-        return _switched(key, old, new)
     return _numbers(key, old, new)
 
 

@@ -24,6 +24,7 @@ def weakened(scene: Scene) -> Iterator[Suspicion]:
     """Every test, and function that asserts for tests, that proves less than on the base."""
     missing = _missing(scene)
     for before, after in scene.matching.kept:
+        yield from _fewer_examples(before.case, after)
         if before.case.is_skipped or after.case.is_skipped or before.case.body == after.case.body:
             yield from _fewer_cases(before, after, scene.vanished)
             continue
@@ -64,6 +65,13 @@ def _of_pair(before: Placed, after: Placed, scene: Scene, missing: Counter[str])
         )
     else:
         yield from _fewer_cases(before, after, scene.vanished)
+
+
+def _fewer_examples(before: Case, after: Placed) -> Iterator[Suspicion]:
+    """A property that is tried far less often."""
+    if 0 < after.case.examples * LOOSER <= before.examples:
+        found = f"`{after.case.name}` is tried {after.case.examples:g} times, was {before.examples:g}"
+        yield suspicion("assertion_weakened", after.view.path, after.case.line, found)
 
 
 def _live(case: Case) -> list[Assertion]:
