@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -98,6 +99,19 @@ def test_a_checkout_in_a_hidden_folder_is_all_that_is_seen_of_it(bench: Bench, t
     (other / "f").write_text("content")
 
     assert read(bench, bench.folder / "f", other / "f", hide=(str(tmp_path), "/nowhere")) == [True, False]
+
+
+@pytest.mark.parametrize("bench", ["bubblewrap"], indirect=True)
+def test_of_a_masked_folder_not_even_names_are_seen_but_those_that_are_needed(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        ended = bench.shell('ls -A "$1" /home', str(tmp_path), hide=(str(tmp_path / "other"),))
+
+    assert ended.output.decode().split() == ["/home:", f"{tmp_path}:", "checkout"]
 
 
 @confined

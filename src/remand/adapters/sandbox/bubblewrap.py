@@ -63,15 +63,8 @@ class Bubblewrap:
 
     def _arguments(self, job: Job, view: View) -> Iterator[str]:
         """What bubblewrap is asked for. Its own environment is empty: a job can read that of its process 1."""
-        yield from (
-            "--unshare-all",
-            "--unshare-user",
-            "--cap-drop",
-            "ALL",
-            "--die-with-parent",
-            "--new-session",
-        )
-        yield from ("--hostname", "localhost")
+        yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL")
+        yield from ("--die-with-parent", "--new-session", "--hostname", "localhost")
         if "--disable-userns" in self._knows:
             yield "--disable-userns"
         if job.has_network:

@@ -18,9 +18,12 @@ class Handle:
     """A process that is no child of ours, held so that no other can be mistaken for it."""
 
     def __init__(self, pid: int) -> None:
-        self.pid = pid
+        self._pid = pid
+        self._is_gone = False
         try:
             self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._descriptor, self._is_gone = -1, True
         except (AttributeError, OSError):
             # Not on this system: the number has to do.
             self._descriptor = -1
@@ -30,21 +33,21 @@ class Handle:
         with suppress(OSError):
             if self._descriptor >= 0:
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
-            else:
-                os.killpg(self.pid, signal.SIGKILL)
+            elif not self._is_gone:
+                os.killpg(self._pid, signal.SIGKILL)
 
     def has_ended(self, seconds: float) -> bool:
         """True when it ends within so many seconds."""
         if self._descriptor >= 0:
             return is_ready(self._descriptor, seconds)
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        while not self._is_gone and time.monotonic() < deadline:
             try:
-                os.kill(self.pid, 0)
+                os.kill(self._pid, 0)
             except OSError:
                 return True
             time.sleep(_STEP)
-        return False
+        return self._is_gone
 
     def close(self) -> None:
         """Lets go of it."""

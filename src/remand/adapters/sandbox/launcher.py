@@ -19,25 +19,40 @@ if TYPE_CHECKING:  # importing typing or signal would take longer than all the r
 
 KILL = 9
 
-SET_PDEATHSIG, SET_DUMPABLE, CAPBSET_DROP, SET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS, CAP_AMBIENT = (
-    *(1, 4, 24, 36, 38, 47),
-)
+# prctl
+SET_PDEATHSIG = 1
+SET_DUMPABLE = 4
+CAPBSET_DROP = 24
+SET_CHILD_SUBREAPER = 36
+SET_NO_NEW_PRIVS = 38
+CAP_AMBIENT = 47
 CAP_AMBIENT_CLEAR_ALL = 4
 LAST_CAPABILITY = 63
 CAPABILITY_VERSION = 0x20080522
 
-NEW_MOUNTS, NEW_HOST_NAME, NEW_IPC, NEW_USERS, NEW_PROCESSES, NEW_NETWORK = (
-    *(0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000),
-)
-MOUNT_NOTHING_SPECIAL = 2 | 4 | 8  # no set-user-id, no devices, no programs
-MOUNT_BIND, MOUNT_PRIVATE = 4096, (1 << 18) | (1 << 14)
+# unshare
+NEW_MOUNTS = 0x00020000
+NEW_HOST_NAME = 0x04000000
+NEW_IPC = 0x08000000
+NEW_USERS = 0x10000000
+NEW_PROCESSES = 0x20000000
+NEW_NETWORK = 0x40000000
 
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+# mount
+MOUNT_HARMLESS = 2 | 4 | 8  # no set-user-id, no devices, no programs
+MOUNT_BIND = 4096
+MOUNT_ALL_PRIVATE = (1 << 18) | (1 << 14)
+
+# Landlock
+CREATE_RULESET = 444
+ADD_RULE = 445
+RESTRICT_SELF = 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, USE_DEVICE = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | USE_DEVICE
 
+# ioctl
 GET_FLAGS, SET_FLAGS, IS_UP = 0x8913, 0x8914, 1
 
 IS_LINUX = sys.platform == "linux"
@@ -65,7 +80,7 @@ def main(plan: int, status: int, leave: int) -> None:
 
 
 def _say(status: int, **fields: object) -> None:
-    """Says one line. Texts are plain: no value needs more escaping than `repr` gives a number or a safe word."""
+    """Says one line of JSON; letters that would have to be escaped become question marks."""
     parts = []
     for name, value in fields.items():
         text = str(value) if isinstance(value, int) else f'"{_plain(str(value))}"'
@@ -159,16 +174,16 @@ def _inside(wanted: dict[str, Any], status: int, leave: int) -> NoReturn:
                 os._exit(0)
             _control(SET_PDEATHSIG, KILL)
         _become(wanted)
-    except OSError as fault:
+    except (OSError, ValueError) as fault:
         _say(status, fault=str(fault))
     os._exit(1)
 
 
 def _furnish(wanted: dict[str, Any]) -> None:
     """Makes what belongs to the namespaces: a process table and a loopback of the job's own, no foreign sockets."""
-    _libc.mount(b"none", b"/", None, ctypes.c_ulong(MOUNT_PRIVATE), None)
+    _libc.mount(b"none", b"/", None, ctypes.c_ulong(MOUNT_ALL_PRIVATE), None)
     # Where parts of the process table are masked, as in containers, the kernel lets nobody have a new one.
-    _libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(MOUNT_NOTHING_SPECIAL), None)
+    _libc.mount(b"proc", b"/proc", b"proc", ctypes.c_ulong(MOUNT_HARMLESS), None)
     for path in wanted["sockets"]:
         _libc.mount(b"/dev/null", path, None, ctypes.c_ulong(MOUNT_BIND), None)
     if not wanted["network"]:

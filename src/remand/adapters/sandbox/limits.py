@@ -13,6 +13,7 @@ from remand.adapters.sandbox.cgroups import group
 from remand.app.gates.ports import Limits
 
 OPEN_FILES = 4096
+MAX_SECONDS = 1e6
 # Reserved and never used address space is normal for JavaScript and Go; only what is written counts as data.
 ADDRESS_SPACE = 16
 
@@ -42,7 +43,7 @@ class Fence:
             resource.RLIMIT_NOFILE: OPEN_FILES,
             resource.RLIMIT_FSIZE: limits.file_size,
             # The clock on the wall stops a job; this stops what should ever get away from it.
-            resource.RLIMIT_CPU: math.ceil(limits.seconds * (os.cpu_count() or 1)) + 1,
+            resource.RLIMIT_CPU: math.ceil(min(limits.seconds, MAX_SECONDS) * (os.cpu_count() or 1)) + 1,
             # The kernel counts all that a user runs, unless the job has users of its own. Root is not counted.
             resource.RLIMIT_NPROC: limits.processes + (0 if has_own_users else _running()),
         }

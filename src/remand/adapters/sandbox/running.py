@@ -20,7 +20,7 @@ from remand.app.gates.ports import MIB, Job
 
 START_SECONDS = 30.0
 END_SECONDS = 5.0
-LEAVE_SECONDS = 0.5
+PATIENCE_SECONDS = 0.5
 LOOK_SECONDS = 0.25
 CHUNK = 1 << 18
 RESERVE = 512 * MIB
@@ -139,7 +139,7 @@ class Running:
     def _end_launcher(self) -> bool:
         """Lets the launcher go, and makes it when it stays."""
         self._leave.close()
-        for seconds in (LEAVE_SECONDS, END_SECONDS):
+        for seconds in (PATIENCE_SECONDS, END_SECONDS):
             try:
                 self.process.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -177,7 +177,7 @@ def _hear(pipe: FileIO, kept: Kept) -> bool:
 def _hear_the_rest(pipe: FileIO, kept: Kept) -> None:
     """Takes in what is left in a pipe. Should something still write to it, it is not waited for."""
     os.set_blocking(pipe.fileno(), False)
-    deadline = time.monotonic() + LEAVE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         part = pipe.read(CHUNK)
         if not part:

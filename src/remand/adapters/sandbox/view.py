@@ -24,6 +24,9 @@ class Sight(Enum):
     WRITE = "write"
 
 
+MASKED = (Sight.HIDDEN, Sight.FRESH)
+
+
 class View:
     """Paths and how they are seen; of two that hold for a file, the longer one decides."""
 
@@ -52,7 +55,7 @@ class View:
         """True when something is masked at or below a path."""
         below = path.rstrip("/") + "/"
         return any(
-            (place == path or place.startswith(below)) and sight in (Sight.HIDDEN, Sight.FRESH)
+            (place == path or place.startswith(below)) and sight in MASKED
             for place, sight in self._places.items()
         )
 
@@ -61,16 +64,15 @@ class View:
         return [
             (path, sight)
             for path, sight in sorted(self._places.items())
-            if path != "/" and self.at(os.path.dirname(path)) is not sight
+            if path != "/" and _differs(sight, self.at(os.path.dirname(path)))
         ]
 
     def links(self) -> list[tuple[str, str]]:
         """The links that have to be made anew, as what holds them is masked."""
-        masked = (Sight.HIDDEN, Sight.FRESH)
         return sorted(
             (path, target)
             for path, target in self._links.items()
-            if path not in self._places and self.at(os.path.dirname(path)) in masked
+            if path not in self._places and self.at(os.path.dirname(path)) in MASKED
         )
 
     def parts(self) -> Iterator[tuple[str, Sight]]:
@@ -84,13 +86,18 @@ class View:
 
     def _parts(self, path: str, sight: Sight, inner: dict[str, set[str]]) -> Iterator[tuple[str, Sight]]:
         sight = self._places.get(path, sight)
-        is_seen = sight in (Sight.READ, Sight.WRITE)
+        is_seen = sight not in MASKED
         if path not in inner:
             if is_seen:
                 yield path, sight
             return
         for name in sorted(inner[path].union(_names(path) if is_seen else ())):
             yield from self._parts(f"{path.rstrip('/')}/{name}", sight, inner)
+
+
+def _differs(sight: Sight, outer: Sight) -> bool:
+    """False for a path that is seen as what holds it; what is masked already need not be hidden in it."""
+    return sight is not outer and not (sight is Sight.HIDDEN and outer in MASKED)
 
 
 def _names(folder: str) -> list[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from functools import cached_property
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from remand.app.gates.ports import Change
 from remand.app.gates.run import Run
 from remand.app.gates.running import Measured
 from remand.app.gates.workshop import Workshop
-from remand.domain.gates.figures import GateFinding
+from remand.domain.gates.figures import GateFinding, TestOutcome
 from remand.domain.gates.gate import Gate, GatePolicy
 from remand.domain.gates.judge import KEPT_FINDINGS
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
@@ -22,20 +25,23 @@ from remand.domain.integrity.comparison import (
     Weight,
     file_change,
 )
+from remand.domain.integrity.crossing import cross_checks, judge_base_tests, judge_new_tests
 from remand.domain.integrity.examine import examine
+from remand.domain.integrity.harness import harness_paths, merged, mixed_paths, trusted_paths
 from remand.domain.patterns import Pattern
 
 KEPT_SUSPICIONS = 200
 
 
 class Examination:
-    """A tree beside its base: what differs, and whether it is honest."""
+    """A tree beside its base: what differs, whether it is honest, and which tree is measured in its place."""
 
     def __init__(self, workshop: Workshop, policy: GatePolicy, tree: str, base_tree: str) -> None:
         self._mirror = workshop.mirror
         self._policy = policy
         self._tree = tree
         self._base_tree = base_tree
+        self._is_examined = policy.integrity and bool(base_tree)
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -46,43 +52,114 @@ class Examination:
         """True when a change is about one of the patterns; without patterns, or without a base, always."""
         if not patterns or not self._base_tree:
             return True
-        named = {name for change in self.changes for name in (change.path, change.old_path) if name}
-        return any(pattern.matches(name) for pattern in patterns for name in named)
+        return any(pattern.matches(name) for pattern in patterns for name in self._changed)
 
+    @cached_property
     def judged_tree(self) -> str:
         """The tree that is measured: the head's, with what steers its gates taken from the base."""
-        return self._tree
+        if not self._is_examined:
+            return self._tree
+        trusted = trusted_paths(self._comparison, examine(self._comparison))
+        base, head = self._paths
+        taken = [path for path in harness_paths(base, head, trusted=trusted) if path in self._changed]
+        files: dict[str, bytes] = {}
+        for path in mixed_paths(base, head):
+            content = self._merged(path) if path in self._changed else None
+            if content is not None:
+                files[path] = content
+            elif path in self._changed:
+                taken.append(path)
+        tree = self._mirror.compose(self._tree, self._base_tree, taken) if taken else self._tree
+        return self._mirror.with_files(tree, files) if files else tree
 
-    def result(self, run: Run, gates: Sequence[Gate], found: Mapping[str, Future[Measured]]) -> GateResult:
+    def _merged(self, path: str) -> bytes | None:
+        before, after = self._mirror.file(self._base_tree, path), self._mirror.file(self._tree, path)
+        return None if before is None or after is None else merged(path, before, after)
+
+    def result(
+        self,
+        run: Run,
+        gates: Sequence[Gate],
+        found: Mapping[str, Future[Measured]],
+        pool: Executor,
+    ) -> GateResult:
         """The result of the integrity gate."""
-        collected = tuple(filter(None, (self._collected(run, gate, found[gate.name]) for gate in gates)))
-        comparison = Comparison(
-            changes=tuple(self._read(change) for change in self.changes),
-            collected=collected,
-            paths=tuple(self._mirror.paths(self._tree)),
-            protected=self._policy.protected,
+        sides = [side for gate in gates if (side := self._side(run, gate, found[gate.name])) is not None]
+        collected = tuple(
+            Collected(gate=side.gate.name, base=side.on_base, head=side.on_head) for side in sides
         )
-        return judged(examine(comparison))
+        suspicions = list(examine(replace(self._comparison, collected=collected)))
+        if not any(side.has_new_failures for side in sides):
+            suspicions += self._crossed(run, sides, pool)
+        unique = {one.id: one for one in suspicions}
+        return judged(tuple(unique.values()))
 
-    def _collected(self, run: Run, gate: Gate, found: Future[Measured]) -> Collected | None:
+    def _side(self, run: Run, gate: Gate, found: Future[Measured]) -> _Side | None:
         """The tests of a gate on both sides; None for a gate that runs no tests."""
         head = found.result().found
         if head is None or not head.tests:
             return None
         base = run.measured(gate, self._base_tree).found
-        return Collected(gate=gate.name, base=base.tests if base else (), head=head.tests)
+        return _Side(gate, base.tests if base else (), head.tests)
+
+    def _crossed(self, run: Run, sides: Sequence[_Side], pool: Executor) -> list[Suspicion]:
+        """What the tests of one side say to the code of the other."""
+        checks = cross_checks(self._comparison, *self._paths)
+        asked = []
+        if checks.from_base:
+            tree = self._mirror.compose(self.judged_tree, self._base_tree, checks.from_base)
+            asked += [(side, judge_base_tests, pool.submit(run.measured, side.gate, tree)) for side in sides]
+        if checks.from_head:
+            tree = self._mirror.compose(self._base_tree, self._tree, checks.from_head)
+            asked += [(side, judge_new_tests, pool.submit(run.measured, side.gate, tree)) for side in sides]
+        found: list[Suspicion] = []
+        for side, judge, future in asked:
+            crossed = future.result().found
+            if crossed is not None:
+                found += judge(
+                    self._comparison, on_base=side.on_base, on_head=side.on_head, crossed=crossed.tests
+                )
+        return found
+
+    @cached_property
+    def _changed(self) -> frozenset[str]:
+        return frozenset(name for change in self.changes for name in (change.path, change.old_path) if name)
+
+    @cached_property
+    def _paths(self) -> tuple[list[str], list[str]]:
+        return self._mirror.paths(self._base_tree), self._mirror.paths(self._tree)
+
+    @cached_property
+    def _comparison(self) -> Comparison:
+        return Comparison(
+            changes=tuple(self._read(change) for change in self.changes),
+            paths=tuple(self._paths[1]),
+            protected=self._policy.protected,
+        )
 
     def _read(self, change: Change) -> FileChange:
         """A change with both of its sides."""
-        before = (
-            None
-            if change.status == "A"
-            else self._mirror.file(self._base_tree, change.old_path or change.path)
-        )
+        old = change.old_path or change.path
+        before = None if change.status == "A" else self._mirror.file(self._base_tree, old)
         after = None if change.status == "D" else self._mirror.file(self._tree, change.path)
         return file_change(
             change.status, change.path, before, after, old_path=change.old_path, mode=change.mode
         )
+
+
+class _Side(NamedTuple):
+    """The tests of one gate as the base has them, and as the head has them."""
+
+    gate: Gate
+    on_base: tuple[TestOutcome, ...]
+    on_head: tuple[TestOutcome, ...]
+
+    @property
+    def has_new_failures(self) -> bool:
+        """True when the gate rejects the work by itself, and nothing has to be crossed to know it."""
+        bad = ("failed", "error")
+        known = {test.id for test in self.on_base if test.outcome in bad}
+        return any(test.outcome in bad and test.id not in known for test in self.on_head)
 
 
 def judged(suspicions: Sequence[Suspicion]) -> GateResult:

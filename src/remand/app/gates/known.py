@@ -58,7 +58,7 @@ class KnownVerdicts:
         base_tree = mirror.bring(terms.base) if terms.base else ""
         commands = [gate.command for gate in self._policy.gates or ()]
         tools = self._workshop.tools.digest(commands, search_path(self._workshop, self._policy))
-        parts = ("verdict 1", tree, base_tree, digest(self._policy), tools)
+        parts = ("verdict 2", tree, base_tree, digest(self._policy), tools)
         return Question(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
 
     def answer(self, asked: Question, terms: Terms) -> Judged | None:

@@ -59,13 +59,13 @@ class Measuring:
     def _results(self, run: Run, tree: str, base_tree: str) -> tuple[GateResult, ...]:
         """Every gate's result, all of them run at once."""
         examination = Examination(self._workshop, self._policy, tree, base_tree)
-        judged_tree = examination.judged_tree()
+        judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
         run.prepared = Preparing(self._workshop, self._policy, self._runner).folders(touched, judged_tree)
-        with ThreadPoolExecutor(4 * len(touched) + 1) as pool:
+        with ThreadPoolExecutor(6 * len(touched) + 1) as pool:
             found = {gate.name: pool.submit(run.measured, gate, judged_tree) for gate in touched}
             integrity = (
-                pool.submit(examination.result, run, touched, found)
+                pool.submit(examination.result, run, touched, found, pool)
                 if self._policy.integrity and self._gates and base_tree
                 else None
             )

@@ -101,7 +101,7 @@ def _answer(
     is_several = len(literals) > 1 and any(shapes)
     is_whole = is_telling and (bool(numbers) or is_several or any(_is_long(part.value) for part in literals))
     is_joint = is_telling and (is_several or len(numbers) > 1)
-    told = shown(value) if value is not None and not _is_small_node(value) else ""
+    told = shown(value) if value is not None and not _says_nothing(value) else ""
     text = f"{shown(test)} → {told}"
     return Answer(
         name,
@@ -123,13 +123,11 @@ def _is_small(value: object) -> bool:
     return isinstance(value, str | bytes) and len(value) < 4
 
 
-def _is_small_node(node: ast.expr) -> bool:
+def _says_nothing(node: ast.expr) -> bool:
+    """True for an answer that many inputs have: a truth, nothing, or an empty value."""
     if isinstance(node, ast.Constant):
-        is_number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
-        return not is_number and _is_small(node.value)
-    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(
-        ast.iter_child_nodes(node)
-    )
+        return isinstance(node.value, bool) or not (node.value or node.value == 0)
+    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(ast.iter_child_nodes(node))
 
 
 def _is_long(value: object) -> bool:

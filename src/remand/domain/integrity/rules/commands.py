@@ -138,6 +138,8 @@ def not_run(scene: Scene) -> Iterator[Suspicion]:
 
 def _command_files(scene: Scene) -> Iterator[View]:
     for view in scene.views:
+        if re.search(r"(^|/)(fixtures|testdata)/", view.path):
+            continue
         if any(side is not None and runs_commands(side) for side in (view.before, view.after)):
             yield view
 

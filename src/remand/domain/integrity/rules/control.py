@@ -18,7 +18,6 @@ from remand.domain.integrity.views import View
 ALWAYS = (
     "remand.toml",
     "*/remand.toml",
-    ".got/*",
     ".git-hooks/*",
     ".githooks/*",
     ".openhands/hooks*",

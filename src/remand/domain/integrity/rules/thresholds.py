@@ -133,7 +133,7 @@ def _judged(key: str, old: Value | None, new: Value | None, before: Settings, af
     if key.endswith("addopts"):
         return _options(_words(old), _words(new))
     if ".rules." in key or "lints." in key or _REPORTS.search(key):
-        return "rule_switched_off" if _rank(new) < _rank(old, 1.5) and _is_severity(key, old, new) else ""
+        return "rule_switched_off" if _rank(new) < _rank(old) and _is_severity(key, old, new) else ""
     if isinstance(old, bool) or isinstance(new, bool):
         return _switched(key, old, new)
     if _GROWS.search(key):
@@ -269,8 +269,8 @@ def _severity(value: Value | None) -> str:
     return f"{first:g}" if isinstance(first, float) else str(first).strip("'\"").lower()
 
 
-def _rank(value: Value | None, missing: float = 1.5) -> float:
-    return _RANKS.get(_severity(value), missing) if value is not None else missing
+def _rank(value: Value | None) -> float:
+    return _RANKS.get(_severity(value), 1.0) if value is not None else 1.0
 
 
 def _shown(value: Value | None) -> str:
