@@ -20,6 +20,7 @@ CUTS = 50
 SEVERITIES = {"error", "warning", "note"}
 OUTCOMES = {"passed", "failed", "error", "skipped"}
 DOCUMENTS = ("cobertura", "coverage-json", "eslint", "junit", "ruff", "sarif")
+DIGITS = b"9" * 5_000
 GARBAGE = (
     *(
         b"",

@@ -19,7 +19,7 @@ import pytest
 from remand.adapters.git.checkouts import PooledCheckouts, best_checkouts
 from remand.adapters.git.contents import keep, load, looks
 from remand.adapters.git.mirror import GitMirror
-from remand.adapters.git.overlay import OverlayCheckouts, overlay_options
+from remand.adapters.git.overlay import OverlayCheckouts, overlay_options, unmount
 from remand.adapters.git.trash import Trash
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import Checkouts
@@ -49,15 +49,19 @@ def trees(source: AgentsRepository, mirror: GitMirror) -> tuple[str, str]:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> str:
+def options(tmp_path: Path) -> Iterator[str]:
     found = overlay_options(str(tmp_path / "checkouts"))
     if found is None:
         pytest.skip("overlays may not be mounted here")
-    return found
+    yield found
+    for place in mounts(tmp_path):  # of a test that failed
+        unmount(place)
 
 
 def mounts(folder: Path) -> list[str]:
-    return [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(folder) in line]
+    """Where something is mounted in a folder."""
+    places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [place for place in places if place.startswith(f"{folder}/")]
 
 
 class TestPooled:
@@ -177,6 +181,22 @@ def _lends_with_read_only_folders(home: Path, commit: str) -> int:
     return 3 if os.listdir(home / "checkouts" / "pooled" / "trash") else 0
 
 
+@pytest.fixture
+def immutable(tmp_path: Path) -> Iterator[Path]:
+    """A folder and a file in it that even root cannot change."""
+    folder = tmp_path / "there"
+    folder.mkdir()
+    (folder / "file").write_bytes(b"x")
+    done = [
+        subprocess.run(["chattr", "+i", str(path)], capture_output=True, check=False)
+        for path in (folder / "file", folder)
+    ]
+    if any(one.returncode for one in done):
+        pytest.skip("nothing can be made immutable here")
+    yield folder
+    subprocess.run(["chattr", "-R", "-i", str(tmp_path)], capture_output=True, check=False)
+
+
 class TestTrash:
     def test_nothing_is_too_deep_or_too_tightly_locked_to_be_removed(self, tmp_path: Path) -> None:
         trash = Trash(str(tmp_path / "trash"))
@@ -198,19 +218,10 @@ class TestTrash:
         trash.empty()
         assert os.listdir(tmp_path / "trash") == []
 
-    def test_what_root_made_immutable_is_removed(self, tmp_path: Path) -> None:
-        folder = tmp_path / "there" / "in"
-        folder.mkdir(parents=True)
-        (folder / "file").write_bytes(b"x")
-        done = [
-            subprocess.run(["chattr", "+i", str(path)], capture_output=True, check=False)
-            for path in (folder / "file", folder)
-        ]
-        if any(one.returncode for one in done):
-            pytest.skip("nothing can be made immutable here")
+    def test_what_root_made_immutable_is_removed(self, tmp_path: Path, immutable: Path) -> None:
         trash = Trash(str(tmp_path / "trash"))
-        trash.throw(str(folder / "file"))
-        trash.throw(str(folder))
+        trash.throw(str(immutable / "file"))
+        trash.throw(str(immutable))
         trash.empty()
         assert os.listdir(tmp_path / "trash") == []
 

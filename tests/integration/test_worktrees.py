@@ -258,20 +258,21 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("has_coordinator", [False, True], ids=["alone", "coordinator"])
     def test_once_the_base_has_one_no_other_counts(self, machine: Machine, has_coordinator: bool) -> None:
-        repository = machine.repository(config='[gates.tests]\ncommand = ["true"]\n')
+        repository = machine.repository(config='[gates.tests]\ncommand = ["false"]\nmode = "strict"\n')
         task = repository.add()
         repository.ok("task", "claim", task, "--agent", "Alice")
         submit = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
         process = repository.start_coordinator() if has_coordinator else None
-        assert repository.refused(*submit) == "gates_unavailable"
-        (repository.path / "remand.toml").write_text(NO_GATES)
-        assert repository.refused(*submit) == "gates_unavailable", "the working tree does not count"
         repository.git("checkout", "-q", "-b", "agent")
+        repository.commit()
+        assert repository.refused(*submit) == "gate_rejected"
+        (repository.path / "remand.toml").write_text(NO_GATES)
+        assert repository.refused(*submit) == "gate_rejected", "the working tree does not count"
         repository.git("commit", "-q", "-a", "-m", "lower the bar")
-        assert repository.refused(*submit) == "gates_unavailable", "another branch does not count"
+        assert repository.refused(*submit) == "gate_rejected", "another branch does not count"
         repository.git("checkout", "-q", "main")
         repository.git("merge", "-q", "agent")
-        assert repository.ok(*submit)["status"] == "provisional", "the base does, as soon as it moves"
+        assert repository.refused(*submit) == "gate_rejected", "work brings no rules of its own to the base"
         if process:
             process.terminate()
 

@@ -177,15 +177,25 @@ class Gates:
     def _terms_of_work(self, task: Task, commit: str) -> Terms:
         """The terms of a done claim, which takes a commit of the task's own."""
         terms = self.terms(task, commit)
-        before = task.claim.base if task.claim is not None else ""
-        published = self._opened.settings.protected_tip()
-        if any(tip and self._is_on_base(commit, tip) for tip in (before, published)):
+        if any(tip and self._is_on_base(commit, tip) for tip in self._not_its_own(task)):
             raise Refused(
                 "nothing_committed",
                 f"{commit[:12]} is no work on task {task.id}: the base has it already. "
                 "Commit the work, then claim done.",
             )
         return terms
+
+    def _not_its_own(self, task: Task) -> tuple[str, ...]:
+        """Commits up to which nothing is the task's own work.
+
+        What the base had at the claim, and what the remote's base has now. A local base may be worked on
+        itself, unless the task has a branch of its own.
+        """
+        settings = self._opened.settings
+        before = task.claim.base if task.claim is not None else ""
+        base = settings.settings().base or settings.base()
+        local = settings.tip() if task.branch not in ("", base) else ""
+        return (before, settings.protected_tip(), local)
 
     def stopping(self) -> Stopping:
         """Answers stops of sessions without running a gate."""

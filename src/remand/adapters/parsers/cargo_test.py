@@ -19,8 +19,9 @@ DEFAULTS = {"max_failures": 0.0, "max_errors": 0.0}
 
 _RUNNING = re.compile(r"running ([0-9]{1,9}) tests?")
 _TEST = re.compile(r"test (.+) \.\.\. (ok|FAILED|ignored|bench:)(?:[ ,].*)?")
+_COUNT = "([0-9]{1,9})"
 _ENDED = re.compile(
-    r"test result: (?:ok|FAILED)\. ([0-9]+) passed; ([0-9]+) failed; ([0-9]+) ignored; ([0-9]+) measured;.*"
+    rf"test result: (?:ok|FAILED)\. {_COUNT} passed; {_COUNT} failed; {_COUNT} ignored; {_COUNT} measured;.*"
 )
 _SHOWN = re.compile(r"---- (.+) stdout ----")
 _TARGET = re.compile(r"\s+(?:Running (?:unittests )?(\S*) ?\((.+)\)|Doc-tests (\S+))")

@@ -36,13 +36,12 @@ def parse(ran: Ran) -> Measurement:
     found = Findings(ran.root)
     for file in document(said(ran), list[_File], "eslint"):
         for message in file.messages:
-            is_error = message.severity >= _ERROR or bool(message.fatal)
             found.add(
                 path=file.file_path,
                 line=message.line or 0,
                 code=message.rule_id or ("syntax" if message.fatal else ""),
                 text=message.message,
-                severity="error" if is_error else "warning",
+                severity="error" if message.severity >= _ERROR else "warning",
             )
     require_complaint(ran, "eslint", found.errors + found.warnings)
     figures = {"errors": float(found.errors), "warnings": float(found.warnings)}

@@ -23,7 +23,8 @@ DEFAULTS = {"max_failures": 0.0}
 _ROOTS = ("testsuites", "testsuite")
 _PYTEST = (("testsuites", "pytest tests"), ("testsuite", "pytest"))
 """What pytest calls the elements around its test cases; the inner one can be called otherwise."""
-_EXPECTED = frozenset({"todo", "pytest.xfail"})
+_TODO = "todo"
+"""Node's mark of a test that may fail, beside the failure."""
 _UNCOLLECTED = "collection failure"
 _PYTEST_INTERRUPTED = 2
 _PYTEST_GAVE_UP = {3: "an internal error", 4: "wrong usage"}
@@ -50,9 +51,11 @@ class _Read:
 
     def close(self, element: Element) -> None:
         """Takes the end of an element in; of a test case that is all of it."""
+        if not self._suites:
+            raise Unreadable("this is no JUnit report, but a test case alone")
         if element.tag == "testcase":
             self._add(element)
-        elif self._suites:
+        else:
             self._suites.pop()
 
     def _add(self, element: Element) -> None:
@@ -119,7 +122,7 @@ def _uncollected(read: _Read) -> Measurement:
 def _outcome(case: TestCase) -> tuple[str, FinalResult | None]:
     results = {type(result): result for result in case.result}
     skipped = results.get(Skipped)
-    if skipped is not None and skipped.type in _EXPECTED:
+    if skipped is not None and skipped.type == _TODO:
         return "skipped", skipped
     for kind, outcome in ((Error, "error"), (Failure, "failed"), (Skipped, "skipped")):
         if kind in results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from remand.adapters.projects.project import Project, proposal
 from remand.adapters.projects.python_needs import PythonNeeds
@@ -90,7 +91,7 @@ def _unittest(project: Project, tests: list[str], environment: _Environment) -> 
 
 def _source_first(project: Project, needs: PythonNeeds) -> tuple[str, ...]:
     """Makes tests import the code that lies beside them, and not what is installed from another worktree."""
-    says = "pythonpath" in f"{needs.table('tool', 'pytest')}" or any(
+    says = "pythonpath" in str(needs.table("tool", "pytest")) or any(
         "pythonpath" in project.text(name) for name in ("pytest.toml", "pytest.ini", "setup.cfg", "tox.ini")
     )
     return () if says or not _has_source_folder(project) else ("-o", "pythonpath=src")
@@ -132,6 +133,6 @@ def _prepare(project: Project) -> Prepare | None:
     listed = project.matching(_LISTS)
     if not listed:
         return None
-    wanted = " ".join(f"-r '{path}'" for path in listed)
+    wanted = " ".join(f"-r {shlex.quote(path)}" for path in listed)
     line = f"{make} && '{_MADE}/bin/python' -m pip install --disable-pip-version-check {wanted}"
     return Prepare(command=("sh", "-c", line), key=tuple(listed))

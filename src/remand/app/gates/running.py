@@ -97,7 +97,7 @@ class Runner:
                 root=folder,
                 is_cut=ended.is_cut,
             )
-        if ended.how != "exited":
+        if ended.how != "exited" or ended.detail:
             return _ended_badly(ended, gate)
         try:
             return Measured(found=parser.parse(ran), seconds=ended.seconds)
@@ -144,7 +144,9 @@ def _ended_badly(ended: Ended, gate: Gate) -> Measured:
     if ended.how == "timed_out":
         why = f"It did not end within {gate.timeout:g} s. {_said(ended)}"
         return Measured(status=GateStatus.TIMED_OUT, why=why.strip(), seconds=ended.seconds)
-    happened = ended.detail or (f"it was ended by signal {ended.status}" if ended.how == "signalled" else "")
+    happened = ended.detail.rstrip(".") or (
+        f"it was ended by signal {ended.status}" if ended.how == "signalled" else ""
+    )
     why = f"`{gate.command[0]}` could not be run to its end: {happened}. {_said(ended)}"
     return Measured(status=GateStatus.ERRORED, why=why.strip(), seconds=ended.seconds)
 

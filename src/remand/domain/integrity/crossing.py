@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from remand.domain.gates.figures import TestOutcome
 from remand.domain.integrity.catalogue import listed, suspicion
-from remand.domain.integrity.collected import RAN, path_of, plain, words
+from remand.domain.integrity.collected import RAN, Files, plain, words
 from remand.domain.integrity.comparison import Comparison, FileChange, Suspicion
 from remand.domain.integrity.harness import harness_paths, is_steering
 from remand.domain.integrity.paths import is_test_path
@@ -75,19 +75,20 @@ def judge_base_tests(
 
 
 def _judged(scene: Scene, failing: Iterable[str], green: set[str]) -> Iterator[Suspicion]:
+    files = Files(scene.comparison.changes)
     for test_id in failing:
-        path = path_of(test_id, scene.comparison.changes)
+        path = files.of(test_id)
         if not path and test_id in green:
             found = f"`{test_id}` passes only with the changed harness"
             yield suspicion("harness_tampered", "", 0, found, test_id)
-        elif path and _is_weakened(scene, test_id):
+        elif path and _is_weakened(scene, path, test_id):
             yield suspicion("base_test_fails", path, 0, f"`{test_id}`", test_id)
 
 
-def _is_weakened(scene: Scene, test_id: str) -> bool:
+def _is_weakened(scene: Scene, path: str, test_id: str) -> bool:
     """True when the head's version of a test proves less, or is not there without a reason."""
     for before, after in scene.matching.kept:
-        if before.is_run and _is_named(before, test_id):
+        if before.is_run and before.view.change.base_path == path and _is_named(before, test_id):
             return _proves_less(before, after)
     gone = [placed for placed in scene.matching.gone if _is_named(placed, test_id)]
     return bool(gone) and not any(is_excused(scene, placed) for placed in gone)
@@ -128,7 +129,7 @@ def judge_new_tests(
     before = {test.id: test.outcome for test in crossed}
     if not new or is_mended or any(before.get(test_id) != "passed" for test_id in new):
         return ()
-    path = next((path for test_id in new if (path := path_of(test_id, comparison.changes))), "")
+    path = next(filter(None, map(Files(comparison.changes).of, new)), "")
     return (
         suspicion(
             "new_tests_prove_nothing", path, 0, f"{listed(new)} pass without the change", "\n".join(new)

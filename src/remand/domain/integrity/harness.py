@@ -19,7 +19,7 @@ _STEERING = re.compile(
 )
 _NEVER_NEW = re.compile(r"(^|/)((site|user)customize\.py|[\w.-]+\.pth|\.?pytest\.(ini|toml)|\.env(\.test)?)$")
 """Steering files that are left out of a run when the base has none."""
-_TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]+?)[ \t]*\]+[ \t]*(?:#.*)?$", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]{1,200}?)[ \t]*\]+[ \t]*(?:#.*)?$", re.MULTILINE)
 _TOOLS = re.compile(
     r"tool\.(pytest|ruff|mypy|coverage|pylint|flake8|pyright|basedpyright|black|isort|tox|nox|poe|pdm\.scripts|hatch\.envs"
     r"|taskipy|bandit|pyrefly|ty|importlinter)\b|tool:pytest|pytest|mypy(-.*)?|coverage:.*|flake8|pylint.*|testenv.*|tox"

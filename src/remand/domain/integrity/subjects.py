@@ -12,17 +12,19 @@ from remand.domain.integrity.reading.tokens import NAME
 
 _DEFINED = re.compile(
     r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|static|void|fun)\s+"
-    r"(?:\([^)\n]*\)\s*)?(\w{3,})"
+    r"(?:\([^)\n]{0,200}\)\s*)?(\w{3,})"
 )
 _METHOD = re.compile(
-    r"^\s+(?:(?:public|private|protected|internal|static|async|get|set|final|override)\s+)*(?:[\w<>\[\]?]+\s+)?(\w{3,})\s*\([^;\n]*\)\s*[{:]",
+    r"^[ \t]+(?:(?:public|private|protected|internal|static|async|get|set|final|override)[ \t]+)*(?:[\w<>\[\]?]+[ \t]+)?(\w{3,})[ \t]*\([^;\n]{0,500}\)[ \t]*[{:]",
     re.MULTILINE,
 )
-_CONSTANT = re.compile(r"^([A-Za-z_]\w{2,})\s*(?::[^=\n]+)?=", re.MULTILINE)
+_CONSTANT = re.compile(r"^([A-Za-z_]\w{2,})[ \t]*(?::[^=\n]{1,200})?=", re.MULTILINE)
 _OPTION = re.compile(r"[\"'`](--?[a-z][\w-]{2,}|/[\w/{}:<>.-]{2,})[\"'`]")
 _KEYWORDS = frozenset(("if", "for", "while", "switch", "catch", "return", "function", "elif", "else", "with"))
 ALIKE = 0.75
 MAX_PAIRS = 20_000
+MAX_WORDS = 1_000_000
+"""Tokens that are read of the functions of a file, those inside others counted again."""
 
 
 def defined(sources: Iterable[Source]) -> frozenset[str]:
@@ -55,10 +57,12 @@ def bodies(source: Source) -> list[tuple[str, frozenset[str]]]:
             for name, node in source.functions
         ]
     code = source.code
-    found = []
+    found: list[tuple[str, frozenset[str]]] = []
+    left = MAX_WORDS
     for place, token in enumerate(code.tokens):
         if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
             block = code.close(place + 1) + 1
-            if code.text(block) == "{":
+            if code.text(block) == "{" and left > 0:
+                left -= code.close(block) - block
                 found.append((token.text, code.words(block, code.close(block))))
     return found

@@ -32,7 +32,11 @@ TEST_DISCOUNT = (
     "def test_a_discount_makes_it_cheaper():\n    assert price(100, discount=0.5) == 59.5\n"
 )
 FIXED = "def price(net, discount=0):\n    return round(net * 1.19 * (1 - discount), 2)\n"
-BROKEN_TAX = "def price(net, discount=0):\n    return round(net * (1 - discount), 2)\n"
+BROKEN_TAX = (
+    "def price(net, discount=0):\n"
+    "    if not discount:\n        return net\n"
+    "    return round(net * 1.19 * (1 - discount), 2)\n"
+)
 FEWER_TESTS = (
     "from shop.price import price\n\n\ndef test_nothing_costs_nothing():\n    assert price(0) == 0\n"
 )

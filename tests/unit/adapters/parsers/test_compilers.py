@@ -69,13 +69,22 @@ def test_code_that_does_not_compile_has_no_tests_and_the_compilers_errors() -> N
     "output",
     [
         b"running 2 tests\ntest a ... ok\n",
+        b"running 1 test\ntest a ... ok\n" + PASSED + b"running 1 test\n",
         b"running 2 tests\ntest a ... ok\n" + PASSED,
         b"running 1 test\ntest a ... FAILED\n" + PASSED,
         b"running 1 test\ntest a ... ok\ntest b ... ok\n" + PASSED,
         b"",
         PASSED,
     ],
-    ids=["ended early", "one missing", "other outcome", "one too many", "silent", "no beginning"],
+    ids=[
+        "ended early",
+        "second ended early",
+        "one missing",
+        "other outcome",
+        "one too many",
+        "silent",
+        "no beginning",
+    ],
 )
 def test_a_test_binary_whose_words_do_not_add_up_is_not_believed(output: bytes) -> None:
     with pytest.raises(Unreadable):

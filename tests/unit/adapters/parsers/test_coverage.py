@@ -66,13 +66,23 @@ def test_a_cobertura_report_that_counts_nothing_or_wrongly_is_not_read(attribute
 
 
 def test_a_file_that_several_records_tell_of_is_reached_where_one_reached_it() -> None:
-    record = ("SF:/src/a.c", "DA:1,{}", "DA:2,{}", "BRDA:1,0,0,{}", "end_of_record")
-    first = [line.format("0") for line in record]
-    second = [line.format("4" if line.startswith("DA:2") else "-") for line in record if "DA:1,{" not in line]
-    found = lcov(*first, *second)
+    first = ("SF:/src/a.c", "DA:1,0", "DA:2,0", "BRDA:1,0,0,0", "BRDA:1,0,1,0", "end_of_record")
+    second = ("SF:/src/a.c", "DA:2,4", "BRDA:1,0,0,-", "BRDA:1,0,1,7", "end_of_record")
 
-    assert found.figures == {"coverage": 50, "branch_coverage": 0}
-    assert [(one.path, one.text) for one in found.findings] == [("a.c", "1 line not covered: 1")]
+    for found in (lcov(*first, *second), lcov(*second, *first)):
+        assert found.figures == {"coverage": 50, "branch_coverage": 50}
+        assert [(one.path, one.text) for one in found.findings] == [("a.c", "1 line not covered: 1")]
+
+
+def test_coberturas_files_lie_in_their_source_folder() -> None:
+    file = '<class filename="a.py"><lines><line number="3" hits="0"/></lines></class>'
+
+    def paths(sources: str) -> list[str]:
+        found = cobertura('line-rate="0.5"', f"<sources>{sources}</sources>{file}")
+        return [one.path for one in found.findings]
+
+    assert paths("<source>/src/lib</source>") == ["lib/a.py"]
+    assert paths("<source>/src/lib</source><source>/src/app</source>") == ["a.py"]
 
 
 @pytest.mark.parametrize(

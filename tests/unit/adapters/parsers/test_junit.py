@@ -124,14 +124,15 @@ def test_cut_output_does_not_matter_where_the_report_is_whole() -> None:
         b"",
         b"not xml",
         b"<html><body/></html>",
+        b"<testcase/>",
         b"<testsuites><testsuite><testcase/></testsuites>",
         b"<testsuites>\x00</testsuites>",
-        b"<testsuites>" + b"<testsuite>" * 5_000,
+        b"<testsuite>" * 5_000 + b"</testsuite>" * 5_000,
         b'<?xml version="1.0" encoding="utf-7"?><testsuites/>',
         b'<?xml version="1.0" encoding="rot13"?><testsuites/>',
         b"\xff\xfe<\x00",
     ],
-    ids=["empty", "text", "html", "unbalanced", "nul", "deep", "utf-7", "rot13", "utf-16"],
+    ids=["empty", "text", "html", "case", "unbalanced", "nul", "deep", "utf-7", "rot13", "utf-16"],
 )
 def test_what_is_no_junit_report_is_not_read(content: bytes) -> None:
     with pytest.raises(Unreadable):

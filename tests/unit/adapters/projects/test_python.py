@@ -1,5 +1,7 @@
 """Python projects get the gates that their own files speak for."""
 
+import shlex
+
 import pytest
 
 from tests.unit.adapters.projects.trees import gates, proposed
@@ -70,7 +72,7 @@ def test_without_an_environment_one_is_made_from_the_lock_file() -> None:
     [
         ("poetry.lock", "poetry install"),
         ("requirements.txt", "-m pip install"),
-        ("requirements/dev.txt", "-r 'requirements/dev.txt'"),
+        ("requirements/dev.txt", "-r requirements/dev.txt"),
     ],
 )
 def test_other_lock_files_are_known(lock: str, tool: str) -> None:
@@ -79,6 +81,13 @@ def test_other_lock_files_are_known(lock: str, tool: str) -> None:
     assert prepare is not None
     assert lock in prepare.key
     assert tool in prepare.command[-1]
+
+
+def test_odd_names_of_files_are_quoted() -> None:
+    prepare = gates({"requirements'; reboot '.txt": "pytest\n", **TEST})["tests"].prepare
+
+    assert prepare is not None
+    assert "reboot" not in shlex.split(prepare.command[-1])
 
 
 def test_without_any_of_these_the_systems_interpreter_is_used() -> None:

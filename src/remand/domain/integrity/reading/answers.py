@@ -127,7 +127,9 @@ def _says_nothing(node: ast.expr) -> bool:
     """True for an answer that many inputs have: a truth, nothing, or an empty value."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, bool) or not (node.value or node.value == 0)
-    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(ast.iter_child_nodes(node))
+    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(
+        ast.iter_child_nodes(node)
+    )
 
 
 def _is_long(value: object) -> bool:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from remand.domain.integrity.reading.source import Source
 
+MAX_LINE = 4_000
 _TESTS = (
     r"pytest|py\.test|unittest|tox|nox|jest|vitest|mocha|ava|karma|playwright test|cypress run|node --test|bun test"
     r"|deno test|rspec|phpunit|bats|ctest|cargo nextest|cargo test|go test|dotnet test|mix test"
-    r"|(?:npm|yarn|pnpm)(?: run)? (?:test|t)\b[\w:-]*|(?:gradlew?|mvnw?)\b[^&|;]*\b(?:test|check|verify)\b"
+    r"|(?:npm|yarn|pnpm)(?: run)? (?:test|t)\b[\w:-]*|(?:gradlew?|mvnw?)\b[^&|;]{0,200}\b(?:test|check|verify)\b"
     r"|make (?:test|check)\b"
 )
 _LINT = (
@@ -139,14 +140,14 @@ def _lines(text: str) -> Iterator[Command]:
         if stripped and not stripped.startswith(
             ("#", "//", "name:", "- name:", "echo ", "@echo ", "description:")
         ):
-            yield Command(start, stripped)
+            yield Command(start, stripped[:MAX_LINE])
 
 
 def _scripts(source: Source) -> Iterator[Command]:
     scripts = scripts_of(source.text)
     for name, text in scripts.items():
         line = next((at for at, row in enumerate(source.lines, 1) if f'"{name}"' in row and ":" in row), 0)
-        yield Command(line, f"{name}: {text}")
+        yield Command(line, f"{name}: {text}"[:MAX_LINE])
 
 
 def scripts_of(text: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from remand.domain.integrity.reading.tokens import COMMENT, Token
 
+MAX_LINE = 5_000
 _HASH = re.compile(r"(?:^|(?<=\s))#.*")
 _PLAIN_STRING = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
 
@@ -40,7 +41,7 @@ def hash_comments(text: str) -> tuple[Comment, ...]:
     found = []
     for number, line in enumerate(text.split("\n"), 1):
         if "#" in line:
-            match = _HASH.search(_PLAIN_STRING.sub(lambda quoted: "_" * len(quoted[0]), line))
+            match = _HASH.search(_PLAIN_STRING.sub(lambda quoted: "_" * len(quoted[0]), line[:MAX_LINE]))
             if match:
                 found.append(Comment(number, line[match.start() :]))
     return tuple(found)

@@ -50,7 +50,7 @@ _SECTIONS = {
     "run": "coverage.run",
     "report": "coverage.report",
 }
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[\s\S]*?\*/|,(?=\s*[\]}])')
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|,(?=\s*[\]}])')
 
 
 def tool_of(path: str) -> str:

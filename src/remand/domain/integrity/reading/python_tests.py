@@ -5,10 +5,17 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
 
 from remand.domain.integrity.reading import python_asserts as asserts
 from remand.domain.integrity.reading.cases import NOTHING, Assertion, Case, names_smoke
+from remand.domain.integrity.reading.python_module import (
+    MANY,
+    Lists,
+    Scope,
+    functions_of,
+    length_of,
+    lists_in,
+)
 from remand.domain.integrity.reading.python_skips import skips_of, skips_of_module
 from remand.domain.integrity.reading.python_tree import (
     Function,
@@ -17,9 +24,7 @@ from remand.domain.integrity.reading.python_tree import (
     calls_in,
     constants,
     fingerprint,
-    imports,
     is_false,
-    is_main_guard,
     is_true,
     last_name,
     number,
@@ -29,148 +34,30 @@ from remand.domain.integrity.reading.python_tree import (
     words,
 )
 
-_MANY = 1000
 _PROPERTY = 20
 """How many examples a property stands for."""
 _ASIDE = re.compile(r"^\.|test|conftest|helper|support|assert|check|verify|expect|approv|snapshot")
 _CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
-Lists = dict[str, int]
-"""How many items the lists and tuples have that a module writes out, by name."""
 
 
 def cases_of(tree: ast.Module) -> tuple[Case, ...]:
     """Every test and every other function; of two of one name the last, which is the one that runs."""
-    lists = _lists(tree.body)
-    gone = _unbound(tree)
-    found: dict[str, Case] = {}
-    for scope, node in _functions(tree.body, _Scope(imports(tree.body), _aliases(tree.body))):
-        case = _case(node, scope, lists)
-        if case.name in gone:
-            case = case._replace(is_collected=False)
-        found[case.name] = case
     outer = skips_of_module(tree)
-    if not outer:
-        return tuple(found.values())
-    return tuple(case._replace(skips=case.skips + outer) for case in found.values())
-
-
-class _Scope:
-    """Where a function stands."""
-
-    def __init__(
-        self,
-        names: dict[str, str],
-        aliases: dict[str, ast.expr],
-        prefix: str = "",
-        *,
-        is_collected: bool = True,
-        decorators: tuple[ast.expr, ...] = (),
-    ) -> None:
-        self.names = names
-        self.aliases = aliases
-        self.prefix = prefix
-        self.is_collected = is_collected
-        self.decorators = decorators
-
-
-def _functions(body: list[ast.stmt], scope: _Scope) -> Iterator[tuple[_Scope, Function]]:
-    for node in body:
-        if isinstance(node, Function):
-            yield scope, node
-        elif isinstance(node, ast.ClassDef):
-            yield from _functions(node.body, _inside(node, scope))
-        elif isinstance(node, ast.If):
-            if not is_false(node.test) and not is_main_guard(node):
-                yield from _functions(node.body, scope)
-            yield from _functions(node.orelse, scope)
-        elif isinstance(node, ast.Try | ast.With):
-            yield from _functions(node.body, scope)
-
-
-def _inside(node: ast.ClassDef, scope: _Scope) -> _Scope:
-    is_unittest = any("Test" in last_name(base) for base in node.bases)
-    has_init = any(isinstance(item, Function) and item.name == "__init__" for item in node.body)
-    is_off = any(_assigned(item, "__test__") is False for item in node.body)
-    is_found = is_unittest or (node.name.startswith("Test") and not has_init)
-    return _Scope(
-        scope.names,
-        scope.aliases,
-        f"{scope.prefix}{node.name} › ",
-        is_collected=scope.is_collected and is_found and not is_off,
-        decorators=(*scope.decorators, *node.decorator_list, *_marks(node.body)),
-    )
-
-
-def _marks(body: list[ast.stmt]) -> list[ast.expr]:
-    return [
-        node.value
-        for node in body
-        if isinstance(node, ast.Assign) and any(last_name(target) == "pytestmark" for target in node.targets)
-    ]
-
-
-def _assigned(node: ast.stmt, name: str) -> object:
-    if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
-        return node.value.value if isinstance(node.value, ast.Constant) else None
-    return None
-
-
-def _aliases(body: list[ast.stmt]) -> dict[str, ast.expr]:
-    """The values a module gives names of its own: a marker may go by one."""
-    return {
-        target.id: node.value
-        for node in body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id != "pytestmark"
-    }
-
-
-def _unbound(tree: ast.Module) -> set[str]:
-    """The tests a module deletes again, or gives another value."""
-    found: set[str] = set()
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Delete | ast.Assign) else []
-        found |= {
-            target.id for target in targets if isinstance(target, ast.Name) and target.id.startswith("test")
-        }
-        if _assigned(node, "__test__") is False:
-            found |= {item.name for item in tree.body if isinstance(item, Function)}
-    return found
-
-
-def _lists(body: list[ast.stmt]) -> Lists:
-    found: Lists = {}
-    for node in body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple | ast.Dict | ast.Set):
-            length = _length(node.value, {})
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            found |= dict.fromkeys(names, length) if length is not None else {}
-    return found
-
-
-def _length(node: ast.expr, lists: Lists) -> int | None:
-    """How many items something written out has; None when it is not written out."""
-    if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return (
-            None if any(isinstance(item, ast.Starred) for item in node.elts) else min(len(node.elts), _MANY)
+    found: dict[str, Case] = {}
+    for scope, node in functions_of(tree):
+        case = _case(node, scope)
+        is_gone = case.name in scope.module.gone
+        found[case.name] = case._replace(
+            is_collected=case.is_collected and not is_gone, skips=(*case.skips, *outer)
         )
-    if isinstance(node, ast.Dict):
-        return min(len(node.keys), _MANY)
-    if isinstance(node, ast.Call) and last_name(node.func) == "range" and len(node.args) == 1:
-        bound = number(node.args[0])
-        return None if bound is None else int(min(max(bound, 0), _MANY))
-    if isinstance(node, ast.Call) and last_name(node.func) in ("items", "enumerate", "zip", "sorted", "list"):
-        inner = node.args[0] if node.args else getattr(node.func, "value", None)
-        return _length(inner, lists) if inner is not None else None
-    return lists.get(last_name(node))
+    return tuple(found.values())
 
 
-def _case(node: Function, scope: _Scope, lists: Lists) -> Case:
+def _case(node: Function, scope: Scope) -> Case:
     body = without_docstring(node.body)
     parts = walked(body)
-    reader = _Reader(node, parts, lists)
-    times = _parameters(node, lists)
+    reader = _Reader(node, parts, scope.module.lists)
+    times = _parameters(node, scope)
     found = tuple(_multiplied(item, times) for item in reader.assertions)
     act = [part for part in body if not isinstance(part, ast.Assert)]
     is_test = node.name.startswith("test") and scope.is_collected
@@ -179,10 +66,7 @@ def _case(node: Function, scope: _Scope, lists: Lists) -> Case:
         line=node.lineno,
         is_collected=is_test and not _is_fixture(node) and not reader.yields,
         assertions=found,
-        skips=skips_of(
-            (scope.aliases.get(last_name(item), item) for item in (*scope.decorators, *node.decorator_list)),
-            body,
-        ),
+        skips=skips_of(_decorators(node, scope), body),
         words=words(parts),
         body=fingerprint(parts),
         act=words(walked(act)),
@@ -191,15 +75,21 @@ def _case(node: Function, scope: _Scope, lists: Lists) -> Case:
         traps=tuple(reader.traps),
         examples=_examples(node),
         is_smoke=names_smoke(node.name) or _leans_on_fixture(node),
-        is_plain=_is_plain(node, parts, scope.names),
+        is_plain=_is_plain(node, parts, scope.module.names),
         is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
     )
+
+
+def _decorators(node: Function, scope: Scope) -> list[ast.expr]:
+    """What is put on a function and on the classes around it, by what it stands for."""
+    given = (*scope.decorators, *node.decorator_list)
+    return [scope.module.aliases.get(item.id, item) if isinstance(item, ast.Name) else item for item in given]
 
 
 def _multiplied(found: Assertion, times: int | None) -> Assertion:
     if times is None:
         return found._replace(is_counted=False)
-    return found._replace(times=min(found.times * times, _MANY))
+    return found._replace(times=min(found.times * times, MANY))
 
 
 def _is_plain(node: Function, parts: list[ast.AST], names: dict[str, str]) -> bool:
@@ -236,20 +126,20 @@ def _leans_on_fixture(node: Function) -> bool:
     return any(name.endswith(("benchmark", "snapshot", "regression", "image_compare")) for name in names)
 
 
-def _parameters(node: Function, lists: Lists) -> int | None:
+def _parameters(node: Function, scope: Scope) -> int | None:
     """How many cases a test has by its parameters; None when they are not written out."""
-    times = 1
+    times = scope.times
     if any(isinstance(item, ast.Call) and last_name(item.func) == "given" for item in node.decorator_list):
         return _PROPERTY
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call) or not called(decorator).endswith(("parametrize", "expand")):
             continue
         given = argument(decorator, "argvalues", 1 if called(decorator).endswith("parametrize") else 0)
-        length = _length(given, lists) if given is not None else None
+        length = length_of(given, scope.module.lists) if given is not None else None
         if length is None:
             return None
         times *= length
-    return min(times, _MANY)
+    return min(times, MANY)
 
 
 def _examples(node: Function) -> float:
@@ -270,7 +160,7 @@ class _Reader:
         self.assertions: list[Assertion] = []
         self.traps: list[tuple[str, int, str]] = []
         self.yields = False
-        self._lists = lists | _lists(function.body)
+        self._lists = lists | lists_in(function.body)
         self._known = _assignments(parts)
         self._used = words(parts)
         self._read(function.body, 1, is_conditional=False)
@@ -309,7 +199,7 @@ class _Reader:
 
     def _loop(self, node: ast.For | ast.AsyncFor, times: int, *, is_conditional: bool) -> None:
         start = len(self.assertions)
-        length = _length(node.iter, self._lists)
+        length = length_of(node.iter, self._lists)
         self._read(node.body, times if length is None else times * length, is_conditional=is_conditional)
         if length is None:
             self.assertions[start:] = [item._replace(is_counted=False) for item in self.assertions[start:]]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from remand.domain.integrity.reading.source import Source
 
+MAX_COMMENT = 2_000
 _CODES = re.compile(r"[A-Za-z@][\w@/.:-]*")
 
 
@@ -108,7 +109,7 @@ def suppressions_of(source: Source) -> tuple[Suppression, ...]:
 
 def _in_comment(line: int, text: str) -> Iterator[Suppression]:
     for form in _FORMS:
-        match = form.pattern.search(text)
+        match = form.pattern.search(text, 0, MAX_COMMENT)
         if match is None:
             continue
         codes = frozenset(_CODES.findall(match.groupdict().get("codes") or ""))

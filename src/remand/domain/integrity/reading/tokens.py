@@ -32,6 +32,7 @@ _COMPILED = {
     name: re.compile(f"{_SPACE}|(?P<string>{strings}){_WORDS}{_SIGNS}", re.VERBOSE)
     for name, strings in _STRINGS.items()
 }
+MAX_PATTERN = 2_000
 _PATTERN = re.compile(r"/(?![*/])(?:[^/\\\n\[]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/[a-z]*")
 _BEFORE_PATTERN = frozenset(("return", "typeof", "case", "of", "in", "await", "yield", "else"))
 _OPEN, _CLOSE = "([{", ")]}"
@@ -65,7 +66,7 @@ def _next(text: str, at: int, match: Matcher, found: list[Token], *, is_script: 
     if is_script and char == "`":
         return STRING, _template_end(text, at)
     if is_script and char == "/" and text[at + 1 : at + 2] not in ("/", "*") and _may_be_pattern(found):
-        pattern = _PATTERN.match(text, at)
+        pattern = _PATTERN.match(text, at, at + MAX_PATTERN)
         if pattern:
             return PATTERN, pattern.end()
     token = match(text, at)

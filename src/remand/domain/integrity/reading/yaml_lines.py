@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 _ITEM = re.compile(r"(\s*)((?:- +)*)(?:([\w@./*\"'-][^:#]*?)\s*:(?:\s+|$))?(.*)")
 MAX_LINES = 20_000
+MAX_LINE = 1_000
 
 Value = str | float | bool | tuple[str, ...]
 
@@ -16,7 +17,7 @@ def yaml_values(text: str) -> Iterator[tuple[str, Value]]:
     scopes: list[tuple[int, str]] = []
     lists: dict[str, list[str]] = {}
     for line in text.split("\n")[:MAX_LINES]:
-        match = _ITEM.match(line)
+        match = _ITEM.match(line[:MAX_LINE])
         if not line.strip() or line.lstrip().startswith("#") or match is None:
             continue
         indent = len(match[1]) + len(match[2])

@@ -150,4 +150,4 @@ def _ignored(source: Source | None) -> set[str]:
     if source is None:
         return set()
     blocks = re.findall(r"paths-ignore:[ \t]*(\[[^\]]*\]|(?:\n[ \t]*-[^\n]*)+)", source.text)
-    return {path for block in blocks for path in re.findall(r"[\w*./-]*[\w*][\w*./-]*", block)}
+    return {path for block in blocks for path in re.findall(r"[\w*./-]{1,200}", block)}

@@ -12,6 +12,7 @@ from remand.domain.integrity.reading.python_tree import called, resolved, shown
 from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.scene import Scene
 
+MAX_TEXT = 2_000
 _ASKS_REPORT = re.compile(
     r"junit-?_?xml|xmlpath|--junit|--cov-report|--report\b|JEST_JUNIT|lcov\.info|coverage\.xml|--outputFile"
 )
@@ -46,7 +47,9 @@ def _reports(source: Source) -> Iterator[tuple[int, str]]:
         return
     if source.is_test and re.search(r"writeFile|createWriteStream|appendFile", source.text):
         for token in source.tokens:
-            if token.kind == "string" and (_IS_REPORT.search(token.text) or _ASKS_REPORT.search(token.text)):
+            if token.kind == "string" and (
+                _IS_REPORT.search(token.text[:MAX_TEXT]) or _ASKS_REPORT.search(token.text[:MAX_TEXT])
+            ):
                 yield token.line, token.text
 
 
@@ -60,8 +63,8 @@ def _python(source: Source) -> Iterator[tuple[int, str]]:
             yield attribute.lineno, shown(attribute)
     for node in source.every(ast.Constant):
         if isinstance(node.value, str) and (
-            (_ASKS_REPORT.search(node.value) and reads_arguments)
-            or (_IS_REPORT.search(node.value) and source.is_test)
+            (_ASKS_REPORT.search(node.value[:MAX_TEXT]) and reads_arguments)
+            or (_IS_REPORT.search(node.value[:MAX_TEXT]) and source.is_test)
         ):
             yield node.lineno, node.value
 
@@ -86,7 +89,7 @@ def _hidden(source: Source) -> Iterator[tuple[int, str]]:
                     yield node.lineno, shown(node)
     elif source.language == "script":
         for number, line in enumerate(source.lines, 1):
-            if _SCRIPT_EVAL.search(line):
+            if _SCRIPT_EVAL.search(line[:MAX_TEXT]):
                 yield number, line.strip()
 
 

@@ -16,6 +16,7 @@ _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069\u061c]|[\U000e0000-\U000e007f
 _VANISHING = re.compile(
     "(?<=[\\w(.=])[\u200b\u2060\u00ad\u180e\u2061-\u2064\u3164\uffa0\u115f\u1160]|[\x00-\x08\x0e-\x1f\x7f]|\ufeff(?!^)"
 )
+MAX_LINE = 5_000
 _WORD = re.compile(r"[^\W\d_]\w*")
 _HIDES = re.compile(
     r"(?:^|\s)(-diff|linguist-generated(?:=true)?|linguist-vendored(?:=true)?|binary|-text\b.*-diff|filter=(?!lfs)\S+|merge=ours)(?:\s|$)"
@@ -65,7 +66,7 @@ def confusable(scene: Scene) -> Iterator[Suspicion]:
 
 def _names(line: str) -> list[str]:
     """The words of a line outside its strings and comment."""
-    code = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|//.*|#.*", " ", line)
+    code = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|//.*|#.*", " ", line[:MAX_LINE])
     return [word for word in _WORD.findall(code) if not word.isascii()]
 
 

@@ -20,6 +20,7 @@ from remand.domain.integrity.reading.python_tree import (
 from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.scene import Scene
 
+MAX_LINE = 2_000
 _TESTED = re.compile(
     r"PYTEST_CURRENT_TEST|PYTEST_XDIST_WORKER|JEST_WORKER_ID|VITEST(?:_\w+)?|PYTEST_VERSION|_called_from_test|MOCHA_\w+|KARMA_\w+"
 )
@@ -172,7 +173,7 @@ def _looks_for_test(node: ast.AST) -> bool:
 
 
 def _script(source: Source) -> Iterator[tuple[str, int, str]]:
-    for number, line in enumerate(source.lines, 1):
+    for number, line in enumerate((line[:MAX_LINE] for line in source.lines), 1):
         if line.lstrip().startswith(("//", "*")):
             continue
         match = _SCRIPT_TESTED.search(line)

@@ -17,6 +17,7 @@ SAME_ACT = 0.8
 KIN = 1.2
 """How alike two assertions must be to be one that changed, in a test that was rewritten."""
 LOOSER = 5.0
+MAX_PAIRS = 10_000
 COARSE = 0.01
 
 
@@ -93,6 +94,8 @@ def compared(
     lost, gained = _without(old, common), _without(new, common)
     changed: list[tuple[Assertion, Assertion]] = []
     rest: list[Assertion] = []
+    if len(lost) * len(gained) > MAX_PAIRS:
+        return list(zip(lost, gained, strict=False)), lost[len(gained) :]
     for item in lost:
         partner = max(gained, key=partial(_kinship, item), default=None)
         if partner is None:
