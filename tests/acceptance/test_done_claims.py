@@ -35,9 +35,9 @@ escalate_after_gates = 4
 class Desk:
     """A repository with one gate, and an agent that has claimed one task."""
 
-    def __init__(self, machine: Machine, config: str = CONFIG) -> None:
+    def __init__(self, machine: Machine, config: str = CONFIG, *, branch: str = "work") -> None:
         self.repository: Repository = machine.repository(config=config)
-        self.task: str = self.repository.ok("task", "add", "Mend the roof", "--branch", "work")["task_id"]
+        self.task: str = self.repository.ok("task", "add", "Mend the roof", "--branch", branch)["task_id"]
         self.repository.ok("task", "claim", self.task, "--agent", "Alice")
         self.repository.git("checkout", "-q", "-b", "work")
 
@@ -102,13 +102,21 @@ def test_the_branch_brings_no_rules_of_its_own(desk: Desk) -> None:
 
 
 def test_work_on_the_base_itself_is_measured_by_the_rules_from_before_it(machine: Machine) -> None:
-    desk = Desk(machine)
+    desk = Desk(machine, branch="")
     desk.repository.git("checkout", "-q", "main")
     desk.commit("[gates]\n", "remand.toml")
     desk.commit("bad")
     said = desk.submit()
     assert said["refused"] in ("gate_rejected", "gate_held")
     assert desk.status == "claimed"
+
+
+def test_what_others_did_on_the_base_is_not_the_tasks_work(desk: Desk) -> None:
+    desk.repository.git("checkout", "-q", "main")
+    desk.commit("good")
+    desk.repository.git("checkout", "-q", "work")
+    desk.repository.git("merge", "-q", "--ff-only", "main")
+    assert desk.submit()["refused"] == "nothing_committed"
 
 
 def test_an_unchanged_tree_is_answered_from_before_and_still_counts(desk: Desk) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -249,6 +249,14 @@ class TestLooking:
             Change("T", "kind", "", "120000"),
         ]
 
+    def test_events_are_left_out_wherever_they_come_from(
+        self, mirror: GitMirror, source: AgentsRepository
+    ) -> None:
+        tree = mirror.bring(source.commit({"a": b"1", ".got/events/x": b"2"}))
+        noted = mirror.with_files(tree, {".got/events/x": b"2", ".gotten": b"3"})
+        assert [one.path for one in mirror.changes(tree, noted)] == [".gotten"]
+        assert mirror.paths(noted) == [".gotten", "a"]
+
     @pytest.mark.parametrize(
         "name", ["a\nb", 'q"uote', "back\\slash", "tab\t", NO_UTF8, "-x", ":(top)y", "sp ace "]
     )
@@ -405,6 +413,26 @@ class TestDamage:
         assert all(again.file(tree, path) is not None for path in again.paths(tree))
         assert again.repository.is_sound()
         again.close()
+
+    def test_a_question_to_a_damaged_mirror_is_answered(
+        self, mirror: GitMirror, source: AgentsRepository
+    ) -> None:
+        base = source.commit({"a": b"1", "b/c": b"2"})
+        work = source.commit({"a": b"3"}, base)
+        questions: list[Callable[[str, str], object]] = [
+            lambda base_tree, tree: mirror.file(tree, "a"),
+            lambda base_tree, tree: mirror.paths(tree),
+            mirror.changes,
+            lambda base_tree, tree: mirror.compose(tree, base_tree, ["a"]),
+            lambda base_tree, tree: mirror.merge_base(base, work),
+        ]
+        trees = (mirror.bring(base), mirror.bring(work))
+        answers = [ask(*trees) for ask in questions]
+        for ask, answer in zip(questions, answers, strict=True):
+            mirror.close()
+            for pack in Path(mirror.repository.path, "objects", "pack").glob("*.pack"):
+                pack.unlink()
+            assert ask(*trees) == answer
 
     def test_a_reader_that_was_killed_is_replaced(self, mirror: GitMirror, source: AgentsRepository) -> None:
         tree = mirror.bring(source.commit({"a": b"1", "b": b"2"}))

@@ -273,6 +273,11 @@ class TestConfiguration:
         repository.git("checkout", "-q", "main")
         repository.git("merge", "-q", "agent")
         assert repository.refused(*submit) == "gate_rejected", "work brings no rules of its own to the base"
+        later = repository.add("Paint the roof")
+        repository.ok("task", "claim", later, "--agent", "Bob")
+        repository.commit("paint.txt")
+        claim = ("task", "submit", later, "--agent", "Bob", "--commit", "HEAD")
+        assert repository.ok(*claim)["status"] == "provisional", "what is claimed later goes by the new ones"
         if process:
             process.terminate()
 
