@@ -17,7 +17,7 @@ from remand.adapters.git.mirror import GitMirror
 from remand.adapters.git.overlay import OverlayCheckouts, overlay_options
 
 FILES, CHANGED, COMMITS, LINES = 5000, 40, 30, 1000
-CYCLES, EDGE = 50, 5
+ROUNDS, CYCLES, EDGE = 7, 50, 5
 WORKTREE, CLONE, LINKS = "git worktree add", "git clone --local", "cp -al of a kept checkout"
 POOLED, OVERLAY, AGAIN = "pooled, next commit", "overlay, next commit", "overlay, same commit"
 LEFT = ("report.xml", "build/out.o", "pkg1/__pycache__/f1.pyc", ".cache/a/b/c")
@@ -31,7 +31,8 @@ def run(report: Report) -> None:
     mirror = GitMirror(os.path.join(report.folder, "mirror"), os.path.join(repo, ".git"))
     trees = [mirror.bring(commit) for commit in commits]
     operations = _peers(report.folder, repo, commits) | _own(report.folder, mirror, trees)
-    times = interleaved(operations, max(7, report.scale.calls // 4), report.quiet(), warm_up=2)
+    quiet = report.quiet()
+    times = interleaved(operations, ROUNDS, quiet, warm_up=2)
     base = times[WORKTREE].p50
     report.table(
         ("way", "p50 ms", "p90 ms", f"{WORKTREE} / this"),
@@ -41,10 +42,10 @@ def run(report: Report) -> None:
         ],
     )
     _print_cycles(report, {name: operations[name] for name in (POOLED, OVERLAY) if name in operations})
-    report.goal(f"pooled checkout, {WORKTREE} / this", base / times[POOLED].p50, least=6)
-    if OVERLAY in times:
-        report.goal(f"overlay checkout, next commit, {WORKTREE} / this", base / times[OVERLAY].p50, least=20)
-        report.goal(f"overlay checkout, same commit, {WORKTREE} / this", base / times[AGAIN].p50, least=20)
+    report.goal(f"{POOLED}, {WORKTREE} / this", base / times[POOLED].p50, quiet, least=6)
+    for name in (OVERLAY, AGAIN):
+        if name in times:
+            report.goal(f"{name}, {WORKTREE} / this", base / times[name].p50, quiet, least=20)
     mirror.close()
 
 

@@ -22,34 +22,20 @@ OUTCOMES = {"passed", "failed", "error", "skipped"}
 DOCUMENTS = ("cobertura", "coverage-json", "eslint", "junit", "ruff", "sarif")
 DIGITS = b"9" * 5_000
 GARBAGE = (
-    *(
-        b"",
-        b"\n",
-        b"\x00" * 1_000,
-        b"null",
-        b"[]",
-        b"{}",
-        b"[[]]",
-        b"[{}]",
-        b'""',
-        b"NaN",
-        b"1..0",
-        b"ok",
-        b"<a/>",
-    ),
-    *(b"{" * 50_000, b"[" * 50_000, b"<a>" * 50_000, b"\xff\xfe\x00", b"\xef\xbb\xbf", b'{"a":1}\n' * 3),
-    *(
-        b"SF:\nend_of_record",
-        b"error: \n",
-        b"FAIL\tp [build failed]\n",
-        b"running 0 tests\n",
-        b"1..999999999",
-    ),
-    *(
-        b"a:1: error: x\n" * 20_000,
-        "\u2028\u0085\u202e\U000e0001".encode() * 999,
-        "ok 1 - é\n1..1".encode("utf-16"),
-    ),
+    *(b"", b"\n", b"\x00" * 1_000, b"ok", b"<a/>", b"1..0", b"1..999999999", b"error: \n"),
+    *(b"null", b"[]", b"{}", b"[[]]", b"[{}]", b'""', b"NaN", b'{"a":1}\n' * 3),
+    *(b"{" * 50_000, b"[" * 50_000, b"<a>" * 50_000, b"\xff\xfe\x00", b"\xef\xbb\xbf"),
+    *(b"SF:\nend_of_record", b"FAIL\tp [build failed]\n", b"running 0 tests\n", b"a:1: error: x\n" * 20_000),
+    *("\u2028\u0085\u202e\U000e0001".encode() * 999, "ok 1 - é\n1..1".encode("utf-16")),
+    *(b"1.." + DIGITS, b"ok " + DIGITS, b"running " + DIGITS + b" tests\n"),
+    b"running 1 test\ntest result: ok. "
+    + DIGITS
+    + b" passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
+    b"a.py:" + DIGITS + b": error: x\nFound " + DIGITS + b" errors in 1 file\n",
+    b"a.ts(" + DIGITS + b",1): error TS1: x\na.go:" + DIGITS + b":1: x\n",
+    b"SF:a\nDA:" + DIGITS + b",1\nend_of_record",
+    b'<coverage line-rate="0.' + DIGITS + b'" lines-valid="' + DIGITS + b'" lines-covered="1"/>',
+    b'<testsuites><testcase line="' + DIGITS + b'" time="' + DIGITS + b'"><failure/></testcase></testsuites>',
 )
 
 

@@ -51,6 +51,12 @@ def unconfirmed(repository: Repository) -> list[dict[str, Any]]:
     return found
 
 
+def push(clone: Repository, origin: Repository) -> None:
+    """Brings the base of a clone to where it was cloned from."""
+    origin.git("config", "receive.denyCurrentBranch", "updateInstead")
+    clone.git("push", "-q", "origin", "main")
+
+
 def test_a_release_of_another_machine_counts_while_its_key_is_trusted(
     machine: Machine, far_machine: Machine
 ) -> None:
@@ -72,6 +78,8 @@ def test_a_release_of_another_machine_counts_while_its_key_is_trusted(
     assert (said["written"], said["line"]) == (True, f'"{own["key"]} laptop",')
     assert status(theirs, task) == "incoming", "only the base branch says who is trusted"
     theirs.git("commit", "-qam", "trust")
+    assert status(theirs, task) == "incoming", "and where the base is a remote's, only that"
+    push(theirs, mine)
     assert status(theirs, task) == "cancelled"
     assert unconfirmed(theirs) == []
     assert theirs.digest() == mine.digest()
@@ -80,6 +88,7 @@ def test_a_release_of_another_machine_counts_while_its_key_is_trusted(
 
     assert theirs.ok("keys", "revoke", own["id"], "--write")["written"]
     theirs.git("commit", "-qam", "revoke")
+    push(theirs, mine)
     assert status(theirs, task) == "incoming"
     assert theirs.verify() == []
 
@@ -94,6 +103,7 @@ def test_a_coordinator_notices_whom_the_base_trusts_now(machine: Machine, far_ma
         assert status(theirs, task) == "incoming"
         theirs.ok("keys", "trust", mine.ok("keys")["own"]["key"], "--write")
         theirs.git("commit", "-qam", "trust")
+        push(theirs, mine)
         assert status(theirs, task) == "cancelled"
 
 

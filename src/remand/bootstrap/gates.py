@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
 
-from remand.adapters.git.mirror import GitMirror
 from remand.adapters.git.worktree import head, uncommitted
 from remand.adapters.measuring import pause
 from remand.adapters.measuring.background import BackgroundRuns
@@ -22,8 +20,8 @@ from remand.app.asking import Answer, Request
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
 from remand.app.gates.claims import Claimed, DoneClaims
-from remand.app.gates.known import Judged, KnownVerdicts, Terms
-from remand.app.gates.ports import Checkouts, Ended, Job, Sandbox
+from remand.app.gates.known import Judged, KnownVerdicts, Terms, search_path
+from remand.app.gates.ports import Mirror
 from remand.app.gates.stopping import Stopping
 from remand.app.gates.workshop import Workshop
 from remand.bootstrap import parsers
@@ -46,20 +44,40 @@ class Gates:
         self.folder = gates_folder(opened.store.value("id"))
 
     @cached_property
-    def mirror(self) -> GitMirror:
-        """The ledger's own copy of the repository."""
-        return GitMirror(os.path.join(self.folder, "mirror.git"), self._opened.place.common_dir)
+    def mirror(self) -> Mirror:
+        """The ledger's own copy of the repository, loaded when something has to be brought to it."""
+        module = import_module("remand.adapters.git.mirror")
+        path = os.path.join(self.folder, "mirror.git")
+        found: Mirror = module.GitMirror(path, self._opened.place.common_dir)
+        return found
+
+    def tree(self, commit: str) -> str:
+        """The code tree of a commit, brought to the mirror once and remembered."""
+        key = sha256(f"tree {commit}".encode()).hexdigest()
+        known = self.cache.get(key)
+        if known is None:
+            known = self.mirror.bring(commit).encode()
+            self.cache.put(key, known)
+        return known.decode()
+
+    @cached_property
+    def cache(self) -> FileCache:
+        """What was found out before."""
+        return FileCache(os.path.join(self.folder, "results"))
 
     @cached_property
     def workshop(self) -> Workshop:
-        """What the gates are measured with."""
+        """What the gates are measured with, loaded and tried out when something has to be measured."""
         place = self._opened.place
         return Workshop(
             mirror=self.mirror,
-            checkouts=_FirstCheckouts(self),
-            sandbox=FirstSandbox(),
+            tree=self.tree,
+            checkouts=import_module("remand.adapters.git.checkouts").best_checkouts(
+                self.mirror, os.path.join(self.folder, "checkouts")
+            ),
+            sandbox=import_module("remand.adapters.sandbox.choose").best(),
             parser=parsers.parser,
-            cache=FileCache(os.path.join(self.folder, "results")),
+            cache=self.cache,
             tools=SystemTools(),
             reports=FileReports(os.path.join(self.folder, "reports")),
             prepared=os.path.join(self.folder, "prepared"),
@@ -67,13 +85,6 @@ class Gates:
             path=standard_path(),
             hide=(place.got, state_folder(), runtime_folder()),
         )
-
-    @cached_property
-    def checkouts(self) -> Checkouts:
-        """Where trees are checked out."""
-        module = import_module("remand.adapters.git.checkouts")
-        found: Checkouts = module.best_checkouts(self.mirror, os.path.join(self.folder, "checkouts"))
-        return found
 
     @cached_property
     def runs(self) -> BackgroundRuns:
@@ -135,12 +146,12 @@ class Gates:
     def _meeting(self, commit: str, tip: str) -> str:
         """Where two commits' histories meet, which never changes and is looked up once."""
         key = sha256(f"meeting {commit} {tip}".encode()).hexdigest()
-        known = self.workshop.cache.get(key)
+        known = self.cache.get(key)
         if known is None:
             self.mirror.bring(commit)
             self.mirror.bring(tip)
             known = self.mirror.merge_base(commit, tip).encode()
-            self.workshop.cache.put(key, known)
+            self.cache.put(key, known)
         return known.decode()
 
     def gate_terms(self, task: Task, commit: str) -> GateTerms:
@@ -163,7 +174,8 @@ class Gates:
 
     def known(self, terms: Terms) -> Judged | None:
         """The verdict on a commit, if it needs no run."""
-        known = KnownVerdicts(self.workshop, terms.policy)
+        path = search_path(self._opened.place.root, standard_path(), terms.policy)
+        known = KnownVerdicts(self.tree, self.cache, SystemTools(), path, terms.policy)
         return known.answer(known.question(terms), terms)
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed:
@@ -203,32 +215,3 @@ class Gates:
         claims = DoneClaims(ledger, self._terms_of_work, self.known)
         budget = self._opened.settings.rules().policy.escalate_after_gates
         return Stopping(ledger, lambda request: claims.claim(request, ledger.ask), self.sessions, budget)
-
-
-class FirstSandbox:
-    """The best sandbox there is, chosen when it is first used."""
-
-    @property
-    def tier(self) -> str:
-        """What holds."""
-        return self._best.tier
-
-    def run(self, job: Job) -> Ended:
-        """Runs a job to its end."""
-        return self._best.run(job)
-
-    @cached_property
-    def _best(self) -> Sandbox:
-        found: Sandbox = import_module("remand.adapters.sandbox.choose").best()
-        return found
-
-
-class _FirstCheckouts:
-    """The best checkouts there are, chosen when one is first lent."""
-
-    def __init__(self, gates: Gates) -> None:
-        self._gates = gates
-
-    def lend(self, tree: str) -> AbstractContextManager[str]:
-        """A folder that holds the tree."""
-        return self._gates.checkouts.lend(tree)

@@ -25,6 +25,7 @@ class SettingsSource:
         self._rules = Rules()
         self._watched = self._watch("main")
         self._looked = float("-inf")
+        self._has_file: dict[str, bool] = {}
 
     def rules(self) -> Rules:
         """The team and its policy."""
@@ -87,7 +88,9 @@ class SettingsSource:
         Whoever works here can commit to a local branch; to the remote's only those whom the forge lets.
         """
         tip = self._repository.tip(f"origin/{branch or self.settings().base or self.base()}")
-        return tip if tip and self._repository.file(tip, config.NAME) is not None else ""
+        if tip and tip not in self._has_file:
+            self._has_file[tip] = self._repository.file(tip, config.NAME) is not None
+        return tip if tip and self._has_file[tip] else ""
 
     def at(self, commit: str, source: str = "") -> config.Settings | None:
         """The configuration as a commit has it; None when it has none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
@@ -20,7 +19,9 @@ def known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
     """Refuses keys that mean nothing, and says which was meant."""
     for key in table:
         if key not in names:
-            close = difflib.get_close_matches(key, names, 1)
+            from difflib import get_close_matches  # loaded for those who mistype
+
+            close = get_close_matches(key, names, 1)
             hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(names)}."
             raise ConfigError(f"{NAME}: there is no key `{where}{key}`; {hint}")
 

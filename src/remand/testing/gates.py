@@ -196,6 +196,7 @@ def a_workshop(mirror: FakeMirror, script: Callable[[Job], Ended]) -> Workshop:
     """A workshop of fakes."""
     return Workshop(
         mirror=mirror,
+        tree=mirror.bring,
         checkouts=FakeCheckouts(),
         sandbox=FakeSandbox(script),
         parser={"lines": LINES}.get,

@@ -348,7 +348,8 @@ def test_an_accepted_finding_is_held_no_more_for_as_long_as_the_task_lives() -> 
 
     verdict = let_pass(held("f1", "f2"), task)
 
-    assert (verdict.status, verdict.suspicions, verdict.standing) == (GateStatus.PASSED, (), ())
+    assert (verdict.status, verdict.standing) == (GateStatus.PASSED, ())
+    assert verdict.gates[0].suspicions == ()
 
 
 @pytest.mark.parametrize("accepted", [(), ("f1",), ("f3",)], ids=str)
@@ -356,6 +357,12 @@ def test_a_finding_that_is_not_accepted_is_held(accepted: tuple[str, ...]) -> No
     verdict = held("f1", "f2")
 
     assert let_pass(verdict, a_task(gating=Gating(accepted=accepted))) == verdict
+
+
+def test_an_accepted_finding_lets_no_failed_gate_pass() -> None:
+    verdict = a_verdict(a_result(INTEGRITY, GateStatus.FAILED, suspicions=("f1",)))
+
+    assert let_pass(verdict, a_task(gating=Gating(accepted=("f1",)))) == verdict
 
 
 def test_a_held_gate_without_findings_is_not_let_pass() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from remand.adapters.git.place import Place, current_branch, read_ref
 from remand.adapters.git.repository import git
@@ -41,8 +42,7 @@ def uncommitted(place: Place) -> tuple[str, ...]:
     index = os.path.join(place.git_dir, "index")
     if not commit or not os.path.exists(index):
         return ()
-    with tempfile.TemporaryDirectory(prefix="remand-look-") as folder:
-        _bare_look(folder, commit)
+    with _bare_look(commit) as folder:
         answer = git(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
@@ -60,10 +60,22 @@ def uncommitted(place: Place) -> tuple[str, ...]:
     return tuple(name for name in names if name.split("/", 1)[0] != ".got")
 
 
-def _bare_look(folder: str, commit: str) -> None:
-    """A git folder with our own configuration and the worktree's commit, and nothing else."""
-    for name in ("refs", "objects"):
-        os.mkdir(os.path.join(folder, name))
-    for name, text in (("HEAD", f"{commit}\n"), ("config", CONFIG)):
-        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
-            file.write(text)
+@contextmanager
+def _bare_look(commit: str) -> Iterator[str]:
+    """A git folder with our own configuration and the worktree's commit, and nothing else; gone afterwards."""
+    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - made private, under a name nobody knows
+    made = [folder, os.path.join(folder, "refs"), os.path.join(folder, "objects")]
+    files = {os.path.join(folder, "HEAD"): f"{commit}\n", os.path.join(folder, "config"): CONFIG}
+    for path in made:
+        os.mkdir(path, 0o700)
+    try:
+        for path, text in files.items():
+            with open(path, "x", encoding="ascii") as file:
+                file.write(text)
+        yield folder
+    finally:
+        with suppress(OSError):
+            for path in files:
+                os.unlink(path)
+            for path in reversed(made):
+                os.rmdir(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -21,7 +20,9 @@ class FileReports:
     @contextmanager
     def folder(self) -> Iterator[str]:
         """An empty folder for one run of a tool, gone afterwards."""
-        with tempfile.TemporaryDirectory(prefix="remand-report-", ignore_cleanup_errors=True) as path:
+        from tempfile import TemporaryDirectory  # loaded when something is measured
+
+        with TemporaryDirectory(prefix="remand-report-", ignore_cleanup_errors=True) as path:
             yield path
 
     def read(self, path: str) -> bytes | None:

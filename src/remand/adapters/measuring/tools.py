@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import pwd
-import shutil
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
@@ -17,7 +16,7 @@ class SystemTools:
     def digest(self, commands: Sequence[Sequence[str]], path: Sequence[str]) -> str:
         """Changes when one of the commands' programs does, or what is installed beside it."""
         search = os.pathsep.join(path)
-        found = sorted({_identity(command[0], search) for command in commands if command})
+        found = sorted({_identity(_program(command), search) for command in commands if command})
         return sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
@@ -34,12 +33,26 @@ def standard_path() -> tuple[str, ...]:
     return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
 
 
+def _program(command: Sequence[str]) -> str:
+    """The program of a command, behind an `env` that sets variables for it."""
+    words = [word for word in command if word != "env" and "=" not in word]
+    return words[0] if words else command[0]
+
+
 def _identity(program: str, search: str) -> str:
-    where = shutil.which(program, path=search) or program
+    where = _found(program, search)
     real = os.path.realpath(where)
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(where)))
     packages = glob.glob(os.path.join(glob.escape(prefix), "lib", "python*", "site-packages"))
     return " ".join([program, real, *(_stamp(path) for path in (real, *sorted(packages)))])
+
+
+def _found(program: str, search: str) -> str:
+    """Where a program is, as the system would look for it."""
+    if os.sep in program:
+        return program
+    places = (os.path.join(folder, program) for folder in search.split(os.pathsep))
+    return next((path for path in places if os.access(path, os.X_OK) and os.path.isfile(path)), program)
 
 
 def _stamp(path: str) -> str:

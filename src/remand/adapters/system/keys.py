@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -155,7 +154,7 @@ class FileKeys:
 
 def machine_name() -> str:
     """What this machine is called, as far as it may stand in a file."""
-    return _NO_NAME.sub("-", socket.gethostname()).strip("-")[:MAX_NAME] or "machine"
+    return _NO_NAME.sub("-", os.uname().nodename).strip("-")[:MAX_NAME] or "machine"
 
 
 def _verified(claims: Sequence[Signed]) -> list[bool]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from remand.app.gates.workshop import Workshop
+from remand.app.gates.ports import Cache, Tools
 from remand.domain.gates.gate import GatePolicy, digest
 from remand.domain.gates.verdict import UNMEASURED, Verdict
 from remand.domain.record import Record
@@ -47,23 +48,32 @@ class Question(NamedTuple):
 class KnownVerdicts:
     """The verdicts of one policy, by code tree, base, rules and tools."""
 
-    def __init__(self, workshop: Workshop, policy: GatePolicy) -> None:
-        self._workshop = workshop
+    def __init__(
+        self,
+        tree: Callable[[str], str],
+        cache: Cache,
+        tools: Tools,
+        path: tuple[str, ...],
+        policy: GatePolicy,
+    ) -> None:
+        self._tree = tree
+        self._cache = cache
+        self._tools = tools
+        self._path = path
         self._policy = policy
 
     def question(self, terms: Terms) -> Question:
         """What is asked about a commit."""
-        mirror = self._workshop.mirror
-        tree = mirror.bring(terms.commit)
-        base_tree = mirror.bring(terms.base) if terms.base else ""
+        tree = self._tree(terms.commit)
+        base_tree = self._tree(terms.base) if terms.base else ""
         commands = [gate.command for gate in self._policy.gates or ()]
-        tools = self._workshop.tools.digest(commands, search_path(self._workshop, self._policy))
+        tools = self._tools.digest(commands, self._path)
         parts = ("verdict 2", tree, base_tree, digest(self._policy), tools)
         return Question(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
 
     def answer(self, asked: Question, terms: Terms) -> Judged | None:
         """The verdict, if there is one."""
-        known = self._workshop.cache.get(asked.key)
+        known = self._cache.get(asked.key)
         if known is None:
             return None
         return Judged(replace(_decode(known), commit=terms.commit, base=terms.base), is_cached=True)
@@ -71,9 +81,9 @@ class KnownVerdicts:
     def keep(self, asked: Question, verdict: Verdict) -> None:
         """Keeps a verdict; what could not be measured is measured again next time."""
         if not any(gate.status in UNMEASURED for gate in verdict.gates):
-            self._workshop.cache.put(asked.key, _encode(verdict))
+            self._cache.put(asked.key, _encode(verdict))
 
 
-def search_path(workshop: Workshop, policy: GatePolicy) -> tuple[str, ...]:
-    """The folders in which the gates' programs are found."""
-    return tuple(os.path.join(workshop.root, name) for name in policy.path) or workshop.path
+def search_path(root: str, standard: tuple[str, ...], policy: GatePolicy) -> tuple[str, ...]:
+    """The folders in which the gates' programs are found: those the configuration names come first."""
+    return (*(os.path.join(root, name) for name in policy.path), *standard)

@@ -26,7 +26,7 @@ class Measuring:
         self._workshop = workshop
         self._policy = policy
         self._runner = Runner(workshop, policy)
-        self._known = KnownVerdicts(workshop, policy)
+        self._known = KnownVerdicts(workshop.tree, workshop.cache, workshop.tools, self._runner.path, policy)
         self._gates = tuple(self._with_defaults(gate) for gate in policy.gates or ())
 
     def verdict(self, terms: Terms) -> Judged:

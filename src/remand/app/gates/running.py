@@ -44,7 +44,7 @@ class Runner:
     def __init__(self, workshop: Workshop, policy: GatePolicy) -> None:
         self._workshop = workshop
         self._policy = policy
-        self.path = search_path(workshop, policy)
+        self.path = search_path(workshop.root, workshop.path, policy)
 
     def run(self, gate: Gate, tree: str, prepared: str = "") -> Measured:
         """Measures a gate on a tree, or takes what was measured on it before."""

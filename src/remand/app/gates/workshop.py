@@ -20,8 +20,9 @@ class Workshop(NamedTuple):
     """The ports of a place, and what its gates may see."""
 
     mirror: Mirror
+    tree: Callable[[str], str]
+    """The code tree of a commit, brought to the mirror once and remembered."""
     checkouts: Checkouts
-    """Like the sandbox tried out with its first use: what is known already needs neither."""
     sandbox: Sandbox
     parser: Callable[[str], Parser | None]
     cache: Cache
