@@ -16,8 +16,8 @@ from remand.adapters.git.checkouts import PooledCheckouts
 from remand.adapters.git.mirror import GitMirror
 from remand.adapters.git.overlay import OverlayCheckouts, overlay_options
 
-FILES, CHANGED, COMMITS, LINES = 5000, 40, 30, 1000
-ROUNDS, CYCLES, EDGE = 7, 50, 5
+FILES, CHANGED, COMMITS, LINES = 5000, 40, 20, 1000
+ROUNDS, CYCLES, EDGE = 5, 50, 5
 WORKTREE, CLONE, LINKS = "git worktree add", "git clone --local", "cp -al of a kept checkout"
 POOLED, OVERLAY, AGAIN = "pooled, next commit", "overlay, next commit", "overlay, same commit"
 LEFT = ("report.xml", "build/out.o", "pkg1/__pycache__/f1.pyc", ".cache/a/b/c")
@@ -32,7 +32,7 @@ def run(report: Report) -> None:
     trees = [mirror.bring(commit) for commit in commits]
     operations = _peers(report.folder, repo, commits) | _own(report.folder, mirror, trees)
     quiet = report.quiet()
-    times = interleaved(operations, ROUNDS, quiet, warm_up=2)
+    times = interleaved(operations, ROUNDS, quiet, warm_up=1)
     base = times[WORKTREE].p50
     report.table(
         ("way", "p50 ms", "p90 ms", f"{WORKTREE} / this"),

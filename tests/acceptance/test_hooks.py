@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +100,13 @@ def test_work_of_the_sessions_own_in_the_background_is_not_nagged(session: Sessi
     assert session.status == "claimed"
 
 
-def test_a_session_that_waits_may_stop(session: Session) -> None:
+def test_a_session_that_waits_may_stop_once(session: Session) -> None:
     session.commit("bad")
     session.repository.ok("task", "wait", session.task, "--agent", "Alice", "--for", "the key from the owner")
-    assert session.blocked() == ""
+    assert session.blocked(prompt_id="waits") == ""
+    assert session.blocked(prompt_id="waits") == ""
     assert session.status == "claimed"
+    assert session.blocked().startswith("REJECTED")
 
 
 def test_a_pause_of_the_users_lets_sessions_stop_and_makes_nothing_done(session: Session) -> None:
@@ -263,3 +266,26 @@ def test_a_stop_on_a_commit_that_was_there_before_is_sent_on(session: Session) -
     session.repository.git("checkout", "-q", "-B", "work", "main~1")
     assert session.blocked() != ""
     assert session.status == "claimed"
+
+
+def test_a_coordinator_that_knows_no_verdict_yet_does_not_let_a_session_go(session: Session) -> None:
+    session.repository.start_coordinator()
+    session.commit("bad")
+    assert session.blocked().startswith("REJECTED")
+    assert session.blocked().startswith("REJECTED")
+    assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 2
+
+
+def test_a_ledger_that_was_deleted_lets_no_session_go_unheard(session: Session) -> None:
+    session.commit("bad")
+    shutil.rmtree(session.repository.path / ".got")
+    told = [session.blocked() for _ in range(4)]
+    assert all("ledger" in text for text in told[:3])
+    assert told[3] == ""
+
+
+def test_a_pause_that_nobody_sealed_is_none(session: Session) -> None:
+    session.commit("bad")
+    for folder in session.repository.machine.state.glob("remand/*/gates"):
+        (folder / "paused").write_text("9999-01-01T00:00:00.000000Z\nuser\nlunch\n", encoding="utf-8")
+    assert session.blocked().startswith("REJECTED")

@@ -99,15 +99,17 @@ class Gates:
     @property
     def is_paused(self) -> bool:
         """True while the user lets every session stop."""
-        return pause.is_on(self.folder, self._opened.ledger.clock.now())
+        return pause.is_on(self.cache, self._opened.ledger.clock.now())
 
     def pause(self, until: Instant, actor: str, reason: str) -> None:
         """Lets every session stop until then."""
-        pause.begin(self.folder, until, actor, reason)
+        pause.begin(self.cache, until, actor, reason)
 
     def resume(self) -> bool:
         """Ends the pause; False when there was none."""
-        return pause.end(self.folder)
+        was_on = self.is_paused
+        pause.end(self.cache)
+        return was_on
 
     def terms(self, task: Task | None, commit: str) -> Terms:
         """By what a commit is measured: the base it grew from, and that base's rules.

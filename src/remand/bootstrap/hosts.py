@@ -5,7 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 
 from remand.adapters.hosts.hook import (
+    ALLOW,
+    BLOCK,
     CONFIG_CHANGE,
+    CONTEXT,
+    DENY,
     ENDINGS,
     POST_TOOL,
     POST_TOOL_FAILURE,
@@ -25,6 +29,7 @@ __all__ = [
     "CONFIG_CHANGE",
     "ENDINGS",
     "HOSTS",
+    "KINDS",
     "PRE_TOOL",
     "SESSION_START",
     "Answer",
@@ -36,6 +41,7 @@ __all__ = [
     "settings_files",
 ]
 
+KINDS = (ALLOW, BLOCK, CONTEXT, DENY)
 AFTER_TOOLS = (POST_TOOL, POST_TOOL_FAILURE)
 BEGINNINGS = (SESSION_START, PROMPT)
 
@@ -67,7 +73,6 @@ def host(name: str) -> Host | None:
 
 
 def settings_files() -> tuple[str, ...]:
-    """The files in a project that hold hosts' hooks."""
+    """The files that hold hosts' hooks: in a project, and behind `~` in a home folder."""
     modules = [host(name) for name in HOSTS]
-    found = [path for module in modules if module for path in module.SETUP.paths]
-    return tuple(path for path in found if not path.startswith("~"))
+    return tuple(path for module in modules if module for path in module.SETUP.paths)

@@ -23,7 +23,10 @@ __all__ = [
     "locate",
     "socket_folder",
     "socket_path",
+    "state_folder",
 ]
+
+TELL_AGAIN = 3
 
 
 def socket_path(ledger_id: str) -> str:
@@ -85,6 +88,19 @@ def bind(place: Place, session: str, task_id: str, agent: str) -> None:
         if line not in _lines(path)[-1:]:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(f"{line}\n")
+
+
+def may_tell_again(task: str, session: str) -> bool:
+    """True a few times for a session whose ledger cannot be found."""
+    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in f"{task}-{session}")
+    path = os.path.join(state_folder(), "lost", plain[:150])
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(path, "ab") as file:
+            file.write(b".")
+            return file.tell() <= TELL_AGAIN
+    except OSError:
+        return True
 
 
 def ledger_id(place: Place) -> str:

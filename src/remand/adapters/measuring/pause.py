@@ -1,36 +1,27 @@
-"""The user's pause: a file outside every repository that says until when, by whom and why."""
+"""The user's pause: kept under seal outside every repository, with its end, who began it and why."""
 
 from __future__ import annotations
 
-import os
+from hashlib import sha256
 
-from remand.domain.instant import Instant
+from remand.app.gates.ports import Cache
+from remand.domain.instant import Instant, is_instant, plus
+
+LONGEST = 7 * 86400.0
+_KEY = sha256(b"pause").hexdigest()
 
 
-def begin(folder: str, until: Instant, actor: str, reason: str) -> None:
+def begin(cache: Cache, until: Instant, actor: str, reason: str) -> None:
     """Writes the pause down; a later one takes its place."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    with open(_path(folder), "w", encoding="utf-8") as file:
-        file.write(f"{until}\n{actor}\n{reason}\n")
+    cache.put(_KEY, f"{until}\n{actor}\n{reason}\n".encode())
 
 
-def is_on(folder: str, now: Instant) -> bool:
+def is_on(cache: Cache, now: Instant) -> bool:
     """True until the pause's end."""
-    try:
-        with open(_path(folder), encoding="utf-8") as file:
-            return now < file.readline().strip()
-    except (OSError, UnicodeDecodeError):
-        return False
+    until = (cache.get(_KEY) or b"").decode("utf-8", "replace").partition("\n")[0]
+    return is_instant(until) and now < until <= plus(now, LONGEST)
 
 
-def end(folder: str) -> bool:
-    """Takes the pause away; False when there was none."""
-    try:
-        os.unlink(_path(folder))
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _path(folder: str) -> str:
-    return os.path.join(folder, "paused")
+def end(cache: Cache) -> None:
+    """Takes the pause away."""
+    cache.put(_KEY, b"")

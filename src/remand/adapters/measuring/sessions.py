@@ -25,6 +25,20 @@ class Sessions:
         except OSError:
             return 1
 
+    def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
+        """True for the first stop of a kind, and whenever that very stop is told again."""
+        path = self._path(kind, task_id, session)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(key)
+        except FileExistsError:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read(300) == key
+        except OSError:
+            return True
+        return True
+
     def is_due(self, kind: str, task_id: str, session: str, seconds: float) -> bool:
         """True when something was last done so long ago that it is to be done again; notes that it now is."""
         path = self._path(kind, task_id, session)

@@ -28,6 +28,8 @@ class Stop(NamedTuple):
     branch: str = ""
     uncommitted: tuple[str, ...] = ()
     has_background_work: bool = False
+    is_broken: str = ""
+    """Why the host's word could not be read."""
 
 
 class Reply(NamedTuple):
@@ -43,6 +45,9 @@ class Nudges(Protocol):
 
     def count(self, task_id: str, session: str) -> int:
         """One more, and how many that makes."""
+
+    def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
+        """True for the first stop of a kind, and whenever that very stop is told again."""
 
 
 LET_GO = Reply(may_stop=True)
@@ -68,7 +73,11 @@ class Stopping:
             return LET_GO
         if stop.agent and task.claim.agent != stop.agent:
             return LET_GO
-        if stop.has_background_work or task.waiting_for:
+        if stop.is_broken:
+            return self.sent_back(task, stop, _unreadable(stop.is_broken))
+        if stop.has_background_work:
+            return LET_GO
+        if task.waiting_for and self._nudges.is_first("waiting", task.id, stop.session, stop.key):
             return LET_GO
         if stop.uncommitted:
             return self.sent_back(task, stop, _commit_it(task, stop.uncommitted))
@@ -127,6 +136,10 @@ def _commit_it(task: Task, paths: tuple[str, ...]) -> str:
         f"There are uncommitted changes, and only commits are measured for task {task.id}. "
         f"Commit them, or take them back:\n{shown}{more}"
     )
+
+
+def _unreadable(why: str) -> str:
+    return f"Remand could not read what the host said ({why}). Go on with your task, or tell the user."
 
 
 def _unfinished(task: Task) -> str:

@@ -52,6 +52,8 @@ def _pause_arguments(parser: ArgumentParser) -> None:
 
 def _pause(context: Context) -> Result:
     _require_user(context)
+    if not context.text(context.arguments.reason).strip():
+        raise UsageError("Say why: --reason TEXT.")
     until = plus(context.opened.ledger.clock.now(), _seconds(context.arguments.lasts))
     context.gates.pause(until, context.actor(), context.text(context.arguments.reason))
     return Result(

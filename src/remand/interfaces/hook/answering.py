@@ -27,6 +27,11 @@ WAIT = (
     "The gates for task {task} are still running at {commit}. This is not counted. Wait for them with "
     "`remand gate wait {task}`, then stop again."
 )
+LOST = (
+    "The ledger here does not know task {task}, which this session works on. If it was deleted, tell the user: "
+    "`remand log verify` says what is missing."
+)
+LOST_PATIENCE = 3
 BROKEN = (
     "The gates for task {task} ended without a verdict, so it is not known whether the work is done. Go on "
     "with it, and tell the user. The run said: {said}"
@@ -57,13 +62,24 @@ class _Session:
         if event == hosts.CONFIG_CHANGE:
             kept: Answer = _guarding().settings_answer(self._words, self._place.root)
             return kept
-        if task is None or self._gates.is_paused:
+        if self._gates.is_paused:
             return Answer.allow()
+        if task is None:
+            return self._unknown()
         if event == hosts.PRE_TOOL:
             return self._guard(task)
         if event in hosts.BEGINNINGS:
             return self._feedback(task)
         return self._stop(task, deadline) if event in hosts.ENDINGS else Answer.allow()
+
+    def _unknown(self) -> Answer:
+        """The answer to a session whose task the ledger does not know: it is gone, or was never there."""
+        name, event = self._words.task_id, self._words.event
+        if not name or self._words.earlier or event not in hosts.ENDINGS:
+            return Answer.allow()
+        if self._gates.sessions.count(name, self._words.session) > LOST_PATIENCE:
+            return Answer.allow(LOST.format(task=name))
+        return Answer.block(LOST.format(task=name))
 
     def _find(self) -> Task | None:
         """The task by its name, or the one that is held on the branch of this worktree."""
@@ -98,11 +114,11 @@ class _Session:
                 f"{agent} may not work on task {task.id} any more: {' '.join(lockout.reason.split())[:300]}. "
                 "Other tasks are free: `remand task claim`."
             )
-        found: list[str] = _guarding().guarded_paths(self._words, self._place)
+        found: list[str] = _guarding().guarded(self._words, self._place)
         if not found:
             return Answer.allow()
         return Answer.deny(
-            f"{', '.join(found[:5])} steers how this work is judged and is not an agent's to change. "
+            f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
             "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
         )
 
@@ -134,6 +150,7 @@ class _Session:
             branch=current_branch(self._place.git_dir),
             uncommitted=uncommitted(self._place),
             has_background_work=self._words.has_background_work,
+            is_broken=self._words.is_broken,
         )
         stopping = self._gates.stopping()
         reply = stopping.reply(stop)

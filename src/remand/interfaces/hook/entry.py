@@ -11,6 +11,10 @@ from remand.bootstrap.hosts import Answer, Call
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
+LOST = (
+    "This session works on task {task}, and there is no ledger where it runs. Go back to the repository of the "
+    "task; if its ledger was deleted, tell the user."
+)
 BROKEN = (
     "Remand's hook could not tell whether this session may stop: {why}. Go on with your task, or tell the "
     "user; `remand doctor` says more."
@@ -46,16 +50,14 @@ def answer(call: Call, folders: list[str], environment: dict[str, str]) -> Answe
         return Answer.allow()
     place = _place(folders)
     if place is None:
-        return Answer.allow()
+        return _lost(call, named) if named and not call.subagent else Answer.allow()
     bound = quick.bound_task(
         place, call.session, "" if call.subagent else named, environment.get("REMAND_ACTOR", "")
     )
     if bound is None and not _may_bind(call):
         return Answer.allow()
-    if call.is_broken:
-        return (
-            Answer.block(BROKEN.format(why=call.is_broken)) if call.event in hosts.ENDINGS else Answer.allow()
-        )
+    if call.is_broken and call.event not in hosts.ENDINGS:
+        return Answer.allow()
     ours = import_module("remand.interfaces.hook.ours")
     replied: Answer = ours.reply(call, place, bound, environment)
     return replied
@@ -68,6 +70,13 @@ def _place(folders: list[str]) -> quick.Place | None:
         if place is not None and quick.ledger_id(place):
             return place
     return None
+
+
+def _lost(call: Call, named: str) -> Answer:
+    """The answer to a session whose environment names a task where no ledger is: told a few times, then let go."""
+    if call.event not in hosts.ENDINGS or not quick.may_tell_again(named, call.session):
+        return Answer.allow()
+    return Answer.block(LOST.format(task=named))
 
 
 def _may_bind(call: Call) -> bool:

@@ -50,6 +50,7 @@ def _words(call: Call, bound: Bound) -> dict[str, object]:
         "earlier": list(bound.earlier),
         "subagent": call.subagent,
         "has_background_work": call.has_background_work,
+        "is_broken": call.is_broken,
         "tool": tool.name if tool else "",
         "command": tool.command[:20000] if tool else "",
         "paths": list(tool.paths[:200]) if tool else [],
@@ -72,6 +73,6 @@ def _forwarded(place: Place, words: dict[str, object], environment: dict[str, st
     except quick.Lost:
         return None
     found = hosts.parse(output)
-    if code or not found.text("kind"):
-        return None
+    if code or found.text("kind") not in hosts.KINDS:
+        return None  # it failed, or a gate has to be run
     return Answer(found.text("kind"), found.text("text"), notice=found.text("notice"))

@@ -19,6 +19,8 @@ class Words(Record, kw_only=True):
     """Tasks that the session claimed before, each with its agent behind a space."""
     subagent: str = ""
     has_background_work: bool = False
+    is_broken: str = ""
+    """Why the host's payload could not be read."""
     tool: str = ""
     command: str = ""
     paths: tuple[str, ...] = ()

@@ -12,8 +12,15 @@ from remand.domain.integrity.reading import braced_tests, python_lines, python_t
 from remand.domain.integrity.reading.cases import Case
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.comments import Comment, hash_comments, python_comments, token_comments
-from remand.domain.integrity.reading.python_tree import Function, TooDeep, functions, imports, parsed
-from remand.domain.integrity.reading.tokens import Token, tokens_of
+from remand.domain.integrity.reading.python_tree import (
+    MAX_DEPTH,
+    Function,
+    TooDeep,
+    functions,
+    imports,
+    parsed,
+)
+from remand.domain.integrity.reading.tokens import Token, depth_of, tokens_of
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -57,7 +64,11 @@ class Source:
     @property
     def is_too_deep(self) -> bool:
         """True when it is nested too deeply to be read."""
-        return isinstance(self._parsed, TooDeep)
+        return isinstance(self._parsed, TooDeep) or self._depth > MAX_DEPTH
+
+    @cached_property
+    def _depth(self) -> int:
+        return depth_of(self.tokens)
 
     @cached_property
     def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
@@ -88,7 +99,7 @@ class Source:
     @cached_property
     def code(self) -> Code:
         """The tokens that are code, with their brackets."""
-        return Code(self.tokens)
+        return Code(self.tokens if self._depth <= MAX_DEPTH else ())
 
     @cached_property
     def comments(self) -> tuple[Comment, ...]:

@@ -116,6 +116,18 @@ def pairs_of(tokens: tuple[Token, ...]) -> dict[int, int]:
     return found
 
 
+def depth_of(tokens: tuple[Token, ...]) -> int:
+    """How deeply brackets are nested."""
+    depth = deepest = 0
+    for token in tokens:
+        if token.kind == SIGN and token.text in _OPEN:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token.kind == SIGN and token.text in _CLOSE:
+            depth = max(0, depth - 1)
+    return deepest
+
+
 def without_comments(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     """The tokens that are code."""
     return tuple(token for token in tokens if token.kind != COMMENT)

@@ -1,0 +1,97 @@
+"""What the hook keeps from agents' tools, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from remand.bootstrap.quick import Place
+from remand.interfaces.hook.guarding import guarded
+from remand.interfaces.hook.words import Words
+
+PLACE = Place(root="/repo", worktree="/repo", git_dir="/repo/.git", common_dir="/repo/.git")
+
+
+def touched(command: str = "", *paths: str) -> list[str]:
+    return guarded(Words(event="pre_tool", host="claude", command=command, paths=paths), PLACE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf .got",
+        "rm -f .got/ledger.db",
+        "find .got -name '*.jsonl' -delete",
+        "sqlite3 .got/ledger.db 'delete from events'",
+        "echo x > remand.toml",
+        "echo '[gates]' >>remand.toml",
+        "sed -i s/0/99/ remand.toml",
+        "sed --in-place s/0/99/ remand.toml",
+        "cp lax.toml remand.toml",
+        "curl http://x -o remand.toml",
+        "python -c \"open('remand.toml','w').write('')\"",
+        "node -e \"require('fs').appendFileSync('remand.toml','')\"",
+        "git checkout HEAD~3 -- remand.toml",
+        "git config core.hooksPath /dev/null",
+        "git -c core.hooksPath=/dev/null commit -m x",
+        "git update-ref refs/heads/main HEAD",
+        "git branch -f main work",
+        "git branch -m main old",
+        "git commit --no-verify -m x",
+        "git push . work:main",
+        "rm .claude/settings.json",
+        "remand gate override T-1 --gate tests --reason x",
+        "cd /x && remand pause --for 7d --reason x",
+        "env -u REMAND_TASK remand review approve T-1 --reviewer user --commit HEAD",
+        "unset REMAND_TASK; remand task list",
+    ],
+)
+def test_what_steers_the_judgement_is_kept_from_a_shell(command: str) -> None:
+    assert touched(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat remand.toml",
+        "grep max remand.toml 2>/dev/null",
+        "git diff -- remand.toml > /tmp/diff.txt",
+        "git commit -m 'explain how remand works'",
+        "git add -A && git commit -m 'work' && git push origin work",
+        "git checkout -b feature",
+        "git branch --list",
+        "ls .got > /tmp/list",
+        "pytest -q tests > out.txt 2>&1",
+        "rm -rf build dist",
+        "cp a.py b.py",
+        "remand task submit T-1 --agent A --commit HEAD",
+        "remand handoff reject H-1 --agent A --from rejection.json",
+        "remand gate wait T-1",
+        "echo .gitignore >> notes.txt",
+        "echo dist >> .gitignore",
+        "sed -i s/a/b/ src/app.py",
+    ],
+)
+def test_ordinary_work_is_left_alone(command: str) -> None:
+    assert touched(command) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "remand.toml",
+        "/repo/remand.toml",
+        "/repo/./.got/x",
+        ".git/config",
+        ".codex/hooks.json",
+        "~/.claude/settings.json",
+    ],
+)
+def test_guarded_files_are_known_by_any_path(path: str) -> None:
+    assert touched("", path) == [path]
+
+
+@pytest.mark.parametrize(
+    "path", ["src/a.py", "docs/remand.toml.md", ".gitignore", ".github/workflows/ci.yml"]
+)
+def test_other_files_are_an_agents_to_write(path: str) -> None:
+    assert touched("", path) == []
