@@ -272,6 +272,21 @@ class TestFalseObjects:
         with pytest.raises(EnvironmentFault, match="git repack -a -d"):
             mirror.bring(secret)
 
+    @pytest.mark.parametrize("is_pipe", [True, False], ids=["pipe", "link"])
+    def test_what_is_no_plain_file_is_not_opened(
+        self, tmp_path: Path, source: AgentsRepository, mirror: GitMirror, is_pipe: bool
+    ) -> None:
+        commit = source.commit({"a": b"1"})
+        blob = source.git("rev-parse", f"{commit}:a")
+        path = source.path / ".git" / "objects" / blob[:2] / blob[2:]
+        path.rename(tmp_path / "object")
+        if is_pipe:
+            os.mkfifo(path)
+        else:
+            path.symlink_to(tmp_path / "object")
+        with pytest.raises(EnvironmentFault, match="no plain file"):
+            mirror.bring(commit)
+
     def test_a_commit_graph_is_not_believed(self, source: AgentsRepository, mirror: GitMirror) -> None:
         base = source.commit({"a": b"1"})
         source.git("update-ref", "refs/heads/main", base)

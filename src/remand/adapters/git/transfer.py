@@ -31,6 +31,7 @@ def receive(own: BareRepository, source: str, commit: str, known: Sequence[str])
     """Brings a commit and all it needs from a git folder; `known` are commits that we have already."""
     objects = os.path.join(source, "objects")
     _require_whole(source, objects)
+    _require_plain(objects)
     there = _present(own, objects, [commit, *known])
     if commit not in there:
         raise EnvironmentFault(f"There is no commit {commit} in {source}. Commit the work, then repeat.")
@@ -61,6 +62,27 @@ def _require_whole(source: str, objects: str) -> None:
                 f"{source} borrows objects from another repository, which is not followed. "
                 f"Run `git repack -a -d` there, remove objects/info/{name}, then repeat."
             )
+
+
+def _require_plain(objects: str) -> None:
+    """A pipe among the objects would keep git waiting, and a link would lead it elsewhere."""
+    try:
+        for folder in _checked(objects):
+            _checked(folder)
+    except OSError as error:
+        raise EnvironmentFault(f"{objects} cannot be read: {error.strerror}.") from None
+
+
+def _checked(folder: str) -> list[str]:
+    """The folders in a folder of plain files."""
+    with os.scandir(folder) as found:
+        others = [entry for entry in found if not entry.is_file(follow_symlinks=False)]
+    for entry in others:
+        if not entry.is_dir(follow_symlinks=False):
+            raise EnvironmentFault(
+                f"{entry.path} is no plain file, so nothing is read there. Remove it, then repeat."
+            )
+    return [entry.path for entry in others]
 
 
 def _present(own: BareRepository, objects: str, commits: Sequence[str]) -> set[str]:

@@ -28,9 +28,21 @@ def standard_path() -> tuple[str, ...]:
     """
     home = pwd.getpwuid(os.getuid()).pw_dir
     own = os.path.dirname(os.path.abspath(sys.executable))
-    toolchains = (os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
+    toolchains = (*_rust_toolchain(home), os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
     folders = (own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
     return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
+
+
+def _rust_toolchain(home: str) -> tuple[str, ...]:
+    """The programs of rustup's default toolchain: its own proxies need a home folder that gates do not see."""
+    rustup = os.path.join(home, ".rustup")
+    try:
+        with open(os.path.join(rustup, "settings.toml"), encoding="utf-8") as file:
+            rows = [row.partition("=") for row in file.read(65536).splitlines()]
+    except (OSError, UnicodeDecodeError):
+        return ()
+    named = [value.strip().strip('"') for key, _, value in rows if key.strip() == "default_toolchain"]
+    return tuple(os.path.join(rustup, "toolchains", name, "bin") for name in named if "/" not in name)
 
 
 def _program(command: Sequence[str]) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 
 import msgspec
@@ -16,6 +19,7 @@ from remand.domain.secrets import redacted
 from remand.domain.visible import visible
 
 DONE = ".prepared"
+_HEAD, _TAIL = 300, 500
 _encode = msgspec.json.Encoder().encode
 
 
@@ -31,8 +35,12 @@ class Preparing:
         self._policy = policy
         self._path = runner.path
 
-    def folders(self, gates: Iterable[Gate], tree: str) -> dict[str, str]:
-        """The prepared folder of each gate that has one; a text that begins with `!` says why there is none."""
+    def folders(self, gates: Iterable[Gate], tree: str, base_tree: str) -> dict[str, str]:
+        """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
+
+        A step sees the base with the key files of the head: what else a branch changes has no part in a folder
+        that other commits will find again.
+        """
         made: dict[bytes, str] = {}
         found: dict[str, str] = {}
         for gate in gates:
@@ -41,19 +49,23 @@ class Preparing:
             key = _encode(gate.prepare)
             if key not in made:
                 try:
-                    made[key] = self._folder(gate.prepare, tree)
+                    made[key] = self._folder(gate.prepare, tree, base_tree)
                 except Unprepared as why:
                     made[key] = f"!{why}"
             found[gate.name] = made[key]
         return found
 
-    def _folder(self, prepare: Prepare, tree: str) -> str:
+    def _folder(self, prepare: Prepare, tree: str, base_tree: str) -> str:
         files = [self._workshop.mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
         name = sha256(_encode((prepare, content, self._path))).hexdigest()[:24]
         folder = os.path.join(self._workshop.prepared, name)
         if not os.path.exists(os.path.join(folder, DONE)):
-            self._make(prepare, tree, folder)
+            seen = self._workshop.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
+            with _alone(folder):
+                if not os.path.exists(os.path.join(folder, DONE)):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    self._make(prepare, seen, folder)
         return folder
 
     def _make(self, prepare: Prepare, tree: str, folder: str) -> None:
@@ -74,8 +86,26 @@ class Preparing:
                 )
             )
         if ended.how != "exited" or ended.status:
-            tail = (ended.errors or ended.output)[-400:].decode("utf-8", "replace")
-            said = redacted(visible(tail)).strip() or ended.detail or ended.how
+            said = _said(ended.errors or ended.output) or ended.detail or ended.how
             raise Unprepared(f"The prepare step `{' '.join(prepare.command)[:120]}` failed: {said}")
         with open(os.path.join(folder, DONE), "wb"):
             pass
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Lets one process at a time prepare a folder."""
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _said(output: bytes) -> str:
+    """The beginning and the end of what a step said, without advertisements."""
+    rows = [row for row in output.decode("utf-8", "replace").splitlines() if not row.startswith("npm notice")]
+    text = redacted(visible("\n".join(rows))).strip()
+    return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]} … {text[-_TAIL:]}"

@@ -38,7 +38,7 @@ def _figure(name: str, parser: str, figure: str, value: float) -> str:
     if figure in _PERCENT:
         return f"{number(value)}% {figure.replace('_', ' ')}" if name != figure else f"{number(value)}%"
     noun = figure.replace("_", " ")
-    if figure == "errors" and (name == "build" or parser in _COMPILERS):
+    if figure == "errors" and ("build" in name or (parser in _COMPILERS and "lint" not in name)):
         noun = "compilation errors"
     return f"{number(value)} {_singular(noun) if value == 1 else noun}"
 

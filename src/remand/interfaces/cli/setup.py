@@ -118,11 +118,16 @@ def _page(context: Context, *, is_new: bool, hooks: list[str], missing: list[str
         f"Remand is set up in {place.root}.",
         f"  {'wrote' if is_new else 'kept '} remand.toml{source}; gates: {gates}",
         "  kept  .got/ (only its event files are for git)",
+        *(
+            ["  note  no gate was found for this project: every done claim will pass"]
+            if gates == "none"
+            else []
+        ),
         *(f"  wrote {path}" for path in hooks),
         *(f"  note  {text}" for text in map(hooking.hint, options.hosts) if text),
         *(f"  add   {line} in remand.toml, so that others believe this machine" for line in missing),
         "",
-        "Next: commit remand.toml and .got/.gitignore, .got/.gitattributes on the base branch, then",
+        "Next: commit remand.toml, the hosts' settings and .got/.gitignore, .got/.gitattributes on the base, then",
         "  remand gate run                # measures HEAD; nothing is recorded",
         "  remand task add 'First task'",
         "  remand task claim --agent NAME",
