@@ -269,3 +269,69 @@ def test_the_callers_search_path_chooses_no_programs(desk: Desk) -> None:
     path = f"{folder}:{desk.repository.machine.environment['PATH']}"
     words = ("task", "submit", desk.task, "--agent", "Alice", "--commit", "HEAD")
     assert desk.repository.call(*words, env={"PATH": path}).data["refused"] == "gate_rejected"
+
+
+HELD = """
+[project]
+base = "main"
+
+[gates.tests]
+command = ["python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]
+parser = "junit"
+
+[team]
+members = [
+  {name = "Alice", role = "agent"},
+  {name = "Lead", role = "lead"},
+  {name = "owner", role = "user", aliases = ["user"]},
+]
+"""
+TWO_TESTS = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 2 + 2 == 4\n"
+ONE_TEST = "def test_one():\n    assert 1 + 1 == 2\n"
+
+
+@pytest.fixture
+def held(machine: Machine) -> tuple[Desk, str]:
+    """Work with a deleted test that waits for a reviewer, and the finding's name."""
+    repository = machine.repository(config=HELD)
+    repository.commit("test_sums.py", TWO_TESTS)
+    desk = Desk.__new__(Desk)
+    desk.repository = repository
+    desk.task = repository.ok("task", "add", "Tidy up", "--branch", "work")["task_id"]
+    repository.ok("task", "claim", desk.task, "--agent", "Alice")
+    repository.git("checkout", "-q", "-b", "work")
+    desk.commit(ONE_TEST, "test_sums.py")
+    said = desk.submit()
+    assert said["refused"] == "gate_held", said
+    findings = next(gate["held"] for gate in said["verdict"]["gates"] if gate["name"] == "integrity")
+    for finding in findings[1:]:
+        repository.ok("gate", "accept", desk.task, finding, "--reviewer", "Lead")
+    return desk, findings[0]
+
+
+def test_a_held_finding_that_a_reviewer_accepts_lets_the_work_through_by_itself(
+    held: tuple[Desk, str],
+) -> None:
+    desk, finding = held
+    own = desk.repository.call("gate", "accept", desk.task, finding, "--reviewer", "Alice").data
+    assert own["refused"] in ("not_authorised", "own_work")
+    answer = desk.repository.ok(
+        "gate", "accept", desk.task, finding, "--reviewer", "Lead", "--reason", "obsolete"
+    )
+    assert answer["status"] == desk.status == "provisional"
+
+
+def test_a_refused_finding_is_a_rejection_that_says_what_and_why_and_is_not_forgotten(
+    held: tuple[Desk, str],
+) -> None:
+    desk, finding = held
+    words = ("gate", "refuse", desk.task, finding, "--reviewer", "Lead", "--reason", "put it back")
+    assert desk.repository.ok(*words)["status"] == "claimed"
+    prompt = desk.repository.ok("task", "prompt", desk.task, "--agent", "Alice")["prompt"]
+    assert "put it back" in prompt
+    assert "test_sums.py" in prompt
+    again = desk.submit()
+    assert again["refused"] == "gate_rejected"
+    assert again["gate_rejection_count"] == 2
+    desk.commit(TWO_TESTS + "\n\n# tidied\n", "test_sums.py")
+    assert desk.submit()["status"] == "provisional"

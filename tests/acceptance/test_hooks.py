@@ -289,3 +289,28 @@ def test_a_pause_that_nobody_sealed_is_none(session: Session) -> None:
     for folder in session.repository.machine.state.glob("remand/*/gates"):
         (folder / "paused").write_text("9999-01-01T00:00:00.000000Z\nuser\nlunch\n", encoding="utf-8")
     assert session.blocked().startswith("REJECTED")
+
+
+@pytest.mark.parametrize("event", ["subagent_stop", "task_completed"])
+def test_only_the_sessions_own_stop_is_a_done_claim(session: Session, event: str) -> None:
+    session.commit("good")
+    said = session.hook(event, agent_id="sub", agent_type="Explore", task_subject="read the code")
+    assert said.code == 0
+    assert session.status == "claimed"
+    assert session.repository.ok("gate", "history", session.task) == []
+
+
+def test_an_item_of_the_hosts_own_list_is_told_what_is_known_and_counts_nothing(session: Session) -> None:
+    session.commit("bad")
+    session.blocked()
+    said = session.hook("task_completed", task_subject="mend the roof")
+    assert said.code == 2
+    assert said.err.startswith("REJECTED")
+    assert session.repository.ok("task", "show", session.task)["gate_rejection_count"] == 1
+
+
+def test_freshly_installed_hooks_are_nobodys_unfinished_work(session: Session) -> None:
+    session.repository.ok("init", "--hosts", "claude,cursor")
+    session.commit("good")
+    assert session.blocked() == ""
+    assert session.status == "provisional"

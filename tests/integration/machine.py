@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import io
 import json
 import os
@@ -340,7 +339,7 @@ def near_call(path: Path, arguments: tuple[str, ...]) -> Said | None:
     finally:
         opened.store.close()
         opened.ledger.exchange.close()
-        gc.collect()
+        opened.ledger.marks.close()
     return Said(code, out.getvalue(), err.getvalue())
 
 

@@ -135,6 +135,9 @@ class Marks(Protocol):
     def all(self) -> dict[str, tuple[int, str]]:
         """Every session's number and tip as last seen."""
 
+    def close(self) -> None:
+        """Lets go of the file that is held open."""
+
 
 class Signed(NamedTuple):
     """What is said to be signed: by which public key, what, and the signature."""

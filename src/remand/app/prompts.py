@@ -45,12 +45,19 @@ def _measured(task: Task, events: list[e.Event]) -> str:
     """The last verdict of the gates, as long as it stands in the way."""
     if task.gating.is_released or not task.gating.standing:
         return ""
-    last = next((event for event in reversed(events) if isinstance(event, e.GateRejected | e.GateHeld)), None)
-    if last is None or last.verdict.tree != task.gating.tree:
+    told = [
+        event
+        for event in events
+        if isinstance(event, e.GateRejected | e.GateHeld) and event.verdict.tree == task.gating.tree
+    ]
+    if not told:
         return ""
-    return (
-        f"## Gate feedback (rejection #{task.gate_rejection_count})\n\n{_quoted(message.told(last.verdict))}"
-    )
+    last, held = told[-1], next((event for event in reversed(told) if isinstance(event, e.GateHeld)), None)
+    if isinstance(last, e.GateRejected) and last.because and held is not None:
+        text = message.refused(held.verdict, last.because)
+    else:
+        text = message.told(last.verdict)
+    return f"## Gate feedback (rejection #{task.gate_rejection_count})\n\n{_quoted(text)}"
 
 
 def _override(task: Task) -> str:

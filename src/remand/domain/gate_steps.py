@@ -52,7 +52,9 @@ def accepted(task: Task, event: e.FindingAccepted) -> Task:
     gating = task.gating
     if event.finding in gating.accepted:
         return task
-    return replace(task, gating=replace(gating, accepted=(*gating.accepted, event.finding)))
+    refused = tuple(pair for pair in gating.refused if pair[0] != event.finding)
+    accepted = (*gating.accepted, event.finding)
+    return replace(task, gating=replace(gating, accepted=accepted, refused=refused))
 
 
 def refused(task: Task, event: e.FindingRefused) -> Task:
@@ -60,7 +62,8 @@ def refused(task: Task, event: e.FindingRefused) -> Task:
     gating = task.gating
     left = tuple(name for name in gating.accepted if name != event.finding)
     is_released = gating.is_released and gating.status not in RELEASING
-    return replace(task, gating=replace(gating, accepted=left, is_released=is_released))
+    refused = (*(pair for pair in gating.refused if pair[0] != event.finding), (event.finding, event.reason))
+    return replace(task, gating=replace(gating, accepted=left, refused=refused, is_released=is_released))
 
 
 def overridden(task: Task, event: e.GateOverridden) -> Task:

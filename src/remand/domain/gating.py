@@ -164,7 +164,7 @@ def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
     r.require_text("reason", ask.reason)
     _require_no_part_in_it(task, command)
     gating = task.gating
-    if ask.finding not in gating.held:
+    if ask.finding not in (*gating.held, *(name for name, _ in gating.refused)):
         shown = ", ".join(gating.held) or "none"
         raise Refused(
             "nothing_held", f"Task {task.id} has no held finding {ask.finding[:40]!r}; there is {shown}."
@@ -296,16 +296,26 @@ def moved_rules(verdict: Verdict, claimed_under: str) -> Verdict:
 
 def let_pass(verdict: Verdict, task: Task) -> Verdict:
     """A verdict with what was accepted and overridden for the task taken into account."""
-    accepted = set(task.gating.accepted)
     overridden = {name for name, tree in task.gating.overridden if tree == verdict.tree}
     gates = tuple(
         replace(gate, status=GateStatus.OVERRIDDEN, detail="The user let it pass.")
         if gate.name in overridden and gate.status not in RELEASING
-        else replace(
-            gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
-        )
-        if gate.status is GateStatus.HELD and gate.suspicions and set(gate.suspicions) <= accepted
-        else gate
+        else _by_reviewers(gate, task)
         for gate in verdict.gates
     )
     return replace(verdict, gates=gates, status=overall(gates))
+
+
+def _by_reviewers(gate: GateResult, task: Task) -> GateResult:
+    """A gate as reviewers have settled its findings: one that is refused fails, all accepted pass."""
+    if gate.status is not GateStatus.HELD or not gate.suspicions:
+        return gate
+    refused = {name: reason for name, reason in task.gating.refused if name in gate.suspicions}
+    if refused:
+        said = "; ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in refused.items())
+        return replace(gate, status=GateStatus.FAILED, detail=f"A reviewer refused {said}.")
+    if set(gate.suspicions) <= set(task.gating.accepted):
+        return replace(
+            gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
+        )
+    return gate

@@ -173,6 +173,8 @@ class Gating(Record, kw_only=True):
     """Work with this code tree may be handed in."""
     accepted: tuple[str, ...] = ()
     """Findings that a reviewer accepted, for as long as the task lives."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Findings that a reviewer refused, each with the reviewer's reason: they fail until they are undone."""
     questioned: tuple[str, ...] = ()
     """Whose work had findings for a reviewer; none of them settles one."""
     overridden: tuple[tuple[str, str], ...] = ()

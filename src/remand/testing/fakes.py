@@ -83,6 +83,9 @@ class MemoryMarks:
         """Every session's mark."""
         return self._marks.copy()
 
+    def close(self) -> None:
+        """Holds nothing open."""
+
 
 class FakeKeys:
     """A key that is made from a name. Anyone who knows the public part can sign with it, so it is for tests alone."""

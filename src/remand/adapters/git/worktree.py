@@ -36,8 +36,11 @@ def head(place: Place) -> str:
         return ""
 
 
-def uncommitted(place: Place) -> tuple[str, ...]:
-    """The files outside `.got` that differ from the commit checked out; none when that cannot be told."""
+def uncommitted(place: Place, ours: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """The files outside `.got` that differ from the commit checked out; none when that cannot be told.
+
+    Files of ours that were put there and are not committed yet are nobody's unfinished work.
+    """
     commit = head(place)
     index = os.path.join(place.git_dir, "index")
     if not commit or not os.path.exists(index):
@@ -56,8 +59,16 @@ def uncommitted(place: Place) -> tuple[str, ...]:
         )
     if answer.returncode:
         return ()
-    names = [row[3:].decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
-    return tuple(name for name in names if name.split("/", 1)[0] != ".got")
+    rows = [row.decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
+    return tuple(
+        row[3:]
+        for row in rows
+        if row[3:].split("/", 1)[0] != ".got" and not (row.startswith("??") and _is_ours(row[3:], ours))
+    )
+
+
+def _is_ours(name: str, ours: frozenset[str]) -> bool:
+    return name in ours or (name.endswith("/") and any(path.startswith(name) for path in ours))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 
 from remand.adapters.stores.memory_events import MemoryEvents, MemoryTraces, MemoryUnconfirmed
@@ -219,7 +219,7 @@ class MemoryTransaction:
     def __init__(self, state: State) -> None:
         self.state = state
         self.head = state.head
-        self.undos: list[Callable[[], None]] = []
+        self.undos = ExitStack()
         self.events: EventLog = MemoryEvents(state)
         self.unconfirmed: UnconfirmedTable = MemoryUnconfirmed(state)
         self.traces: TraceTable = MemoryTraces(state)
@@ -229,7 +229,7 @@ class MemoryTransaction:
         self.files: FileBook = MemoryFiles(state)
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
-        self.undos.append(undo)
+        self.undos.callback(undo)
 
 
 class MemoryStore:
@@ -244,12 +244,9 @@ class MemoryStore:
         """Opens a change, alone among all writers."""
         with self._lock:
             transaction = MemoryTransaction(self._state.draft())
-            try:
+            with transaction.undos:
                 yield transaction
-            except BaseException:
-                for undo in reversed(transaction.undos):
-                    undo()
-                raise
+                transaction.undos.pop_all()
             transaction.state.head = transaction.head
             self._state = transaction.state
 

@@ -47,6 +47,10 @@ class FileMarks:
         """Every session's number and tip as last seen."""
         return _read(self._others) | _read(self._mark)
 
+    def close(self) -> None:
+        """Lets go of the file that is held open."""
+        os.close(self._file)
+
     def _write(self, path: Path, marks: dict[str, tuple[int, str]]) -> None:
         rows = [_line(session, *mark) for session, mark in sorted(marks.items())]
         draft = path.with_name(f"{path.name}.{os.getpid()}")

@@ -38,6 +38,19 @@ def rejection(verdict: Verdict, attempt: int = 1, before: Verdict | None = None)
     )
 
 
+def refused(held: Verdict, because: str) -> str:
+    """The rejection of work that was held, on a reviewer's word."""
+    gates = [gate for gate in held.gates if gate.status is GateStatus.HELD]
+    return _whole(
+        REJECTED,
+        f"{_clean(because[:1].upper() + because[1:])}.",
+        "\n".join(map(_line, gates)),
+        "Required actions:\n1. Undo what the reviewer refused.\n2. Commit that, then claim done again.",
+        _said(gates, _FINDINGS[0]),
+        end=CONTINUE,
+    )
+
+
 def held(verdict: Verdict) -> str:
     """What an agent reads when a reviewer has to settle something first."""
     gates = [gate for gate in verdict.gates if gate.status is GateStatus.HELD]

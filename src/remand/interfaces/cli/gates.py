@@ -175,7 +175,8 @@ def _settle(*, is_accepted: bool) -> Command:
 
 
 def _settled(task: Task) -> Result:
-    held = [name for name in task.gating.held if name not in task.gating.accepted]
+    settled = {*task.gating.accepted, *(name for name, _ in task.gating.refused)}
+    held = [name for name in task.gating.held if name not in settled]
     data = {"task_id": task.id, "status": task.status.value, "held": held}
     left = f", {len(held)} findings are still held" if held and task.claim else ""
     return Result(data, f"{task.id} is {task.status}{left}")

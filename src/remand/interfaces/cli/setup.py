@@ -62,6 +62,8 @@ def _init(context: Context) -> Result:
     for host in options.hosts:
         if host not in HOSTS:
             raise UsageError(f"There is no host {host!r}; known are {', '.join(HOSTS)}.")
+    if options.remove and options.hosts:
+        raise UsageError("--remove takes the hooks out of every host. Leave --hosts out.")
     if options.remove:
         return _remove(context)
     place = context.place

@@ -18,6 +18,8 @@ from remand.bootstrap.hosts import Answer
 from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import Place, current_branch
 from remand.config import inherited_environment
+from remand.domain.gates import message
+from remand.domain.gates.verdict import GateStatus
 from remand.domain.task import Status, Task
 from remand.interfaces.hook.words import Words
 
@@ -70,7 +72,18 @@ class _Session:
             return self._guard(task)
         if event in hosts.BEGINNINGS:
             return self._feedback(task)
-        return self._stop(task, deadline) if event in hosts.ENDINGS else Answer.allow()
+        if event == hosts.TASK_COMPLETED:
+            return self._item(task)
+        return self._stop(task, deadline) if event == hosts.STOP else Answer.allow()
+
+    def _item(self, task: Task) -> Answer:
+        """An item of the host's own list is no done claim; it is only told what is known of the work."""
+        commit = head(self._place)
+        if task.claim is None or task.status != Status.CLAIMED or not commit:
+            return Answer.allow()
+        judged = self._gates.known(self._gates.terms(task, commit))
+        is_failed = judged is not None and judged.verdict.status is GateStatus.FAILED
+        return Answer.block(message.told(judged.verdict)) if judged and is_failed else Answer.allow()
 
     def _unknown(self) -> Answer:
         """The answer to a session whose task the ledger does not know: it is gone, or was never there."""
@@ -148,7 +161,7 @@ class _Session:
             agent=self._agent(task),
             commit=commit,
             branch=current_branch(self._place.git_dir),
-            uncommitted=uncommitted(self._place),
+            uncommitted=uncommitted(self._place, frozenset({"remand.toml", *hosts.settings_files()})),
             has_background_work=self._words.has_background_work,
             is_broken=self._words.is_broken,
         )
