@@ -183,4 +183,11 @@ def judged(suspicions: Sequence[Suspicion]) -> GateResult:
 def _finding(one: Suspicion) -> GateFinding:
     severity = "error" if one.weight is Weight.HELD else "note"
     text = f"{one.text} [{one.id}]" if one.weight is Weight.HELD else one.text
-    return GateFinding(path=one.path, line=one.line, code=one.code, text=text, severity=severity)
+    return GateFinding(
+        path=_writable(one.path), line=one.line, code=one.code, text=_writable(text), severity=severity
+    )
+
+
+def _writable(text: str) -> str:
+    """Text with what is no UTF-8 in it spelled out: names of files may be any bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -50,6 +50,8 @@ def _run(context: Context) -> Result:
     text = message.told(verdict)
     source = context.opened.settings.settings().source
     note = f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
+    if not verdict.base:
+        note += "\nThe base has this commit already: held against nothing, and its integrity was not judged."
     if source == "working tree":
         note += "\nThe rules are those of the working tree, as the base branch has none."
     data = verdict_data(verdict, is_cached=judged.is_cached, text=text) | {"policy_source": source}

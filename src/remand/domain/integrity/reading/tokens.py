@@ -32,7 +32,7 @@ _COMPILED = {
     name: re.compile(f"{_SPACE}|(?P<string>{strings}){_WORDS}{_SIGNS}", re.VERBOSE)
     for name, strings in _STRINGS.items()
 }
-MAX_PATTERN = 2_000
+MAX_PATTERN = 300
 _PATTERN = re.compile(r"/(?![*/])(?:[^/\\\n\[]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/[a-z]*")
 _BEFORE_PATTERN = frozenset(("return", "typeof", "case", "of", "in", "await", "yield", "else"))
 _OPEN, _CLOSE = "([{", ")]}"
