@@ -185,7 +185,7 @@ class TestTheShapeOfAnswers:
         shown = world.ok("task", "show", f"task:{task}")
         assert set(shown) >= ROW | TOLD
         assert [entry["event"] for entry in shown["history"]] == [
-            "node.create", "task.claim", "task.submit", "review.reject", "lockout.set",
+            "node.create", "task.claim", "gate.pass", "task.submit", "review.reject", "lockout.set",
         ]  # fmt: skip
         assert [entry["agent"] for entry in shown["lockouts"]] == ["Fenster"]
         assert [entry["status"] for entry in shown["handoffs"]] == ["completed"]
@@ -406,7 +406,7 @@ class TestKeys:
         assert repository.ok(*call) == first
         assert repository.ok("review", "approve", name, "--commit", "HEAD", "--key=d")["status"] == "done"
         assert repository.ok(*call) == first, "whatever has happened since"
-        assert repository.digest()[1] == 4
+        assert repository.digest()[1] == 5
 
     def test_a_key_is_one_commands(self, repository: Repository) -> None:
         repository.ok("task", "add", "Once", "--key", "a")
@@ -502,12 +502,24 @@ class TestSubmit:
         assert status(repository, task) == "claimed"
 
     def test_with_gates_that_cannot_run_nothing_is_handed_in(self, machine: Machine) -> None:
+        repository = machine.repository(config='[gates.tests]\ncommand = ["there-is-no-such-program"]\n')
+        task = repository.add()
+        claim(repository, task)
+        repository.git("checkout", "-q", "-b", "roof")
+        repository.commit()
+        said = repository.call("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
+        assert said.data["refused"] == "gate_errored"
+        assert said.data["message"].startswith("NOT MEASURED")
+        assert "Tests" in said.data["message"]
+        assert status(repository, task) == "needs_continuation"
+
+    def test_what_was_there_before_the_claim_is_no_work_on_it(self, machine: Machine) -> None:
         repository = machine.repository(config='[gates.tests]\ncommand = ["true"]\n')
         task = repository.add()
         claim(repository, task)
-        said = repository.call("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
-        assert said.data["refused"] == "gates_unavailable"
-        assert "tests" in said.data["message"]
+        call = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
+        assert repository.refused(*call) == "nothing_committed"
+        assert status(repository, task) == "claimed"
 
     def test_it_takes_a_commit_that_is_there(self, repository: Repository) -> None:
         task = repository.add()

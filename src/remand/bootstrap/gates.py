@@ -164,13 +164,14 @@ class Gates:
             names = (*names, INTEGRITY)
         return GateTerms(names, digest(terms.policy))
 
-    def verdict(self, terms: Terms) -> Judged:
-        """Measures a commit."""
+    def verdict(self, terms: Terms, *, is_fresh: bool = False) -> Judged:
+        """Measures a commit; afresh, what is known of it is measured again, and known from then on."""
         for gate in terms.policy.gates or ():
             fault = parsers.fault(gate)
             if fault:
                 raise EnvironmentFault(f"remand.toml: {fault}")
-        measuring = import_module("remand.app.gates.measuring").Measuring(self.workshop, terms.policy)
+        workshop = self.workshop._replace(cache=_Forgetful(self.cache)) if is_fresh else self.workshop
+        measuring = import_module("remand.app.gates.measuring").Measuring(workshop, terms.policy)
         judged: Judged = measuring.verdict(terms)
         return judged
 
@@ -217,3 +218,18 @@ class Gates:
         claims = DoneClaims(ledger, self._terms_of_work, self.known)
         budget = self._opened.settings.rules().policy.escalate_after_gates
         return Stopping(ledger, lambda request: claims.claim(request, ledger.ask), self.sessions, budget)
+
+
+class _Forgetful:
+    """A cache that keeps what it is given and knows nothing."""
+
+    def __init__(self, cache: FileCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> bytes | None:  # noqa: ARG002 - whatever is asked for
+        """Nothing."""
+        return None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keeps something under a key."""
+        self._cache.put(key, value)

@@ -24,7 +24,7 @@ _KEPT_TREES = 32_768
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 Sink = Callable[[], IO[bytes]]
-"""Opens what an object's content is written to."""
+"""Opens the file that an object's content is written over."""
 
 
 class TooLarge(EnvironmentFault):
@@ -122,6 +122,7 @@ class Objects:
                     raise Damaged(f"The mirror has no file {object_id[:12]}.")
                 with sink() as file:
                     file.writelines(_content(pipe, size))
+                    file.truncate()
         except _Ended:
             self._end()
             raise Damaged(f"The mirror cannot read object {batch[0][0][:12]}.") from None

@@ -105,8 +105,11 @@ def is_written(root: str, path: bytes, entry: TreeEntry | None) -> bool:
 
 
 def _opened(path: bytes, entry: TreeEntry) -> IO[bytes]:
-    """Opens a file to be written from its start, with the mode that git gives it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Opens a file to be written over, with the mode that git gives it.
+
+    It is cut off only once it is written: ext4 writes a file to disk at once that was cut to nothing before.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
     os.fchmod(handle, 0o755 if entry.mode == "100755" else 0o644)
     return os.fdopen(handle, "wb")

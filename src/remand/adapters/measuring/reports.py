@@ -31,10 +31,11 @@ class FileReports:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPORT:
+            os.close(handle)
+            return None
         with os.fdopen(handle, "rb") as file:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPORT:
-                return None
             return file.read(MAX_REPORT)
 
     def write(self, name: str, content: str) -> str:

@@ -39,14 +39,24 @@ class _Read:
         self.outcomes = Outcomes()
         self.found = Findings(root)
         self.is_pytest = False
+        self.is_node = False
+        """Node counts expected failures and suites in its heads, besides tests."""
         self.uncollected = 0
+        self.announced = 0
+        self.announced_failures = 0
+        self._in_suite = 0
         self._suites: list[str] = []
 
     def open(self, element: Element) -> None:
         """Takes the beginning of an element in."""
         if not self._suites and element.tag not in _ROOTS:
             raise Unreadable(f"this is no JUnit report: it begins with <{str(element.tag)[:40]}>")
+        if element.tag == "testsuite" and not self._in_suite:
+            self.announced += _count(element, "tests")
+            self.announced_failures += _count(element, "failures") + _count(element, "errors")
+        self._in_suite += element.tag == "testsuite"
         self._suites.append(element.get("name", ""))
+        self.is_node |= element.tag == "testsuite" and "disabled" in element.attrib
         self.is_pytest |= (element.tag, element.get("name")) in _PYTEST
 
     def close(self, element: Element) -> None:
@@ -56,6 +66,7 @@ class _Read:
         if element.tag == "testcase":
             self._add(element)
         else:
+            self._in_suite -= element.tag == "testsuite"
             self._suites.pop()
 
     def _add(self, element: Element) -> None:
@@ -94,6 +105,9 @@ def parse(ran: Ran) -> Measurement:
         else:
             read.close(element)
     failures = read.outcomes.failures
+    is_short = read.announced > len(read.outcomes.tests) or read.announced_failures > failures
+    if is_short and not read.is_node:
+        raise Unreadable("the report names fewer tests or failures than its own head counts")
     if read.is_pytest and ran.status == _PYTEST_INTERRUPTED and failures and failures == read.uncollected:
         return _uncollected(read)
     if read.is_pytest:
@@ -128,6 +142,11 @@ def _outcome(case: TestCase) -> tuple[str, FinalResult | None]:
         if kind in results:
             return outcome, results[kind]
     return "passed", None
+
+
+def _count(element: Element, name: str) -> int:
+    text = element.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _seconds(element: Element) -> float:

@@ -55,7 +55,10 @@ class Runner:
         known = self._workshop.cache.get(key)
         if known is not None:
             return _decode(known)
-        measured = self._settled(gate, parser, tree, prepared)
+        try:
+            measured = self._settled(gate, parser, tree, prepared)
+        except OSError as fault:
+            return Measured(status=GateStatus.ERRORED, why=f"It could not be run: {fault}.")
         if measured.found is not None:
             self._workshop.cache.put(key, _encode(measured))
         return measured

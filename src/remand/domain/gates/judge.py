@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -56,7 +57,7 @@ def judge(
         base=dict(base.figures) if base is not None else {},
         line=_line(gate, found, is_empty=is_empty),
         detail=_detail(gate, found, base, new=new, worse=worse, is_excused=bool(missed) and not standing),
-        findings=kept(found.findings, new),
+        findings=kept(_new_first(found.findings, base), new),
         finding_count=len(found.findings),
         failing=tuple(map(_written, shown[:KEPT_IDS])),
         failing_count=len(shown) if status is GateStatus.FAILED else 0,
@@ -192,6 +193,18 @@ def _detail(
     if worse:
         return f"The base has {at_base}; this gate may not get worse (ratchet)."
     return f"The base has {at_base}."
+
+
+def _new_first(findings: tuple[GateFinding, ...], base: Measurement | None) -> tuple[GateFinding, ...]:
+    """What the base has not been told of before what it has: an agent mends its own."""
+    left = Counter((one.path, one.code, one.text) for one in base.findings) if base is not None else Counter()
+    new: list[GateFinding] = []
+    old: list[GateFinding] = []
+    for one in findings:
+        key = (one.path, one.code, one.text)
+        (old if left[key] > 0 else new).append(one)
+        left[key] -= 1
+    return (*new, *old)
 
 
 def _worst(findings: tuple[GateFinding, ...], new: frozenset[str]) -> tuple[GateFinding, ...]:

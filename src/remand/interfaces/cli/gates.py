@@ -34,6 +34,7 @@ def _run_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--commit", default="HEAD", metavar="SHA")
     parser.add_argument("--task", default="", metavar="ID", help="what was accepted for that task counts")
     parser.add_argument("--base", default="", metavar="REF", help="what it is held against")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is known already")
 
 
 def _run(context: Context) -> Result:
@@ -44,7 +45,7 @@ def _run(context: Context) -> Result:
         raise Refused(
             "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
         )
-    judged = context.gates.verdict(terms)
+    judged = context.gates.verdict(terms, is_fresh=options.fresh)
     verdict = let_pass(judged.verdict, task) if task else judged.verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
     text = message.told(verdict)

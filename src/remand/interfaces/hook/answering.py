@@ -123,17 +123,23 @@ class _Session:
         agent = self._agent(task) or (task.claim.agent if task.claim else "")
         lockout = next((one for one in task.active_lockouts if one.agent == agent), None)
         if lockout is not None:
-            return Answer.deny(
+            return self._denied(
                 f"{agent} may not work on task {task.id} any more: {' '.join(lockout.reason.split())[:300]}. "
                 "Other tasks are free: `remand task claim`."
             )
         found: list[str] = _guarding().guarded(self._words, self._place)
         if not found:
             return Answer.allow()
-        return Answer.deny(
+        return self._denied(
             f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
             "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
         )
+
+    def _denied(self, text: str) -> Answer:
+        """A no to a tool; where nothing is enforced, the user is told instead."""
+        if self._opened.settings.rules().is_enforced:
+            return Answer.deny(text)
+        return Answer.allow(f"Would have been denied: {text}")
 
     def _feedback(self, task: Task) -> Answer:
         """What the session should know of its task before it begins."""

@@ -429,3 +429,12 @@ def test_a_gate_that_passes_misses_nothing_that_its_base_does_not(
         holds = value <= limit if is_max else value >= limit
         is_excused = before is not None and (value <= before if is_max else value >= before)
         assert holds or (is_excused and mode is not Mode.STRICT)
+
+
+def test_what_the_base_has_not_is_shown_before_what_it_has() -> None:
+    old = tuple(GateFinding(path="old.py", line=n, code="E1", text="same") for n in range(30))
+    new = GateFinding(path="new.py", line=1, code="E1", text="same")
+    gate = Gate(name="lint", command=("lint",), parser="ruff", require={"max_errors": 0.0})
+    base = Measurement(figures={"errors": 30.0}, findings=old)
+    found = Measurement(figures={"errors": 31.0}, findings=(*old, new))
+    assert judge(gate, found, base).findings[0].path == "new.py"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from remand.domain.integrity.reading.cases import NOTHING, Assertion, Case, Skip, names_smoke
+from remand.domain.integrity.reading.cases import Assertion, Case, Skip, names_smoke
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.script_asserts import assertion_at
+from remand.domain.integrity.reading.script_ranges import Ranges
 from remand.domain.integrity.reading.tokens import NAME, NUMBER, STRING, unquoted
 
 _GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "xcontext", "xsuite"))
@@ -43,16 +44,6 @@ class _Call(NamedTuple):
     times: int
     skips: tuple[Skip, ...]
     is_group: bool
-
-
-class _Range(NamedTuple):
-    """Tokens that are run only if, never, several times, or with their failures caught."""
-
-    start: int
-    stop: int
-    kind: str
-    times: int = 1
-    line: int = 0
 
 
 def cases_of(code: Code) -> tuple[Case, ...]:
@@ -236,37 +227,28 @@ class _Body(NamedTuple):
 
 
 def _body(code: Code, opening: int, closing: int) -> _Body:
-    first = (
-        next(code.arguments(opening), (opening, opening)) if code.text(opening) == "(" else (opening, opening)
-    )
-    start = first[1] + 1
-    ranges = list(_ranges(code, start, closing))
+    first = next(code.arguments(opening), None) if code.text(opening) == "(" else None
+    start = first[1] + 1 if first else opening + 1
+    stop = min(closing, len(code.tokens))
+    ranges = Ranges(code, start, stop)
     found: list[Assertion] = []
     covered: list[tuple[int, int]] = []
     place = start
-    while place < closing:
+    while place < stop:
         made = assertion_at(code, place)
-        if made is None:
-            place += 1
-            continue
-        found.append(_placed(made[0], place, ranges))
-        covered.append((place, made[1]))
-        place = max(made[1], place + 1)
-    act = _outside(covered, start, min(closing, len(code.tokens)))
-    traps = tuple(
-        ("assertion_swallowed", part.line, "catch")
-        for part in ranges
-        if part.kind == "caught" and any(part.start <= at < part.stop for at, _ in covered)
-    )
-    words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, "number"))
-    live = tuple(item for item in found if item.times > 0)
+        if made is not None:
+            found.append(ranges.placed(made[0], place))
+            covered.append((place, made[1]))
+        place = max(made[1], place + 1) if made is not None else place + 1
+    act = _outside(covered, start, stop)
+    words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, NUMBER))
     return _Body(
-        start,
-        live,
-        tuple(_inner_skips(code, start, closing)),
-        words,
-        traps,
-        not words - {"async", "done", "function"},
+        start=start,
+        assertions=tuple(item for item in found if item.times > 0),
+        skips=tuple(_inner_skips(code, start, closing)),
+        act=words,
+        traps=tuple(("assertion_swallowed", line, "catch") for line in ranges.catching),
+        is_empty=not words - {"async", "done", "function"},
     )
 
 
@@ -277,92 +259,6 @@ def _outside(covered: list[tuple[int, int]], start: int, stop: int) -> list[int]
         found += range(start, begin)
         start = max(start, end)
     return found
-
-
-def _placed(found: Assertion, place: int, ranges: list[_Range]) -> Assertion:
-    for part in ranges:
-        if not part.start <= place < part.stop:
-            continue
-        if part.kind == "if":
-            found = found._replace(is_conditional=True)
-        elif part.kind == "caught":
-            found = found._replace(strength=NOTHING)
-        else:
-            found = found._replace(times=min(found.times * part.times, _MANY))
-    return found
-
-
-def _ranges(code: Code, start: int, stop: int) -> Iterator[_Range]:
-    for place in range(start, min(stop, len(code.tokens))):
-        word = code.text(place)
-        if word == "if" and code.text(place + 1) == "(":
-            yield from _branch(code, place)
-        elif word == "try" and code.text(place + 1) == "{":
-            yield from _try(code, place)
-        elif word == "for" and code.text(place + 1) == "(":
-            yield from _loop(code, place)
-        elif word == "forEach" and code.text(place + 1) == "(" and code.text(place - 2) == "]":
-            opening = code.openings.get(place - 2, 0)
-            yield _Range(place + 1, code.close(place + 1), "loop", sum(1 for _ in code.arguments(opening)))
-        elif (
-            word == "return"
-            and code.text(place + 1) in (";", "}")
-            and code.text(place - 1) in ("{", ";", "}")
-        ):
-            yield from _returned(code, place, stop)
-
-
-def _branch(code: Code, place: int) -> Iterator[_Range]:
-    closing = code.close(place + 1)
-    condition = code.shown(place + 2, closing)
-    block = closing + 1
-    end = code.close(block) if code.text(block) == "{" else _statement_end(code, block)
-    if condition in ("false", "0", "!1", "!true"):
-        yield _Range(block, end, "loop", 0)
-    elif condition not in ("true", "1"):
-        yield _Range(block, end, "if")
-
-
-def _statement_end(code: Code, place: int) -> int:
-    while place < len(code.tokens) and code.text(place) not in (";", "}"):
-        place = code.close(place) + 1 if code.text(place) in ("(", "[", "{") else place + 1
-    return place
-
-
-def _try(code: Code, place: int) -> Iterator[_Range]:
-    end = code.close(place + 1)
-    if code.text(end + 1) != "catch":
-        return
-    block = end + 2
-    if code.text(block) == "(":
-        block = code.close(block) + 1
-    handled = code.words(block, code.close(block))
-    if not handled & {"throw", "expect", "fail", "assert", "done", "reject", "t"}:
-        yield _Range(place + 1, end, "caught", line=code.line(end + 1))
-    yield _Range(block, code.close(block), "if")
-
-
-def _loop(code: Code, place: int) -> Iterator[_Range]:
-    closing = code.close(place + 1)
-    for at in range(place + 2, closing):
-        if code.text(at) == "of" and code.text(at + 1) == "[":
-            block = closing + 1
-            end = code.close(block) if code.text(block) == "{" else _statement_end(code, block)
-            yield _Range(block, end, "loop", sum(1 for _ in code.arguments(at + 1)))
-            return
-
-
-def _returned(code: Code, place: int, stop: int) -> Iterator[_Range]:
-    """What follows a bare `return` in the same block is never run."""
-    depth = 0
-    for at in range(place + 1, stop):
-        if code.text(at) in ("{", "(", "["):
-            depth += 1
-        elif code.text(at) in ("}", ")", "]"):
-            depth -= 1
-            if depth < 0:
-                yield _Range(place, at, "loop", 0)
-                return
 
 
 def _inner_skips(code: Code, start: int, stop: int) -> Iterator[Skip]:
