@@ -314,3 +314,13 @@ def test_freshly_installed_hooks_are_nobodys_unfinished_work(session: Session) -
     session.commit("good")
     assert session.blocked() == ""
     assert session.status == "provisional"
+
+
+def test_where_nothing_is_enforced_no_session_is_sent_back(machine: Machine) -> None:
+    session = Session(machine, CONFIG.replace("[policy]", "[policy]\nenforce = false"))
+    assert session.blocked() == ""
+    session.commit("bad")
+    (session.repository.path / "more.txt").write_text("more", encoding="utf-8")
+    assert session.blocked() == ""
+    edit = {"tool_name": "Edit", "tool_use_id": "t", "tool_input": {"file_path": "remand.toml"}}
+    assert "deny" not in session.hook("pre_tool", **edit).out

@@ -216,8 +216,14 @@ class Gates:
         """Answers stops of sessions without running a gate."""
         ledger = self._opened.ledger
         claims = DoneClaims(ledger, self._terms_of_work, self.known)
-        budget = self._opened.settings.rules().policy.escalate_after_gates
-        return Stopping(ledger, lambda request: claims.claim(request, ledger.ask), self.sessions, budget)
+        rules = self._opened.settings.rules()
+        return Stopping(
+            ledger,
+            lambda request: claims.claim(request, ledger.ask),
+            self.sessions,
+            budget=rules.policy.escalate_after_gates,
+            is_enforced=rules.is_enforced,
+        )
 
 
 class _Forgetful:

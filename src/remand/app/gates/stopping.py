@@ -59,12 +59,19 @@ class Stopping:
     """Answers stops. It only carries messages: whatever a host does with them, nothing is done by stopping."""
 
     def __init__(
-        self, ledger: Ledger, claim: Callable[[Request], Claimed | None], nudges: Nudges, budget: int
+        self,
+        ledger: Ledger,
+        claim: Callable[[Request], Claimed | None],
+        nudges: Nudges,
+        *,
+        budget: int,
+        is_enforced: bool = True,
     ) -> None:
         self._ledger = ledger
         self._claim = claim
         self._nudges = nudges
         self._budget = budget
+        self._is_enforced = is_enforced
 
     def reply(self, stop: Stop) -> Reply | None:
         """The answer to a stop; None when the gates have to be run first."""
@@ -87,6 +94,8 @@ class Stopping:
 
     def sent_back(self, task: Task, stop: Stop, text: str) -> Reply:
         """Sends the session back without measuring anything, as long as that makes sense."""
+        if not self._is_enforced:
+            return Reply(may_stop=True, notice=f"Would have been sent back: {text}")
         count = self._nudges.count(task.id, stop.session)
         if count < self._budget:
             return Reply(may_stop=False, text=text)
