@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from remand.adapters.system.keys import FileKeys
 from remand.domain import events as e
 from remand.domain.instant import plus
 from remand.interfaces.cli.main import Surroundings, run
@@ -50,7 +51,7 @@ def story() -> Iterable[e.Event]:
 
 
 def write(repository: Repository, events: Iterable[e.Event], name: str = "story") -> None:
-    session = Session(name)
+    session = Session(name, keys=FileKeys(str(repository.machine.state / "remand" / "keys")))
     for n, event in enumerate(events):
         session.write(event, at=plus(NOW, 60.0 * n))
     got = of_got("handoff.reject", handoff_id="H-4", agent="Gotlieb", reason="no thanks", suggestion="").line

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import subprocess
@@ -114,15 +115,21 @@ class TestSetUp:
 
     @pytest.mark.timeout(200)
     def test_the_demo_tells_its_story_within_a_minute(self, machine: Machine) -> None:
-        began = time.monotonic()
-        said = machine.remand(machine.home, "demo", "--keep", "story", timeout=150)
+        before = children_seconds()
+        said = machine.remand(machine.home, "demo", "--keep", "story", timeout=180)
         assert said.code == 0, said
-        assert time.monotonic() - began < 60
+        assert children_seconds() - before < 60, "of work, whatever else the machine does"
         kept = Repository(machine, machine.home / "story")
         repositories = [path.parent for path in kept.path.rglob(".git")] or [kept.path]
         told = [Repository(machine, path) for path in repositories]
         assert any(one.digest()[1] > 5 for one in told)
         assert [one.verify() for one in told] == [[]] * len(told)
+
+
+def children_seconds() -> float:
+    """How long the processors have worked for the processes that this one started and saw end."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.fixture(scope="class")
@@ -600,7 +607,7 @@ class TestLeases:
         call = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
         assert repository.refused(*call, env=env) == "lease_lost", "named by the environment"
         history = [entry["event"] for entry in repository.ok("task", "show", task)["history"]]
-        assert history.count("task.expire") == 2
+        assert history[:6] == ["node.create", *["task.claim", "task.expire"] * 2, "task.claim"]
         assert third["handoff_id"] != first["handoff_id"]
 
     def test_a_heartbeat_keeps_it(self, machine: Machine) -> None:

@@ -219,9 +219,18 @@ class Handler:
 
 
 def _fingerprint(request: Request) -> str:
-    """What was asked and by whom. The branch may come from where it was asked, and does not count."""
-    ask = replace(request.ask, branch="") if getattr(request.ask, "branch", "") else request.ask
-    return sha256(_encode((request.actor, ask))).hexdigest()[:16]
+    """What was asked and by whom. The branch may come from where it was asked, and does not count.
+
+    Of a verdict, what it is about: measured twice, it has other seconds and another report.
+    """
+    ask: c.Ask = request.ask
+    if isinstance(ask, c.RecordVerdict):
+        return _hashed(request.actor, ask.task_id, ask.handoff_id, ask.verdict.tree)
+    return _hashed(request.actor, replace(ask, branch="") if getattr(ask, "branch", "") else ask)
+
+
+def _hashed(*parts: object) -> str:
+    return sha256(_encode(parts)).hexdigest()[:16]
 
 
 _DUE: dict[Status, type[c.TaskAsk]] = {Status.DEFERRED: c.WakeTask, Status.DECOMPOSED: c.SettleTask}

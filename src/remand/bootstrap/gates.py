@@ -135,12 +135,15 @@ class Gates:
         return then if known and then != digest(policy) else ""
 
     def _base(self, task: Task | None, commit: str, tip: str) -> str:
+        """Where the work left the base. A base that anyone here can commit to counts as it was at the claim."""
         if not tip:
             return ""
-        if not self._is_on_base(commit, tip):
-            return self._meeting(commit, tip) or tip
         before = task.claim.base if task is not None and task.claim is not None else ""
-        return before if before != commit else ""
+        anchor = tip if self._opened.settings.protected_tip() else before or tip
+        if anchor == tip and self._is_on_base(commit, tip):
+            return before if before != commit else ""
+        met = self._meeting(commit, anchor) or anchor
+        return met if met != commit else ""
 
     def _is_on_base(self, commit: str, tip: str) -> bool:
         return self._meeting(commit, tip) == commit

@@ -88,11 +88,12 @@ def unreleased(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task 
 
 def _judged(task: Task, event: GateVerdict, *, is_released: bool = False, **changes: Any) -> Gating:
     verdict, gating = event.verdict, task.gating
-    if verdict.suspicions and event.agent not in gating.questioned:
+    if any(gate.suspicions for gate in verdict.gates) and event.agent not in gating.questioned:
         gating = replace(gating, questioned=(*gating.questioned, event.agent))
     return replace(
         gating,
         status=verdict.status,
+        handoff_id=event.handoff_id,
         commit=verdict.commit,
         tree=verdict.tree,
         base=verdict.base,

@@ -20,7 +20,7 @@ from remand.domain.gates.verdict import (
     Verdict,
     overall,
 )
-from remand.domain.gates.wording import title
+from remand.domain.gates.wording import measured, title
 from remand.domain.instant import plus
 from remand.domain.refusals import Refused
 from remand.domain.steps import MAX_LEASE_SECONDS
@@ -210,7 +210,7 @@ def _settled(task: Task, *, accepted: str = "", overridden: str = "") -> dict[st
 def _let_through(task: Task, settled: dict[str, GateStatus], command: c.Command) -> Events:
     """Hands the measured work in when nothing stands in its way any more and its claim still holds."""
     claim, gating = _live_claim(task, command), task.gating
-    if claim is None or set(gating.standing) - set(settled):
+    if claim is None or set(gating.standing) - set(settled) or gating.policy != command.facts.policy:
         return ()
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     verdict = _verdict_of(task, tuple(_word(name, settled[name]) for name in gating.standing))
@@ -222,17 +222,21 @@ def _let_through(task: Task, settled: dict[str, GateStatus], command: c.Command)
 
 def _sent_back(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
     """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
-    claim = _live_claim(task, command)
-    if claim is None or task.gating.status is not GateStatus.HELD or not command.facts.is_enforced:
+    claim, gating = _live_claim(task, command), task.gating
+    is_held = gating.status is GateStatus.HELD and ask.finding in gating.held
+    if claim is None or not is_held or not command.facts.is_enforced:
         return ()
-    gates = tuple(_word(name, GateStatus.FAILED) for name in task.gating.standing)
+    gates = tuple(_word(name, GateStatus.FAILED) for name in gating.standing)
     because = f"a reviewer refused the finding {ask.finding}{f': {ask.reason}' if ask.reason else ''}"
     return _rejected(task, claim, _verdict_of(task, gates), command, because)
 
 
 def _live_claim(task: Task, command: c.Command) -> Claim | None:
+    """The claim under which the work was measured, as long as it holds: nobody else is credited with it."""
     claim = task.claim
-    return claim if claim is not None and claim.lease_expires_at > command.at else None
+    if claim is None or claim.lease_expires_at <= command.at:
+        return None
+    return claim if claim.handoff_id == task.gating.handoff_id else None
 
 
 _WORDS = {
@@ -278,14 +282,14 @@ def moved_rules(verdict: Verdict, claimed_under: str) -> Verdict:
 
     Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
     """
-    text = f"The gates' rules on the base changed while the task was held, from {claimed_under} to {verdict.policy}"
+    text = f"The gates' rules on the base changed while the task was claimed, from {claimed_under} to {verdict.policy}"
     name = sha256(f"{claimed_under} {verdict.policy}".encode()).hexdigest()[:12]
     finding = GateFinding(path="remand.toml", code="rules_changed", text=f"{text} [{name}]")
     known = next((gate for gate in verdict.gates if gate.name == INTEGRITY), _NO_FINDINGS)
     held = replace(
         known,
-        status=GateStatus.HELD,
-        line=f"- Integrity: {known.finding_count + 1} findings (requires 0)",
+        status=GateStatus.HELD if known.status in RELEASING else known.status,
+        line=measured(INTEGRITY, "", {"findings": known.finding_count + 1}, {"max_findings": 0}),
         findings=(finding, *known.findings),
         finding_count=known.finding_count + 1,
         suspicions=(name, *known.suspicions),

@@ -152,6 +152,8 @@ class Gating(Record, kw_only=True):
 
     status: GateStatus | None = None
     """The last verdict's; None before there was one."""
+    handoff_id: str = ""
+    """The claim it was measured under."""
     commit: str = ""
     tree: str = ""
     base: str = ""

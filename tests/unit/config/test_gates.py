@@ -191,6 +191,10 @@ def test_there_are_so_many_gates_and_no_more() -> None:
         ("ratchet = 'yes'", "ratchet", "true or false"),
         ("paths = 'src'", "paths", "list"),
         ("paths = [1]", "paths", "list"),
+        ("paths = ['']", "paths", "repository's root"),
+        ("paths = ['/etc/**']", "paths", "repository's root"),
+        ("paths = ['src/../../x']", "paths", "repository's root"),
+        ('paths = ["a\\u0000b"]', "paths", "repository's root"),
         ("required = 1", "required", "true or false"),
         ("enabled = 'no'", "enabled", "true or false"),
         ("prepare = 'uv sync'", "prepare.command", "list"),
@@ -199,6 +203,8 @@ def test_there_are_so_many_gates_and_no_more() -> None:
         ("prepare = {}", "prepare", "leave it out"),
         ("prepare = {comand = ['x']}", "prepare.comand", "did you mean `command`?"),
         ("prepare = {command = ['x'], key = 'a'}", "prepare.key", "list"),
+        ("prepare = {command = ['x'], key = ['/a']}", "prepare.key", "repository's root"),
+        ("prepare = ['x', '{home}']", "prepare.command", "{report} and {cache}"),
         ("prepare = {command = ['x'], timeout = 1}", "prepare.timeout", '"10m"'),
         ("prepare = {command = ['x'], timeout = '2d'}", "prepare.timeout", '"6h"'),
         ("retries = -1", "retries", "at least 0"),
@@ -222,6 +228,27 @@ def test_a_gate_without_a_command_is_none(value: str) -> None:
     assert '["make", "test"]' in message
 
 
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [
+        ('["x", "{reports}"]', "{report} and {cache}"),
+        ('["x", "--out={cache}/a"]', "`prepare` step"),
+        ('["x", "a\\u0000b"]', "NUL"),
+    ],
+)
+def test_a_command_holds_nothing_that_nothing_fills(command: str, remedy: str) -> None:
+    message = error(f"[gates.tests]\ncommand = {command}")
+
+    assert "`gates.tests.command`" in message
+    assert remedy in message
+
+
+def test_a_command_may_hold_braces_of_its_own() -> None:
+    words = ("sh", "-c", "echo ${HOME} {1..3} {} {A} {report}")
+
+    assert the_gate(f"[gates.tests]\ncommand = {list(words)}").command == words
+
+
 def test_a_command_is_a_list_of_words() -> None:
     assert "`gates.tests.command`" in error("[gates.tests]\ncommand = 'pytest -q'")
 
@@ -236,6 +263,7 @@ def test_a_command_is_a_list_of_words() -> None:
         ("[gates.integrity]\ncommand = ['x']", "gates.integrity.command", "enabled, protected"),
         ("[gates.integrity]\nenabled = 1", "gates.integrity.enabled", "true or false"),
         ("[gates.integrity]\nprotected = 'ci'", "gates.integrity.protected", "list"),
+        ("[gates.integrity]\nprotected = ['../x']", "gates.integrity.protected", "repository's root"),
         ("[policy]\nenforce = 'no'", "policy.enforce", "true or false"),
         ("[policy]\nenforced = false", "policy.enforced", "did you mean `enforce`?"),
         ("sandbox = 1", "sandbox", "[sandbox]"),

@@ -62,7 +62,7 @@ class Story:
         return task
 
     def ask(self, ask: c.Ask, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[e.Event, ...]:
-        events = decided(self.task, ask, by, **facts)
+        events = decided(self.task, ask, by, **{"policy": "p1", **facts})
         self.events += events
         return events
 

@@ -5,7 +5,7 @@ import pytest
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.gates.verdict import INTEGRITY, GateStatus
-from remand.domain.gating import let_pass
+from remand.domain.gating import let_pass, moved_rules
 from remand.domain.instant import plus
 from remand.domain.roles import Actor, Role
 from remand.domain.steps import MAX_LEASE_SECONDS
@@ -18,6 +18,7 @@ from remand.testing.builders import (
     LATER,
     LEAD,
     NOW,
+    OTHER_SHA,
     SHA,
     T1,
     THE_USER,
@@ -171,6 +172,45 @@ def test_what_is_settled_after_the_claim_has_ended_is_noted_alone(is_accepted: b
     assert names(late) == names(ended) == ["gate.accept" if is_accepted else "gate.refuse"]
 
 
+def test_work_that_was_measured_by_other_rules_is_not_handed_in_by_itself() -> None:
+    for verdict, ask, who in ((held("f1"), settling("f1"), LEAD), (failed(), overriding(), THE_USER)):
+        story = Story()
+        story.ask(recording(verdict))
+
+        assert len(story.ask(ask, who, policy="p2")) == 1
+        assert story.task.status == Status.CLAIMED
+
+
+def test_work_that_was_measured_under_another_claim_is_nobody_elses() -> None:
+    for verdict, ask, who in ((held("f1"), settling("f1"), LEAD), (failed(), overriding(), THE_USER)):
+        story = Story()
+        story.ask(recording(verdict))
+        story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
+        story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
+
+        assert len(story.ask(ask, who)) == 1
+        assert story.task.status == Status.CLAIMED
+
+
+def test_a_refused_finding_can_be_accepted_later() -> None:
+    story = Story()
+    story.ask(recording(held("f1")))
+    story.ask(settling("f1", is_accepted=False), LEAD)
+
+    assert names(story.ask(settling("f1"), LEAD)) == ["gate.accept"]
+    assert let_pass(held("f1"), story.task).status == GateStatus.PASSED
+
+
+def test_refusing_what_was_undone_sends_nothing_back() -> None:
+    story = Story()
+    story.ask(recording(held("f1")))
+    story.ask(settling("f1", is_accepted=False), LEAD)
+    story.ask(recording(held("f2")))
+
+    assert names(story.ask(settling("f1", is_accepted=False), LEAD)) == ["gate.refuse"]
+    assert story.task.gate_rejection_count == 1
+
+
 def test_only_a_finding_that_is_held_is_settled() -> None:
     story = Story()
     assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
@@ -200,6 +240,18 @@ def test_whoever_goes_on_with_held_work_settles_no_finding_of_it() -> None:
     story.ask(recording(held("f1")))
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
     story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
+
+    assert refused(story.task, settling("f1"), LEA) == "own_work"
+
+
+def test_whoever_handed_a_refused_finding_in_again_does_not_settle_it() -> None:
+    story = Story()
+    story.ask(recording(held("f1")))
+    story.ask(settling("f1", is_accepted=False), LEAD)
+    story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
+    story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
+    story.ask(recording(let_pass(held("f1"), story.task), "Lea"))
+    story.ask(c.ReleaseTask(task_id=T1, agent="Lea"), LEA)
 
     assert refused(story.task, settling("f1"), LEA) == "own_work"
 
@@ -273,7 +325,7 @@ def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c
 def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
     story = Story()
     broken = a_result(INTEGRITY, GateStatus.FAILED, suspicions=("f1",))
-    story.ask(recording(a_verdict(broken)))
+    story.ask(recording(a_verdict(broken, policy="p1")))
 
     assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
     assert names(story.ask(overriding(INTEGRITY), THE_USER))[-1] == "task.submit"
@@ -281,7 +333,7 @@ def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
 
 def test_an_override_of_one_gate_lets_no_failed_integrity_gate_pass() -> None:
     story = Story()
-    story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY))))
+    story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY), policy="p1")))
 
     assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override"]
 
@@ -393,3 +445,55 @@ def test_one_settled_gate_lets_no_other_pass() -> None:
 
     assert let_pass(verdict, task).status == GateStatus.FAILED
     assert let_pass(verdict, task).standing == ("tests",)
+
+
+def test_a_refused_finding_fails_until_it_is_undone_or_accepted() -> None:
+    task = a_task(gating=Gating(accepted=("f2",), refused=(("f1", "It hides a bug."),)))
+
+    verdict = let_pass(held("f1", "f2"), task)
+
+    assert (verdict.status, verdict.standing, verdict.suspicions) == (GateStatus.FAILED, (INTEGRITY,), ())
+    assert verdict.gates[0].detail == "A reviewer refused f1 (It hides a bug.)."
+    assert let_pass(held("f2"), task).status == GateStatus.PASSED
+    assert let_pass(held("f3"), task).status == GateStatus.HELD
+
+
+# Rules that changed on the base.
+
+
+def test_work_is_held_where_the_rules_changed_while_it_was_done() -> None:
+    verdict = moved_rules(passed(), "p0")
+
+    assert verdict.status == GateStatus.HELD
+    (name,) = verdict.suspicions
+    (finding,) = verdict.gates[-1].findings
+    assert (finding.path, finding.code) == ("remand.toml", "rules_changed")
+    assert name in finding.text
+    assert verdict.gates[-1].line == "- Integrity: 1 finding (requires 0)"
+    assert let_pass(verdict, a_task(gating=Gating(accepted=(name,)))).status == GateStatus.PASSED
+
+
+def test_one_change_of_the_rules_is_one_finding_and_another_is_another() -> None:
+    (first,) = moved_rules(passed(), "p0").suspicions
+    (again,) = moved_rules(passed(commit=OTHER_SHA), "p0").suspicions
+    (other,) = moved_rules(passed(), "p9").suspicions
+
+    assert first == again != other
+
+
+def test_changed_rules_are_found_beside_what_else_was() -> None:
+    before = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1",), finding_count=1)
+
+    verdict = moved_rules(a_verdict(a_result("tests"), before, policy="p1"), "p0")
+
+    assert verdict.status == GateStatus.FAILED
+    assert verdict.suspicions[1:] == ("f1",)
+    assert [gate.name for gate in verdict.gates] == ["tests", INTEGRITY]
+    assert verdict.gates[-1].line == "- Integrity: 2 findings (requires 0)"
+
+
+@pytest.mark.parametrize("status", [GateStatus.FAILED, GateStatus.ERRORED, GateStatus.TIMED_OUT])
+def test_what_could_not_be_measured_is_not_merely_held_for_changed_rules(status: GateStatus) -> None:
+    verdict = moved_rules(a_verdict(a_result(INTEGRITY, status), policy="p1"), "p0")
+
+    assert verdict.status == status

@@ -225,6 +225,7 @@ def test_a_rejection_is_remembered_with_what_was_measured() -> None:
     assert (task.status, task.gate_rejection_count, task.rejection_count) == (Status.CLAIMED, 1, 0)
     assert task.gating == Gating(
         status=GateStatus.FAILED,
+        handoff_id=H1,
         commit=SHA,
         tree=TREE,
         base="b",
@@ -313,6 +314,16 @@ def test_an_acceptance_counts_once_and_a_refusal_takes_it_back() -> None:
     assert given(added(), accepted("f1"), accepted("f2"), refused("f1")).gating.accepted == ("f2",)
 
 
+def test_a_refusal_counts_once_with_its_last_reason_and_an_acceptance_takes_it_back() -> None:
+    again = replace(refused("f1"), reason="It hides a bug.")
+
+    assert given(added(), refused("f1"), refused("f2"), again).gating.refused == (
+        ("f2", ""),
+        ("f1", "It hides a bug."),
+    )
+    assert given(added(), refused("f1"), refused("f2"), accepted("f1")).gating.refused == (("f2", ""),)
+
+
 def test_an_override_counts_once_for_each_gate_and_code_tree() -> None:
     task = given(added(), overridden(), overridden(), overridden(tree="other"), overridden("lint"))
 
@@ -338,8 +349,13 @@ def test_a_refusal_stops_nothing_where_nothing_is_enforced() -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "questioned"),
-    [(HELD, ("Alice",)), (FAILED, ()), (a_verdict(), ())],
-    ids=["held", "failed", "ok"],
+    [
+        (HELD, ("Alice",)),
+        (a_verdict(a_result(INTEGRITY, suspicions=("f1",))), ("Alice",)),
+        (FAILED, ()),
+        (a_verdict(), ()),
+    ],
+    ids=["held", "refused before", "failed", "ok"],
 )
 def test_whose_work_had_findings_is_remembered(verdict: Verdict, questioned: tuple[str, ...]) -> None:
     task = given(added(), claimed(), rejected(verdict), rejected(verdict))

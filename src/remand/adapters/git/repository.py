@@ -109,8 +109,8 @@ class GitRepository:
         return answer.stdout
 
     def tracked(self) -> list[str]:
-        """The files that the main worktree's index names."""
-        listed = git(self.place.root, "ls-files", "-z").stdout
+        """The files of the main worktree that git tracks, or would."""
+        listed = git(self.place.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
         return [name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name]
 
 

@@ -113,7 +113,8 @@ def parse(data: bytes) -> Payload:
         return Payload({}, "the payload is empty")
     try:
         value, end = make_scanner(_Dialect())(text, 0)  # type: ignore[arg-type]  # any such object will do
-    except (ValueError, StopIteration, RecursionError, MemoryError) as error:
+    except (ValueError, StopIteration, RecursionError, MemoryError, SystemError) as error:
+        # A scanner that finds a fault asks for json's own error; where json is not loaded, a SystemError comes.
         return Payload({}, f"the payload is not JSON: {type(error).__name__} {str(error)[:100]}".rstrip())
     if text[end:].strip(" \t\r\n\0"):
         return Payload({}, f"the payload goes on after its end, at character {end}")

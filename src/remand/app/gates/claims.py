@@ -20,6 +20,8 @@ from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
 from remand.domain.task import Task
 
+JUDGING = (e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
+
 
 class Claimed(Record, kw_only=True):
     """What came of a done claim."""
@@ -55,6 +57,9 @@ class DoneClaims:
         commit = self._ledger.repository.commit(work.commit)
         if task is None or task.claim is None or commit is None:
             return Claimed(answer=answer, task_id=task.id if task else "")
+        if self._is_recorded(request.key):
+            # Measured before under this key, by a run that outlived its caller: the same verdict is told again.
+            return self._recorded(request, ask, task, Judged(_impossible(commit, "")))
         try:
             terms = self._terms(task, commit.sha)
             judged = self._verdict(terms)
@@ -88,6 +93,7 @@ class DoneClaims:
         )
         if isinstance(noted, Refused):
             return Claimed(answer=noted, task_id=task.id)
+        verdict = next((event.verdict for event in noted.events if isinstance(event, JUDGING)), verdict)
         released = next((event for event in noted.events if isinstance(event, e.GatePassed)), None)
         if released is not None:
             text = message.told(verdict) if not released.is_observed else _observed(verdict)
@@ -100,6 +106,12 @@ class DoneClaims:
         return Claimed(
             answer=refusal, task_id=task.id, verdict=verdict, is_cached=judged.is_cached, message=text
         )
+
+    def _is_recorded(self, key: str) -> bool:
+        if not key:
+            return False
+        with self._ledger.store.read() as view:
+            return bool(view.events.of_key(f"{key}/verdict"))
 
     def _told(self, noted: Accepted, verdict: Verdict) -> str:
         rejected = next((event for event in noted.events if isinstance(event, e.GateRejected)), None)

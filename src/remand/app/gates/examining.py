@@ -15,7 +15,7 @@ from remand.app.gates.running import Measured
 from remand.app.gates.workshop import Workshop
 from remand.domain.gates.figures import GateFinding, TestOutcome
 from remand.domain.gates.gate import Gate, GatePolicy
-from remand.domain.gates.judge import KEPT_FINDINGS
+from remand.domain.gates.judge import KEPT_FINDINGS, written
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
 from remand.domain.integrity.comparison import (
     Collected,
@@ -182,12 +182,11 @@ def judged(suspicions: Sequence[Suspicion]) -> GateResult:
 
 def _finding(one: Suspicion) -> GateFinding:
     severity = "error" if one.weight is Weight.HELD else "note"
-    text = f"{one.text} [{one.id}]" if one.weight is Weight.HELD else one.text
+    text = written(one.text)
     return GateFinding(
-        path=_writable(one.path), line=one.line, code=one.code, text=_writable(text), severity=severity
+        path=written(one.path),
+        line=one.line,
+        code=one.code,
+        text=f"{text} [{one.id}]" if one.weight is Weight.HELD else text,
+        severity=severity,
     )
-
-
-def _writable(text: str) -> str:
-    """Text with what is no UTF-8 in it spelled out: names of files may be any bytes."""
-    return text.encode("utf-8", "backslashreplace").decode()

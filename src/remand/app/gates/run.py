@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from remand.app.gates.running import Measured, Runner
 from remand.domain.gates.figures import Measurement, Unreadable
 from remand.domain.gates.gate import Gate
-from remand.domain.gates.judge import judge, needs_base, unmeasured
+from remand.domain.gates.judge import broken, judge, needs_base, unmeasured
 from remand.domain.gates.verdict import GateResult, GateStatus
 
 
@@ -29,16 +29,22 @@ class Run:
             return Measured(status=GateStatus.ERRORED, why=prepared[1:])
         return self._runner.run(gate, tree, prepared)
 
+    def _base(self, gate: Gate) -> Measured:
+        return self.measured(gate, self._base_tree)
+
     def judged(self, gate: Gate, found: Future[Measured]) -> GateResult:
         """A gate's result, the base measured only where it matters."""
         measured = found.result()
         if measured.found is None:
-            return unmeasured(gate, measured.status, measured.why)
+            is_broken = measured.is_by_tool and self._base_tree and self._base(gate).found is not None
+            return (
+                broken(gate, measured.why) if is_broken else unmeasured(gate, measured.status, measured.why)
+            )
         self.found[gate.name] = measured.found
         try:
             base = None
             if self._base_tree and needs_base(gate, measured.found):
-                base = self.measured(gate, self._base_tree).found
+                base = self._base(gate).found
             result = judge(gate, measured.found, base, flaky=measured.flaky)
         except Unreadable as why:
             return unmeasured(gate, GateStatus.ERRORED, f"{why}.")

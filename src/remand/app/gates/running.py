@@ -33,6 +33,8 @@ class Measured(Record, kw_only=True):
     why: str = ""
     flaky: tuple[str, ...] = ()
     seconds: float = 0.0
+    is_by_tool: bool = False
+    """The command ran to its end, and what it left behind is no report: the code may be why."""
 
 
 _decode = msgspec.json.Decoder(Measured).decode
@@ -106,7 +108,7 @@ class Runner:
             return Measured(found=parser.parse(ran), seconds=ended.seconds)
         except Unreadable as why:
             said = f"{why}. {_said(ended)}".strip()
-            return Measured(status=GateStatus.ERRORED, why=said, seconds=ended.seconds)
+            return Measured(status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True)
 
     def _job(self, gate: Gate, folder: str, report: str, prepared: str) -> Job:
         fill = {REPORT: os.path.join(report, "report"), CACHE: prepared}

@@ -59,10 +59,10 @@ def judge(
         detail=_detail(gate, found, base, new=new, worse=worse, is_excused=bool(missed) and not standing),
         findings=kept(_new_first(found.findings, base), new),
         finding_count=len(found.findings),
-        failing=tuple(map(_written, shown[:KEPT_IDS])),
+        failing=tuple(map(written, shown[:KEPT_IDS])),
         failing_count=len(shown) if status is GateStatus.FAILED else 0,
         excess=float(sum({**worse, **standing}.values()) + (1 if is_empty else 0)),
-        flaky=tuple(map(_written, flaky[:KEPT_IDS])),
+        flaky=tuple(map(written, flaky[:KEPT_IDS])),
         is_required=gate.required,
     )
 
@@ -75,7 +75,21 @@ def unmeasured(gate: Gate, status: GateStatus, why: str) -> GateResult:
         status=status,
         required=dict(gate.require),
         line=f"- {title(gate.name)}: {said}",
-        detail=_written(why, KEPT_WHY),
+        detail=written(why, KEPT_WHY),
+        is_required=gate.required,
+    )
+
+
+def broken(gate: Gate, why: str) -> GateResult:
+    """The result of a gate that the base can be measured by and this cannot: the work broke it."""
+    return GateResult(
+        name=gate.name,
+        status=GateStatus.FAILED,
+        required=dict(gate.require),
+        line=f"- {title(gate.name)}: cannot be run any more (requires a run to its end, as on the base)",
+        findings=(GateFinding(text=written(why, KEPT_WHY)),),
+        finding_count=1,
+        excess=1.0,
         is_required=gate.required,
     )
 
@@ -97,12 +111,21 @@ def kept(findings: tuple[GateFinding, ...], new: tuple[str, ...] = ()) -> tuple[
     return tuple(
         replace(
             finding,
-            path=_written(finding.path),
-            code=_written(finding.code),
-            text=_written(finding.text),
+            path=written(finding.path),
+            code=written(finding.code),
+            text=written(finding.text),
         )
         for finding in _worst(findings, frozenset(new))[:KEPT_FINDINGS]
     )
+
+
+def written(text: str, limit: int = KEPT_TEXT) -> str:
+    """Text of a tool as the ledger keeps it: what is no UTF-8 spelled out, no secrets, and cut short.
+
+    Secrets are taken out before it is cut, or half of one would stay.
+    """
+    plain = redacted(text[:MAX_TEXT].encode("utf-8", "backslashreplace").decode())
+    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
 
 
 def failing_ids(found: Measurement) -> tuple[str, ...]:
@@ -213,9 +236,3 @@ def _worst(findings: tuple[GateFinding, ...], new: frozenset[str]) -> tuple[Gate
     return tuple(
         sorted(findings, key=lambda finding: (finding.code not in new, order.get(finding.severity, 2)))
     )
-
-
-def _written(text: str, limit: int = KEPT_TEXT) -> str:
-    """Text of a tool as the ledger keeps it; secrets are taken out before it is cut, or half of one would stay."""
-    plain = redacted(text[:MAX_TEXT])
-    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"

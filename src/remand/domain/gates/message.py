@@ -151,6 +151,8 @@ def _action(gate: GateResult) -> str:
         return f"{name}: nothing to do, it could not be measured."
     if gate.name == INTEGRITY:
         return f"{name}: undo what was found."
+    if not gate.measured:
+        return f"{name}: make it run to its end, as it does on the base."
     if gate.measured.get("tests") == 0:
         return f"{name}: make the tests run; none was collected."
     goals = [_goal(threshold, limit, gate) for threshold, limit in gate.required.items()]

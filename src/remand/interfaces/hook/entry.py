@@ -33,13 +33,15 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
         return 2
     if environment.get("REMAND_HOOK_PROBE"):
         return _say(module.render(event, Answer.block(PROBE)))
-    call = module.read(event, sys.stdin.buffer.read(MAX_PAYLOAD + 1))
     project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
+    kind = event
     try:
+        call = module.read(event, sys.stdin.buffer.read(MAX_PAYLOAD + 1))
+        kind = call.event
         said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = f"{type(error).__name__}: {error}"[:600]
-        said = Answer.block(BROKEN.format(why=why)) if call.event in hosts.ENDINGS else Answer.allow()
+        said = Answer.block(BROKEN.format(why=why)) if kind in hosts.ENDINGS else Answer.allow()
     return _say(module.render(event, said))
 
 

@@ -15,6 +15,7 @@ from remand.domain.gates.judge import (
     KEPT_TEXT,
     KEPT_WHY,
     MAX_FIGURE,
+    broken,
     failing_ids,
     judge,
     kept,
@@ -251,6 +252,15 @@ def test_what_could_not_be_measured_is_said_to_be_so(status: GateStatus) -> None
     assert ("timed out" in result.line) == (status is GateStatus.TIMED_OUT)
 
 
+def test_a_gate_that_the_work_broke_fails_and_what_it_said_is_a_finding() -> None:
+    result = broken(a_gate(max_errors=0), f"It said last: {SECRET}")
+
+    assert (result.status, result.excess, result.required) == (FAILED, 1, {"max_errors": 0})
+    assert result.line.startswith("- Lint: cannot be run any more")
+    assert [finding.text for finding in result.findings] == ["It said last: [redacted: GitHub token]"]
+    assert (result.finding_count, result.detail) == (1, "")
+
+
 def test_a_gate_about_files_nobody_changed_is_not_run_and_passes() -> None:
     result = untouched(a_gate(max_errors=0))
 
@@ -398,6 +408,23 @@ def test_what_tools_say_is_written_down_cut_short(text: str) -> None:
     assert {len(part) for part in (finding.path, finding.code, finding.text)} == {KEPT_TEXT}
     assert {len(part) for part in (*result.failing, *result.flaky)} == {KEPT_TEXT}
     assert len(why) == KEPT_WHY
+
+
+@pytest.mark.parametrize("text", ["caf\udce9.py", "\ud800"])
+def test_what_is_no_utf_8_is_spelled_out(text: str) -> None:
+    written_down = a_result_with(text)
+
+    assert msgspec.json.decode(msgspec.json.encode(written_down), type=GateResult) == written_down
+    assert "\\ud" in written_down.findings[0].text
+
+
+def test_what_the_base_has_not_been_told_of_stands_first() -> None:
+    def told(*texts: str) -> Measurement:
+        return Measurement(figures={"errors": 9}, findings=tuple(GateFinding(text=text) for text in texts))
+
+    result = judge(a_gate(max_errors=0), told("old", "old", "new", "old", "newer"), told("old", "old"))
+
+    assert [finding.text for finding in result.findings] == ["new", "old", "newer", "old", "old"]
 
 
 # Whatever is measured.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from remand.domain.gates import message
 from remand.domain.gates.figures import GateFinding, Measurement, TestOutcome
 from remand.domain.gates.gate import Gate, Mode
-from remand.domain.gates.judge import judge
+from remand.domain.gates.judge import broken, judge
 from remand.domain.gates.message import CONTINUE, MAX_MESSAGE, REJECTED
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus, Verdict
 from remand.testing.builders import a_result, a_verdict
@@ -120,6 +120,10 @@ def test_gates_that_passed_and_those_that_are_not_required_are_left_out() -> Non
             a_result("tests", measured={"tests": 0, "failures": 0}, required={"max_failures": 0}),
             "Tests: make the tests run; none was collected.",
         ),
+        (
+            broken(Gate(name="lint", command=("ruff",)), "It said last: no"),
+            "Lint: make it run to its end, as it does on the base.",
+        ),
         (a_result(INTEGRITY), "Integrity: undo what was found."),
         (
             a_result(INTEGRITY, GateStatus.HELD),
@@ -176,8 +180,20 @@ def test_what_could_not_be_measured_is_told_with_why_and_as_no_fault() -> None:
     text = message.told(a_verdict(broken))
 
     assert "- Lint: could not be measured\n" in told_by_us(text)
+    assert "No space" not in told_by_us(text)
     assert told_by_tools(text) == "Lint:\n  No space left."
     assert "does not count against you" in text
+
+
+def test_work_that_a_reviewer_refused_is_rejected_with_why_and_where() -> None:
+    held = a_verdict(a_result(INTEGRITY, GateStatus.HELD, findings=(finding("skipped"),), finding_count=1))
+
+    text = message.refused(held, "a reviewer refused the finding f1: It hides a bug")
+
+    assert text.startswith(f"{REJECTED}\n\nA reviewer refused the finding f1: It hides a bug.\n")
+    assert told_by_tools(text) == "Integrity:\n  src/roof.py:3: E501: skipped"
+    assert "1. Undo what the reviewer refused." in text
+    assert text.endswith(CONTINUE)
 
 
 # The attempts after the first.
@@ -334,8 +350,10 @@ def test_no_text_of_a_tool_can_pass_for_a_part_of_the_message(text: str) -> None
 
         assert told.count(OPEN) == told.count(CLOSE) <= 1
         assert all(char == "\n" or char.isprintable() for char in told)
+        assert all("----" not in row for row in told.splitlines() if row not in (OPEN, CLOSE))
         starts = [row for row in told.splitlines() if row.startswith(("REJECTED", "PASSED", "HELD", "NOT M"))]
         assert starts == [told.splitlines()[0]]
+        assert message.refused(verdict, text).count(CLOSE) <= 1
 
 
 @given(st.text(max_size=80), st.sampled_from(GateStatus))

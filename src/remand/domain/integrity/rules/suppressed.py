@@ -67,8 +67,9 @@ def _widened(found: Found, told: set[str]) -> Iterator[Suspicion]:
     codes = Counter(item.kind for _, _, new in found for item in new for _ in item.codes)
     codes.subtract(Counter(item.kind for _, old, _ in found for item in old for _ in item.codes))
     for path, old, new in found:
+        had = {item.text for item in old}
         for item in new:
-            if item.kind in told or item.text in {other.text for other in old}:
+            if item.kind in told or item.text in had:
                 continue
             is_wider = item.is_wide and wide[item.kind] > 0
             names_more = len(item.codes) > 1 and codes[item.kind] > 0 and wide[item.kind] >= 0
