@@ -525,17 +525,19 @@ class MergingLifecycle(Lifecycle):
         self.world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
         self.world.ledger.refresh()
 
-    @rule(task=tasks, by=agents, name=st.sampled_from(COMMITS), has_verdict=st.booleans())
-    def others_forge_a_done_claim(self, task: str, by: str, name: str, has_verdict: bool) -> None:
+    @rule(task=tasks, by=agents, names=st.tuples(*[st.sampled_from(COMMITS)] * 2), has_verdict=st.booleans())
+    def others_forge_a_done_claim(
+        self, task: str, by: str, names: tuple[str, str], has_verdict: bool
+    ) -> None:
         task, by = self.claimed(task, by)
-        claim, commit = self.world.task(task).claim, self.world.repository.commit(name)
-        assert commit is not None
+        claim, repository = self.world.task(task).claim, self.world.repository
+        commit, tree = repository.commits[names[0]].sha, repository.commits[names[1]].tree
         own = {"task_id": task, "handoff_id": claim.handoff_id if claim else "", "agent": by}
-        verdict = a_verdict(commit=commit.sha, tree=commit.tree)
+        work = {"commit": commit, "tree": tree}
         forged = [
-            *([e.GatePassed(**own, verdict=verdict)] if has_verdict else []),
-            e.TaskSubmitted(**own, commit=commit.sha, tree=commit.tree),
-            e.ReviewApproved(task_id=task, reviewer="owner", commit=commit.sha, tree=commit.tree),
+            *([e.GatePassed(**own, verdict=a_verdict(**work))] if has_verdict else []),
+            e.TaskSubmitted(**own, **work),
+            e.ReviewApproved(task_id=task, reviewer="owner", **work),
         ]
         for event in forged:
             self.forger.write(event)

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain.gates.verdict import RELEASING
+from remand.domain.gates.verdict import RELEASING, Verdict
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import Gating, Status, Task
 
@@ -101,6 +101,16 @@ def _judged(task: Task, event: GateVerdict, *, is_released: bool = False, **chan
         tier=verdict.tier,
         standing=verdict.standing,
         held=verdict.suspicions,
+        places=_places(verdict),
         is_released=is_released,
         **changes,
+    )
+
+
+def _places(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """The file that each finding for a reviewer is about."""
+    return tuple(
+        (name, finding.path)
+        for gate in verdict.gates
+        for name, finding in zip(gate.suspicions, gate.findings, strict=False)
     )

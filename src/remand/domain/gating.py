@@ -22,7 +22,9 @@ from remand.domain.gates.verdict import (
 )
 from remand.domain.gates.wording import measured, title
 from remand.domain.instant import plus
+from remand.domain.patterns import Pattern
 from remand.domain.refusals import Refused
+from remand.domain.roles import Role
 from remand.domain.steps import MAX_LEASE_SECONDS
 from remand.domain.task import Claim, Task
 
@@ -169,6 +171,7 @@ def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
         raise Refused(
             "nothing_held", f"Task {task.id} has no held finding {ask.finding[:40]!r}; there is {shown}."
         )
+    _require_scope(task, ask.finding, command)
     said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
     if not ask.is_accepted:
         refused = e.FindingRefused(task_id=task.id, **said)
@@ -275,6 +278,18 @@ def _require_no_part_in_it(task: Task, command: c.Command) -> None:
 _NO_FINDINGS = GateResult(
     name=INTEGRITY, status=GateStatus.PASSED, line="- Integrity: 0 findings (requires 0)"
 )
+
+
+def _require_scope(task: Task, finding: str, command: c.Command) -> None:
+    """Refuses a reviewer whose word does not reach the file a finding is about."""
+    actor, path = command.actor, dict(task.gating.places).get(finding, "")
+    if Role.USER in actor.roles or not actor.paths:
+        return
+    if not any(Pattern(text).matches(path) for text in actor.paths):
+        raise Refused(
+            "out_of_scope",
+            f"{actor.name} settles findings in {', '.join(actor.paths)}; this one is about {path or 'no file'}.",
+        )
 
 
 def moved_rules(verdict: Verdict, claimed_under: str) -> Verdict:

@@ -114,6 +114,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "What the agent wants to wait for has ended already, or is not there.",
         "Go on with the task, or name something that is still open.",
     ),
+    "out_of_scope": (
+        "The reviewer's word is limited to some paths, and this is about another.",
+        "Leave it to a reviewer whose scope covers the file, or to the user.",
+    ),
     "own_work": (
         "Nobody reviews a task they authored, answers a rejection of their own, or settles a task they hold.",
         "Ask another reviewer or director, or the user.",

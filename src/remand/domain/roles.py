@@ -32,6 +32,8 @@ class Actor(Record, kw_only=True):
     name: str
     roles: frozenset[Role] = frozenset()
     skills: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+    """What a reviewer's word is limited to; none: everything."""
     confined: bool = False
 
     def has(self, *roles: Role) -> bool:
@@ -80,6 +82,7 @@ class Team:
                 name=member.name,
                 roles=frozenset(member.roles),
                 skills=frozenset(member.skills),
+                paths=member.paths,
                 confined=confined,
             )
         if name == USER:

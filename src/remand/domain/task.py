@@ -163,6 +163,8 @@ class Gating(Record, kw_only=True):
     """The gates that stood in the way."""
     held: tuple[str, ...] = ()
     """The findings that wait for a reviewer."""
+    places: tuple[tuple[str, str], ...] = ()
+    """The file each of them is about."""
     branch: str = ""
     pr: int = 0
     failing: int = 0

@@ -4,6 +4,7 @@ import pytest
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.gates.figures import GateFinding
 from remand.domain.gates.verdict import INTEGRITY, GateStatus
 from remand.domain.gating import let_pass, moved_rules
 from remand.domain.instant import plus
@@ -497,3 +498,15 @@ def test_what_could_not_be_measured_is_not_merely_held_for_changed_rules(status:
     verdict = moved_rules(a_verdict(a_result(INTEGRITY, status), policy="p1"), "p0")
 
     assert verdict.status == status
+
+
+def test_a_reviewers_word_reaches_as_far_as_its_scope() -> None:
+    story = Story()
+    found = GateFinding(path="src/app.py", code="suppressed", text="x")
+    result = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1",), findings=(found,))
+    story.ask(recording(a_verdict(result, policy="p1")))
+    tester = Actor(name="Tess", roles=frozenset({Role.TESTER}), paths=("tests/**",))
+    coder = Actor(name="Cody", roles=frozenset({Role.TESTER}), paths=("src/**",))
+
+    assert refused(story.task, settling("f1"), tester) == "out_of_scope"
+    assert names(story.ask(settling("f1"), coder))[0] == "gate.accept"

@@ -14,16 +14,25 @@ class Sessions:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def count(self, task_id: str, session: str) -> int:
-        """One more time that a session was sent back, and how many that makes."""
+    def count(self, task_id: str, session: str, key: str = "") -> int:
+        """One more stop that was sent back, and how many that makes; a stop that is told again is the same."""
         path = self._path("nudges", task_id, session)
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            with open(path, "ab") as file:
-                file.write(b".")
-                return file.tell()
+            with open(path, "a+", encoding="utf-8", errors="replace") as file:
+                file.seek(0)
+                known = file.read().splitlines()
+                if not key or key not in known:
+                    known.append(key)
+                    file.write(f"{key}\n")
         except OSError:
             return 1
+        return len(known)
+
+    def forget(self, task_id: str, session: str) -> None:
+        """Starts counting anew: something was measured."""
+        with suppress(OSError):
+            os.unlink(self._path("nudges", task_id, session))
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         """True for the first stop of a kind, and whenever that very stop is told again."""

@@ -13,13 +13,14 @@ from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.gates import message
-from remand.domain.gates.verdict import UNMEASURED, GateResult, GateStatus, Verdict
+from remand.domain.gates.verdict import UNMEASURED, GateResult, GateStatus, Verdict, fitting
 from remand.domain.gating import let_pass, moved_rules
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
 from remand.domain.task import Task
 
+ESCALATED = "This was once too often: the task goes to a human now, and this session may stop."
 JUDGING = (e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
 
 
@@ -76,7 +77,7 @@ class DoneClaims:
     def _recorded(
         self, request: Request, ask: Callable[[Request], Answer], task: Task, judged: Judged
     ) -> Claimed:
-        verdict = let_pass(judged.verdict, task)
+        verdict = fitting(let_pass(judged.verdict, task))
         claim = task.claim
         work: c.SubmitTask | c.CompleteHandoff = request.ask
         noted = self._ledger.ask_as(
@@ -120,7 +121,7 @@ class DoneClaims:
         before = self._before(rejected) if rejected.number > 1 else None
         text = message.rejection(rejected.verdict, rejected.number, before)
         if noted.task.claim is None:
-            text += "\n\nThis was once too often: the task goes to a human now, and you may stop."
+            text = f"{text.removesuffix(message.CONTINUE)}{ESCALATED}\n\n{message.CONTINUE}"
         return text
 
     def _before(self, rejected: e.GateRejected) -> Verdict | None:

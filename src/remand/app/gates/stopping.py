@@ -43,8 +43,11 @@ class Reply(NamedTuple):
 class Nudges(Protocol):
     """How often a session was sent back without anything being measured."""
 
-    def count(self, task_id: str, session: str) -> int:
-        """One more, and how many that makes."""
+    def count(self, task_id: str, session: str, key: str) -> int:
+        """One more, and how many that makes; a stop that is told again is the same."""
+
+    def forget(self, task_id: str, session: str) -> None:
+        """Starts counting anew."""
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         """True for the first stop of a kind, and whenever that very stop is told again."""
@@ -96,7 +99,7 @@ class Stopping:
         """Sends the session back without measuring anything, as long as that makes sense."""
         if not self._is_enforced:
             return Reply(may_stop=True, notice=f"Would have been sent back: {text}")
-        count = self._nudges.count(task.id, stop.session)
+        count = self._nudges.count(task.id, stop.session, stop.key)
         if count < self._budget:
             return Reply(may_stop=False, text=text)
         claim = task.claim
@@ -128,6 +131,8 @@ class Stopping:
     def _told(self, stop: Stop, claimed: Claimed) -> Reply:
         """What a session is told of its done claim."""
         answer = claimed.answer
+        if claimed.verdict is not None:
+            self._nudges.forget(stop.task_id, stop.session)
         if not isinstance(answer, Refused):
             return Reply(may_stop=True, notice=claimed.message.partition("\n")[0])
         task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))

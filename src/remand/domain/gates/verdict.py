@@ -5,12 +5,18 @@ from __future__ import annotations
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from remand.domain.gates.figures import GateFinding
 from remand.domain.record import Record
 
+MAX_BYTES = 180 * 1024
+"""Of the 256 KiB of an event."""
+MANY = 256
 INTEGRITY = "integrity"
 """The name of the gate that watches over the others."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class GateStatus(StrEnum):
@@ -122,3 +128,16 @@ def overall(gates: tuple[GateResult, ...]) -> GateStatus:
     """
     found = {gate.status for gate in gates if gate.is_required}
     return next((status for status in _ORDER if status in found), GateStatus.PASSED)
+
+
+def fitting(verdict: Verdict) -> Verdict:
+    """A verdict that fits into an event: of too much, the first findings of each gate are kept; the counts stay."""
+    kept = MANY
+    while kept and len(_encode(verdict)) > MAX_BYTES:
+        kept //= 2
+        gates = tuple(
+            replace(gate, findings=gate.findings[:kept], failing=gate.failing[:kept], flaky=gate.flaky[:kept])
+            for gate in verdict.gates
+        )
+        verdict = replace(verdict, gates=gates)
+    return verdict

@@ -71,7 +71,8 @@ def judge_base_tests(
     passed = {test.id for test in on_base if test.outcome == "passed"}
     green = {test.id for test in on_head if test.outcome == "passed"}
     failing = [test.id for test in crossed if test.id in passed and test.outcome in ("failed", "error")]
-    return tuple(_judged(scene, failing, green))
+    steered = any(is_steering(change.path) for change in comparison.changes)
+    return tuple(_judged(scene, failing, green if steered else set()))
 
 
 def _judged(scene: Scene, failing: Iterable[str], green: set[str]) -> Iterator[Suspicion]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from hashlib import sha256
 from importlib import import_module
@@ -90,7 +91,7 @@ class _Session:
         name, event = self._words.task_id, self._words.event
         if not name or self._words.earlier or event not in hosts.ENDINGS:
             return Answer.allow()
-        if self._gates.sessions.count(name, self._words.session) > LOST_PATIENCE:
+        if self._gates.sessions.count(name, self._words.session, self._words.firing) > LOST_PATIENCE:
             return Answer.allow(LOST.format(task=name))
         return Answer.block(LOST.format(task=name))
 
@@ -122,18 +123,24 @@ class _Session:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
         agent = self._agent(task) or (task.claim.agent if task.claim else "")
         lockout = next((one for one in task.active_lockouts if one.agent == agent), None)
-        if lockout is not None:
+        if lockout is not None and _is_work(self._words):
             return self._denied(
                 f"{agent} may not work on task {task.id} any more: {' '.join(lockout.reason.split())[:300]}. "
                 "Other tasks are free: `remand task claim`."
             )
-        found: list[str] = _guarding().guarded(self._words, self._place)
+        found: list[str] = _guarding().guarded(
+            self._words, self._place, self._base(), self._opened.settings.settings().gate_policy.protected
+        )
         if not found:
             return Answer.allow()
         return self._denied(
             f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
             "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
         )
+
+    def _base(self) -> str:
+        settings = self._opened.settings
+        return settings.settings().base or settings.base()
 
     def _denied(self, text: str) -> Answer:
         """A no to a tool; where nothing is enforced, the user is told instead."""
@@ -200,6 +207,16 @@ class _Session:
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", "--branch", stop.branch),
         ]
+
+
+_WORKS = re.compile(
+    r"\bgit\s+(?:-\S+\s+\S+\s+)*(?:commit|push|merge|rebase|cherry-pick|am|apply)\b|>|\bsed\s+-i"
+)
+
+
+def _is_work(words: Words) -> bool:
+    """True for a use of a tool that changes or hands on work; looking around and calling us is none."""
+    return bool(words.paths) or bool(_WORKS.search(words.command))
 
 
 def _guarding() -> Any:

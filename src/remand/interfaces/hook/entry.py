@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from threading import Timer
 
 from remand.bootstrap import hosts, quick
 from remand.bootstrap.hosts import Answer, Call
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
+LATE = (
+    "Remand could not answer in time whether this session may stop. Go on with your task and stop again later; "
+    "if it stays so, tell the user."
+)
+WATCH_MARGIN = 2.0
+"""So much later than our own deadlines, and still before the host's."""
 LOST = (
     "This session works on task {task}, and there is no ledger where it runs. Go back to the repository of the "
     "task; if its ledger was deleted, tell the user."
@@ -38,11 +45,26 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     try:
         call = module.read(event, sys.stdin.buffer.read(MAX_PAYLOAD + 1))
         kind = call.event
+        late = Answer.block(LATE) if kind in hosts.ENDINGS else Answer.allow()
+        _watch(hosts.deadline(kind) + WATCH_MARGIN, module.render(event, late))
         said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
+        if said.kind not in hosts.KINDS:
+            said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = f"{type(error).__name__}: {error}"[:600]
         said = Answer.block(BROKEN.format(why=why)) if kind in hosts.ENDINGS else Answer.allow()
     return _say(module.render(event, said))
+
+
+def _watch(seconds: float, rendered: tuple[str, str, int]) -> None:
+    """Answers in our stead should we hang on a lock or a socket: a host that waits in vain lets the agent go."""
+
+    def speak() -> None:
+        os._exit(_say(rendered, is_last=True))
+
+    timer = Timer(seconds, speak)
+    timer.daemon = True
+    timer.start()
 
 
 def answer(call: Call, folders: list[str], environment: dict[str, str]) -> Answer:
@@ -54,7 +76,10 @@ def answer(call: Call, folders: list[str], environment: dict[str, str]) -> Answe
     if place is None:
         return _lost(call, named) if named and not call.subagent else Answer.allow()
     bound = quick.bound_task(
-        place, call.session, "" if call.subagent else named, environment.get("REMAND_ACTOR", "")
+        place,
+        call.session,
+        "" if call.event == hosts.SUBAGENT_STOP else named,
+        environment.get("REMAND_ACTOR", ""),
     )
     if bound is None and not _may_bind(call):
         return Answer.allow()
@@ -100,9 +125,11 @@ def _named(arguments: list[str]) -> tuple[str, str, str] | None:
     return (host, event, folder) if host in hosts.HOSTS and event else None
 
 
-def _say(rendered: tuple[str, str, int]) -> int:
+def _say(rendered: tuple[str, str, int], *, is_last: bool = False) -> int:
     out, errors, code = rendered
     sys.stdout.write(out)
     sys.stderr.write(errors)
     sys.stderr.flush()
+    if is_last:
+        sys.stdout.flush()
     return code

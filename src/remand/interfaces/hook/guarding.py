@@ -8,41 +8,52 @@ import re
 from remand.bootstrap import hooking, hosts
 from remand.bootstrap.hosts import Answer
 from remand.bootstrap.quick import Place, state_folder
+from remand.domain.patterns import Pattern
 from remand.interfaces.hook.words import Words
 
 _WRITERS = re.compile(
-    r"(?:^|[\s;&|(`'\"/])(?:rm|mv|cp|tee|dd|ln|chmod|chown|truncate|unlink|shred|install|rsync|sqlite3|patch|"
+    r"(?:^|[\s(`'\"/])(?:rm|mv|cp|tee|dd|ln|chmod|chown|truncate|unlink|shred|install|rsync|sqlite3|patch|"
     r"sed\s+(?:-\S*i|--in-place)|perl\s+-\S*i|awk\s+-i|find\b.*-delete|curl\b.*\s-[oO]|wget\b.*\s-O|"
-    r"git\s+(?:-\S+\s+\S+\s+)*(?:checkout|restore|rm|mv|apply|am|update-index|config|stash|reset|clean))\b"
+    r"git\s+(?:-\S+\s+\S+\s+)*(?:checkout|restore|rm|mv|apply|am|update-index|clean))\b"
     r"|\bopen\([^)]*['\"][wax+]|write_text|write_bytes|writeFile|appendFile|unlinkSync|rmSync"
 )
 _REDIRECTED = re.compile(r"(?<![0-9&])(?:>>?|>\|)\s*['\"]?([^\s'\";&|]+)")
-_MOVES_THE_BASE = re.compile(
-    r"\bgit\s+(?:-\S+\s+\S+\s+)*(?:update-ref|symbolic-ref|branch\s+(?:-f|-M|-m|-D|-d|--force|--move|--delete)"
-    r"|push\s+\.\s|replace\b|config\b.*(?:core\.|include|filter\.|url\.))|core\.hooksPath|--no-verify\b"
+_GIT = r"\bgit\s+(?:-\S+\s+\S+\s+)*"
+_MOVES = re.compile(
+    rf"{_GIT}(?:update-ref|symbolic-ref|replace)\b|{_GIT}config\b.*(?:core\.(?:hooks|fsmonitor|worktree|attributes)|"
+    rf"include|filter\.|url\.)|core\.hooksPath|{_GIT}commit\b.*(?:--no-verify\b|\s-n\b)"
 )
+_MOVES_A_BRANCH = rf"{_GIT}(?:branch\s+-|checkout\s+-B|switch\s+-C|fetch\s+\.|push\s+\.)"
 _PERSONS = re.compile(
-    r"\bremand\b[^|;&\n]*\b(?:pause|resume|keys|unlock|init\b[^|;&\n]*--remove|gate\s+(?:accept|refuse|override)|"
-    r"review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit)|lockout)\b"
-    r"|\b(?:unset|env\s+-u|export)\s+REMAND_|\bREMAND_(?:TASK|ACTOR|HANDOFF)=|\benv\s+-i\b[^|;&\n]*\bremand\b"
+    r"\bremand(?:\s+(?:--json|-C\s+\S+|--as\s+\S+|--key\s+\S+))*\s+(?:pause|resume|keys|unlock|lockout|init\b.*--remove|"
+    r"gate\s+(?:accept|refuse|override)|review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit))\b"
+    r"|\b(?:unset|export|env\s+-u)\s+REMAND_(?:TASK|ACTOR|HANDOFF)\b|\bREMAND_(?:TASK|ACTOR|HANDOFF)="
+    r"|\benv\s+-i\b.*\bremand\b"
 )
+_SIMPLE = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 PERSONS_ONLY = "commands that are a person's (approving, overriding, unlocking, pausing)"
+GITS_OWN = "git's own settings, refs and hooks"
 
 
-def guarded(words: Words, place: Place) -> list[str]:
+def guarded(words: Words, place: Place, base: str = "", protected: tuple[str, ...] = ()) -> list[str]:
     """The guarded things that a tool is about to touch, as far as its input shows."""
-    found = [path for path in words.paths if _is_guarded_path(path, place)]
-    command = words.command
-    if not command:
-        return found
-    named = [mark for mark in _marks() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", command)]
-    if named and (_WRITERS.search(command) or _is_redirected_to(command, named)):
-        found += named
-    if _MOVES_THE_BASE.search(command):
-        found.append("git's own settings, refs and hooks")
-    if _PERSONS.search(command):
-        found.append(PERSONS_ONLY)
+    patterns = [Pattern(text) for text in protected]
+    found = [path for path in words.paths if _is_guarded_path(path, place, patterns)]
+    for command in _SIMPLE.split(words.command):
+        found += _touched(command, base)
     return list(dict.fromkeys(found))
+
+
+def _touched(command: str, base: str) -> list[str]:
+    """What one simple command is about to touch. Quoted text is looked at for files, not for commands."""
+    bare = _QUOTED.sub(" ", command)
+    named = [mark for mark in _marks() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", command)]
+    found = named if named and (_WRITERS.search(command) or _is_redirected_to(command, named)) else []
+    moves = _MOVES.search(bare) or (
+        base and re.search(rf"{_MOVES_A_BRANCH}.*(?<![\w/-]){re.escape(base)}\b", bare)
+    )
+    return [*found, *([GITS_OWN] if moves else []), *([PERSONS_ONLY] if _PERSONS.search(bare) else [])]
 
 
 def settings_answer(words: Words, root: str) -> Answer:
@@ -62,7 +73,7 @@ def is_guarded(path: str) -> bool:
     return path in _files() or path.split("/", 1)[0] in (".got", ".git")
 
 
-def _is_guarded_path(path: str, place: Place) -> bool:
+def _is_guarded_path(path: str, place: Place, patterns: list[Pattern]) -> bool:
     """True for a path that is guarded, whatever links lead to it."""
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
     wheres = {whole, os.path.realpath(whole)}
@@ -70,12 +81,10 @@ def _is_guarded_path(path: str, place: Place) -> bool:
     if wheres & home or any(where.startswith(os.path.realpath(state_folder()) + os.sep) for where in wheres):
         return True
     roots = {place.worktree, place.root, os.path.realpath(place.worktree), os.path.realpath(place.root)}
-    return any(
-        is_guarded(os.path.relpath(where, root))
-        for where in wheres
-        for root in roots
-        if where.startswith(root + os.sep)
-    )
+    names = {
+        os.path.relpath(where, root) for where in wheres for root in roots if where.startswith(root + os.sep)
+    }
+    return any(is_guarded(name) or any(one.matches(name) for one in patterns) for name in names)
 
 
 def _is_redirected_to(command: str, marks: list[str]) -> bool:

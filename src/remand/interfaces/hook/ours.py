@@ -9,12 +9,15 @@ from remand.bootstrap import hosts, quick
 from remand.bootstrap.hosts import Answer, Call
 from remand.bootstrap.quick import Bound, Place
 
+SHORTEST = 0.5
+"""Seconds: whatever the environment says, there is time for an answer."""
+
 
 def reply(call: Call, place: Place, bound: Bound | None, environment: dict[str, str]) -> Answer:
     """The answer to a call of a session that is, or may become, ours."""
     if call.event in hosts.AFTER_TOOLS:
         noting = import_module("remand.interfaces.hook.noting")
-        noting.note(call, place, bound)
+        noting.note(call, place, bound, environment)
         return Answer.allow()
     if bound is None or call.is_aborted:
         return Answer.allow()
@@ -32,7 +35,7 @@ def _deadline(event: str, environment: dict[str, str]) -> float:
     """How long the answer may take. The environment can make it less, never more."""
     own = hosts.deadline(event)
     try:
-        return min(own, float(environment.get("REMAND_HOOK_DEADLINE", "") or own))
+        return max(SHORTEST, min(own, float(environment.get("REMAND_HOOK_DEADLINE", "") or own)))
     except ValueError:
         return own
 

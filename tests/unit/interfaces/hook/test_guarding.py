@@ -12,7 +12,7 @@ PLACE = Place(root="/repo", worktree="/repo", git_dir="/repo/.git", common_dir="
 
 
 def touched(command: str = "", *paths: str) -> list[str]:
-    return guarded(Words(event="pre_tool", host="claude", command=command, paths=paths), PLACE)
+    return guarded(Words(event="pre_tool", host="claude", command=command, paths=paths), PLACE, "main")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,10 @@ def touched(command: str = "", *paths: str) -> list[str]:
         "cd /x && remand pause --for 7d --reason x",
         "env -u REMAND_TASK remand review approve T-1 --reviewer user --commit HEAD",
         "unset REMAND_TASK; remand task list",
+        "git fetch . work:main",
+        "git checkout -B main",
+        "git switch -C main",
+        "git commit -n -m x",
     ],
 )
 def test_what_steers_the_judgement_is_kept_from_a_shell(command: str) -> None:
@@ -69,6 +73,15 @@ def test_what_steers_the_judgement_is_kept_from_a_shell(command: str) -> None:
         "echo .gitignore >> notes.txt",
         "echo dist >> .gitignore",
         "sed -i s/a/b/ src/app.py",
+        "remand handoff reject H-1 --agent A --summary 'no API keys' --blocker 'the keys are missing'",
+        "remand task wait T-1 --agent A --for 'the API keys'",
+        "remand task add 'Resume uploads after a pause'",
+        "git branch -d my-old-feature",
+        "git config core.autocrlf input",
+        "git commit -m 'explain why --no-verify is bad'",
+        "export REMAND_COLOR=1",
+        "rm -rf build && cat remand.toml",
+        "git stash && pytest && git stash pop; grep x remand.toml",
     ],
 )
 def test_ordinary_work_is_left_alone(command: str) -> None:
