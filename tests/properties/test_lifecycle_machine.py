@@ -46,7 +46,7 @@ TEAM = Team(
 )
 AGENTS = ["Alice", "Bob", "Lea"]
 EVERYBODY = [*AGENTS, "al", "Tess", "Dir", "owner", "user", "stranger"]
-COMMITS = ["first", "second", "third"]
+COMMITS = ["first", "second", "twin of first"]
 LEAKS, NIT = e.Finding(text="It leaks"), e.Finding(text="Odd colour", is_blocking=False)
 FINDINGS = [(LEAKS,), (NIT, LEAKS), (NIT,), ()]
 
@@ -86,7 +86,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.written = 0
         self.keys = 0
         for name in COMMITS:
-            self.world.repository.add(name)
+            self.world.repository.add(name, tree=f"tree of {name.split()[-1]}")
 
     # What can be asked.
 
@@ -174,6 +174,12 @@ class Lifecycle(RuleBasedStateMachine):
         task, by = self.claimed(task, by) if as_holder else (task, by)
         self.record(task, by, commit, gates)
 
+    @rule(task=tasks, by=agents, commit=commits, excess=st.lists(st.sampled_from([1.0, 2.0]), min_size=2))
+    def measure_again_and_again(self, task: str, by: str, commit: str, excess: list[float]) -> None:
+        task, by = self.claimed(task, by)
+        for amount in excess:
+            self.record(task, by, commit, (a_result("tests", excess=amount),))
+
     def record(self, task: str, by: str, name: str, gates: tuple[GateResult, ...]) -> None:
         """Has the coordinator note what the gates measured of a commit."""
         known, commit = self.world.tasks().get(task), self.world.repository.commit(name)
@@ -185,8 +191,9 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(task=tasks, by=leaders, finding=st.sampled_from(["f1", "f2"]), is_accepted=mostly, as_held=mostly)
     def settle(self, *, task: str, by: str, finding: str, is_accepted: bool, as_held: bool) -> None:
-        held = [found.id for found in self.world.tasks().values() if found.gating.held]
-        task = held[-1] if as_held and held else task
+        held = [found for found in self.world.tasks().values() if found.gating.held]
+        if as_held and held:
+            task, by = held[-1].id, "Lea" if "Lea" in held[-1].gating.questioned else by
         self.ask(c.SettleFinding(task_id=task, finding=finding, is_accepted=is_accepted), by)
 
     @rule(task=tasks, by=leaders, gate=st.sampled_from(["tests", "tests", INTEGRITY]), as_standing=mostly)

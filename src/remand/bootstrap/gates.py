@@ -14,7 +14,7 @@ from remand.adapters.measuring.background import BackgroundRuns
 from remand.adapters.measuring.cache import FileCache
 from remand.adapters.measuring.reports import FileReports
 from remand.adapters.measuring.sessions import Sessions
-from remand.adapters.measuring.tools import SystemTools, standard_path
+from remand.adapters.measuring.tools import SystemTools, missing_program, standard_path
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app.asking import Answer, Request
 from remand.app.errors import EnvironmentFault
@@ -27,7 +27,7 @@ from remand.app.gates.workshop import Workshop
 from remand.bootstrap import parsers
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import gates_folder
-from remand.domain.gates.gate import GatePolicy, digest
+from remand.domain.gates.gate import Gate, GatePolicy, digest
 from remand.domain.gates.verdict import INTEGRITY
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
@@ -177,6 +177,10 @@ class Gates:
         measuring = import_module("remand.app.gates.measuring").Measuring(workshop, terms.policy)
         judged: Judged = measuring.verdict(terms)
         return judged
+
+    def missing_program(self, gate: Gate, policy: GatePolicy) -> str:
+        """The program of a gate that is nowhere to be found; empty when it is there."""
+        return missing_program(gate.command, search_path(self._opened.place.root, standard_path(), policy))
 
     def known(self, terms: Terms) -> Judged | None:
         """The verdict on a commit, if it needs no run."""

@@ -83,7 +83,12 @@ def loss(name: str, root: str) -> str:
                 return f"{path} turns hooks off"
         except settings.UnusableSettings as problem:
             return str(_fault(path, problem))
-    return "" if _has_entry(setup, root) else f"{setup.path} has no entry of ours any more"
+    text = _text(_inside(root, setup))
+    there = {entry.event for entry in settings.find(setup, text)} if text is not None else set()
+    gone = [
+        own for own in setup.events.values() if own not in there and setup.other_names.get(own) not in there
+    ]
+    return f"{setup.path} has no entry of ours for {', '.join(gone)} any more" if gone else ""
 
 
 def hint(name: str) -> str:
@@ -96,15 +101,17 @@ def prove(name: str, root: str, seconds: float = probe.SECONDS) -> Proof:
     setup = _setup(name)
     for path in (_placed(root, one) for one in setup.paths):
         text = _text(path)
-        if text is None:
-            continue
         try:
-            if settings.is_off(setup, text):
+            if text is not None and settings.is_off(setup, text):
                 detail = f"hooks are turned off by {'.'.join(setup.switch)} in {path}"
                 return Proof(name, False, detail, "Take that line out.")
-            entries = settings.find(setup, text)
         except settings.UnusableSettings as problem:
             return Proof(name, False, str(_fault(path, problem)), "Mend the file.")
+    for path in (_placed(root, one) for one in setup.paths):
+        text = _text(path)
+        if text is None:
+            continue
+        entries = settings.find(setup, text)
         if entries:
             return _proven(setup, root, path, entries, seconds)
     return Proof(name, False, f"{setup.path} has no hook of Remand's", AGAIN.format(name))

@@ -45,7 +45,7 @@ def uncommitted(place: Place, ours: frozenset[str] = frozenset()) -> tuple[str, 
     index = os.path.join(place.git_dir, "index")
     if not commit or not os.path.exists(index):
         return ()
-    with _bare_look(commit) as folder:
+    with _bare_look(commit, _excluded(place)) as folder:
         answer = git(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
@@ -71,17 +71,32 @@ def _is_ours(name: str, ours: frozenset[str]) -> bool:
     return name in ours or (name.endswith("/") and any(path.startswith(name) for path in ours))
 
 
+def _excluded(place: Place) -> str:
+    """What the repository leaves out for itself, which is a list of patterns and nothing that runs."""
+    try:
+        with open(
+            os.path.join(place.common_dir, "info", "exclude"), encoding="utf-8", errors="replace"
+        ) as file:
+            return file.read(1 << 16)
+    except OSError:
+        return ""
+
+
 @contextmanager
-def _bare_look(commit: str) -> Iterator[str]:
+def _bare_look(commit: str, excluded: str) -> Iterator[str]:
     """A git folder with our own configuration and the worktree's commit, and nothing else; gone afterwards."""
     folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - made private, under a name nobody knows
-    made = [folder, os.path.join(folder, "refs"), os.path.join(folder, "objects")]
-    files = {os.path.join(folder, "HEAD"): f"{commit}\n", os.path.join(folder, "config"): CONFIG}
+    made = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
+    files = {
+        os.path.join(folder, "HEAD"): f"{commit}\n",
+        os.path.join(folder, "config"): CONFIG,
+        os.path.join(folder, "info", "exclude"): excluded,
+    }
     for path in made:
         os.mkdir(path, 0o700)
     try:
         for path, text in files.items():
-            with open(path, "x", encoding="ascii") as file:
+            with open(path, "x", encoding="utf-8") as file:
                 file.write(text)
         yield folder
     finally:

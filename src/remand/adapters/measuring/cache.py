@@ -59,10 +59,14 @@ class FileCache:
         if not self._secret:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             path = os.path.join(self._folder, "secret")
-            with suppress(FileExistsError):
-                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            if not os.path.exists(path):
+                draft = f"{path}.{secrets.token_hex(4)}.draft"
+                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 with os.fdopen(handle, "wb") as file:
                     file.write(secrets.token_bytes(32))
+                with suppress(FileExistsError):
+                    os.link(draft, path)
+                os.unlink(draft)
             with open(path, "rb") as file:
                 self._secret = file.read()
         return self._secret

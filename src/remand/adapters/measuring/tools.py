@@ -20,6 +20,15 @@ class SystemTools:
         return sha256("\n".join(found).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
+def missing_program(command: Sequence[str], path: Sequence[str]) -> str:
+    """The program of a command that is nowhere to be found; empty when it is there, or only known later."""
+    program = _program(command)
+    if "{" in program:
+        return ""
+    where = _found(program, os.pathsep.join(path))
+    return "" if os.access(where, os.X_OK) else program
+
+
 def standard_path() -> tuple[str, ...]:
     """Where programs are looked for when the configuration does not say: never in what the caller's PATH names.
 

@@ -89,7 +89,10 @@ class Context:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
         named = option and getattr(self.arguments, option, "")
         environment = self.surroundings.environment.get("REMAND_ACTOR", "")
-        return named or self.call.actor or environment or ("agent" if self.is_confined else USER)
+        asked = named or self.call.actor
+        if self.is_confined and environment and asked not in ("", environment):
+            raise Refused("not_yours", f"This is {environment}'s place; nobody acts as {asked} from here.")
+        return asked or environment or ("agent" if self.is_confined else USER)
 
     def agent(self) -> str:
         """The agent that acts; refuses to guess."""

@@ -24,7 +24,7 @@ def gate_checks(context: Context) -> Iterator[Check]:
         )
         yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be handed in", fix)
     else:
-        yield from (_gate(gate) for gate in policy.gates)
+        yield from (_gate(gate, context.gates.missing_program(gate, policy)) for gate in policy.gates)
     if not policy.enforce:
         yield Check("enforcement", True, "off: everything is judged and recorded, and nothing is stopped")
     if context.gates.is_paused:
@@ -33,11 +33,18 @@ def gate_checks(context: Context) -> Iterator[Check]:
     yield from _hosts(context)
 
 
-def _gate(gate: Gate) -> Check:
+def _gate(gate: Gate, missing: str) -> Check:
     name = f"gate {gate.name}"
     fault = parsers.fault(gate)
     if fault:
         return Check(name, False, fault, "Mend remand.toml on the base branch.")
+    if missing:
+        return Check(
+            name,
+            False,
+            f"there is no program `{missing}`",
+            "Install it, or name its folder in `[sandbox] path`.",
+        )
     return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
 
 

@@ -142,6 +142,8 @@ def _wait_arguments(parser: ArgumentParser) -> None:
 
 def _wait(context: Context) -> Result:
     name = context.arguments.task or context.surroundings.environment.get("REMAND_TASK", "")
+    if not name:
+        return _wait_for_all(context)
     task = find_task(context, name)[0]
     if not context.gates.runs.wait(task.id, context.arguments.timeout):
         raise EnvironmentFault(
@@ -154,6 +156,19 @@ def _wait(context: Context) -> Result:
     text = message.told(verdicts[-1])
     data = verdict_data(verdicts[-1], text=text) | {"task_id": task.id}
     return Result(data, text, 0 if verdicts[-1].is_release else 1)
+
+
+def _wait_for_all(context: Context) -> Result:
+    """Waits for the gates of every task that is held."""
+    with context.opened.store.read() as view:
+        held = [task.id for task in view.tasks.every() if task.claim is not None]
+    going = [name for name in held if not context.gates.runs.wait(name, context.arguments.timeout)]
+    if going:
+        raise EnvironmentFault(
+            f"The gates of {', '.join(going)} still run. Wait again with `remand gate wait`."
+        )
+    rows = [{"task_id": name, "status": find_task(context, name)[0].gating.status} for name in held]
+    return Result(rows, "No gates are running.")
 
 
 def _settle_arguments(parser: ArgumentParser) -> None:

@@ -9,6 +9,8 @@ from importlib import import_module
 from time import monotonic
 from typing import Any
 
+import msgspec
+
 from remand.app.gates.stopping import Reply, Stop, Stopping
 from remand.app.naming import locate
 from remand.app.prompts import prompt
@@ -196,7 +198,8 @@ class _Session:
                 return Reply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
             reply = stopping.reply(stop)
             if reply is not None:
-                return reply
+                told = runs.take(stop.task_id) or b""
+                return reply if reply.notice or reply.text else reply._replace(notice=_message(told))
         said = (runs.take(stop.task_id) or b"nothing")[:1000].decode("utf-8", "replace")
         return stopping.sent_back(task, stop, BROKEN.format(task=task.id, said=said))
 
@@ -217,6 +220,16 @@ _WORKS = re.compile(
 def _is_work(words: Words) -> bool:
     """True for a use of a tool that changes or hands on work; looking around and calling us is none."""
     return bool(words.paths) or bool(_WORKS.search(words.command))
+
+
+def _message(said: bytes) -> str:
+    """What a run told of its verdict, in its first words."""
+    try:
+        found = msgspec.json.decode(said)
+    except msgspec.MsgspecError:
+        return ""
+    text = found.get("message", "") if isinstance(found, dict) else ""
+    return str(text).partition("\n\nIt does not")[0][:600]
 
 
 def _guarding() -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from remand.app.naming import locate
 from remand.bootstrap.ledger import open_at
-from remand.bootstrap.quick import Place
+from remand.bootstrap.quick import Bound, Place
 from remand.domain.instant import plus
 
 
@@ -22,3 +23,16 @@ def claimed_lately(place: Place, agent: str, ids: set[str], seconds: float) -> t
         and (task.claim.agent == own if own else task.id in ids)
     ]
     return max(fitting)[1:] if fitting else None
+
+
+def resolved(place: Place, bound: Bound) -> Bound | None:
+    """A session's task by its own id, where only an alias or the branch of its worktree is known."""
+    with open_at(place).store.read() as view:
+        if bound.task_id:
+            task = view.tasks.get(locate(view, bound.task_id))
+        else:
+            held = (task for task in view.tasks.every() if task.branch == bound.branch and task.claim)
+            task = next(held, None)
+    if task is None:
+        return None
+    return Bound(task.id, bound.agent or (task.claim.agent if task.claim else ""))

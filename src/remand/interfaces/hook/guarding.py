@@ -96,11 +96,5 @@ def _files() -> frozenset[str]:
 
 
 def _marks() -> tuple[str, ...]:
-    return (
-        *sorted(_files()),
-        ".got",
-        ".git",
-        os.path.join("remand", "keys"),
-        state_folder(),
-        "disableAllHooks",
-    )
+    folders = {os.path.dirname(name) for name in _files()} - {""}
+    return (*sorted(_files() | folders), ".got", ".git", "remand/keys", state_folder(), "disableAllHooks")

@@ -24,7 +24,9 @@ _AGENT = re.compile(r"--agent[= ]+[\"']?([\w@.+:/-]{1,64})")
 def note(call: Call, place: Place, bound: Bound | None, environment: dict[str, str]) -> None:
     """Writes down what was run, for the task it was run for."""
     bound = _claimed(call, place) or bound
-    if bound is None or not bound.task_id:
+    if bound is not None and not _TASK.fullmatch(bound.task_id):
+        bound = import_module("remand.interfaces.hook.claiming").resolved(place, bound)
+    if bound is None:
         return
     _write_down(call, place, bound)
     _keep_alive(place, bound, environment)
@@ -55,7 +57,7 @@ def _write_down(call: Call, place: Place, bound: Bound) -> None:
         return
     noting.append(
         noting.journal_folder(quick.ledger_id(place)),
-        bound.task_id.removeprefix("task:"),
+        bound.task_id,
         agent=bound.agent,
         host=call.host,
         session=call.session,

@@ -97,7 +97,7 @@ def of_with(item: ast.withitem) -> Assertion | None:
 
 def of_failing_branch(node: ast.If) -> Assertion | None:
     """`if …: pytest.fail()` and `if …: raise AssertionError` are assertions of the contrary."""
-    if not node.body or not _fails(node.body[-1]):
+    if not node.body or not fails(node.body[-1]):
         return None
     strength = EXACT if any(isinstance(part, ast.NotEq) for part in ast.walk(node.test)) else BOUNDED
     return Assertion(
@@ -105,7 +105,8 @@ def of_failing_branch(node: ast.If) -> Assertion | None:
     )
 
 
-def _fails(node: ast.stmt) -> bool:
+def fails(node: ast.stmt) -> bool:
+    """True for a statement that fails the test outright."""
     if isinstance(node, ast.Raise) and node.exc is not None:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         return last_name(raised) in _FAILS

@@ -232,8 +232,9 @@ class _Reader:
         swallowing = [handler for handler in node.handlers if _swallows(handler)]
         if swallowing and len(self.assertions) > start:
             self._spoil(start, swallowing[0].lineno, _handler(swallowing[0]))
+        must_raise = any(map(asserts.fails, (*node.body[-1:], *node.orelse)))
         for handler in node.handlers:
-            self._read(handler.body, times, is_conditional=True)
+            self._read(handler.body, times, is_conditional=not must_raise)
         self._read(node.orelse, times, is_conditional=is_conditional)
         self._read(node.finalbody, times, is_conditional=is_conditional)
 
