@@ -1,21 +1,14 @@
-"""What every acceptance test starts with: a machine of its own."""
-
-from collections.abc import Iterator
+"""What every acceptance test starts with: a machine of its own, whose command line runs inside this process."""
 
 import pytest
 
-from tests.integration.machine import Machine, Repository
+from tests.integration.conftest import near_machine, repository
+from tests.integration.machine import Machine
+
+__all__ = ["near_machine", "repository"]
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
-    """A machine that nothing else uses."""
-    made = Machine()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def repository(machine: Machine) -> Repository:
-    """A repository without gates on that machine."""
-    return machine.repository()
+def machine(near_machine: Machine) -> Machine:
+    """A near machine; where its environment or its input matter, a call has a process of its own there too."""
+    return near_machine

@@ -532,15 +532,15 @@ class MergingLifecycle(Lifecycle):
         self.world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
         self.world.ledger.refresh()
 
-    @rule(task=tasks, by=agents, names=st.tuples(*[st.sampled_from(COMMITS)] * 2), has_verdict=st.booleans())
-    def others_forge_a_done_claim(
-        self, task: str, by: str, names: tuple[str, str], has_verdict: bool
-    ) -> None:
-        task, by = self.claimed(task, by)
-        claim, repository = self.world.task(task).claim, self.world.repository
-        commit, tree = repository.commits[names[0]].sha, repository.commits[names[1]].tree
-        own = {"task_id": task, "handoff_id": claim.handoff_id if claim else "", "agent": by}
-        work = {"commit": commit, "tree": tree}
+    @rule(task=tasks, by=agents, name=st.sampled_from(COMMITS), has_verdict=st.booleans())
+    def others_forge_a_done_claim(self, task: str, by: str, name: str, has_verdict: bool) -> None:
+        """Under whatever claim there is, with the code tree that was released for it, if one was."""
+        waiting = [found for found in self.world.tasks().values() if found.claim and found.gating.is_released]
+        task, by = (waiting[0].id, waiting[0].claim.agent) if waiting else self.claimed(task, by)
+        known, commit = self.world.task(task), self.world.repository.commits[name]
+        claim = known.claim.handoff_id if known.claim else ""
+        own = {"task_id": task, "handoff_id": claim, "agent": by}
+        work = {"commit": commit.sha, "tree": known.gating.tree or commit.tree}
         forged = [
             *([e.GatePassed(**own, verdict=a_verdict(**work))] if has_verdict else []),
             e.TaskSubmitted(**own, **work),

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 TELL_AGAIN = 3
+"""How often a session is sent back when nothing can be known of its task."""
 
 
 def socket_path(ledger_id: str) -> str:

@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from hashlib import sha256
 
+ONE_STOP_SECONDS = 60.0
+
 
 class Sessions:
     """Counts and marks by task and session. What cannot be written counts as the first time."""
@@ -33,6 +35,21 @@ class Sessions:
         """Starts counting anew: something was measured."""
         with suppress(OSError):
             os.unlink(self._path("nudges", task_id, session))
+
+    def occurrence(self, task_id: str, firing: str) -> int:
+        """The how-manieth stop this is of those that look alike; two hooks of one stop come close together."""
+        path = self._path("firing", task_id, firing)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "a+", encoding="ascii", errors="replace") as file:
+                file.seek(0)
+                times = [float(word) for word in file.read().split()]
+                if not times or time.time() - times[-1] > ONE_STOP_SECONDS:
+                    file.write(f"{time.time():.3f} ")
+                    return len(times) + 1
+        except (OSError, ValueError):
+            return 1
+        return len(times)
 
     def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
         """True for the first stop of a kind, and whenever that very stop is told again."""

@@ -169,10 +169,11 @@ class _Session:
 
     def _stop(self, task: Task, deadline: float) -> Answer:
         commit = head(self._place)
+        number = self._gates.sessions.occurrence(task.id, self._words.firing)
         stop = Stop(
             task_id=task.id,
             session=self._words.session or "unnamed",
-            key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{commit[:12]}",
+            key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
             agent=self._agent(task),
             commit=commit,
             branch=current_branch(self._place.git_dir),

@@ -51,8 +51,10 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
         if said.kind not in hosts.KINDS:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
-        why = f"{type(error).__name__}: {error}"[:600]
-        said = Answer.block(BROKEN.format(why=why)) if kind in hosts.ENDINGS else Answer.allow()
+        why = BROKEN.format(why=f"{type(error).__name__}: {error}"[:600])
+        is_ours = environment.get("REMAND_TASK", "")
+        may_block = is_ours and kind in hosts.ENDINGS and quick.may_tell_again("broken", is_ours)
+        said = Answer.block(why) if may_block else Answer.allow(why if is_ours else "")
     return _say(module.render(event, said))
 
 

@@ -12,7 +12,6 @@ from remand.domain.integrity.paths import is_product_path
 from remand.domain.integrity.reading.python_tree import (
     called,
     dotted,
-    last_name,
     resolved,
     shown,
     words,
@@ -88,13 +87,11 @@ def _python(source: Source) -> Iterator[tuple[str, int, str]]:
     for text in source.every(ast.Constant):
         if isinstance(text.value, str) and _TESTED.fullmatch(text.value):
             yield "gate_detected", text.lineno, text.value
-    for asked in (*source.every(ast.Compare), *source.every(ast.Call)):
-        if _asks_runner(asked):
-            yield "gate_detected", asked.lineno, shown(asked)
+    if "sys.modules" in source.text or "sys.argv" in source.text:
+        asking = (node for node in (*source.every(ast.Compare), *source.every(ast.Call)) if _asks_runner(node))
+        yield from (("gate_detected", node.lineno, shown(node)) for node in asking)
     for branch in source.every(ast.If):
-        if _asks_pipeline(branch):
-            yield "gate_detected", branch.lineno, shown(branch.test)
-        elif _knows_account(branch.test):
+        if _knows_account(branch.test):
             yield "answer_hardcoded", branch.lineno, shown(branch.test)
     for name, whole in source.imports.items():
         if re.match(r"(unittest\.mock|mock|pytest|_pytest)(\.|$)", whole):
@@ -103,15 +100,17 @@ def _python(source: Source) -> Iterator[tuple[str, int, str]]:
 
 
 def _functions(source: Source) -> Iterator[tuple[str, int, str]]:
-    asked = {id(call) for call in source.every(ast.Call) if resolved(call.func, source.imports) in _FRAMES}
+    frames = {id(call) for call in source.every(ast.Call) if resolved(call.func, source.imports) in _FRAMES}
     for _, function in source.functions:
-        if _reads_tests(function):
+        parts = list(ast.walk(function))
+        if _reads_tests(parts):
             yield "answer_hardcoded", function.lineno, f"{function.name} reads what the tests expect"
-        found = [
-            part for part in ast.walk(function) if asked and isinstance(part, ast.Call) and id(part) in asked
-        ]
-        if found and _looks_for_test(function):
-            yield "stack_inspected", found[0].lineno, shown(found[0])
+        asked = [part for part in parts if isinstance(part, ast.Call) and id(part) in frames]
+        if asked and _looks_for_test(parts):
+            yield "stack_inspected", asked[0].lineno, shown(asked[0])
+        for part in parts:
+            if isinstance(part, ast.If) and not _QUIET.search(function.name) and _asks_pipeline(part):
+                yield "gate_detected", part.lineno, shown(part.test)
 
 
 def _knows_account(test: ast.expr) -> bool:
@@ -128,13 +127,9 @@ def _knows_account(test: ast.expr) -> bool:
     return any(isinstance(text, str) and _ACCOUNT.fullmatch(text) is not None for text in told)
 
 
-def _reads_tests(node: ast.AST) -> bool:
+def _reads_tests(nodes: list[ast.AST]) -> bool:
     """True when a function names the tests' folder and the expectations in it."""
-    told = {
-        part.value
-        for part in ast.walk(node)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    }
+    told = {part.value for part in nodes if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     parts = {part for text in told if len(text) < 200 for part in re.split(r"[/\\\\]", text)}
     return bool(parts & {"tests", "test", "__tests__"}) and any(_EXPECTED.search(text) for text in told)
 
@@ -148,22 +143,18 @@ def _asks_runner(node: ast.expr) -> bool:
 
 def _asks_pipeline(node: ast.If) -> bool:
     """`if os.environ.get("CI"): return 42`"""
-    told = [part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant)]
-    if not any(
-        isinstance(text, str) and _PIPELINE.fullmatch(text) for text in told
-    ) or "environ" not in words(ast.walk(node.test)) | {last_name(node.test)} | _getenv(node.test):
+    told = (part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant))
+    if not any(isinstance(text, str) and _PIPELINE.fullmatch(text) for text in told):
         return False
-    returned = [part for part in node.body if isinstance(part, ast.Return)]
-    return bool(returned) and not _QUIET.search(" ".join(words(ast.walk(node))))
+    asks = "environ" in words(ast.walk(node.test)) or any(
+        called(part).endswith("getenv") for part in ast.walk(node.test)
+    )
+    answers = any(isinstance(part, ast.Return) for part in node.body)
+    return asks and answers and not _QUIET.search(" ".join(words(ast.walk(node))))
 
 
-def _getenv(node: ast.AST) -> set[str]:
-    return {"environ"} if any(called(part).endswith("getenv") for part in ast.walk(node)) else set()
-
-
-def _looks_for_test(node: ast.AST) -> bool:
+def _looks_for_test(parts: list[ast.AST]) -> bool:
     """True when a function that looks at frames reads their variables, or asks for tests."""
-    parts = list(ast.walk(node))
     if any(isinstance(part, ast.Attribute) and part.attr in ("f_locals", "co_consts") for part in parts):
         return True
     texts = (part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))

@@ -250,7 +250,7 @@ def _shrunk(key: str, old: Value | None, new: Value | None) -> str:
     lost = [item for item in had if item not in has and not any(_covers(other, item) for other in has)]
     if not lost or (new is None and not _NEEDED.search(key)):
         return ""
-    return "tests_left_out" if re.search(r"test|roots|spec", key) else "rule_switched_off"
+    return "tests_left_out" if re.search(r"test|roots|spec|^jest\.", key) else "rule_switched_off"
 
 
 def _covers(wide: str, narrow: str) -> bool:

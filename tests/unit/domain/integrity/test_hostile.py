@@ -1,0 +1,148 @@
+"""Whatever a change holds, it is examined to its end, and what cannot be read is said to be so."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remand.domain.integrity.comparison import MAX_TEXT, Comparison, Weight, file_change
+from remand.domain.integrity.examine import examine
+from remand.domain.integrity.scene import MAX_READ
+
+PATHS = [
+    "src/a.py",
+    "tests/test_a.py",
+    "tests/conftest.py",
+    "src/a.ts",
+    "test/a.test.js",
+    "src/a.rs",
+    "a_test.go",
+    "src/test/java/ATest.java",
+    "spec/a_spec.rb",
+    "pyproject.toml",
+    "package.json",
+    "setup.cfg",
+    "tsconfig.json",
+    "eslint.config.js",
+    ".github/workflows/ci.yml",
+    "Makefile",
+    "check.sh",
+    ".gitattributes",
+    ".claude/settings.json",
+]
+
+
+def codes(path: str, before: bytes | None, after: bytes | None) -> set[str]:
+    return {item.code for item in examine(Comparison(changes=(file_change("M", path, before, after),)))}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(before=st.binary(max_size=200), after=st.binary(max_size=200))
+def test_any_bytes_are_examined(path: str, before: bytes, after: bytes) -> None:
+    codes(path, before, after)
+
+
+PIECES = st.sampled_from(
+    [
+        "it('a', () => {",
+        "expect(x)",
+        ".toBe(",
+        "})",
+        "def test_a():\n",
+        "    assert ",
+        "x == 1\n",
+        "[",
+        "]",
+        "{",
+        "}",
+        "(",
+        ")",
+    ]
+    + [
+        "#",
+        "//",
+        "/*",
+        "*/",
+        "'",
+        '"',
+        "`",
+        "${",
+        "\n",
+        "\\",
+        "class A:\n",
+        "    pass\n",
+        "@pytest.mark.skip\n",
+        "if ",
+        ":",
+        "=",
+        ",",
+    ]
+    + [
+        "try {",
+        "} catch (e) {",
+        "return;",
+        "run: pytest || true\n",
+        "[tool.ruff]\n",
+        "describe.skip(",
+        "forEach(",
+        "for (x of [",
+        "fn ",
+    ]
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(before=st.lists(PIECES, max_size=30), after=st.lists(PIECES, max_size=30))
+def test_any_mixture_of_code_is_examined(path: str, before: list[str], after: list[str]) -> None:
+    codes(path, "".join(before).encode(), "".join(after).encode())
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", "x = " + "(" * 5_000),
+        ("src/a.py", "x = " + "-" * 50_000 + "1"),
+        ("src/a.py", "x = " + "+".join("1" * 20_000)),
+        ("src/a.py", "x = a" + ".b" * 20_000),
+        ("src/a.js", "f(" * 20_000),
+        ("src/a.rs", "{" * 20_000),
+    ],
+)
+def test_what_is_nested_beyond_reading_is_said_to_be_so(path: str, text: str) -> None:
+    found = codes(path, b"x = 1\n", text.encode())
+
+    assert found in ({"unreadable"}, set()), "or it is no code at all"
+    assert found or path.endswith(".py")
+
+
+@pytest.mark.parametrize("path", ["package.json", "pyproject.toml", "tsconfig.json", ".claude/settings.json"])
+def test_settings_nested_beyond_reading_are_no_trouble(path: str) -> None:
+    codes(path, b"{}", b'{"a":' + b"[" * 100_000)
+    codes(path, b"", b"x = " + b"[" * 100_000)
+
+
+def test_a_file_that_is_too_long_is_not_looked_into() -> None:
+    assert codes("src/a.js", b"", b"x" * (5 * MAX_TEXT)) == {"unreadable"}
+
+
+def test_a_change_that_is_too_large_is_held_as_a_whole() -> None:
+    text = b"def f(x):\n    return x\n" * 40_000
+    count = 1 + MAX_READ // len(text)
+    changes = tuple(file_change("A", f"src/data/a{at}.txt", None, text) for at in range(count))
+    (one,) = examine(Comparison(changes=changes))
+
+    assert one.code == "too_much"
+    assert one.weight is Weight.HELD
+
+
+def test_ten_thousand_files_are_examined() -> None:
+    changes = tuple(file_change("M", f"src/a{at}.toml", b"x = 1\n", b"x = 2\n") for at in range(10_000))
+
+    assert examine(Comparison(changes=changes)) == ()
+
+
+def test_findings_are_shown_without_control_characters() -> None:
+    (one, *_) = examine(
+        Comparison(changes=(file_change("M", "tests/test_a.py", b"", b"import sys\nsys.exit('\x1b[31m')\n"),))
+    )
+
+    assert "\x1b" not in one.text
