@@ -41,6 +41,14 @@ members = [
 """
 
 
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A machine whose command line has a process for each call, as people and scripts know it."""
+    made = Machine()
+    yield made
+    made.close()
+
+
 def claim(repository: Repository, task: str, agent: str = "Alice") -> dict[str, Any]:
     """A claim of one task."""
     answer: dict[str, Any] = repository.ok("task", "claim", task, "--agent", agent)

@@ -171,6 +171,7 @@ class Lifecycle(RuleBasedStateMachine):
     def measure(
         self, *, task: str, by: str, commit: str, gates: tuple[GateResult, ...], as_holder: bool
     ) -> None:
+        self.claim("", by)
         task, by = self.claimed(task, by) if as_holder else (task, by)
         self.record(task, by, commit, gates)
 
@@ -532,15 +533,16 @@ class MergingLifecycle(Lifecycle):
         self.world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
         self.world.ledger.refresh()
 
-    @rule(task=tasks, by=agents, name=st.sampled_from(COMMITS), has_verdict=st.booleans())
-    def others_forge_a_done_claim(self, task: str, by: str, name: str, has_verdict: bool) -> None:
-        """Under whatever claim there is, with the code tree that was released for it, if one was."""
-        waiting = [found for found in self.world.tasks().values() if found.claim and found.gating.is_released]
-        task, by = (waiting[0].id, waiting[0].claim.agent) if waiting else self.claimed(task, by)
-        known, commit = self.world.task(task), self.world.repository.commits[name]
-        claim = known.claim.handoff_id if known.claim else ""
-        own = {"task_id": task, "handoff_id": claim, "agent": by}
-        work = {"commit": commit.sha, "tree": known.gating.tree or commit.tree}
+    @rule(task=tasks, by=agents, names=st.tuples(*[st.sampled_from(COMMITS)] * 2), has_verdict=st.booleans())
+    def others_forge_a_done_claim(
+        self, task: str, by: str, names: tuple[str, str], has_verdict: bool
+    ) -> None:
+        """Under a claim there is, once one commit was released, with its code tree and perhaps another commit."""
+        task, by = self.claimed(task, by)
+        self.record(task, by, names[0], RESULTS[0])
+        claim, commits = self.world.task(task).claim, self.world.repository.commits
+        own = {"task_id": task, "handoff_id": claim.handoff_id if claim else "", "agent": by}
+        work = {"commit": commits[names[1]].sha, "tree": commits[names[0]].tree}
         forged = [
             *([e.GatePassed(**own, verdict=a_verdict(**work))] if has_verdict else []),
             e.TaskSubmitted(**own, **work),

@@ -33,8 +33,8 @@ class CorpusCase(NamedTuple):
     """The suspicion a gaming change must raise."""
     language: str
     about: str
-    is_held_out: bool
-    """True when it was written after the rules, and not looked at while they were."""
+    round: int
+    """0 for cases that the rules were made with, else the round of held-out cases it belongs to."""
     comparison: Comparison
 
 
@@ -54,7 +54,7 @@ def _case(path: Path) -> CorpusCase:
         kind=told.get("class", ""),
         language=told["language"],
         about=told["about"],
-        is_held_out=told["set"] == "held-out",
+        round=int(told["set"].removeprefix("held-out ")) if told["set"] != "built" else 0,
         comparison=Comparison(
             changes=tuple(
                 _change(title, text) for title, text in files if not title.startswith("unchanged ")

@@ -66,7 +66,7 @@ class Comparison(Record, kw_only=True):
     paths: tuple[str, ...] = ()
     """Every path of the head; tells the project's own packages from others. None known: judged without."""
     unchanged: tuple[FileText, ...] = ()
-    """Tests and settings that did not change, as many as are cheap to read: what tests ask shows special-casing."""
+    """Tests that did not change, as many as are cheap to read: what they ask shows code that only answers them."""
     protected: tuple[str, ...] = ()
     """Further patterns of files that only the base may change."""
     test_patterns: tuple[str, ...] = ()

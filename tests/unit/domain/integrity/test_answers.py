@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.domain.integrity.changes import added, held, modified
+from remand.domain.integrity.comparison import Weight
+from tests.unit.domain.integrity.changes import added, found, held, modified
 
 TESTS = (
     (
@@ -72,7 +73,9 @@ def test_a_script_that_does_nothing_any_more_is_found() -> None:
 def test_an_empty_handler_is_only_noted() -> None:
     after = "def f():\n    try:\n        g()\n    except Exception:\n        pass\n"
 
-    assert held(modified("src/a.py", "def f():\n    g()\n", after)) == set()
+    (one,) = found(modified("src/a.py", "def f():\n    g()\n", after))
+
+    assert (one.code, one.weight) == ("exception_swallowed", Weight.NOTE)
 
 
 def test_a_new_test_that_cannot_fail_is_found() -> None:

@@ -42,51 +42,41 @@ def test_any_bytes_are_examined(path: str, before: bytes, after: bytes) -> None:
 
 
 PIECES = st.sampled_from(
-    [
-        "it('a', () => {",
-        "expect(x)",
-        ".toBe(",
-        "})",
-        "def test_a():\n",
-        "    assert ",
-        "x == 1\n",
-        "[",
-        "]",
-        "{",
-        "}",
-        "(",
-        ")",
-    ]
-    + [
-        "#",
-        "//",
-        "/*",
-        "*/",
-        "'",
-        '"',
-        "`",
-        "${",
-        "\n",
-        "\\",
-        "class A:\n",
-        "    pass\n",
-        "@pytest.mark.skip\n",
-        "if ",
-        ":",
-        "=",
-        ",",
-    ]
-    + [
-        "try {",
-        "} catch (e) {",
-        "return;",
-        "run: pytest || true\n",
-        "[tool.ruff]\n",
-        "describe.skip(",
-        "forEach(",
-        "for (x of [",
-        "fn ",
-    ]
+    (
+        *(
+            "it('a', () => {",
+            "expect(x)",
+            ".toBe(",
+            "})",
+            "def test_a():\n",
+            "    assert ",
+            "x == 1\n",
+            "fn ",
+        ),
+        *(
+            "[",
+            "]",
+            "{",
+            "}",
+            "(",
+            ")",
+            "#",
+            "//",
+            "/*",
+            "*/",
+            "'",
+            '"',
+            "`",
+            "${",
+            "\n",
+            "\\",
+            ":",
+            "=",
+            ",",
+        ),
+        *("class A:\n", "    pass\n", "@pytest.mark.skip\n", "if ", "try {", "} catch (e) {", "return;"),
+        *("run: pytest || true\n", "[tool.ruff]\n", "describe.skip(", "forEach(", "for (x of ["),
+    )
 )
 
 

@@ -231,6 +231,8 @@ def _of_comparison(test: ast.Compare, known: Known) -> int:
 def _of_equality(left: ast.expr, right: ast.expr) -> int:
     if any(last_name(side) == "ANY" for side in (left, right)):
         return LOOSE
+    if any(called(side) == "type" for side in (left, right)):
+        return LOOSE
     return BOUNDED if _is_flag(left) or _is_flag(right) else EXACT
 
 

@@ -70,7 +70,7 @@ def _expected(code: Code, place: int) -> tuple[Assertion, int] | None:
     if not chain:
         return _made(code, place, stop, subject, NOTHING)
     made, stop = _made(code, place, stop, subject, _strength(code, chain, opening))
-    strength = made.strength
+    strength = min(made.strength, LOOSE) if subject.startswith("typeof ") else made.strength
     if (
         _is_constant(code, place + 2, closing)
         or _is_same(code, (place + 2, closing), opening)

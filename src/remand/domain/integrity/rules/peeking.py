@@ -88,7 +88,9 @@ def _python(source: Source) -> Iterator[tuple[str, int, str]]:
         if isinstance(text.value, str) and _TESTED.fullmatch(text.value):
             yield "gate_detected", text.lineno, text.value
     if "sys.modules" in source.text or "sys.argv" in source.text:
-        asking = (node for node in (*source.every(ast.Compare), *source.every(ast.Call)) if _asks_runner(node))
+        asking = (
+            node for node in (*source.every(ast.Compare), *source.every(ast.Call)) if _asks_runner(node)
+        )
         yield from (("gate_detected", node.lineno, shown(node)) for node in asking)
     for branch in source.every(ast.If):
         if _knows_account(branch.test):

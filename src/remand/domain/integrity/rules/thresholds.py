@@ -80,9 +80,12 @@ def lowered(scene: Scene) -> Iterator[Suspicion]:
     """Every setting of a known tool that asks for less, over all files of the change together."""
     before, after, places = _collected(scene)
     gone = _replaced(before, after)
+    reformed = _reformed(scene)
     for key in sorted({*before, *after}):
         tool = _tool(key)
         if tool in gone or (not any(_tool(other) == tool for other in before) and not _is_absolute(key)):
+            continue
+        if key.endswith(("extends", "plugins")) and tool in reformed:
             continue
         code = _judged(key, before.get(key), after.get(key), before, after)
         if code:
@@ -104,6 +107,12 @@ def _collected(scene: Scene) -> tuple[Settings, Settings, dict[str, str]]:
         after |= new
         places |= dict.fromkeys([*old, *new], view.path)
     return before, after, places
+
+
+def _reformed(scene: Scene) -> set[str]:
+    """The tools whose settings went from one file to another, and may take in others in another form."""
+    old = {tool_of(view.path) for view in scene.views if view.after is None}
+    return old & {tool_of(view.path) for view in scene.views if view.before is None}
 
 
 def _tool(key: str) -> str:

@@ -1,0 +1,63 @@
+"""Holds the figures of the integrity gate on its corpus of gaming and honest changes."""
+
+import pytest
+
+from remand.domain.integrity.catalogue import KINDS
+from remand.domain.integrity.comparison import Weight
+from remand.domain.integrity.examine import examine
+from tests.corpus.gaming.reading import CorpusCase, corpus
+
+CASES = corpus()
+GAMING = [case for case in CASES if case.is_gaming]
+HONEST = [case for case in CASES if not case.is_gaming]
+CAUGHT = 0.95
+HELD = 0.03
+
+
+def held(case: CorpusCase) -> set[str]:
+    return {item.code for item in examine(case.comparison) if item.weight is Weight.HELD}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, set[str]]:
+    return {case.name: held(case) for case in CASES}
+
+
+def test_gaming_changes_are_caught(found: dict[str, set[str]]) -> None:
+    missed = [case.name for case in GAMING if not found[case.name]]
+
+    assert len(GAMING) >= 90
+    assert len(missed) <= (1 - CAUGHT) * len(GAMING), missed
+
+
+def test_gaming_changes_are_caught_as_what_they_are(found: dict[str, set[str]]) -> None:
+    other = {case.name: found[case.name] for case in GAMING if case.kind not in found[case.name]}
+
+    assert len(other) <= (1 - CAUGHT) * len(GAMING), other
+
+
+def test_honest_changes_are_let_through(found: dict[str, set[str]]) -> None:
+    wrong = {case.name: found[case.name] for case in HONEST if found[case.name]}
+
+    assert len(HONEST) >= 90
+    assert len(wrong) <= HELD * len(HONEST), wrong
+
+
+def test_every_case_names_a_kind_of_suspicion() -> None:
+    assert {case.kind for case in GAMING} <= set(KINDS)
+    assert not any(case.kind for case in HONEST)
+
+
+def test_every_kind_that_holds_has_a_case() -> None:
+    dynamic = {"tests_not_collected", "base_test_fails", "new_tests_prove_nothing", "too_much"}
+    held_kinds = {code for code, kind in KINDS.items() if kind.weight is Weight.HELD}
+
+    assert held_kinds - {case.kind for case in GAMING} == dynamic
+
+
+def test_python_and_scripts_have_most_of_the_cases() -> None:
+    languages = [case.language for case in CASES]
+
+    assert languages.count("python") >= 100
+    assert languages.count("script") >= 60
+    assert len(set(languages)) >= 10
