@@ -6,8 +6,9 @@ import os
 import subprocess
 import tempfile
 
-from remand.adapters.git.place import Place, current_branch
+from remand.adapters.git.place import Place, current_branch, locate
 from remand.adapters.git.repository import git
+from remand.adapters.git.worktree import bare_look, head
 from remand.app.errors import EnvironmentFault
 
 _FOLDER = ".got/events"
@@ -89,7 +90,25 @@ class GitPublisher:
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     with open(path, "wb") as file:
                         file.write(content)
-            self._add(blobs, {}, folder=worktree)
+            self._add_to(worktree, blobs)
+
+    def _add_to(self, worktree: str, blobs: dict[str, str]) -> None:
+        """Adds blobs to a worktree's index, by our own configuration: git may look at files there meanwhile."""
+        place = locate(worktree)
+        if place is None:
+            return
+        commit = head(place) or "0" * len(next(iter(blobs.values()), "0" * 40))
+        with bare_look(commit, "") as look:
+            self._add(
+                blobs,
+                {
+                    "GIT_DIR": look,
+                    "GIT_WORK_TREE": worktree,
+                    "GIT_INDEX_FILE": os.path.join(place.git_dir, "index"),
+                    "GIT_OBJECT_DIRECTORY": os.path.join(place.common_dir, "objects"),
+                },
+                folder=worktree,
+            )
 
     def _worktrees(self) -> list[tuple[str, str]]:
         rows = self._run("worktree", "list", "--porcelain").split("\n")

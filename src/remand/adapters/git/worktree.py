@@ -22,6 +22,7 @@ CONFIG = """[core]
 \trenames = false
 """
 """The whole configuration of the look: filters, hooks and drivers of the repository's own are unknown to it."""
+SHA256_CONFIG = CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\tobjectformat = sha256\n"
 
 
 def head(place: Place) -> str:
@@ -45,7 +46,7 @@ def uncommitted(place: Place, ours: frozenset[str] = frozenset()) -> tuple[str, 
     index = os.path.join(place.git_dir, "index")
     if not commit or not os.path.exists(index):
         return ()
-    with _bare_look(commit, _excluded(place)) as folder:
+    with bare_look(commit, _excluded(place)) as folder:
         answer = git(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
@@ -83,13 +84,13 @@ def _excluded(place: Place) -> str:
 
 
 @contextmanager
-def _bare_look(commit: str, excluded: str) -> Iterator[str]:
+def bare_look(commit: str, excluded: str) -> Iterator[str]:
     """A git folder with our own configuration and the worktree's commit, and nothing else; gone afterwards."""
     folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - made private, under a name nobody knows
     made = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
     files = {
         os.path.join(folder, "HEAD"): f"{commit}\n",
-        os.path.join(folder, "config"): CONFIG,
+        os.path.join(folder, "config"): SHA256_CONFIG if len(commit) == 64 else CONFIG,
         os.path.join(folder, "info", "exclude"): excluded,
     }
     for path in made:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from remand.domain.integrity.comparison import (
     Collected,
     Comparison,
     FileChange,
+    FileText,
     Suspicion,
     Weight,
     file_change,
@@ -28,9 +30,12 @@ from remand.domain.integrity.comparison import (
 from remand.domain.integrity.crossing import cross_checks, judge_base_tests, judge_new_tests
 from remand.domain.integrity.examine import examine
 from remand.domain.integrity.harness import harness_paths, merged, mixed_paths, trusted_paths
+from remand.domain.integrity.paths import is_test_path
 from remand.domain.patterns import Pattern
 
 KEPT_SUSPICIONS = 200
+MAX_READ_ALONG = 100
+MAX_READ_ALONG_BYTES = 32 << 10
 
 
 class Examination:
@@ -134,8 +139,17 @@ class Examination:
         return Comparison(
             changes=tuple(self._read(change) for change in self.changes),
             paths=tuple(self._paths[1]),
+            unchanged=tuple(self._unchanged_tests()),
             protected=self._policy.protected,
         )
+
+    def _unchanged_tests(self) -> Iterator[FileText]:
+        """Test files that did not change, as many as are cheap to read: answers are copied from them, too."""
+        names = (path for path in self._paths[1] if path not in self._changed and is_test_path(path))
+        for path in islice(names, MAX_READ_ALONG):
+            content = self._mirror.file(self._tree, path)
+            if content is not None and len(content) <= MAX_READ_ALONG_BYTES and b"\0" not in content:
+                yield FileText(path=path, text=content.decode("utf-8", "replace"))
 
     def _read(self, change: Change) -> FileChange:
         """A change with both of its sides."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from remand.app.gates.running import Measured, Runner
 from remand.domain.gates.figures import Measurement, Unreadable
 from remand.domain.gates.gate import Gate
-from remand.domain.gates.judge import broken, judge, needs_base, unmeasured
+from remand.domain.gates.judge import broken, is_uncollected, judge, needs_base, unmeasured
 from remand.domain.gates.verdict import GateResult, GateStatus
 
 
@@ -41,6 +41,11 @@ class Run:
                 broken(gate, measured.why) if is_broken else unmeasured(gate, measured.status, measured.why)
             )
         self.found[gate.name] = measured.found
+        if is_uncollected(measured.found) and self._base_tree:
+            base_found = self._base(gate).found
+            if base_found is not None and is_uncollected(base_found, at_least=measured.found):
+                why = "The tests cannot be collected on the base either; mend that first."
+                return unmeasured(gate, GateStatus.ERRORED, why)
         try:
             base = None
             if self._base_tree and needs_base(gate, measured.found):

@@ -80,6 +80,13 @@ def unmeasured(gate: Gate, status: GateStatus, why: str) -> GateResult:
     )
 
 
+def is_uncollected(found: Measurement, at_least: Measurement | None = None) -> bool:
+    """True when tests could not even be collected, in so many places as elsewhere."""
+    failures = found.figures.get("failures", 0.0)
+    known = at_least.figures.get("failures", 0.0) if at_least is not None else 1.0
+    return _is_empty(found) and failures >= known > 0
+
+
 def broken(gate: Gate, why: str) -> GateResult:
     """The result of a gate that the base can be measured by and this cannot: the work broke it."""
     return GateResult(

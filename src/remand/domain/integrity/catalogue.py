@@ -57,6 +57,11 @@ KINDS: dict[str, Kind] = {
         "a test of the base fails on the new code, and the new version of it is weaker",
         "make the test of the base pass, or leave it to a reviewer to accept",
     ),
+    "expectation_changed": Kind(
+        "a test of the base fails on the new code, and now expects something else",
+        "say in the change why the old expectation was wrong",
+        Weight.NOTE,
+    ),
     "new_tests_prove_nothing": Kind(
         "the new tests pass on the old code, too", "write one that fails without the change"
     ),

@@ -84,6 +84,8 @@ def _judged(scene: Scene, failing: Iterable[str], green: set[str]) -> Iterator[S
             yield suspicion("harness_tampered", "", 0, found, test_id)
         elif path and _is_weakened(scene, path, test_id):
             yield suspicion("base_test_fails", path, 0, f"`{test_id}`", test_id)
+        elif path:
+            yield suspicion("expectation_changed", path, 0, f"`{test_id}`", test_id)
 
 
 def _is_weakened(scene: Scene, path: str, test_id: str) -> bool:

@@ -24,7 +24,7 @@ PYTHON = [
     (
         "equality_forced",
         "src/a.py",
-        "class A:\n    def __eq__(self, other):\n        return isinstance(other, A)",
+        "class A:\n    x: int\n    def __eq__(self, other):\n        return isinstance(other, A)",
     ),
     (
         "equality_forced",
@@ -96,6 +96,7 @@ HONEST = [
         "class AnyText:\n    def __eq__(self, other):\n        return isinstance(other, str)",
     ),
     ("src/a.py", "import sys\nsys.excepthook = report"),
+    ("src/a.py", "class Nothing:\n    def __eq__(self, other):\n        return isinstance(other, Nothing)"),
     ("src/a.py", "import sys\ndef f():\n    return sys._getframe(1).f_globals['__name__']"),
     ("scripts/a.py", "import os\nif os.environ.get('CI'):\n    print('ci')"),
     ("src/a.py", "import os\ndef has_color():\n    if os.environ.get('CI'):\n        return False"),

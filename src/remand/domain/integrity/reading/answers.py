@@ -100,7 +100,7 @@ def _answer(
     is_telling = any(not _is_small(part.value) for part in literals)
     is_several = len(literals) > 1 and any(shapes)
     is_whole = is_telling and (bool(numbers) or is_several or any(_is_long(part.value) for part in literals))
-    is_joint = is_telling and (is_several or len(numbers) > 1)
+    is_joint = is_whole and (len(numbers) > 1 or (is_several and _has_figures(literals)))
     told = shown(value) if value is not None and not _says_nothing(value) else ""
     text = f"{shown(test)} → {told}"
     return Answer(
@@ -113,6 +113,11 @@ def _answer(
         is_joint,
         works,
     )
+
+
+def _has_figures(literals: list[ast.Constant]) -> bool:
+    """True for a list of numbers, or of more than a pair of anything."""
+    return len(literals) > 2 or any(type(part.value) in (int, float) for part in literals)
 
 
 def _is_small(value: object) -> bool:

@@ -70,7 +70,7 @@ def _of_class(node: ast.ClassDef) -> Iterator[tuple[int, str]]:
     is_scalar = any(last_name(base) in _SCALARS for base in node.bases)
     for item in node.body:
         if isinstance(item, Function) and item.name in _METHODS | _TURNED:
-            if _is_constant(item, node.name):
+            if _is_constant(item, node):
                 yield item.lineno, f"`{node.name}.{item.name}` answers without comparing"
             elif is_scalar and item.name == "__eq__" and not _asks_super(item):
                 yield item.lineno, f"`{node.name}.__eq__` takes the place of the comparison of values"
@@ -88,7 +88,7 @@ def _asks_super(node: Function) -> bool:
     return any(isinstance(part, ast.Name) and part.id == "super" for part in ast.walk(node))
 
 
-def _is_constant(node: Function, owner: str) -> bool:
+def _is_constant(node: Function, owner: ast.ClassDef) -> bool:
     """True when every way through a method gives the same answer, whatever the other value is."""
     is_turned = node.name in _TURNED
     returned = [
@@ -108,7 +108,7 @@ def _is_answer(value: ast.expr, *, is_turned: bool) -> bool:
     return is_true(value)
 
 
-def _asks_own_type(value: ast.expr, node: Function, owner: str) -> bool:
+def _asks_own_type(value: ast.expr, node: Function, owner: ast.ClassDef) -> bool:
     """`isinstance(other, Money)` in `Money` says that any two are equal."""
     if (
         node.name != "__eq__"
@@ -117,7 +117,20 @@ def _asks_own_type(value: ast.expr, node: Function, owner: str) -> bool:
         or len(value.args) < 2
     ):
         return False
-    return last_name(value.args[1]) in (owner, "object") or "self" in shown(value.args[1])
+    asked = last_name(value.args[1]) in (owner.name, "object") or "self" in shown(value.args[1])
+    return asked and _has_state(owner)
+
+
+def _has_state(owner: ast.ClassDef) -> bool:
+    """True for a class whose values can differ."""
+    if any(isinstance(item, ast.AnnAssign) for item in owner.body):
+        return True
+    written = (
+        part
+        for part in ast.walk(owner)
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+    )
+    return any(last_name(part.value) == "self" for part in written)
 
 
 def _braced(code: Code) -> Iterator[tuple[int, str]]:

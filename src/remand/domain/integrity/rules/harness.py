@@ -13,7 +13,6 @@ from remand.domain.integrity.reading.python_tree import (
     Function,
     argument,
     called,
-    dotted,
     fingerprint,
     is_false,
     last_name,
@@ -222,15 +221,10 @@ def _ignored_files(tree: ast.Module) -> Found:
 
 
 def _retries(source: Source) -> Found:
-    if "flaky" not in source.text:
-        return
-    for node in (*source.every(ast.Call), *source.every(ast.Attribute), *source.every(ast.Name)):
-        if (isinstance(node, ast.Call) and last_name(node.func) == "flaky") or dotted(node) in (
-            "pytest.mark.flaky",
-            "flaky",
-        ):
-            line = getattr(node, "lineno", 0)
-            yield "test_retried", line, f"`{short(shown(node))}`", "flaky"
+    for _, node in source.functions if "flaky" in source.text else ():
+        for item in node.decorator_list:
+            if last_name(item.func if isinstance(item, ast.Call) else item) == "flaky":
+                yield "test_retried", item.lineno, f"`{short(shown(item))}`", f"{node.name} flaky"
 
 
 def _script(code: Code) -> Found:

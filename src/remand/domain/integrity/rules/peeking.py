@@ -95,9 +95,9 @@ def _python(source: Source) -> Iterator[tuple[str, int, str]]:
     for branch in source.every(ast.If):
         if _knows_account(branch.test):
             yield "answer_hardcoded", branch.lineno, shown(branch.test)
-    for name, whole in source.imports.items():
-        if re.match(r"(unittest\.mock|mock|pytest|_pytest)(\.|$)", whole):
-            yield "gate_detected", 1, f"{name} is imported from {whole}"
+    for made in source.every(ast.ImportFrom):
+        if made.module in ("unittest.mock", "mock"):
+            yield "gate_detected", made.lineno, shown(made)
     yield from _functions(source)
 
 
