@@ -1,7 +1,8 @@
 """Tests of one side on the code of the other tell honest changes from weakened tests."""
 
 from remand.domain.gates.figures import TestOutcome
-from remand.domain.integrity.comparison import Collected, Comparison, FileChange
+from remand.domain.integrity.catalogue import KINDS
+from remand.domain.integrity.comparison import Collected, Comparison, FileChange, Weight
 from remand.domain.integrity.crossing import cross_checks, judge_base_tests, judge_new_tests
 from remand.domain.integrity.examine import examine
 from tests.unit.domain.integrity.changes import added, deleted, modified
@@ -104,8 +105,10 @@ def test_a_base_test_that_fails_counts_when_the_heads_version_is_weaker() -> Non
     assert base_tests(deleted("tests/test_a.py", TEST)) == ["base_test_fails"]
 
 
-def test_a_base_test_that_fails_is_a_change_of_behaviour_when_the_heads_version_asks_as_much() -> None:
-    assert base_tests(modified("tests/test_a.py", TEST, TEST.replace("42", "44"))) == []
+def test_a_base_test_that_fails_is_noted_and_holds_nothing_when_the_heads_version_asks_as_much() -> None:
+    changed = base_tests(modified("tests/test_a.py", TEST, TEST.replace("42", "44")))
+    assert changed == ["expectation_changed"]
+    assert KINDS["expectation_changed"].weight is Weight.NOTE
 
 
 def test_a_base_test_that_passes_crossed_is_nothing() -> None:
