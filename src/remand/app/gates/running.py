@@ -13,7 +13,7 @@ from remand.app.gates.ports import Ended, Job, Limits, Ran
 from remand.app.gates.workshop import Parser, Workshop
 from remand.domain.gates.figures import Measurement, TestOutcome, Unreadable
 from remand.domain.gates.gate import Gate, GatePolicy
-from remand.domain.gates.judge import failing_ids
+from remand.domain.gates.judge import failing_ids, require_figures
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.record import Record
 from remand.domain.secrets import redacted
@@ -105,7 +105,9 @@ class Runner:
         if ended.how != "exited" or ended.detail:
             return _ended_badly(ended, gate)
         try:
-            return Measured(found=parser.parse(ran), seconds=ended.seconds)
+            found = parser.parse(ran)
+            require_figures(found)
+            return Measured(found=found, seconds=ended.seconds)
         except Unreadable as why:
             said = f"{why}. {_said(ended)}".strip()
             return Measured(status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True)
