@@ -117,7 +117,7 @@ def test_a_session_without_a_task_is_left_alone(work: Work) -> None:
 
 
 def test_an_agent_that_stops_again_and_again_without_work_is_let_go_and_a_human_asked(work: Work) -> None:
-    told = work.run(*[say("Done.")] * 20)
+    told = work.run(*[say(f"Done, for the time number {number}.") for number in range(20)])
 
     assert 1 < len(told.heard) < 10
     assert told.code == 0
