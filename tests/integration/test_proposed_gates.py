@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from remand.adapters.measuring.tools import standard_path
 from remand.app.gates.ports import Ran
 from remand.bootstrap import parsers, projects
 from remand.domain.gates.figures import Measurement
@@ -62,7 +63,7 @@ class Workplace:
         done = subprocess.run(
             [word.replace("{report}", str(self._report)) for word in gate.command],
             cwd=self.root,
-            env={**os.environ, "PATH": os.pathsep.join([*path, os.environ["PATH"]])},
+            env={**os.environ, "PATH": os.pathsep.join([*path, *standard_path(), os.environ["PATH"]])},
             capture_output=True,
             check=False,
         )
