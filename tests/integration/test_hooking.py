@@ -14,6 +14,7 @@ from remand.adapters.hosts.probe import PROBE_TEXT
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.bootstrap.hooking import Proof, install_hosts, installed_hosts, prove, remove_hosts
 from remand.bootstrap.hosts import HOSTS, Answer, host
+from tests.integration.processes import is_gone
 
 TRUSTING = sorted(set(HOSTS) - {"codex"})
 
@@ -195,14 +196,13 @@ class TestProof:
         assert not prove("claude", str(root)).ok
 
     def test_a_hook_that_hangs_is_found_and_ended(self, root: Path, tmp_path: Path) -> None:
-        script = f"echo $$ > '{tmp_path}/pid'; sleep 1000 & sleep 1000"
+        script = f"sleep 1000 & echo $$ $! > '{tmp_path}/pids'; sleep 1000"
         install_hosts(str(root), ["claude"], program(root, script))
         proof = prove("claude", str(root), seconds=1.0)
 
         assert "does not answer" in proof.detail
-        group = int((tmp_path / "pid").read_text())
-        with pytest.raises(ProcessLookupError):
-            os.killpg(os.getpgid(group), 0)
+        started = [int(number) for number in (tmp_path / "pids").read_text().split()]
+        assert [is_gone(number) for number in started] == [True, True]
 
     @pytest.mark.parametrize(
         ("name", "switch"),

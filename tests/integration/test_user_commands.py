@@ -9,6 +9,7 @@ import pytest
 
 from remand.adapters.system.commands import MAX_OUTPUT, UserCommands
 from remand.app.ports import Outcome
+from tests.integration.processes import is_gone
 
 Script = Callable[[str], str]
 
@@ -53,8 +54,7 @@ def test_a_command_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Pa
     )
 
     assert answer is None
-    pid = int(mark.read_text())
-    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text()
+    assert is_gone(int(mark.read_text()))
 
 
 def test_a_command_does_not_inherit_what_marks_an_agents_place(
