@@ -28,6 +28,7 @@ demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
 test: $(STAMP)  ## run every test (REMAND_CAMPAIGN=full for the long campaigns)
 	@scripts/debian-packages $(TEST_PACKAGES) || echo "The tests that need these are skipped, and say so."
 	@scripts/real-agents || echo "The tests that need these are skipped, and say so."
+	@scripts/forge-descriptions || echo "The tests that need these are skipped, and say so."
 	@$(PYTHON) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: $(STAMP)  ## lint, format, types, import contracts and unit tests, in under a minute

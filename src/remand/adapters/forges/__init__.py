@@ -1,0 +1,1 @@
+"""Forges, one module per kind: what people say there of the work."""

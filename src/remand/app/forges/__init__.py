@@ -1,0 +1,1 @@
+"""Reviews that people give on a forge: read there, judged here."""

@@ -1,0 +1,198 @@
+"""What the use cases ask of a forge: pull requests as they are, who may write, and a word left there.
+
+Everything a forge answers is another's text. It is parsed here into these shapes, and believed by nobody:
+whose review counts, and for which commit, the rules decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from remand.app.errors import RemandError
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+
+
+class Account(Record, kw_only=True):
+    """Who someone is on a forge. The id never changes; a login can be given up and taken by another."""
+
+    id: str
+    """With the kind of forge before it: `github:583231`."""
+    login: str
+    """The same way: `github:octocat`."""
+    is_bot: bool = False
+
+
+class ReviewState(StrEnum):
+    """What a review on a forge says."""
+
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    COMMENTED = "commented"
+    DISMISSED = "dismissed"
+    PENDING = "pending"
+
+
+class Comment(Record, kw_only=True):
+    """A comment on a line, a file, or the whole."""
+
+    id: str
+    text: str
+    author: Account | None = None
+    """None when the account is gone."""
+    path: str = ""
+    line: int = 0
+    """0 when it is about the file, or the line is not there any more and was never told."""
+    updated_at: Instant = ""
+    is_edited: bool = False
+    """Changed since it was made; on some forges by others than its author."""
+    is_resolved: bool = False
+    is_outdated: bool = False
+    is_reply: bool = False
+    url: str = ""
+
+
+class Review(Record, kw_only=True):
+    """A review as the forge tells it now; forges may bind it to another commit later."""
+
+    id: str
+    state: ReviewState
+    author: Account | None = None
+    text: str = ""
+    commit: str = ""
+    submitted_at: Instant = ""
+    updated_at: Instant = ""
+    comments: tuple[Comment, ...] = ()
+    url: str = ""
+
+
+class PullState(StrEnum):
+    """Where a pull request is."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+class PullRequest(Record, kw_only=True):
+    """A pull request with everything said about it."""
+
+    number: int
+    head: str
+    """The commit at its tip."""
+    state: PullState = PullState.OPEN
+    branch: str = ""
+    author: Account | None = None
+    merged_by: Account | None = None
+    merged_at: Instant = ""
+    url: str = ""
+    reviews: tuple[Review, ...] = ()
+    """Oldest first, every page of them."""
+    remarks: tuple[Comment, ...] = ()
+    """What was said in its discussion, outside of reviews; oldest first."""
+
+
+class CheckState(StrEnum):
+    """What a status at a commit says."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"
+
+
+class Trouble(StrEnum):
+    """Why a forge could not be asked."""
+
+    LIMITED = "limited"
+    """It asks for patience."""
+    UNREACHABLE = "unreachable"
+    """No answer, a timeout, or an error of its own."""
+    DENIED = "denied"
+    """The token does not do, or there is none."""
+    MISSING = "missing"
+    """It is not there, or not for this token."""
+    GARBLED = "garbled"
+    """What it said could not be read."""
+    REFUSED = "refused"
+    """It understood, and will not do it."""
+
+
+class ForgeFault(RemandError):  # noqa: N818 - the fault is the forge's
+    """The forge could not be asked. Nothing was lost: the next poll asks again."""
+
+    def __init__(self, trouble: Trouble, message: str, until: Instant = "") -> None:
+        super().__init__(message)
+        self.trouble = trouble
+        self.until = until
+        """When it may be asked again; empty when nobody said."""
+
+
+class Usage(NamedTuple):
+    """What was asked of the forge since it was opened."""
+
+    requests: int = 0
+    not_modified: int = 0
+    points: int = 0
+    """Of the primary rate limit, as far as the forge tells."""
+
+
+class Remembered(Record, kw_only=True):
+    """An answer with its validator, kept so that the next question can be a conditional one."""
+
+    etag: str
+    body: str
+    next_page: str = ""
+
+
+class Memory(Protocol):
+    """Answers kept between calls, out of agents' reach."""
+
+    def get(self, address: str) -> Remembered | None:
+        """What was answered there last."""
+
+    def put(self, address: str, answer: Remembered) -> None:
+        """Keeps an answer."""
+
+
+class Marks(Protocol):
+    """Short notes that a poll leaves for the next one, out of agents' reach."""
+
+    def get(self, key: str) -> str:
+        """What was noted; empty when nothing was."""
+
+    def put(self, key: str, value: str) -> None:
+        """Notes it."""
+
+
+class Forge(Protocol):
+    """One repository on a forge. Every method raises `ForgeFault` when the forge cannot be asked."""
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far."""
+
+    def glance(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Of each pull request a text that changes whenever something of it may have; those not there are left out."""
+
+    def pull_request(self, number: int) -> PullRequest:
+        """A pull request, whole: every page of it, or a fault."""
+
+    def may_write(self, account: Account) -> bool:
+        """True when the account may write to the repository now, by the forge's own word."""
+
+    def set_status(self, commit: str, state: CheckState, text: str) -> None:
+        """Leaves a status at a commit, as the check `remand`."""
+
+    def request_changes(
+        self, number: int, commit: str, text: str, comments: Sequence[Comment]
+    ) -> ReviewState:
+        """Leaves a review that asks for changes; a comment where the forge refuses one on one's own work."""
+
+    def comment(self, number: int, text: str) -> None:
+        """Leaves a comment."""
+
+    def close(self) -> None:
+        """Lets go of connections."""

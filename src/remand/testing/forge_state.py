@@ -1,0 +1,279 @@
+"""What a forge knows of one repository: accounts, pull requests, reviews, threads, statuses. Every dialect tells the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha1
+
+from remand.app.forges.ports import CheckState, PullState, ReviewState
+from remand.domain.instant import Instant, plus
+from remand.testing.fakes import START
+
+TOKEN = "token-of-the-tests"  # noqa: S105 - it opens nothing but the fake
+
+
+def sha_of(text: str) -> str:
+    """A commit's id, the same for the same text."""
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(slots=True, kw_only=True)
+class Person:
+    """An account. The id stays with it; the login may change hands."""
+
+    id: int
+    login: str
+    permission: str = "read"
+    """`none`, `read`, `triage`, `write`, `maintain` or `admin`."""
+    is_bot: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Remark:
+    """Something said in a pull request's discussion."""
+
+    id: int
+    author: Person | None
+    text: str
+    created_at: Instant
+    updated_at: Instant
+
+
+@dataclass(slots=True, kw_only=True)
+class LineComment(Remark):
+    """A comment of a review, on a line or on a file."""
+
+    path: str
+    line: int | None
+    """None when it is about the file, or the line is gone."""
+    original_line: int | None
+    commit: str
+    original_commit: str
+    review: int
+    reply_to: int | None = None
+
+    @property
+    def is_outdated(self) -> bool:
+        """True when the line it was about is gone."""
+        return self.line is None and self.original_line is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class Thread:
+    """A line comment and the replies to it, which are resolved together."""
+
+    id: int
+    comments: list[LineComment]
+    is_resolved: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Given:
+    """A review as it was given."""
+
+    id: int
+    author: Person | None
+    state: ReviewState
+    text: str
+    commit: str
+    created_at: Instant
+    updated_at: Instant
+    was: ReviewState
+    """What it said before it was dismissed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pull:
+    """A pull request."""
+
+    number: int
+    head: str
+    branch: str
+    author: Person | None
+    created_at: Instant
+    updated_at: Instant
+    title: str = ""
+    state: PullState = PullState.OPEN
+    merged_by: Person | None = None
+    merged_at: Instant = ""
+    reviews: list[Given] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    paths: tuple[str, ...] = ("src/app.py",)
+    """What it changes: line comments of ours are taken there alone."""
+
+    @property
+    def comments(self) -> list[LineComment]:
+        """Every line comment, oldest first."""
+        return sorted((one for thread in self.threads for one in thread.comments), key=lambda one: one.id)
+
+
+@dataclass(slots=True, kw_only=True)
+class Posted:
+    """A status left at a commit."""
+
+    commit: str
+    context: str
+    state: CheckState
+    text: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Said:
+    """A line comment that is to be part of a review."""
+
+    text: str
+    path: str = "src/app.py"
+    line: int | None = 1
+
+
+class ForgeState:
+    """One repository on a forge, changed by what people do there. Each deed takes a second."""
+
+    def __init__(self, owner: str = "octo", name: str = "demo") -> None:
+        self.owner, self.name = owner, name
+        self.token = TOKEN
+        self.now: Instant = START
+        self.people: dict[int, Person] = {}
+        self.pulls: dict[int, Pull] = {}
+        self.statuses: list[Posted] = []
+        self._ids = 1000
+        self.viewer = self.person("remand-bot", "write")
+        """Whose token it is."""
+
+    def person(self, login: str, permission: str = "read", *, is_bot: bool = False) -> Person:
+        """Opens an account."""
+        person = Person(id=self._id(), login=login, permission=permission, is_bot=is_bot)
+        self.people[person.id] = person
+        return person
+
+    def named(self, login: str) -> Person | None:
+        """Who goes by a login now."""
+        return next((one for one in self.people.values() if one.login.casefold() == login.casefold()), None)
+
+    def delete(self, person: Person) -> None:
+        """An account goes; what it said stays, by nobody."""
+        del self.people[person.id]
+        for pull in self.pulls.values():
+            pull.author = None if pull.author is person else pull.author
+            pull.merged_by = None if pull.merged_by is person else pull.merged_by
+            everything: list[Given | Remark] = [*pull.reviews, *pull.remarks, *pull.comments]
+            for said in everything:
+                said.author = None if said.author is person else said.author
+
+    def take_over(self, person: Person, permission: str = "read") -> Person:
+        """An account gives up its login and another takes it."""
+        login, person.login = person.login, f"{person.login}-formerly"
+        return self.person(login, permission)
+
+    def open(self, author: Person, *, head: str = "", branch: str = "") -> Pull:
+        """Opens a pull request."""
+        number, now = len(self.pulls) + 1, self._tick()
+        name = branch or f"work/{number}"
+        self.pulls[number] = pull = Pull(
+            number=number,
+            head=head or sha_of(name),
+            branch=name,
+            author=author,
+            created_at=now,
+            updated_at=now,
+            title=f"Work {number}",
+        )
+        return pull
+
+    def push(self, pull: Pull, head: str) -> None:
+        """A new head; open threads lose their lines."""
+        pull.head, pull.updated_at = head, self._tick()
+        for comment in pull.comments:
+            comment.line = None
+
+    def review(self, pull: Pull, author: Person, state: ReviewState, text: str = "", *said: Said) -> Given:
+        """Gives a review of the head, with line comments that belong to it."""
+        now = self._tick()
+        given = Given(
+            id=self._id(),
+            author=author,
+            state=state,
+            text=text,
+            commit=pull.head,
+            created_at=now,
+            updated_at=now,
+            was=state,
+        )
+        pull.reviews.append(given)
+        for one in said:
+            pull.threads.append(Thread(id=self._id(), comments=[self._comment(pull, given, one)]))
+        pull.updated_at = now
+        return given
+
+    def reply(self, pull: Pull, thread: Thread, author: Person, text: str) -> LineComment:
+        """Answers in a thread, which makes a review of its own."""
+        first = thread.comments[0]
+        given = self.review(pull, author, ReviewState.COMMENTED)
+        comment = self._comment(pull, given, Said(text=text, path=first.path, line=first.line))
+        comment.reply_to, comment.original_line = first.id, first.original_line
+        thread.comments.append(comment)
+        return comment
+
+    def resolve(self, thread: Thread, *, is_resolved: bool = True) -> None:
+        """Settles a thread; forges do not call the pull request updated for it."""
+        self._tick()
+        thread.is_resolved = is_resolved
+
+    def dismiss(self, pull: Pull, given: Given) -> None:
+        """A review does not count any more."""
+        given.was, given.state = given.state, ReviewState.DISMISSED
+        given.updated_at = pull.updated_at = self._tick()
+
+    def edit(self, said: Given | Remark, text: str) -> None:
+        """What was said is changed; forges do not always call the pull request updated for it."""
+        said.text, said.updated_at = text, self._tick()
+
+    def rebind(self, given: Given, commit: str) -> None:
+        """The forge binds a review to another commit, as happens after a forced push."""
+        given.commit = commit
+
+    def remark(self, pull: Pull, author: Person, text: str) -> Remark:
+        """Says something in the discussion."""
+        now = self._tick()
+        said = Remark(id=self._id(), author=author, text=text, created_at=now, updated_at=now)
+        pull.remarks.append(said)
+        pull.updated_at = now
+        return said
+
+    def merge(self, pull: Pull, by: Person) -> None:
+        """Merges a pull request."""
+        pull.state, pull.merged_by = PullState.MERGED, by
+        pull.merged_at = pull.updated_at = self._tick()
+
+    def close(self, pull: Pull) -> None:
+        """Closes a pull request without a merge."""
+        pull.state, pull.updated_at = PullState.CLOSED, self._tick()
+
+    def post(self, posted: Posted) -> None:
+        """Leaves a status."""
+        self._tick()
+        self.statuses.append(posted)
+
+    def _comment(self, pull: Pull, given: Given, said: Said) -> LineComment:
+        return LineComment(
+            id=self._id(),
+            author=given.author,
+            text=said.text,
+            created_at=given.created_at,
+            updated_at=given.created_at,
+            path=said.path,
+            line=said.line,
+            original_line=said.line,
+            commit=pull.head,
+            original_commit=pull.head,
+            review=given.id,
+        )
+
+    def _id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    def _tick(self) -> Instant:
+        self.now = plus(self.now, 1)
+        return self.now

@@ -1,0 +1,260 @@
+"""Holds the fake forge, and what we ask, against what GitHub publishes of its API and its webhooks."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import graphql
+import httpx2
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from remand.adapters.forges import github_documents as documents
+from remand.adapters.forges.webhooks import Delivery, Ignored, read
+from remand.app.forges.ports import ReviewState
+from remand.testing.forge_github import GitHubDialect
+from remand.testing.forge_graphql import SDL
+from remand.testing.forge_server import ForgeServer
+from remand.testing.forge_state import ForgeState, Said
+
+PAYLOADS = Path(__file__).parents[3] / "shared" / "data" / "github-webhooks"
+SECRET = "secret"
+UNDESCRIBED = re.compile(r"\$\[\d+\]\.line: None is not of type 'integer'")
+"""GitHub's own webhooks tell null for a line that is gone; its description of REST forgets it."""
+Json = Any
+
+
+def published(path: str) -> Path:
+    """A file that `scripts/forge-descriptions` installs; a test without it is skipped, except in CI."""
+    cache = os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache"
+    file = Path(cache) / "remand-tests" / "forge-descriptions" / "node_modules" / "@octokit" / path
+    return _there(file, "GitHub's descriptions are not installed; scripts/forge-descriptions does it")
+
+
+def _there(file: Path, why: str) -> Path:
+    if not file.exists():
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    return file
+
+
+# -------------------------------------------------------------------------------------------------- REST
+
+
+@lru_cache(maxsize=1)
+def described() -> Json:
+    file = published("openapi/generated/api.github.com.json")
+    return _nullable(msgspec.json.decode(file.read_bytes()))
+
+
+def _nullable(part: Json) -> Json:
+    """The description in the words of JSON Schema, which has another way to say that something may be null."""
+    if isinstance(part, list):
+        return [_nullable(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    plain = {name: _nullable(value) for name, value in part.items() if name not in {"nullable", "example"}}
+    return {"anyOf": [plain, {"type": "null"}]} if part.get("nullable") is True else plain
+
+
+def flaws(path: str, method: str, status: int, body: Json) -> list[str]:
+    """Where an answer is not as GitHub describes it."""
+    answers = described()["paths"][path][method]["responses"]
+    assert str(status) in answers, f"{method} {path} never answers {status}"
+    answer = answers[str(status)]
+    shared = answer.get("$ref", "").removeprefix("#/components/responses/")
+    answer = described()["components"]["responses"][shared] if shared else answer
+    schema = {**answer["content"]["application/json"]["schema"], "components": described()["components"]}
+    found = Draft202012Validator(schema).iter_errors(body)
+    told = [f"{error.json_path}: {error.message[:200]}" for error in found]
+    return [flaw for flaw in told if not UNDESCRIBED.fullmatch(flaw)]
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[tuple[ForgeServer, httpx2.Client]]:
+    state = ForgeState()
+    ann, bob = state.person("ann", "maintain"), state.person("bob")
+    pull = state.open(bob)
+    state.review(pull, ann, ReviewState.CHANGES_REQUESTED, "No.", Said(text="a"), Said(text="b", line=None))
+    state.reply(pull, pull.threads[0], bob, "Why?")
+    state.push(pull, "f" * 40)
+    state.review(pull, ann, ReviewState.PENDING, "draft")
+    state.remark(pull, state.person("checker", is_bot=True), "beep")
+    merged = state.open(bob)
+    state.merge(merged, ann)
+    with (
+        ForgeServer(GitHubDialect(state)) as server,
+        httpx2.Client(base_url=server.url, headers={"authorization": f"token {state.token}"}) as client,
+    ):
+        yield server, client
+
+
+ANSWERS = [
+    ("GET", "/repos/{owner}/{repo}/pulls", "", None),
+    ("GET", "/repos/{owner}/{repo}/pulls/{pull_number}", "", None),
+    ("GET", "/repos/{owner}/{repo}/pulls/{pull_number}", "404", None),
+    ("GET", "/repos/{owner}/{repo}/pulls/{pull_number}/reviews", "", None),
+    ("GET", "/repos/{owner}/{repo}/pulls/{pull_number}/comments", "", None),
+    ("GET", "/repos/{owner}/{repo}/pulls/comments", "", None),
+    ("GET", "/repos/{owner}/{repo}/issues/{issue_number}/comments", "", None),
+    ("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", "", None),
+    ("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", "404", None),
+    ("POST", "/repos/{owner}/{repo}/issues/{issue_number}/comments", "", {"body": "hi"}),
+    (
+        "POST",
+        "/repos/{owner}/{repo}/statuses/{sha}",
+        "",
+        {"state": "failure", "context": "remand", "description": "no"},
+    ),
+    (
+        "POST",
+        "/repos/{owner}/{repo}/pulls/{pull_number}/reviews",
+        "",
+        {
+            "event": "REQUEST_CHANGES",
+            "body": "no",
+            "commit_id": "f" * 40,
+            "comments": [{"path": "src/app.py", "line": 1, "side": "RIGHT", "body": "no"}],
+        },
+    ),
+    (
+        "POST",
+        "/repos/{owner}/{repo}/pulls/{pull_number}/reviews",
+        "422",
+        {
+            "event": "COMMENT",
+            "body": "no",
+            "comments": [{"path": "gone.py", "line": 1, "side": "RIGHT", "body": "no"}],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "wanted", "body"), ANSWERS, ids=[f"{a}-{b}-{c or 'ok'}" for a, b, c, _ in ANSWERS]
+)
+def test_the_fake_answers_as_github_describes_it(
+    hub: tuple[ForgeServer, httpx2.Client], method: str, path: str, wanted: str, body: Json
+) -> None:
+    described()
+    missing = wanted == "404"
+    names = {
+        "owner": "octo",
+        "repo": "demo",
+        "pull_number": 99 if missing else 1,
+        "issue_number": 1,
+        "username": "nobody" if missing else "ann",
+        "sha": "f" * 40,
+    }
+    answer = hub[1].request(method, path.format(**names), json=body)
+
+    assert str(answer.status_code) == wanted or (not wanted and answer.is_success)
+    assert flaws(path, method.lower(), answer.status_code, answer.json()) == []
+
+
+def test_what_is_sent_is_what_github_takes() -> None:
+    for method, path, _, body in ANSWERS:
+        if body is not None:
+            asked = described()["paths"][path][method.lower()]["requestBody"]["content"]["application/json"]
+            known = asked["schema"]["properties"]
+            assert set(body) <= set(known), path
+            for comment in body.get("comments", []):
+                assert set(comment) <= set(known["comments"]["items"]["properties"])
+
+
+def test_a_line_that_is_gone_is_null_by_github_s_own_word() -> None:
+    line = described()["components"]["schemas"]["webhooks_review_comment"]["properties"]["line"]
+
+    assert {"type": "null"} in line["anyOf"]
+
+
+def test_an_answer_that_is_otherwise_would_be_noticed(hub: tuple[ForgeServer, httpx2.Client]) -> None:
+    path = "/repos/{owner}/{repo}/pulls/{pull_number}/reviews"
+    reviews = hub[1].get("/repos/octo/demo/pulls/1/reviews").json()
+    del reviews[0]["state"]
+    reviews[0]["id"] = "1"
+
+    assert len(flaws(path, "get", 200, reviews)) == 2
+
+
+# ----------------------------------------------------------------------------------------------- GraphQL
+
+
+@lru_cache(maxsize=1)
+def schema() -> graphql.GraphQLSchema:
+    text = published("graphql-schema/schema.graphql").read_text(encoding="utf-8")
+    return graphql.build_schema(text, assume_valid=True)
+
+
+QUESTIONS = {
+    "whole": documents.WHOLE,
+    "rest of a thread": documents.REST_OF_THREAD,
+    "seen, with threads": documents.seen([1, 2, 3]),
+    "seen, a hundred": documents.seen(range(1, 101)),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_is_asked_by_graphql_is_in_github_s_schema(name: str) -> None:
+    assert graphql.validate(schema(), graphql.parse(QUESTIONS[name])) == []
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_what_is_asked_by_graphql_is_in_the_fake_s_schema(name: str) -> None:
+    assert graphql.validate(graphql.build_schema(SDL), graphql.parse(QUESTIONS[name])) == []
+
+
+def test_the_fake_s_schema_is_a_part_of_github_s() -> None:
+    own, theirs = graphql.build_schema(SDL), schema()
+    for name, kind in own.type_map.items():
+        assert name in theirs.type_map
+        if isinstance(kind, graphql.GraphQLObjectType | graphql.GraphQLInterfaceType):
+            fields = theirs.type_map[name].fields  # type: ignore[attr-defined]
+            for field_name, field in kind.fields.items():
+                assert str(field.type) == str(fields[field_name].type), f"{name}.{field_name}"
+                given = {argument: str(one.type) for argument, one in field.args.items()}
+                known = {argument: str(one.type) for argument, one in fields[field_name].args.items()}
+                assert given.items() <= known.items(), f"{name}.{field_name}"
+        if isinstance(kind, graphql.GraphQLEnumType):
+            assert set(kind.values) <= set(theirs.type_map[name].values)  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------------------------------- webhooks
+
+
+def payloads() -> list[Path]:
+    return sorted(PAYLOADS.glob("*/*.json"))
+
+
+@pytest.mark.parametrize(
+    "file", payloads() or [PAYLOADS], ids=lambda file: re.sub(r".*/(?=.+/)", "", str(file))
+)
+def test_every_recorded_webhook_is_read(file: Path) -> None:
+    if not PAYLOADS.is_dir():
+        pytest.skip("the recorded payloads of GitHub are not beside this project")
+    body = file.read_bytes()
+    signature = hmac.new(SECRET.encode(), body, sha256).hexdigest()
+    headers = {
+        "X-GitHub-Event": file.parent.name,
+        "X-GitHub-Delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        "X-Hub-Signature-256": f"sha256={signature}",
+        "Content-Type": "application/json",
+    }
+
+    found = read("github", headers, body, SECRET)
+
+    payload = msgspec.json.decode(body)
+    if "pull_request" in payload:
+        number, name = payload["pull_request"]["number"], payload["repository"]["full_name"]
+        assert found == Delivery(id=headers["X-GitHub-Delivery"], repository=name, number=number)
+    else:
+        assert isinstance(found, Ignored)

@@ -1,0 +1,89 @@
+"""A way to a forge without a network: answers by address, kept where a test can look at what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from remand.adapters.forges.transport import Reply
+from remand.app.forges.ports import Remembered
+from remand.testing.forge_server import Dialect, Request
+
+
+class Asked(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> dict[str, object]:
+        """What was sent."""
+        return msgspec.json.decode(self.body, type=dict[str, object])
+
+
+class Notes:
+    """A memory that lasts as long as the test."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Remembered] = {}
+
+    def get(self, address: str) -> Remembered | None:
+        return self.kept.get(address)
+
+    def put(self, address: str, answer: Remembered) -> None:
+        self.kept[address] = answer
+
+
+def reply(value: object, status: int = 200, **headers: str) -> Reply:
+    """An answer in JSON; header names are written with underscores."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Reply(status, {"content-type": "application/json", **named}, msgspec.json.encode(value))
+
+
+@dataclass
+class Table:
+    """Answers each `METHOD path` from a table, page by page; what is not in it is not there."""
+
+    answers: dict[str, list[Reply] | Reply] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        parts = urlsplit(url)
+        asked = Asked(method, parts.path, parse_qs(parts.query), headers, body)
+        self.asked.append(asked)
+        found = self.answers.get(f"{method} {parts.path}")
+        if isinstance(found, list):
+            page = int(asked.query.get("page", ["1"])[0])
+            return found[min(page, len(found)) - 1]
+        return found if found is not None else reply({"message": "not found"}, 404)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class Spoken:
+    """Answers in a dialect of the fake forge, without its server."""
+
+    dialect: Dialect
+    asked: list[Asked] = field(default_factory=list)
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
+        self.asked.append(Asked(method, parts.path, query, headers, body))
+        last = {name: values[-1] for name, values in query.items()}
+        answer = self.dialect.answer(Request(method, parts.path, last, dict(headers), body, "https://forge"))
+        assert answer is not None
+        return Reply(answer.status, answer.headers, answer.body)
+
+    async def close(self) -> None:
+        """Nothing is open."""
