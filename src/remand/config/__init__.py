@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import tomllib
 
+from remand.config.forge import ForgeSettings, forge
 from remand.config.gates import gate_policy
 from remand.config.keys import project_id, trusted_keys
 from remand.config.policy import policy
+from remand.config.records import RecordSettings, records
 from remand.config.team import members
 from remand.config.values import NAME, ConfigError, known, table, text
 from remand.domain.gates.gate import GatePolicy
@@ -16,9 +18,17 @@ from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.roles import Member, Team
 
-__all__ = ["NAME", "ConfigError", "Settings", "inherited_environment", "parse"]
+__all__ = [
+    "NAME",
+    "ConfigError",
+    "ForgeSettings",
+    "RecordSettings",
+    "Settings",
+    "inherited_environment",
+    "parse",
+]
 
-_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox")
+_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records")
 
 
 class Settings(Record, kw_only=True):
@@ -27,6 +37,8 @@ class Settings(Record, kw_only=True):
     team: tuple[Member, ...] = ()
     policy: Policy = Policy()
     gate_policy: GatePolicy = GatePolicy()
+    forge: ForgeSettings = ForgeSettings()
+    records: RecordSettings = RecordSettings()
     base: str = ""
     project: str = ""
     """The project's id, which signatures are bound to; empty when it has none."""
@@ -63,6 +75,8 @@ def parse(content: str, source: str = "") -> Settings:
         team=members(table(data, "team")),
         policy=policy(table(data, "policy")),
         gate_policy=gate_policy(data),
+        forge=forge(table(data, "forge")),
+        records=records(table(data, "records")),
         base=text(project.get("base", ""), "project.base"),
         project=project_id(project),
         trusted=trusted_keys(table(data, "keys")),

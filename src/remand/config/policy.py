@@ -16,6 +16,7 @@ _POLICY = (
     "escalate_after_gates",
     "max_invalid_rejections",
     "lease",
+    "escalation_deadline",
     "director",
     "adviser",
     "enforce",
@@ -47,6 +48,7 @@ def policy(table: dict[str, Any]) -> Policy:
             most=100,
         ),
         lease_seconds=_lease(table.get("lease", "30m")),
+        deadline_seconds=seconds(table.get("escalation_deadline", "24h"), "policy.escalation_deadline"),
         director=_director(director),
         adviser=_program(table.get("adviser", []), "policy.adviser"),
     )

@@ -111,8 +111,7 @@ def _require_takeover(task: Task, filed: Filed, command: c.Command) -> None:
     target = command.facts.target
     if target is None:
         return
-    r.require_not_locked_out(task, target.name)
-    r.require_eligible(task, target, command.facts.has_team)
+    r.require_may_work(task, target, command.facts)
 
 
 def _ended(task: Task, reason: str) -> Events:
@@ -217,7 +216,10 @@ def _inherited(task: Task, name: str) -> list[e.Event]:
     """The lockouts of a task on another that was cut from it."""
     return [
         e.LockoutSet(
-            task_id=name, agent=lockout.agent, reason=f"locked out of {task.id}: {lockout.reason}"[:500]
+            task_id=name,
+            agent=lockout.agent,
+            reason=f"locked out of {task.id}: {lockout.reason}"[:500],
+            inherited_from=task.id,
         )
         for lockout in task.active_lockouts
     ]

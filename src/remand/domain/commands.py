@@ -6,16 +6,79 @@ from typing import Any
 
 import msgspec
 
-from remand.domain.events import Finding
+from remand.domain.ask import Ask, ClaimAsk, TaskAsk
 from remand.domain.gates.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+from remand.domain.review_asks import (
+    AcknowledgeEscalation,
+    AnswerEscalation,
+    ApproveReview,
+    EscalateTask,
+    FetchFeedback,
+    LockOut,
+    NoteDelivery,
+    NoteMerge,
+    NoteReview,
+    OpenEscalation,
+    ReassignTask,
+    RejectReview,
+    RepeatEscalation,
+    RequestReview,
+    RetractReview,
+    Unlock,
+)
 from remand.domain.roles import Actor
 from remand.domain.validation.world import World
 
-
-class Ask(Record, tag_field="ask", tag=str.lower):
-    """A wish, as it comes through any door. What follows from it only `decide` says."""
+__all__ = [
+    "ASKS",
+    "AcceptHandoff",
+    "AcknowledgeEscalation",
+    "AddTask",
+    "AnswerEscalation",
+    "AnswerRejection",
+    "ApproveReview",
+    "Ask",
+    "CancelTask",
+    "ClaimAsk",
+    "ClaimTask",
+    "Command",
+    "CompleteHandoff",
+    "ContinueTask",
+    "DeferTask",
+    "EditTask",
+    "EscalateTask",
+    "ExpireLease",
+    "Facts",
+    "FailTask",
+    "FetchFeedback",
+    "GiveOpinion",
+    "Heartbeat",
+    "InitiateHandoff",
+    "LockOut",
+    "NoteDelivery",
+    "NoteMerge",
+    "NoteReview",
+    "OpenEscalation",
+    "OverrideGate",
+    "ReassignTask",
+    "RecordVerdict",
+    "RejectHandoff",
+    "RejectReview",
+    "ReleaseTask",
+    "ReopenTask",
+    "RepeatEscalation",
+    "RequestReview",
+    "RetractReview",
+    "SettleFinding",
+    "SettleTask",
+    "SubmitTask",
+    "TaskAsk",
+    "Unlock",
+    "WaitTask",
+    "WakeTask",
+]
 
 
 class AddTask(Ask, kw_only=True):
@@ -29,12 +92,6 @@ class AddTask(Ask, kw_only=True):
     branch: str = ""
     aliases: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
-
-
-class TaskAsk(Ask, kw_only=True):
-    """An ask about one task."""
-
-    task_id: str
 
 
 class EditTask(TaskAsk, kw_only=True):
@@ -57,14 +114,6 @@ class ClaimTask(Ask, kw_only=True):
 
     agent: str
     task_id: str = ""
-
-
-class ClaimAsk(TaskAsk, kw_only=True):
-    """An ask of the agent that holds the task; the handoff, when given, must be the current one."""
-
-    agent: str
-    handoff_id: str = ""
-    reason: str = ""
 
 
 class Heartbeat(ClaimAsk, kw_only=True):
@@ -167,33 +216,6 @@ class GiveOpinion(Ask, kw_only=True):
     opinion: str
 
 
-class LockOut(TaskAsk, kw_only=True):
-    """Keep an agent away from the task."""
-
-    agent: str
-    reason: str
-
-
-class Unlock(TaskAsk, kw_only=True):
-    """Let a locked-out agent work on the task again."""
-
-    agent: str
-    reason: str
-
-
-class ApproveReview(TaskAsk, kw_only=True):
-    """Accept the submission at a commit."""
-
-    commit: str
-
-
-class RejectReview(TaskAsk, kw_only=True):
-    """Send the submission at a commit back with findings."""
-
-    commit: str
-    findings: tuple[Finding, ...] = ()
-
-
 class SettleFinding(TaskAsk, kw_only=True):
     """Accept or refuse a finding of the integrity gate."""
 
@@ -217,12 +239,6 @@ class RecordVerdict(TaskAsk, kw_only=True):
     verdict: Verdict
     branch: str = ""
     pr: int = 0
-
-
-class OpenEscalation(TaskAsk, kw_only=True):
-    """Give a task that cannot go on by itself to a human."""
-
-    reason: str
 
 
 class ExpireLease(TaskAsk, kw_only=True):
@@ -262,7 +278,26 @@ class Facts(Record, kw_only=True):
     escalate_after_gates: int = 8
     closed_tasks: tuple[str, ...] = ()
     """Of the tasks that a text names, those that have ended."""
-    locks_out: bool = True
+    lockout_after: int = 1
+    """After how many rejections of its work an agent is locked out; 0: never."""
+    escalate_after_reviews: int = 3
+    deadline_seconds: float = 86_400.0
+    """How long a question may wait before the user is told again."""
+    agents: tuple[Actor, ...] = ()
+    """The members of the team that are agents, in its order."""
+    inherited: tuple[tuple[str, str], ...] = ()
+    """Who is locked out of a task that this one was cut from, and of which."""
+    heirs: tuple[tuple[str, str], ...] = ()
+    """The tasks cut from this one, each with an agent whose lockout it has from here."""
+    changed: tuple[str, ...] | None = None
+    """The paths that the commit changes; None when that is not known."""
+    patch: str = ""
+    """A fingerprint of what the commit changes; empty when that is not known."""
+    same_change: str = ""
+    """The name of the finding about a change that was rejected before, under this task or another; empty when it is new."""
+    head_tree: str = ""
+    """The code tree at the tip of the task's branch; empty when it has none, or it is the base."""
+    fresh_review_id: str = ""
     child_statuses: tuple[str, ...] = ()
     fresh_task_ids: tuple[str, ...] = ()
     """Ids for the tasks that a decision may create."""
@@ -310,9 +345,16 @@ ASKS = (
     AnswerRejection,
     LockOut,
     Unlock,
+    RequestReview,
     ApproveReview,
     RejectReview,
+    RetractReview,
+    ReassignTask,
+    EscalateTask,
+    AnswerEscalation,
+    AcknowledgeEscalation,
+    FetchFeedback,
     SettleFinding,
     OverrideGate,
 )
-"""What may come through a door. The rest (verdicts, opinions, expire, wake, settle) only the coordinator asks."""
+"""What may come through a door. The rest (verdicts, opinions, notes, expire, wake, settle) only the coordinator asks."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from remand.domain import commands as c
+from remand.domain import escalations, ids, lockouts
 from remand.domain import events as e
 from remand.domain import gating as g
 from remand.domain import handoffs as h
-from remand.domain import ids
 from remand.domain import reviews as v
 from remand.domain import rules as r
 from remand.domain.instant import plus
@@ -211,14 +211,19 @@ def _cancel(task: Task, ask: c.CancelTask, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     r.require_status(task, "task.cancel", "cancelled")
     r.require_text("reason", ask.reason)
-    return (e.TaskCancelled(task_id=task.id, reason=ask.reason),)
+    answered = escalations.answered_by(task, escalations.WONTFIX, command)
+    return (*answered, e.TaskCancelled(task_id=task.id, reason=ask.reason))
 
 
 def _reopen(task: Task, ask: c.ReopenTask, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     r.require_status(task, "task.reopen", "reopened")
     r.require_text("reason", ask.reason)
-    return (e.TaskReopened(task_id=task.id, reason=ask.reason),)
+    answered = escalations.answered_by(task, escalations.REOPEN, command)
+    if answered:
+        escalations.require_somebody(task, command)
+        return answered
+    return (e.TaskReopened(task_id=task.id, reason=ask.reason), *escalations.deadlock(task, command))
 
 
 def _defer(task: Task, ask: c.DeferTask, command: c.Command) -> Events:
@@ -284,14 +289,25 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.ReopenTask: _reopen,
     c.DeferTask: _defer,
     c.InitiateHandoff: h.initiate,
-    c.LockOut: v.lock_out,
-    c.Unlock: v.unlock,
+    c.LockOut: lockouts.lock_out,
+    c.Unlock: lockouts.unlock,
+    c.ReassignTask: lockouts.reassign,
+    c.RequestReview: v.request,
     c.ApproveReview: v.approve,
     c.RejectReview: v.reject,
+    c.RetractReview: v.retract,
+    c.FetchFeedback: v.fetch,
+    c.NoteReview: v.note,
+    c.NoteMerge: v.note_merge,
+    c.EscalateTask: escalations.escalate,
+    c.AnswerEscalation: escalations.answer,
+    c.AcknowledgeEscalation: escalations.acknowledge,
+    c.RepeatEscalation: escalations.repeat,
+    c.NoteDelivery: escalations.delivered,
     c.SettleFinding: g.settle,
     c.OverrideGate: g.override,
     c.RecordVerdict: g.record,
-    c.OpenEscalation: g.escalate,
+    c.OpenEscalation: escalations.open_by_itself,
     c.ExpireLease: _expire,
     c.WakeTask: _wake,
     c.SettleTask: _settle,

@@ -8,14 +8,13 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain import gate_steps, ids, rejection_steps
+from remand.domain import gate_steps, ids, rejection_steps, review_steps
 from remand.domain.rejection_steps import of_answer
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
     PRIORITIES,
     TERMINAL,
     Claim,
-    Lockout,
     Offer,
     Priority,
     Status,
@@ -38,7 +37,8 @@ def evolve(task: Task | None, event: e.Event) -> Task | None:
     """The task after the event. Events before a task's creation have nothing to apply to."""
     kind = type(event)
     if task is None:
-        return _added(event) if isinstance(event, e.TaskAdded) else None
+        is_first = isinstance(event, e.TaskAdded) and not _is_backdated(event)
+        return _added(event) if is_first and isinstance(event, e.TaskAdded) else None
     handler = _HANDLERS.get(kind)
     if handler is None or (event.meta.seq <= 0 and kind not in _LEGACY):
         return task
@@ -77,7 +77,16 @@ def _priority(text: str) -> Priority:
     return Priority(text) if text in PRIORITIES else Priority.MEDIUM
 
 
+def _is_backdated(event: e.TaskAdded) -> bool:
+    """True when a task is said to have been written down before the time that its own id tells."""
+    stamp = ids.stamp_of(event.id)
+    return bool(stamp) and not event.is_legacy and event.ts[:19] < stamp
+
+
 def _added_again(task: Task, event: e.TaskAdded) -> Task:
+    if task.is_legacy and not event.is_legacy:
+        # Lines of GoT tools carry any date; they reach no task that has a lifecycle.
+        return conflict(_added(event), event, "a line of a GoT tool told of this task, too")
     if event.data.title == task.title and event.data.description == task.scope:
         return task
     return conflict(task, event, "another task with this id was written down first")
@@ -153,12 +162,15 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
         attempt_count=task.attempt_count + 1,
         waiting_for="",
         gating=gate_steps.claimed_anew(task.gating),
+        holders=_with(task.holders, event.agent),
     )
 
 
 def _offered(task: Task, event: e.HandoffInitiated) -> Task:
     if task.status in TERMINAL or task.offer(event.handoff_id) or not event.target_agent:
         return conflict(task, event, f"the task was {task.status} at that time, or it was handed to nobody")
+    if task.is_locked_out(event.target_agent):
+        return conflict(task, event, f"{event.target_agent} was locked out")
     offer = Offer(
         handoff_id=event.handoff_id,
         source=event.source_agent,
@@ -226,7 +238,12 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
     if unreleased is not None:
         return unreleased
     submission = Submission(
-        commit=event.commit, tree=event.tree, agent=event.agent, handoff_id=event.handoff_id, at=event.ts
+        commit=event.commit,
+        tree=event.tree,
+        agent=event.agent,
+        handoff_id=event.handoff_id,
+        at=event.ts,
+        base=task.claim.base if task.claim else "",
     )
     return advance(
         task,
@@ -237,44 +254,8 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
         branch=task.branch or event.branch,
         pr=event.pr or task.pr,
         authors=_with(task.authors, event.agent),
+        requested=(),
     )
-
-
-def _approved(task: Task, event: e.ReviewApproved) -> Task:
-    if task.submission is None or task.submission.commit != event.commit:
-        return conflict(task, event, "the approval names a commit that was not the one under review")
-    return advance(task, event, approved_commit=event.commit)
-
-
-def _rejected(task: Task, event: e.ReviewRejected) -> Task:
-    submission = task.submission
-    if submission is None or (submission.commit != event.commit and (submission.tree or "-") != event.tree):
-        return conflict(task, event, "the rejection names a commit that was not the one under review")
-    if task.status == Status.DONE and task.approved_commit == submission.commit:
-        task = conflict(task, event, "the same tree was approved as well; the rejection counts")
-        task = replace(task, status=Status.PROVISIONAL)
-    return advance(
-        task,
-        event,
-        queue=Status.REJECTED,
-        rejection_count=task.rejection_count + 1,
-        reviewers=_with(task.reviewers, event.reviewer),
-    )
-
-
-def _locked(task: Task, event: e.LockoutSet) -> Task:
-    if task.is_locked_out(event.agent):
-        return task
-    lockout = Lockout(agent=event.agent, by=event.meta.actor, reason=event.reason, since=event.ts)
-    offers = tuple(offer for offer in task.offers if offer.target != event.agent)
-    task = replace(task, lockouts=(*task.lockouts, lockout), offers=offers)
-    if task.claim is not None and task.claim.agent == event.agent:
-        return replace(task, claim=None, status=task.queue)
-    return task
-
-
-def _unlocked(task: Task, event: e.LockoutCleared) -> Task:
-    return replace(task, lockouts=tuple(item for item in task.lockouts if item.agent != event.agent))
 
 
 def _deferred(task: Task, event: e.TaskDeferred) -> Task:
@@ -302,7 +283,7 @@ def _settled(task: Task, event: e.TaskSettled) -> Task:
     return replace(advance(task, event), status=status)
 
 
-def _closed(task: Task, event: e.TaskBlocked | e.EscalationOpened) -> Task:
+def _closed(task: Task, event: e.TaskBlocked) -> Task:
     return advance(task, event, claim=None, offers=())
 
 
@@ -344,11 +325,21 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.TaskWoken: _woken,
     e.TaskSettled: _settled,
     e.TaskDecomposed: of_answer(_decomposed),
-    e.LockoutSet: _locked,
-    e.LockoutCleared: _unlocked,
-    e.ReviewApproved: _approved,
-    e.ReviewRejected: _rejected,
-    e.EscalationOpened: _closed,
+    e.LockoutSet: review_steps.locked,
+    e.LockoutCleared: review_steps.unlocked,
+    e.ReviewRequested: review_steps.requested,
+    e.ReviewApproved: review_steps.approved,
+    e.ReviewRejected: review_steps.rejected,
+    e.ReviewRetracted: review_steps.retracted,
+    e.ReviewNoted: review_steps.noted,
+    e.ReviewBypassed: review_steps.noted,
+    e.FeedbackFetched: _fenced(review_steps.fetched),
+    e.TaskReassigned: review_steps.reassigned,
+    e.EscalationOpened: review_steps.escalated,
+    e.EscalationRepeated: review_steps.repeated,
+    e.EscalationNotified: review_steps.notified,
+    e.EscalationAcknowledged: review_steps.acknowledged,
+    e.EscalationAnswered: review_steps.answered,
     e.GatePassed: _fenced(gate_steps.passed),
     e.GateRejected: _fenced(gate_steps.rejected),
     e.GateHeld: _fenced(gate_steps.held),

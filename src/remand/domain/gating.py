@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,7 +9,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
-from remand.domain.gates.figures import GateFinding
+from remand.domain.amending import SAME_CHANGE, rejected_change
 from remand.domain.gates.verdict import (
     INTEGRITY,
     RELEASING,
@@ -20,16 +19,19 @@ from remand.domain.gates.verdict import (
     Verdict,
     overall,
 )
-from remand.domain.gates.wording import measured, title
+from remand.domain.gates.wording import title
 from remand.domain.instant import plus
-from remand.domain.patterns import Pattern
+from remand.domain.questions import opened
 from remand.domain.refusals import Refused
 from remand.domain.roles import Role
+from remand.domain.scopes import outside, scope
 from remand.domain.steps import MAX_LEASE_SECONDS
 from remand.domain.task import Claim, Task
 
 Events = tuple[e.Event, ...]
 
+REJECTED_BEFORE = "rejected_before"
+"""The kind of question that such a change puts to the user."""
 STALL = 2
 """So many rejections in a row without progress, after the alert, and a human has to look."""
 
@@ -46,6 +48,7 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
             "no_gates",
             "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
         )
+    _require_new_work(task, facts)
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     if not facts.gates:
         empty = Verdict(
@@ -68,6 +71,31 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
         return ()
     is_observed = gating.status not in RELEASING
     return (e.GatePassed(verdict=_carried_over(task, facts), is_observed=is_observed, **own),)
+
+
+def _require_new_work(task: Task, facts: c.Facts) -> None:
+    """Refuses a change that was rejected before, as long as the user has not let it pass."""
+    name = facts.same_change or rejected_change(task, facts.tree, facts.patch)
+    if name and not _is_let_pass(task, name, facts.tree):
+        raise Refused(
+            "not_measured", f"{facts.commit[:12]} changes what a rejected submission of {task.label} changed."
+        )
+
+
+def _is_let_pass(task: Task, name: str, tree: str) -> bool:
+    """True when the user let a rejected change pass, or nothing is stopped where it was measured."""
+    gating = task.gating
+    return name in gating.accepted or (gating.is_released and name in gating.held and gating.tree == tree)
+
+
+def is_rejected_still(task: Task) -> bool:
+    """True when a rejection stands of the very code that is under review, and the user has not let it pass.
+
+    Two ledgers bring that about: one rejects the code, and the other takes it in again.
+    """
+    tree = task.submission.tree if task.submission else ""
+    same = [one for one in task.standing_rounds if tree and one.tree == tree]
+    return bool(same) and not _is_let_pass(task, rejected_change(task, tree, same[-1].patch), tree)
 
 
 def _carried_over(task: Task, facts: c.Facts) -> Verdict:
@@ -106,10 +134,23 @@ def record(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
                 pr=ask.pr,
                 **own,
             ),
+            *_asked_about(task, claim, verdict, command),
         )
     if verdict.status in UNMEASURED:
         return (e.GateErrored(task_id=task.id, verdict=verdict, **own),)
     return _rejected(task, claim, verdict, command)
+
+
+def _asked_about(task: Task, claim: Claim, verdict: Verdict, command: c.Command) -> Events:
+    """The question to the user about a rejected change that was handed in again; nobody else can let it pass."""
+    same = next((name for name in verdict.suspicions if name.startswith(SAME_CHANGE)), "")
+    if not same or same in task.gating.accepted:
+        return ()
+    why = (
+        f"{claim.agent} handed in a change for {task.label} that was rejected before. "
+        f"`remand gate accept {task.id} {same}` lets it pass when it comes again"
+    )
+    return (opened(task, REJECTED_BEFORE, why, command),)
 
 
 def _rejected(task: Task, claim: Claim, verdict: Verdict, command: c.Command, because: str = "") -> Events:
@@ -138,7 +179,7 @@ def _rejected(task: Task, claim: Claim, verdict: Verdict, command: c.Command, be
         f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.standing)}"
         f"{', the last two without progress' if stalled >= STALL else ''}"
     )
-    return (rejected, *alerted, e.EscalationOpened(task_id=task.id, reason=why))
+    return (rejected, *alerted, opened(task, "gates", why, command))
 
 
 def _ordinary_lease(task: Task, claim: Claim, command: c.Command) -> Events:
@@ -172,12 +213,25 @@ def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
             "nothing_held", f"Task {task.id} has no held finding {ask.finding[:40]!r}; there is {shown}."
         )
     _require_scope(task, ask.finding, command)
+    _require_user(ask, command)
     said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
     if not ask.is_accepted:
         refused = e.FindingRefused(task_id=task.id, **said)
         return (refused, *_sent_back(task, ask, command))
     accepted = e.FindingAccepted(task_id=task.id, **said)
-    return (accepted, *_let_through(task, _settled(task, accepted=ask.finding), command))
+    return (
+        accepted,
+        *_answered(task, ask),
+        *_let_through(task, _settled(task, accepted=ask.finding), command),
+    )
+
+
+def _answered(task: Task, ask: c.SettleFinding) -> Events:
+    """The answer to the question about a rejected change: the task is in its queue again, and it passes there."""
+    escalation = task.open_escalation
+    if escalation is None or escalation.kind != REJECTED_BEFORE or not ask.finding.startswith(SAME_CHANGE):
+        return ()
+    return (e.EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option="reopen"),)
 
 
 def override(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
@@ -192,12 +246,6 @@ def override(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
         )
     overridden = e.GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
     return (overridden, *_let_through(task, _settled(task, overridden=ask.gate), command))
-
-
-def escalate(task: Task, ask: c.OpenEscalation, command: c.Command) -> Events:
-    """A task that cannot go on by itself goes to a human."""
-    r.require_status(task, "escalation.open", "escalated")
-    return (e.EscalationOpened(task_id=task.id, reason=ask.reason),)
 
 
 def _settled(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
@@ -275,66 +323,24 @@ def _require_no_part_in_it(task: Task, command: c.Command) -> None:
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
 
 
-_NO_FINDINGS = GateResult(
-    name=INTEGRITY, status=GateStatus.PASSED, line="- Integrity: 0 findings (requires 0)"
-)
-
-
 def _require_scope(task: Task, finding: str, command: c.Command) -> None:
     """Refuses a reviewer whose word does not reach the file a finding is about."""
     actor, path = command.actor, dict(task.gating.places).get(finding, "")
-    if Role.USER in actor.roles or not actor.paths:
-        return
-    if not any(Pattern(text).matches(path) for text in actor.paths):
+    if outside(actor, (path,)):
         raise Refused(
             "out_of_scope",
-            f"{actor.name} settles findings in {', '.join(actor.paths)}; this one is about {path or 'no file'}.",
+            f"{actor.name} settles findings in {', '.join(scope(actor))}; this one is about {path or 'no file'}.",
         )
 
 
-def moved_rules(verdict: Verdict, claimed_under: str) -> Verdict:
-    """A verdict held because the rules were changed on the base while the task was held.
-
-    Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
-    """
-    text = f"The gates' rules on the base changed while the task was claimed, from {claimed_under} to {verdict.policy}"
-    name = sha256(f"{claimed_under} {verdict.policy}".encode()).hexdigest()[:12]
-    finding = GateFinding(path="remand.toml", code="rules_changed", text=f"{text} [{name}]")
-    known = next((gate for gate in verdict.gates if gate.name == INTEGRITY), _NO_FINDINGS)
-    held = replace(
-        known,
-        status=GateStatus.HELD if known.status in RELEASING else known.status,
-        line=measured(INTEGRITY, "", {"findings": known.finding_count + 1}, {"max_findings": 0}),
-        findings=(finding, *known.findings),
-        finding_count=known.finding_count + 1,
-        suspicions=(name, *known.suspicions),
-    )
-    gates = (*(gate for gate in verdict.gates if gate.name != INTEGRITY), held)
-    return replace(verdict, gates=gates, status=overall(gates))
-
-
-def let_pass(verdict: Verdict, task: Task) -> Verdict:
-    """A verdict with what was accepted and overridden for the task taken into account."""
-    overridden = {name for name, tree in task.gating.overridden if tree == verdict.tree}
-    gates = tuple(
-        replace(gate, status=GateStatus.OVERRIDDEN, detail="The user let it pass.")
-        if gate.name in overridden and gate.status not in RELEASING
-        else _by_reviewers(gate, task)
-        for gate in verdict.gates
-    )
-    return replace(verdict, gates=gates, status=overall(gates))
-
-
-def _by_reviewers(gate: GateResult, task: Task) -> GateResult:
-    """A gate as reviewers have settled its findings: one that is refused fails, all accepted pass."""
-    if gate.status is not GateStatus.HELD or not gate.suspicions:
-        return gate
-    refused = {name: reason for name, reason in task.gating.refused if name in gate.suspicions}
-    if refused:
-        said = "; ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in refused.items())
-        return replace(gate, status=GateStatus.FAILED, detail=f"A reviewer refused {said}.")
-    if set(gate.suspicions) <= set(task.gating.accepted):
-        return replace(
-            gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
+def _require_user(ask: c.SettleFinding, command: c.Command) -> None:
+    """Refuses everyone but the user to accept work that was rejected before: a reviewer may be an agent too."""
+    actor = command.actor
+    if (
+        ask.is_accepted
+        and ask.finding.startswith(SAME_CHANGE)
+        and (Role.USER not in actor.roles or actor.confined)
+    ):
+        raise Refused(
+            "user_only", f"{ask.finding} is a rejected change handed in again; only the user lets it pass."
         )
-    return gate

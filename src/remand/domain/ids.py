@@ -8,6 +8,7 @@ from remand.domain.instant import Instant
 
 _TASK = re.compile(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _STAMPED = re.compile(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
+_STAMP = re.compile(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
 _HANDOFF = re.compile(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _ALIAS = re.compile(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
 _AGENT = re.compile(r"[\w@.+\- \[\]:/]{1,64}")
@@ -29,6 +30,15 @@ def task_id(text: str) -> str | None:
     """The bare task id in `T-…` or `task:T-…`; None when it is none."""
     bare = text.removeprefix("task:")
     return bare if _TASK.fullmatch(bare) else None
+
+
+def stamp_of(text: str) -> str:
+    """The second an id was made in, as an instant begins: `2026-11-15T09:00:00`; empty when the id does not tell."""
+    match = _STAMP.search(text)
+    if match is None:
+        return ""
+    day, time = match[1], match[2]
+    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}"
 
 
 def tasks_in(text: str) -> tuple[str, ...]:

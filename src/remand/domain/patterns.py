@@ -19,7 +19,7 @@ class Pattern:
 
     def matches(self, path: str) -> bool:
         """True when the path is one the pattern means."""
-        if path == self._also:
+        if path and path == self._also:
             return True
         names = path.split("/")
         reached = {0}

@@ -14,6 +14,8 @@ class Policy(Record, kw_only=True):
     escalate_after_gates: int = 8
     max_invalid_rejections: int = 2
     lease_seconds: float = 1800.0
+    deadline_seconds: float = 86_400.0
+    """After this time a question nobody has seen is put to the user again."""
     director: tuple[str, ...] = ("auto",)
     """`auto`, `human`, or a command of the user's that answers valid rejections."""
     adviser: tuple[str, ...] = ()

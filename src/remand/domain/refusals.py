@@ -30,6 +30,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "An agent may release, continue or wait on a task once each.",
         "Finish the task, reject it with a record of what stands in the way, or give it up with `task fail`.",
     ),
+    "feedback_unread": (
+        "There is review feedback or guidance for the task that this claim has not been given.",
+        "Read `remand task prompt ID --agent NAME`, act on it, then hand in again.",
+    ),
     "gate_errored": (
         "The gates could not be run, so nothing is known of the work.",
         "Stop if you like: it does not count against you. The user mends what the message names.",
@@ -41,6 +45,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "gate_rejected": (
         "The done claim was measured and misses what is required.",
         "Fix what the message names, commit, and claim done again.",
+    ),
+    "head_moved": (
+        "The task's branch has other code at its tip than what was submitted and measured.",
+        "Reject it with a finding that says so, or have the branch brought back to the submitted commit.",
     ),
     "handoff_closed": (
         "The handoff is not open any more.",
@@ -82,6 +90,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "No verdict of the gates releases this code tree by the rules of now.",
         "Use `remand task submit`, which runs the gates.",
     ),
+    "not_understood": (
+        "What was said is no wish that can be obeyed, so nothing was done.",
+        "Say it as one plain sentence that names who and which task, or use the command.",
+    ),
     "not_yours": (
         "The task or handoff belongs to another agent.",
         "Act on your own claim; `remand task claim` gives you one.",
@@ -95,8 +107,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "`remand gate history TASK` lists the findings that do.",
     ),
     "nothing_to_answer": (
-        "No rejection of that handoff waits for a director's answer.",
-        "Look at `remand handoff status H`: there was none, or it was answered already.",
+        "No rejection of that handoff waits for a director's answer, or the task asks the user nothing.",
+        "Look at `remand handoff status H` or `remand inbox`: there was no question, or it was answered already.",
     ),
     "nothing_to_claim": (
         "No free task suits this agent now.",
@@ -105,6 +117,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "nothing_to_override": (
         "No such gate stands in the way of the task.",
         "`remand gate history TASK` shows the last verdict and its gates.",
+    ),
+    "nothing_to_retract": (
+        "The task has no such rejection that stands.",
+        "`remand task show ID` lists its reviews and which of them were retracted.",
     ),
     "nothing_to_review": (
         "The task has no submission at that commit that awaits review.",
@@ -122,6 +138,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Nobody reviews a task they authored, answers a rejection of their own, or settles a task they hold.",
         "Ask another reviewer or director, or the user.",
     ),
+    "rejected_before": (
+        "A rejection stands of the very code that is to be approved.",
+        "Have that rejection retracted if it was wrong, or reject this submission as well.",
+    ),
     "stale_review": (
         "The review names another commit than the one submitted last.",
         "Look at the latest submission and review that commit.",
@@ -129,6 +149,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "taken": (
         "The id or alias already belongs to another task.",
         "Choose another, or edit the task that has it.",
+    ),
+    "too_late": (
+        "The task is done; a review of it does not count any more.",
+        "Write what is wrong down as a new task: `remand task add`.",
     ),
     "unknown_commit": (
         "The repository does not have that commit.",
@@ -138,6 +162,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "unknown_task": (
         "There is no such task.",
         "`remand task list` lists the tasks; ids and aliases both work.",
+    ),
+    "unsure": (
+        "What was said may mean more than one thing, so nothing was done.",
+        "Use one of the commands that are listed, or say it again in plainer words.",
     ),
     "user_only": (
         "Only the user may do this, and not from inside an agent's environment.",

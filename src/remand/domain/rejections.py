@@ -10,6 +10,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import handoffs as h
 from remand.domain import rules as r
+from remand.domain.questions import opened
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
@@ -185,4 +186,4 @@ def _passed_on(task: Task, command: c.Command) -> Events:
     if not facts.has_team:
         return ()
     reason = f"{command.actor.name} is not to have the task any more, and no other agent is eligible"
-    return (e.EscalationOpened(task_id=task.id, reason=reason),)
+    return (opened(task, "deadlock", reason, command),)

@@ -11,13 +11,21 @@ from remand.domain import events as e
 
 RELEASING = frozenset(
     {
+        "edge.delete",
+        "escalation.acknowledge",
+        "escalation.answer",
+        "escalation.notify",
+        "feedback.fetch",
         "gate.accept",
         "gate.override",
         "gate.pass",
         "handoff.reject.response",
         "handoff.resume",
         "lockout.clear",
+        "node.update",
         "review.approve",
+        "review.bypass",
+        "review.note",
         "review.retract",
         "task.cancel",
         "task.decompose",

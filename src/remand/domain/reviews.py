@@ -1,94 +1,334 @@
-"""What may be decided about reviews and lockouts."""
+"""What may be decided about reviews: whose word counts, for which commit, and what follows from a no."""
 
 from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
+from remand.domain.gating import is_rejected_still
+from remand.domain.questions import opened
 from remand.domain.refusals import Refused
-from remand.domain.task import TERMINAL, Status, Submission, Task
+from remand.domain.roles import REVIEWERS, Actor, Role
+from remand.domain.scopes import outside, scope
+from remand.domain.staffing import best, left, passed_on
+from remand.domain.task import TERMINAL, Review, Status, Submission, Task
 
 Events = tuple[e.Event, ...]
+MAX_SOURCE = 200
 
 
-def lock_out(task: Task, ask: c.LockOut, command: c.Command) -> Events:
-    r.require_names(ask.agent)
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    if task.status in TERMINAL:
-        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody works on it any more.")
-    if task.is_locked_out(ask.agent):
+def request(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
+    """Asks a reviewer to look at the submission."""
+    reviewer = command.facts.target
+    if reviewer is None or not reviewer.has(*REVIEWERS):
+        raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is no reviewer of this team.")
+    if task.status != Status.PROVISIONAL or task.submission is None:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    _require_no_part(task, reviewer, command.facts)
+    if reviewer.name in task.requested:
         return ()
-    ended: Events = ()
-    if task.claim is not None and task.claim.agent == ask.agent:
-        claim = task.claim
-        ended = (
-            e.TaskReleased(
-                task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason="locked out"
-            ),
-        )
-    lapsed = tuple(
-        e.HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
-        for offer in task.offers
-        if offer.target == ask.agent
-    )
-    return (*ended, *lapsed, e.LockoutSet(task_id=task.id, agent=ask.agent, reason=ask.reason))
-
-
-def unlock(task: Task, ask: c.Unlock, command: c.Command) -> Events:
-    r.require_text("reason", ask.reason, may_be_empty=False)
-    if not task.is_locked_out(ask.agent):
-        raise Refused("bad_value", f"{ask.agent} is not locked out of task {task.id}.")
-    return (e.LockoutCleared(task_id=task.id, agent=ask.agent, reason=ask.reason),)
+    return (e.ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),)
 
 
 def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
+    """Accepts the submission. A review of a forge that was taken in before changes nothing any more."""
+    r.require_text("source", ask.source, MAX_SOURCE)
+    if ask.source and ask.source in task.sources:
+        return ()
     submission = _under_review(task, ask.commit, command)
+    _require_whole_scope(command)
+    _require_still_head(task, submission, command)
+    if is_rejected_still(task):
+        raise Refused(
+            "rejected_before",
+            f"The code of {submission.commit[:12]} was rejected before, and nobody took that back.",
+        )
     return (
         e.ReviewApproved(
-            task_id=task.id, reviewer=command.actor.name, commit=submission.commit, tree=submission.tree
+            task_id=task.id,
+            reviewer=command.actor.name,
+            commit=submission.commit,
+            tree=submission.tree,
+            source=ask.source,
         ),
     )
 
 
 def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
-    submission = _under_review(task, ask.commit, command)
-    if len(ask.findings) > r.MAX_FINDINGS:
-        raise Refused(
-            "bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(ask.findings)}."
-        )
-    for finding in ask.findings:
-        r.require_text("finding", finding.text, may_be_empty=False)
-        r.require_text("finding's path", finding.path, 4096)
-        r.require_number("finding's line", finding.line)
-    if not any(finding.is_blocking for finding in ask.findings):
-        raise Refused(
-            "bad_value", "A rejection needs at least one blocking finding; nits alone do not reject."
-        )
+    """Sends the submission back: its author is locked out, another agent takes over, or the user is asked.
+
+    A review of a forge that was taken in before changes nothing any more.
+    """
+    r.require_text("source", ask.source, MAX_SOURCE)
+    if ask.source and ask.source in task.sources:
+        return ()
+    if ask.source and ask.source in task.sources:
+        return ()
+    submission = _rejectable(task, ask.commit, command)
     rejected = e.ReviewRejected(
         task_id=task.id,
         reviewer=command.actor.name,
         commit=submission.commit,
         tree=submission.tree,
-        findings=ask.findings,
+        findings=_sound(ask.findings, command.actor),
+        review_id=_review_id(task, ask.source) if ask.source else command.facts.fresh_review_id,
+        patch=command.facts.patch,
+        source=ask.source,
+        author=submission.agent,
+        handoff_id=submission.handoff_id,
     )
-    if not command.facts.locks_out:
+    if task.status != Status.PROVISIONAL:
         return (rejected,)
-    reason = next(finding.text for finding in ask.findings if finding.is_blocking)
-    return (rejected, e.LockoutSet(task_id=task.id, agent=submission.agent, reason=reason[:500]))
+    lockout = _lockout(task, submission, rejected, command)
+    return (rejected, *lockout, *_what_next(task, submission, rejected, command, is_locked=bool(lockout)))
+
+
+def _review_id(task: Task, source: str) -> str:
+    """The id of a review that was given elsewhere: the same in every ledger that takes it in."""
+    return f"V-{sha256(f'{task.id} {source}'.encode()).hexdigest()[:16]}"
+
+
+def _sound(findings: tuple[e.Finding, ...], reviewer: Actor) -> tuple[e.Finding, ...]:
+    """The findings, within the reviewer's scope: what it says of other files is a suggestion."""
+    if len(findings) > r.MAX_FINDINGS:
+        raise Refused("bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(findings)}.")
+    for finding in findings:
+        r.require_text("finding", finding.text, may_be_empty=False)
+        r.require_text("finding's path", finding.path, 4096)
+        r.require_number("finding's line", finding.line)
+    if not any(finding.is_blocking for finding in findings):
+        raise Refused(
+            "bad_value", "A rejection needs at least one blocking finding; nits alone do not reject."
+        )
+    beyond = set(outside(reviewer, (finding.path for finding in findings if finding.path)))
+    within = tuple(
+        replace(finding, is_blocking=False) if finding.path in beyond else finding for finding in findings
+    )
+    if not any(finding.is_blocking for finding in within):
+        raise Refused(
+            "out_of_scope",
+            f"{reviewer.name} reviews {', '.join(scope(reviewer))}; every blocking finding is about another file.",
+        )
+    return within
+
+
+def _lockout(task: Task, submission: Submission, rejected: e.ReviewRejected, command: c.Command) -> Events:
+    """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
+    after, author = command.facts.lockout_after, submission.agent
+    times = sum(one.agent == author for one in task.standing_rounds) + 1
+    if not after or times < after or task.is_locked_out(author) or author == task.fixer:
+        return ()
+    reason = next(finding.text for finding in rejected.findings if finding.is_blocking)
+    return (e.LockoutSet(task_id=task.id, agent=author, reason=reason[:500], review_id=rejected.review_id),)
+
+
+def _what_next(
+    task: Task, submission: Submission, rejected: e.ReviewRejected, command: c.Command, *, is_locked: bool
+) -> Events:
+    """Another agent with the skill goes on, or the user is asked. An author who may go on is left to."""
+    facts, number = command.facts, len(task.standing_rounds) + 1
+    if number >= facts.escalate_after_reviews:
+        why = f"{task.label[0].upper()}{task.label[1:]} was rejected {number} times. It needs guidance or a manual fix"
+        return (opened(task, "reviews", why, command),)
+    if not facts.has_team:
+        return ()
+    author = submission.agent
+    agents = left(task, facts, without=(rejected.reviewer, *((author,) if is_locked else ())))
+    if any(agent.name == author for agent in agents):
+        return ()
+    if not agents:
+        return (opened(task, "deadlock", f"All agents are locked out of {task.label}", command),)
+    chosen, skills = best(agents, " ".join(finding.text for finding in rejected.findings))
+    why = f"{', '.join(skills)} expertise" if skills else "next eligible agent"
+    return passed_on(task, chosen, command, source=author, why=why, is_last=len(agents) == 1)
+
+
+def retract(task: Task, ask: c.RetractReview, command: c.Command) -> Events:
+    """Takes a rejection back, with its count; the lockout too, as soon as too few rejections are left for it."""
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    if task.status in (Status.DONE, Status.CANCELLED):
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; there is nothing to take back.")
+    review = _retractable(task, ask.review_id, command.actor)
+    retracted = e.ReviewRetracted(
+        task_id=task.id, review_id=review.id, reviewer=review.reviewer, reason=ask.reason
+    )
+    return (retracted, *_let_back(task, review, command))
+
+
+def _retractable(task: Task, review_id: str, actor: Actor) -> Review:
+    """The rejection that is meant: named, or the last that stands and is the actor's to take back."""
+    is_user = Role.USER in actor.roles and not actor.confined
+    standing = [
+        review for one in reversed(task.rounds) for review in reversed(one.reviews) if not review.is_retracted
+    ]
+    meant = [review for review in standing if review_id in ("", review.id)]
+    if not meant:
+        raise Refused(
+            "nothing_to_retract",
+            f"No rejection {review_id[:64]} of task {task.id} stands.".replace("  ", " "),
+        )
+    own = [review for review in meant if review.reviewer == actor.name]
+    if not own and not is_user:
+        raise Refused(
+            "not_yours", f"That rejection is {meant[0].reviewer}'s; {actor.name} cannot take it back."
+        )
+    return own[0] if own else meant[0]
+
+
+def _let_back(task: Task, review: Review, command: c.Command) -> Events:
+    """Ends what an earlier rejection had brought about with later ones, and what went along to other tasks."""
+    found = next(one for one in task.rounds if review in one.reviews)
+    if sum(not other.is_retracted for other in found.reviews) > 1:
+        return ()
+    why: dict[str, Any] = {"reason": f"rejection {review.id} was retracted", "review_id": review.id}
+    freed = {lockout.agent for lockout in task.lockouts if all(map(found.has_led_to, lockout.causes))}
+    own: Events = ()
+    if found.agent not in freed and _is_spent(task, found.agent, command):
+        own = (e.LockoutCleared(task_id=task.id, agent=found.agent, **why),)
+        freed.add(found.agent)
+    heirs = tuple(
+        e.LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
+        for heir, agent in command.facts.heirs
+        if agent in freed
+    )
+    return (*own, *heirs)
+
+
+def _is_spent(task: Task, agent: str, command: c.Command) -> bool:
+    """True when an agent is locked out for rejections of which too few are left without this one."""
+    standing = sum(one.agent == agent for one in task.standing_rounds) - 1
+    causes = (cause for lockout in task.lockouts if lockout.agent == agent for cause in lockout.causes)
+    return any(cause.review_id for cause in causes) and standing < (command.facts.lockout_after or 1)
+
+
+def note(task: Task, ask: c.NoteReview, command: c.Command) -> Events:
+    """Keeps a review that cannot count, once."""
+    if ask.source in task.sources:
+        return ()
+    return (
+        e.ReviewNoted(
+            task_id=task.id,
+            reviewer=ask.reviewer,
+            commit=ask.commit,
+            why=ask.why,
+            findings=ask.findings,
+            source=ask.source,
+        ),
+    )
+
+
+def note_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> Events:
+    """Keeps that work was merged past the rules, and tells the user."""
+    if ask.source in task.sources:
+        return ()
+    bypassed = e.ReviewBypassed(task_id=task.id, by=ask.by, commit=ask.commit, why=ask.why, source=ask.source)
+    if task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED):
+        return (bypassed,)
+    why = f"{ask.by} merged {ask.commit[:12]} of {task.label} although {ask.why}"
+    return (bypassed, opened(task, "bypassed", why, command))
+
+
+def fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
+    """Notes that the agent was given all feedback there is. Who does not hold the task may look, unless it is locked out."""
+    r.require_not_locked_out(task, ask.agent, command.facts)
+    claim = task.claim
+    if claim is None or claim.agent != ask.agent or claim.lease_expires_at <= command.at:
+        return ()
+    if claim.read >= task.feedback:
+        return ()
+    return (
+        e.FeedbackFetched(
+            task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, count=task.feedback
+        ),
+    )
+
+
+def _rejectable(task: Task, commit: str, command: c.Command) -> Submission:
+    """The submission that is rejected: under review, or sent back already by another review of the same work."""
+    last = task.rounds[-1] if task.rounds else None
+    submission = task.submission
+    is_sent_back = (
+        last is not None
+        and submission is not None
+        and last.stands
+        and last.handoff_id == submission.handoff_id
+        and task.status not in TERMINAL
+    )
+    if not is_sent_back:
+        return _under_review(task, commit, command)
+    _require_no_part(task, command.actor, command.facts)
+    return _submitted(task, commit, command)
 
 
 def _under_review(task: Task, commit: str, command: c.Command) -> Submission:
     """The submission under review; refuses the author, and any other commit than the one submitted last."""
-    if command.actor.name in task.authors:
-        raise Refused("own_work", f"{command.actor.name} worked on task {task.id} and cannot review it.")
-    if task.status != Status.PROVISIONAL or task.submission is None:
+    _require_no_part(task, command.actor, command.facts)
+    if task.status == Status.DONE:
+        raise Refused("too_late", f"Task {task.id} is done at {task.approved_commit[:12]}.")
+    if task.status != Status.PROVISIONAL:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    return _submitted(task, commit, command)
+
+
+def _submitted(task: Task, commit: str, command: c.Command) -> Submission:
+    submission = task.submission
+    if submission is None:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
     if not command.facts.commit:
         raise Refused("unknown_commit", f"The repository has no commit {commit!r}.")
-    is_same_tree = bool(task.submission.tree) and command.facts.tree == task.submission.tree
-    if command.facts.commit != task.submission.commit and not is_same_tree:
+    is_same_tree = bool(submission.tree) and command.facts.tree == submission.tree
+    if command.facts.commit != submission.commit and not is_same_tree:
         raise Refused(
             "stale_review",
-            f"The review names {command.facts.commit[:12]}, but {task.submission.commit[:12]} was submitted last.",
+            f"The review names {command.facts.commit[:12]}, but {submission.commit[:12]} was submitted last.",
         )
-    return task.submission
+    return submission
+
+
+def has_part(task: Task, reviewer: Actor) -> bool:
+    """True for who worked on the task, under any name. What the user mended by hand needs no second word."""
+    is_user = Role.USER in reviewer.roles and not reviewer.confined
+    worked = task.authors if is_user else (*task.authors, *task.holders)
+    return reviewer.name in worked and not (is_user and task.fixer == reviewer.name)
+
+
+def _require_no_part(task: Task, reviewer: Actor, facts: c.Facts) -> None:
+    """Refuses who worked on the task, or is kept away from it or from one it was cut from; never the user for that."""
+    if has_part(task, reviewer):
+        raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")
+    if Role.USER not in reviewer.roles or reviewer.confined:
+        r.require_not_locked_out(task, reviewer.name, facts)
+
+
+def _require_whole_scope(command: c.Command) -> None:
+    """Refuses an approval by a reviewer whose word does not reach every file that was changed."""
+    actor, changed = command.actor, command.facts.changed
+    if not scope(actor):
+        return
+    if changed is None:
+        raise Refused(
+            "out_of_scope", f"What the commit changes is not known, so {actor.name} cannot approve it."
+        )
+    beyond = outside(actor, changed)
+    if beyond:
+        shown = ", ".join(beyond[:3]) + (f" and {len(beyond) - 3} more" if len(beyond) > 3 else "")
+        raise Refused(
+            "out_of_scope",
+            f"{actor.name} reviews {', '.join(scope(actor))}; the commit also changes {shown}.",
+        )
+
+
+def _require_still_head(task: Task, submission: Submission, command: c.Command) -> None:
+    """Refuses to approve work whose branch has gone on: what would be merged is not what was measured."""
+    head, actor = command.facts.head_tree, command.actor
+    if (Role.USER in actor.roles and not actor.confined) or not head or head == submission.tree:
+        return
+    raise Refused(
+        "head_moved",
+        f"{submission.commit[:12]} was submitted, but the branch {task.branch} has gone on since.",
+    )

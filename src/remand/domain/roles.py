@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from remand.domain.record import Record
 
@@ -91,10 +94,30 @@ class Team:
             return Actor(name=name, confined=confined)
         return Actor(name=name, roles=frozenset({Role.AGENT}), confined=confined)
 
+    def as_known(self, names: Iterable[str]) -> Team:
+        """The same team, with each member called by the first of these names that is one of its own.
+
+        A member that was renamed is still the one that a task knows by an older name.
+        """
+        called: dict[str, str] = {}
+        for name in names if self.members else ():
+            member = self._by_name.get(name)
+            if member is not None:
+                called.setdefault(member.name, name)
+        if all(own == name for own, name in called.items()):
+            return self
+        return Team(tuple(_called(member, called.get(member.name, member.name)) for member in self.members))
+
     @property
     def has_members(self) -> bool:
         """True when there is a team; without one everyone suits every task."""
         return bool(self.members)
+
+
+def _called(member: Member, name: str) -> Member:
+    return (
+        replace(member, name=name, aliases=(*member.aliases, member.name)) if name != member.name else member
+    )
 
 
 THE_COORDINATOR = Actor(name=COORDINATOR, roles=frozenset({Role.COORDINATOR}))

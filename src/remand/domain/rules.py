@@ -30,14 +30,23 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.InitiateHandoff: _LEADERS,
     c.AnswerRejection: _DIRECTORS,
     c.LockOut: REVIEWERS,
+    c.RequestReview: REVIEWERS,
     c.ApproveReview: REVIEWERS,
     c.RejectReview: REVIEWERS,
+    c.RetractReview: REVIEWERS,
+    c.ReassignTask: _LEADERS,
+    c.AnswerEscalation: _USER,
+    c.AcknowledgeEscalation: _USER,
     c.SettleFinding: REVIEWERS,
     c.OverrideGate: _USER,
     c.Unlock: _USER,
     c.RecordVerdict: frozenset({Role.COORDINATOR}),
     c.GiveOpinion: frozenset({Role.COORDINATOR}),
     c.OpenEscalation: frozenset({Role.COORDINATOR}),
+    c.RepeatEscalation: frozenset({Role.COORDINATOR}),
+    c.NoteDelivery: frozenset({Role.COORDINATOR}),
+    c.NoteReview: frozenset({Role.COORDINATOR}),
+    c.NoteMerge: frozenset({Role.COORDINATOR}),
     c.ExpireLease: frozenset({Role.COORDINATOR}),
     c.WakeTask: frozenset({Role.COORDINATOR}),
     c.SettleTask: frozenset({Role.COORDINATOR}),
@@ -104,8 +113,7 @@ def _fate(task: Task) -> str:
 def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
     """Refuses a claim, in the order in which an agent should hear it."""
     facts = command.facts
-    require_not_locked_out(task, agent.name)
-    require_eligible(task, agent, facts.has_team)
+    require_may_work(task, agent, facts)
     if task.claim is not None:
         claim = task.claim
         raise Refused(
@@ -123,14 +131,26 @@ def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
         )
 
 
-def require_not_locked_out(task: Task, agent: str) -> None:
-    """Refuses an agent that may not work on the task any more, and says why."""
+def require_may_work(task: Task, agent: Actor, facts: c.Facts) -> None:
+    """Refuses an agent that is locked out, or is none that suits the task."""
+    require_not_locked_out(task, agent.name, facts)
+    require_eligible(task, agent, facts.has_team)
+
+
+def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
+    """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
     lockout = next((lockout for lockout in task.lockouts if lockout.agent == agent), None)
     if lockout is not None:
         why = " ".join(lockout.reason.split())[:200] or "its work on it was rejected"
         raise Refused(
             "locked_out",
             f"{agent} may not work on task {task.id} any more: {why}. Other tasks are free.",
+        )
+    above = next((name for who, name in facts.inherited if who == agent), "")
+    if above and agent not in task.unlocked:
+        raise Refused(
+            "locked_out",
+            f"{agent} is locked out of task {above}, which task {task.id} was cut from. Other tasks are free.",
         )
 
 

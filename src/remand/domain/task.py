@@ -74,6 +74,9 @@ TRANSITIONS: dict[str, Step] = {
     "gate.error": _step(Status.CLAIMED, Status.NEEDS_CONTINUATION),
     "review.approve": _step(Status.PROVISIONAL, Status.DONE),
     "review.reject": _step(Status.PROVISIONAL, Status.REJECTED),
+    "review.retract": _step(frozenset({Status.REJECTED, Status.ESCALATED}), Status.PROVISIONAL),
+    "feedback.fetch": _step(Status.CLAIMED, Status.CLAIMED),
+    "task.reassign": _step(CLAIMABLE | {Status.CLAIMED}, None),
     "task.defer": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DEFERRED),
     "task.wake": _step(Status.DEFERRED, None),
     "task.block": _step(CLAIMABLE | {Status.CLAIMED}, Status.BLOCKED),
@@ -81,10 +84,14 @@ TRANSITIONS: dict[str, Step] = {
     "task.settle": _step(Status.DECOMPOSED, Status.DONE),
     "task.infeasible": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.INFEASIBLE),
     "escalation.open": _step(_OPEN - {Status.DECOMPOSED, Status.ESCALATED}, Status.ESCALATED),
+    "escalation.answer": _step(Status.ESCALATED, None),
     "task.reopen": _step(frozenset({Status.FAILED, Status.BLOCKED, Status.DEFERRED, Status.ESCALATED}), None),
     "task.cancel": _step(_OPEN, Status.CANCELLED),
 }
-"""What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done."""
+"""What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done.
+
+`review.retract` moves only a task whose last rejection it takes back; a task that went on stays where it is.
+"""
 
 
 class Claim(Record, kw_only=True):
@@ -97,6 +104,8 @@ class Claim(Record, kw_only=True):
     lease_expires_at: Instant
     base: str = ""
     """The commit the base was at."""
+    read: int = 0
+    """How many pieces of feedback the agent was given under this claim."""
 
 
 class Offer(Record, kw_only=True):
@@ -117,15 +126,79 @@ class Submission(Record, kw_only=True):
     handoff_id: str
     at: Instant
     tree: str = ""
+    base: str = ""
+    """The commit the base was at when the task was claimed."""
+
+
+class Cause(Record, kw_only=True):
+    """Why an agent is locked out: a rejection, a lockout of the task this one was cut from, or somebody's own word."""
+
+    review_id: str = ""
+    inherited_from: str = ""
 
 
 class Lockout(Record, kw_only=True):
-    """An agent may not work on the task any more, on whose word and why."""
+    """An agent may not work on the task any more, on whose word and why. It ends with the last of its causes."""
 
     agent: str
     by: str
     reason: str
     since: Instant
+    review_id: str = ""
+    """The rejection it follows from; empty when it follows from none."""
+    inherited_from: str = ""
+    """The task it was set on, when this one was cut from that."""
+    also: tuple[Cause, ...] = ()
+    """Further causes."""
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Every cause of it, the first one first."""
+        return (Cause(review_id=self.review_id, inherited_from=self.inherited_from), *self.also)
+
+
+class Review(Record, kw_only=True):
+    """One reviewer's rejection of a submission."""
+
+    id: str
+    reviewer: str
+    is_retracted: bool = False
+
+
+class Round(Record, kw_only=True):
+    """A submission that was rejected, with every review that rejected it. It counts while one of them stands."""
+
+    commit: str
+    agent: str
+    """The author."""
+    handoff_id: str
+    tree: str = ""
+    patch: str = ""
+    reviews: tuple[Review, ...] = ()
+
+    @property
+    def stands(self) -> bool:
+        """True while not every review of it was retracted."""
+        return not all(review.is_retracted for review in self.reviews)
+
+    def has_led_to(self, cause: Cause) -> bool:
+        """True when a lockout has this rejection as its cause. Somebody's own word is none."""
+        return any(review.id == cause.review_id for review in self.reviews)
+
+
+class Escalation(Record, kw_only=True):
+    """A question that waits for the user."""
+
+    id: str
+    reason: str
+    kind: str = ""
+    opened_at: Instant
+    deadline: Instant
+    """When the user is told again."""
+    repeats: int = 0
+    notified: tuple[str, ...] = ()
+    """The channels that took the notice since it was last repeated."""
+    acknowledged_by: str = ""
 
 
 class Filed(Record, kw_only=True):
@@ -227,6 +300,21 @@ class Task(Record, kw_only=True):
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
     lockouts: tuple[Lockout, ...] = ()
+    unlocked: tuple[str, ...] = ()
+    """Whom the user let work on this very task again, whatever tasks above it say."""
+    rounds: tuple[Round, ...] = ()
+    feedback: int = 0
+    """How many pieces of feedback there are for whoever works on the task."""
+    holders: tuple[str, ...] = ()
+    """Everyone who ever held the task."""
+    requested: tuple[str, ...] = ()
+    """The reviewers who were asked to look at the current submission."""
+    sources: tuple[str, ...] = ()
+    """The reviews of a forge that were taken in, counted or not."""
+    escalation: Escalation | None = None
+    """The last question to the user; it is open while the task is escalated."""
+    fixer: str = ""
+    """The user who took it on to mend the task by hand."""
     filed: Filed | None = None
     invalid_by: tuple[str, ...] = ()
     """Who rejected the task without having earned it, or gave up: a name for each time."""
@@ -254,6 +342,21 @@ class Task(Record, kw_only=True):
     def active_lockouts(self) -> tuple[Lockout, ...]:
         """The lockouts that hold: they end when the task is done."""
         return () if self.status == Status.DONE else self.lockouts
+
+    @property
+    def standing_rounds(self) -> tuple[Round, ...]:
+        """The rejections that count."""
+        return tuple(one for one in self.rounds if one.stands)
+
+    @property
+    def open_escalation(self) -> Escalation | None:
+        """The question that waits for the user now."""
+        return self.escalation if self.status == Status.ESCALATED else None
+
+    @property
+    def label(self) -> str:
+        """How people call the task: by its issue, or by its id."""
+        return f"issue {self.aliases[0]}" if self.aliases else f"task {self.id}"
 
     def is_locked_out(self, agent: str) -> bool:
         """True when the agent may not work on this task."""

@@ -69,11 +69,9 @@ R1, R2 = rejection_id(1), rejection_id(2)
 # Who.
 
 
-def actor(name: str, *roles: Role, skills: Iterable[str] = (), confined: bool = False) -> Actor:
+def actor(name: str, *roles: Role, skills: Iterable[str] = (), **fields: Any) -> Actor:
     """Somebody with these roles; an agent unless said otherwise."""
-    return Actor(
-        name=name, roles=frozenset(roles or {Role.AGENT}), skills=frozenset(skills), confined=confined
-    )
+    return Actor(name=name, roles=frozenset(roles or {Role.AGENT}), skills=frozenset(skills), **fields)
 
 
 THE_USER = actor(USER, Role.USER)
@@ -104,9 +102,9 @@ def an_offer(target: str = "Alice", handoff_id: str = H1, until: Instant = LATER
     return Offer(handoff_id=handoff_id, source="Lead", target=target, lapses_at=until)
 
 
-def a_lockout(agent: str = "Alice") -> Lockout:
+def a_lockout(agent: str = "Alice", **fields: Any) -> Lockout:
     """An agent's lockout."""
-    return Lockout(agent=agent, by="Lead", reason="The roof leaks", since=NOW)
+    return Lockout(agent=agent, **{"by": "Lead", "reason": "The roof leaks", "since": NOW, **fields})
 
 
 def a_filed(decision: str = "", agent: str = "Alice", handoff_id: str = H1, **fields: Any) -> Filed:
@@ -125,7 +123,7 @@ def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) 
 
 def command(ask: c.Ask, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -> c.Command:
     """An ask with who, when and what was measured."""
-    standard = {"fresh_task_id": T1, "fresh_handoff_id": H1}
+    standard = {"fresh_task_id": T1, "fresh_handoff_id": H1, "fresh_review_id": "V-1"}
     return c.Command(ask=ask, actor=by, at=at, facts=c.Facts(**{**standard, **facts}))
 
 
@@ -350,9 +348,10 @@ class World:
         """Claims a task, or the next one."""
         return self.ask(c.ClaimTask(agent=by, task_id=task_id), by).task
 
-    def submit(self, task_id: str, by: str = "Alice", commit: str = "work") -> Task:
-        """Hands in a commit, made for the occasion."""
-        self.repository.add(commit)
+    def submit(self, task_id: str, by: str = "Alice", commit: str = "work", tree: str = "") -> Task:
+        """Hands in a commit, made for the occasion, once all feedback was read."""
+        self.repository.add(commit, tree)
+        self.ask(c.FetchFeedback(task_id=task_id, agent=by), by)
         return self.ask(c.SubmitTask(task_id=task_id, agent=by, commit=commit), by).task
 
     def finish(self, task_id: str, by: str = "Alice") -> Task:

@@ -9,7 +9,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Clock, Commit, Ids, Signed
+from remand.app.ports import Clock, Commit, Difference, Ids, Signed
 from remand.domain.ids import session_name
 from remand.domain.instant import Instant, just_after, plus
 from remand.domain.keys import PublicKey
@@ -51,6 +51,7 @@ class FakeRepository:
 
     def __init__(self, branch: str = "main") -> None:
         self.commits: dict[str, Commit] = {}
+        self.differences: dict[str, Difference] = {}
         self.current = branch
 
     def add(self, name: str, tree: str = "") -> str:
@@ -66,6 +67,11 @@ class FakeRepository:
     def branch(self) -> str:
         """The branch checked out."""
         return self.current
+
+    def difference(self, base: str, commit: str) -> Difference | None:
+        """What was written down as the commit's change, whatever the base; its own patch unless given."""
+        found = self.commits.get(commit)
+        return self.differences.get(commit, Difference((), f"patch of {found.tree}")) if found else None
 
 
 class MemoryMarks:

@@ -15,6 +15,7 @@ from remand.domain.record import Record
 from remand.domain.rejection import FIELDS
 from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE
 from remand.testing.rejecting import LAZY, a_rejection
+from remand.testing.reviewing import V1, V2
 
 _TEXTS = {
     "task_id": [T1],
@@ -31,7 +32,17 @@ _TEXTS = {
     "src": [task_node(T1), task_node(T2), "odd"],
     "tgt": [task_node(T1), task_node(T3), "odd"],
     "type": ["DEPENDS_ON", "BLOCKS", "SIMILAR", "TASK"],
+    "review_id": [V1, V2, ""],
+    "reviewer": ["Lead", "Tess", "Alice", ""],
+    "source": ["", "forge:1", "Alice", "Bob"],
+    "target": ["Alice", "Bob", ""],
+    "inherited_from": ["", T2],
+    "kind": ["reviews", "deadlock", "gates", ""],
+    "escalation_id": [f"E-{number}" for number in range(1, 10)],
+    "option": ["fix", "reopen", "unlock:Alice", "wontfix", ""],
+    "deadline": [LATER, NOW, "", "never"],
 }
+"""Likely values by the name of a field. A question's id follows from the number of the event that opened it."""
 _OTHER_TEXTS = [
     "",
     "something",

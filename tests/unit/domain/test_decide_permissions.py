@@ -32,6 +32,7 @@ ACTORS = {
     X: [Actor(name="Eve")],
 }
 EVERYBODY = {U, D, R, A, X}
+USERS_ALONE = (c.Unlock, c.OverrideGate, c.AnswerEscalation, c.AcknowledgeEscalation)
 FINDINGS = (Finding(text="It leaks"),)
 
 TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
@@ -46,6 +47,11 @@ TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
         (c.ApproveReview(task_id=T1, commit="HEAD"), {U, R}),
         (c.RejectReview(task_id=T1, commit="HEAD", findings=FINDINGS), {U, R}),
         (c.AnswerRejection(handoff_id=H1, decision="ACCEPT"), {U, D}),
+        (c.RequestReview(task_id=T1, reviewer="Lead"), {U, R}),
+        (c.RetractReview(task_id=T1, reason="x"), {U, R}),
+        (c.ReassignTask(task_id=T1, target="Alice"), {U, D, R}),
+        (c.AnswerEscalation(task_id=T1, option="fix"), {U}),
+        (c.AcknowledgeEscalation(task_id=T1), {U}),
         (c.LockOut(task_id=T1, agent="Alice", reason="x"), {U, R}),
         (c.Unlock(task_id=T1, agent="Alice", reason="x"), {U}),
         (c.SettleFinding(task_id=T1, finding="f", is_accepted=True), {U, R}),
@@ -54,6 +60,8 @@ TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
 }
 BY_CLAIM = {
     c.ClaimTask,
+    c.FetchFeedback,
+    c.EscalateTask,
     c.Heartbeat,
     c.ReleaseTask,
     c.ContinueTask,
@@ -64,7 +72,10 @@ BY_CLAIM = {
     c.CompleteHandoff,
     c.RejectHandoff,
 }
-"""Open to whoever holds the claim or is the handoff's target; `decide_lease` and `decide_handoff` hold that."""
+"""Open to whoever holds the claim or is the handoff's target; `decide_lease` and `decide_handoff` hold that.
+
+Of an escalation `decide_escalations` does: leaders may ask for one as well.
+"""
 CASES = [
     pytest.param(ask, who, role in allowed, id=f"{kind.__name__}-{who.name}")
     for kind, (ask, allowed) in TABLE.items()
@@ -75,6 +86,10 @@ OF_ITS_OWN = [
     c.RecordVerdict(task_id=T1, agent="Alice", verdict=a_verdict()),
     c.GiveOpinion(handoff_id=H1, opinion="x"),
     c.OpenEscalation(task_id=T1, reason="x"),
+    c.RepeatEscalation(task_id=T1),
+    c.NoteDelivery(task_id=T1, escalation_id="E-1", channel="mail"),
+    c.NoteReview(task_id=T1, reviewer="Lead", source="forge:1", why="x"),
+    c.NoteMerge(task_id=T1, by="Lead", commit=SHA, why="x", source="forge:1"),
     c.ExpireLease(task_id=T1),
     c.WakeTask(task_id=T1),
     c.SettleTask(task_id=T1),
@@ -99,7 +114,7 @@ def test_the_table_says_who_may_do_what(ask: c.Ask, who: Actor, may: bool) -> No
 
     assert (code == "") == may
     if not may:
-        assert code == ("user_only" if isinstance(ask, c.Unlock | c.OverrideGate) else "not_authorised")
+        assert code == ("user_only" if isinstance(ask, USERS_ALONE) else "not_authorised")
 
 
 @pytest.mark.parametrize(("ask", "who", "may"), CASES)

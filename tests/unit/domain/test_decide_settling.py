@@ -4,9 +4,9 @@ import pytest
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.amending import let_pass, moved_rules
 from remand.domain.gates.figures import GateFinding
 from remand.domain.gates.verdict import INTEGRITY, GateStatus
-from remand.domain.gating import let_pass, moved_rules
 from remand.domain.instant import plus
 from remand.domain.roles import Actor, Role
 from remand.domain.steps import MAX_LEASE_SECONDS
@@ -265,7 +265,7 @@ def test_an_author_settles_no_finding_of_its_task() -> None:
 
 @pytest.mark.parametrize("who", [ALICE, actor("Dir", Role.DIRECTOR)], ids=lambda who: who.name)
 def test_only_reviewers_and_the_user_settle_findings(who: Actor) -> None:
-    task = a_task(gating=Gating(held=("f1",)))
+    task = a_task(gating=Gating(held=("f1",), places=(("f1", "tests/test_roof.py"),)))
 
     assert refused(task, settling("f1"), who) == "not_authorised"
     for reviewer in (LEAD, actor("Tess", Role.TESTER), THE_USER):

@@ -552,6 +552,10 @@ def test_whatever_events_come_the_task_stays_sound(start: list[e.Event], events:
             continue
         assert (task.claim is not None) == (task.status == Status.CLAIMED)
         assert task.claim is None or not task.is_locked_out(task.claim.agent)
+        assert not any(task.is_locked_out(offer.target) for offer in task.offers)
+        assert task.rejection_count == len(task.standing_rounds)
+        assert (task.open_escalation is not None) == (task.status == Status.ESCALATED)
+        assert len({lockout.agent for lockout in task.lockouts}) == len(task.lockouts)
         assert task.status not in TERMINAL or not task.offers
         assert task.queue in (Status.INCOMING, Status.NEEDS_CONTINUATION, Status.REJECTED)
         assert before is None or (task.epoch >= before.epoch and task.attempt_count >= before.attempt_count)

@@ -65,3 +65,8 @@ def test_names_match_as_slow_and_plain_matching_says(pattern: str, name: str) ->
 @pytest.mark.timeout(20)
 def test_no_pattern_hangs(pattern: str, path: str) -> None:
     assert not Pattern(pattern).matches(path)
+
+
+@pytest.mark.parametrize("text", ["src/**", "src", "*.py", "**/a"])
+def test_a_pattern_of_some_paths_does_not_mean_no_path(text: str) -> None:
+    assert not Pattern(text).matches("")

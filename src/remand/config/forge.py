@@ -1,0 +1,89 @@
+"""The `[forge]` table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from remand.config.values import NAME, ConfigError, known, seconds, text, texts
+from remand.domain.record import Record
+
+KINDS = ("github", "gitea", "gitlab")
+REPORTS = ("status", "review", "comment")
+_PART = r"[A-Za-z0-9_.-]+"
+_REPOSITORIES = {
+    "github": (re.compile(f"{_PART}/{_PART}"), '"owner/name"'),
+    "gitea": (re.compile(f"{_PART}/{_PART}"), '"owner/name"'),
+    "gitlab": (re.compile(f"{_PART}(?:/{_PART})+"), '"group/name"'),
+}
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_STANDARD = {"github": "https://api.github.com", "gitea": "", "gitlab": "https://gitlab.com"}
+SOONEST = 5.0
+
+
+class ForgeSettings(Record, kw_only=True):
+    """Where reviews are given on a forge, and what may be written there. Without a kind there is no forge."""
+
+    kind: str = ""
+    repository: str = ""
+    api: str = ""
+    report: tuple[str, ...] = ()
+    """What is left there: a status at the commit, a review, a comment that answers; nothing by itself."""
+    interval_seconds: float = 60.0
+    """How often it is asked while no webhook wakes us."""
+
+
+def forge(table: dict[str, Any]) -> ForgeSettings:
+    """The forge of the repository."""
+    if "token" in table:
+        raise ConfigError(
+            f"{NAME}: `forge.token` is for everyone to read there; take it out, and set GITHUB_TOKEN, GITEA_TOKEN "
+            "or GITLAB_TOKEN in the environment."
+        )
+    known(table, ("kind", "repository", "api", "report", "interval"), "forge.")
+    if not table:
+        return ForgeSettings()
+    kind = text(table.get("kind", "github"), "forge.kind")
+    if kind not in KINDS:
+        raise ConfigError(f"{NAME}: `forge.kind` is `{kind}`; use one of {', '.join(KINDS)}.")
+    report = texts(table.get("report", []), "forge.report")
+    wrong = next((name for name in report if name not in REPORTS), None)
+    if wrong is not None:
+        raise ConfigError(f"{NAME}: `forge.report` holds `{wrong}`; use any of {', '.join(REPORTS)}.")
+    return ForgeSettings(
+        kind=kind,
+        repository=_repository(kind, text(table.get("repository", ""), "forge.repository")),
+        api=_api(text(table.get("api", _STANDARD[kind]), "forge.api")),
+        report=report,
+        interval_seconds=_interval(table.get("interval", "60s")),
+    )
+
+
+def _repository(kind: str, name: str) -> str:
+    pattern, form = _REPOSITORIES[kind]
+    if not pattern.fullmatch(name) or {".", ".."} & set(name.split("/")):
+        raise ConfigError(f"{NAME}: `forge.repository` must be written {form}.")
+    return name
+
+
+def _interval(value: Any) -> float:
+    """How often the forge is asked: not more often than it can bear, and at least once a day."""
+    found = seconds(value, "forge.interval")
+    if not SOONEST <= found <= 86400:
+        raise ConfigError(f'{NAME}: `forge.interval` must be between "{SOONEST:g}s" and "1d".')
+    return found
+
+
+def _api(address: str) -> str:
+    """The server's address: encrypted, or on this very machine; a token goes along with every question."""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host or not address.isprintable() or "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(f'{NAME}: `forge.api` must be an address such as "https://git.example.org/api/v1".')
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+        raise ConfigError(f"{NAME}: `forge.api` must begin with https; http is for this machine alone.")
+    return address.rstrip("/")

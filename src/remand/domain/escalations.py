@@ -1,0 +1,225 @@
+"""What may be decided about questions to the user: asked once, repeated until seen, answered by the user alone."""
+
+from __future__ import annotations
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain import rules as r
+from remand.domain.handoffs import offered
+from remand.domain.instant import plus
+from remand.domain.questions import opened
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.roles import Actor, Role
+from remand.domain.staffing import left, passed_on
+from remand.domain.steps import MAX_LEASE_SECONDS
+from remand.domain.task import TERMINAL, Escalation, Status, Task
+
+Events = tuple[e.Event, ...]
+FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
+
+
+class Option(Record, kw_only=True):
+    """One way the user may decide."""
+
+    key: str
+    text: str
+
+
+def options(
+    task: Task, agents: list[Actor], inherited: tuple[tuple[str, str], ...] = (), *, has_team: bool = True
+) -> tuple[Option, ...]:
+    """The ways to decide an escalated task, the requirement's own first. `agents` may take it over."""
+    above = (agent for agent, _ in inherited if agent not in task.unlocked)
+    locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
+    return (
+        Option(key=FIX, text="Fix it by hand: the task is yours until you submit it"),
+        *(Option(key=f"{UNLOCK}:{agent}", text=f"Unlock {agent}, with guidance") for agent in locked),
+        *(Option(key=f"{REASSIGN}:{agent.name}", text=f"Reassign it to {agent.name}") for agent in agents),
+        *(
+            (Option(key=REOPEN, text="Put it back into the queue as it is"),)
+            if agents or not has_team
+            else ()
+        ),
+        Option(key=WONTFIX, text="Close it as won't-fix"),
+    )
+
+
+def require_somebody(task: Task, command: c.Command) -> None:
+    """Refuses to put a task back into the queue that nobody on the team may take from there."""
+    if command.facts.has_team and not left(task, command.facts):
+        raise Refused(
+            "bad_value", f"Nobody may take {task.label} from the queue: unlock or name somebody for it."
+        )
+
+
+def deadlock(task: Task, command: c.Command, *, without: tuple[str, ...] = ()) -> Events:
+    """The question to ask when nobody on the team is left for the task; none when somebody is."""
+    is_nobodys = task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED)
+    if not command.facts.has_team or is_nobodys or left(task, command.facts, without=without):
+        return ()
+    why = f"All agents are locked out of {task.label}, or lack what it asks for"
+    return (opened(task, "deadlock", why, command),)
+
+
+def open_by_itself(task: Task, ask: c.OpenEscalation, command: c.Command) -> Events:
+    """A task that cannot go on by itself goes to a human."""
+    r.require_status(task, "escalation.open", "escalated")
+    return (opened(task, "gates", ask.reason, command),)
+
+
+def escalate(task: Task, ask: c.EscalateTask, command: c.Command) -> Events:
+    """Asks the user. The agent that holds the task may, once; everyone else needs a say in it."""
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    r.require_status(task, "escalation.open", "escalated")
+    actor = command.actor
+    is_holder = task.claim is not None and task.claim.agent == actor.name
+    if not actor.has(Role.USER, Role.DIRECTOR, Role.LEAD, Role.TESTER):
+        if not is_holder:
+            raise Refused("not_yours", f"{actor.name} does not hold {task.label} and cannot escalate it.")
+        r.require_unused_exit(task, actor.name, e.EscalationOpened)
+    return (opened(task, "asked", ask.reason, command),)
+
+
+def repeat(task: Task, ask: c.RepeatEscalation, command: c.Command) -> Events:
+    escalation = task.open_escalation
+    if escalation is None or escalation.acknowledged_by or escalation.deadline > command.at:
+        return ()
+    deadline = plus(command.at, command.facts.deadline_seconds)
+    return (e.EscalationRepeated(task_id=task.id, escalation_id=escalation.id, deadline=deadline),)
+
+
+def delivered(task: Task, ask: c.NoteDelivery, command: c.Command) -> Events:
+    escalation = task.open_escalation
+    if escalation is None or escalation.id != ask.escalation_id or ask.channel in escalation.notified:
+        return ()
+    return (e.EscalationNotified(task_id=task.id, escalation_id=escalation.id, channel=ask.channel),)
+
+
+def acknowledge(task: Task, ask: c.AcknowledgeEscalation, command: c.Command) -> Events:
+    escalation = _open(task, ask.escalation_id)
+    if escalation.acknowledged_by:
+        return ()
+    return (e.EscalationAcknowledged(task_id=task.id, escalation_id=escalation.id),)
+
+
+def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
+    """What follows from the user's decision."""
+    r.require_text("guidance", ask.guidance)
+    escalation = _open(task, ask.escalation_id)
+    choice, _, name = ask.option.partition(":")
+    said = e.EscalationAnswered(
+        task_id=task.id,
+        escalation_id=escalation.id,
+        option=ask.option,
+        guidance="" if choice == UNLOCK else ask.guidance,
+    )
+    match choice:
+        case "fix" if not name:
+            return (*_let_in(task, command), said, _taken(task, command))
+        case "unlock" if name:
+            unlocked = cleared(task, name, "the escalation was answered", ask.guidance, command)
+            return (*unlocked, said, *reserved(task, name, command))
+        case "reassign" if name:
+            return (said, *_to(task, name, ask.guidance, command))
+        case "reopen" if not name:
+            require_somebody(task, command)
+            return (said,)
+        case "wontfix" if not name:
+            return (said, e.TaskCancelled(task_id=task.id, reason=ask.guidance or "won't fix"))
+        case _:
+            facts = command.facts
+            known = options(task, left(task, facts), facts.inherited, has_team=facts.has_team)
+            shown = ", ".join(option.key for option in known)
+            raise Refused("bad_value", f"There is no option {ask.option[:80]!r}; choose one of {shown}.")
+
+
+def _open(task: Task, escalation_id: str) -> Escalation:
+    escalation = task.open_escalation
+    if escalation is None:
+        raise Refused("nothing_to_answer", f"Task {task.id} is {task.status}; it asks the user nothing.")
+    if escalation_id not in ("", escalation.id):
+        raise Refused(
+            "nothing_to_answer",
+            f"The question {escalation_id[:40]} is closed; task {task.id} now asks {escalation.id}.",
+        )
+    return escalation
+
+
+def _let_in(task: Task, command: c.Command) -> Events:
+    """Ends the user's own lockout: whoever else may be kept away, the user is not."""
+    name = command.actor.name
+    is_barred = any(who == name for who, _ in command.facts.inherited) and name not in task.unlocked
+    if not is_barred and not task.is_locked_out(name):
+        return ()
+    return cleared(task, name, "the user mends the task by hand", "", command)
+
+
+def _taken(task: Task, command: c.Command) -> e.TaskClaimed:
+    """The user's own claim: to mend the work by hand, with as long a lease as there is."""
+    return e.TaskClaimed(
+        task_id=task.id,
+        handoff_id=command.facts.fresh_handoff_id,
+        agent=command.actor.name,
+        attempt=task.attempt_count + 1,
+        epoch=task.epoch + 1,
+        lease_expires_at=plus(command.at, MAX_LEASE_SECONDS - 1),
+        branch=task.branch,
+        base=command.facts.base,
+    )
+
+
+def cleared(task: Task, agent: str, reason: str, guidance: str, command: c.Command) -> Events:
+    """Ends an agent's lockout, here and on what was cut from the task."""
+    is_inherited = any(name == agent for name, _ in command.facts.inherited)
+    if not task.is_locked_out(agent) and (not is_inherited or agent in task.unlocked):
+        raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
+    own = e.LockoutCleared(task_id=task.id, agent=agent, reason=reason, guidance=guidance)
+    heirs = tuple(
+        e.LockoutCleared(
+            task_id=heir,
+            agent=agent,
+            reason=f"unlocked on {task.id}: {reason}"[:500],
+            inherited_from=task.id,
+        )
+        for heir, name in command.facts.heirs
+        if name == agent
+    )
+    return (own, *heirs)
+
+
+def reserved(task: Task, agent: str, command: c.Command) -> Events:
+    """Keeps the task for the agent that was unlocked for it, unless it reviews it or lacks what it asks for."""
+    target = next((one for one in command.facts.agents if one.name == agent), None)
+    if target is None or not r.is_eligible(task, target):
+        return ()
+    return (offered(task, agent, command.facts.fresh_handoff_id, command),)
+
+
+def _to(task: Task, name: str, guidance: str, command: c.Command) -> Events:
+    facts = command.facts
+    target = facts.target
+    if target is None or target.name != name:
+        raise Refused("bad_value", f"There is no agent {name[:64]!r}.")
+    r.require_may_work(task, target, facts)
+    others = left(task, facts, without=(name,))
+    source = task.submission.agent if task.submission else ""
+    return passed_on(
+        task,
+        target,
+        command,
+        source=source,
+        why="by the user's decision",
+        is_last=facts.has_team and not others,
+        guidance=guidance,
+    )
+
+
+def answered_by(task: Task, option: str, command: c.Command) -> Events:
+    """The answer that another command of the user's gives to the open question; none when there is no question."""
+    escalation = task.open_escalation
+    if escalation is None:
+        return ()
+    if Role.USER not in command.actor.roles or command.actor.confined:
+        raise Refused("user_only", f"{task.label} waits for the user; only the user may decide it.")
+    return (e.EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=option),)

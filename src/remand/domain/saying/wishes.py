@@ -1,0 +1,189 @@
+"""What somebody may wish in plain words, each wish in words again and as the command that would do it."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from remand.domain.record import Record
+
+
+class TaskName(Record, kw_only=True):
+    """A task as people call it."""
+
+    id: str
+    label: str
+    """`issue #42`, or `task T-…`."""
+    alias: str = ""
+    pr: int = 0
+
+    @property
+    def argument(self) -> str:
+        """The task as a command line names it."""
+        return quote(self.alias or self.id)
+
+
+class Wish(Record, kw_only=True):
+    """A wish that was understood. Whether it is granted only `decide` says."""
+
+
+class ReviewWish(Wish, kw_only=True):
+    """A reviewer is to look at the submission."""
+
+    reviewer: str
+    task: TaskName
+
+
+class WhyWish(Wish, kw_only=True):
+    """Why an agent is locked out, or why a task's work was rejected."""
+
+    agent: str = ""
+    task: TaskName | None = None
+
+
+class UnlockWish(Wish, kw_only=True):
+    """An agent is to work on the task again."""
+
+    agent: str
+    task: TaskName
+    reason: str = ""
+    guidance: str = ""
+
+
+class ReassignWish(Wish, kw_only=True):
+    """Another agent is to go on with the task."""
+
+    task: TaskName
+    target: str
+    source: str = ""
+    reason: str = ""
+
+
+class EscalateWish(Wish, kw_only=True):
+    """The user is to decide what becomes of the task."""
+
+    task: TaskName
+    reason: str = ""
+
+
+class StatusWish(Wish, kw_only=True):
+    """How it stands with the task."""
+
+    task: TaskName
+
+
+class LockoutsWish(Wish, kw_only=True):
+    """Who is locked out, of one task or of any."""
+
+    task: TaskName | None = None
+
+
+class InboxWish(Wish, kw_only=True):
+    """What waits for the user."""
+
+
+class AnswerWish(Wish, kw_only=True):
+    """The user's answer to an escalation."""
+
+    task: TaskName
+    option: str
+    guidance: str = ""
+
+
+USERS_OWN = (UnlockWish, AnswerWish)
+"""Wishes that only the user is granted: nobody in an agent's place is shown how."""
+
+
+UNGIVEN = "the user said so"
+"""The reason in a command that needs one, where none was given."""
+
+
+class Unsure(Record, kw_only=True):
+    """A question: what is not clear, and the wishes it may have been."""
+
+    message: str
+    command: str = ""
+    """What does that part of it which is not taken from plain words."""
+    wishes: tuple[Wish, ...] = ()
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The exact command lines that would do it."""
+        return tuple(dict.fromkeys(map(command_line, self.wishes)))
+
+
+class NotUnderstood(Record, kw_only=True):
+    """Nothing that can be obeyed, and why."""
+
+    message: str
+    command: str = ""
+    """What does it, where it is not taken from plain words."""
+
+
+Understood = Wish | Unsure | NotUnderstood
+
+
+def in_words(wish: Wish) -> str:
+    """A wish as one sentence."""
+    match wish:
+        case ReviewWish(reviewer=reviewer, task=task):
+            return f"Ask {reviewer} to review {_work(task)}."
+        case WhyWish(agent=agent, task=task):
+            if task and not agent:
+                return f"Say why {task.label} was rejected."
+            return f"Say why {agent} is locked out{f' {_for(task)}' if task else ''}."
+        case UnlockWish(agent=agent, task=task):
+            return f"Unlock {agent} {_for(task)}."
+        case ReassignWish(task=task, source=source, target=target):
+            return f"Reassign {task.label}{f' from {source}' if source else ''} to {target}."
+        case EscalateWish(task=task):
+            return f"Escalate {task.label} to the user."
+        case StatusWish(task=task):
+            return f"Say how it stands with {task.label}."
+        case LockoutsWish(task=task):
+            return f"List who is locked out{f' {_for(task)}' if task else ''}."
+        case AnswerWish(task=task, option=option):
+            return f"Answer the question about {task.label} with {option}."
+        case _:
+            return "List what waits for the user."
+
+
+def command_line(wish: Wish) -> str:
+    """The command that would do it."""
+    match wish:
+        case ReviewWish(reviewer=reviewer, task=task):
+            return f"remand review request {task.argument} --from {quote(reviewer)}"
+        case WhyWish(agent=agent, task=task) if agent:
+            return f"remand why {quote(agent)}{f' --task {task.argument}' if task else ''}"
+        case UnlockWish(agent=agent, task=task):
+            return f"remand unlock {quote(agent)} --task {task.argument} {_reasons(wish)}"
+        case ReassignWish(task=task, source=source, target=target):
+            from_whom = f" --from {quote(source)}" if source else ""
+            return f"remand reassign {task.argument}{from_whom} --to {quote(target)}"
+        case EscalateWish(task=task):
+            return f"remand escalate {task.argument} {_reasons(wish)}"
+        case StatusWish(task=task) | WhyWish(task=TaskName() as task):
+            return f"remand task show {task.argument}"
+        case LockoutsWish():
+            return "remand lockout list"
+        case AnswerWish(task=task, option=option):
+            return f"remand inbox answer {task.argument} {quote(option)}{_guidance(wish)}"
+        case _:
+            return "remand inbox"
+
+
+def _for(task: TaskName) -> str:
+    return f"for {task.label}"
+
+
+def _work(task: TaskName) -> str:
+    return f"{task.label} (PR #{task.pr})" if task.pr else task.label
+
+
+def _reasons(wish: UnlockWish | EscalateWish) -> str:
+    return (
+        f"--reason {quote(wish.reason or UNGIVEN)}{_guidance(wish) if isinstance(wish, UnlockWish) else ''}"
+    )
+
+
+def _guidance(wish: UnlockWish | AnswerWish) -> str:
+    return f" --guidance {quote(wish.guidance)}" if wish.guidance else ""

@@ -1,0 +1,25 @@
+"""Findings that come again, and findings that want the opposite, are told from those that only share words."""
+
+import pytest
+
+from remand.domain.feedback.likeness import gist, recurs, reverses
+from remand.domain.review_events import Finding
+from tests.unit.domain.feedback.pairs import FIRST, SECOND, THIRD, Pair
+
+
+def told(pair: Pair) -> str:
+    before = gist(Finding(text=pair.before, path=pair.path, line=3))
+    now = gist(Finding(text=pair.now, path=pair.other_path or pair.path, line=90))
+    return "opposite" if reverses(now, before) else "same" if recurs(now, before) else "neither"
+
+
+@pytest.mark.parametrize(("pairs", "share"), [(FIRST, 1.0), (SECOND, 0.9), (THIRD, 0.9)], ids=["1", "2", "3"])
+def test_most_pairs_are_told_as_a_person_would(pairs: list[Pair], share: float) -> None:
+    wrong = [(told(pair), pair) for pair in pairs if told(pair) != pair.label]
+
+    assert len(wrong) <= (1 - share) * len(pairs), wrong
+
+
+@pytest.mark.parametrize("pair", [pair for pair in FIRST + SECOND + THIRD if pair.label != "opposite"])
+def test_no_finding_is_called_the_opposite_of_one_that_it_is_not(pair: Pair) -> None:
+    assert told(pair) != "opposite"

@@ -1,0 +1,176 @@
+"""Holds that a false rejection takes back what followed from it, and by whom it is taken back."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.roles import Role
+from remand.domain.task import Review, Status, Task
+from remand.testing.builders import (
+    H2,
+    H3,
+    LEAD,
+    T1,
+    T2,
+    THE_USER,
+    a_lockout,
+    a_submission,
+    a_task,
+    actor,
+    decided,
+    refused,
+)
+from remand.testing.reviewing import V1, V2, V3, a_round
+
+TESS = actor("Tess", Role.TESTER)
+RETRACT = c.RetractReview(task_id=T1, reason="It was right")
+LOCKED = a_lockout("Alice", review_id=V1)
+SENT_BACK = a_task(
+    status=Status.REJECTED, submission=a_submission(), rounds=(a_round(V1),), lockouts=(LOCKED,)
+)
+
+
+def reviews(*said: tuple[str, str], gone: tuple[str, ...] = ()) -> tuple[Review, ...]:
+    return tuple(Review(id=name, reviewer=who, is_retracted=name in gone) for name, who in said)
+
+
+def retracted(task: Task, by: Any = LEAD, review_id: str = "", **facts: Any) -> str:
+    event = decided(task, replace(RETRACT, review_id=review_id), by, **facts)[0]
+    assert isinstance(event, e.ReviewRetracted)
+    return event.review_id
+
+
+def test_a_reviewer_takes_its_own_rejection_back_with_a_reason() -> None:
+    assert decided(SENT_BACK, RETRACT, LEAD) == (
+        e.ReviewRetracted(task_id=T1, review_id=V1, reviewer="Lead", reason="It was right"),
+    )
+    assert refused(SENT_BACK, replace(RETRACT, reason=" "), LEAD) == "bad_value"
+
+
+def test_nobody_else_does_but_the_user() -> None:
+    for name in ("", V1):
+        assert refused(SENT_BACK, replace(RETRACT, review_id=name), TESS) == "not_yours"
+        assert retracted(SENT_BACK, THE_USER, name) == V1
+    confined = actor("u", Role.USER, Role.LEAD, confined=True)
+    assert refused(SENT_BACK, RETRACT, confined) == "not_yours"
+
+
+def test_without_an_id_it_is_the_last_of_the_reviewers_own_that_stands() -> None:
+    said = reviews((V1, "Lead"), (V2, "Lead"), (V3, "Tess"), gone=(V2,))
+    task = replace(SENT_BACK, rounds=(a_round(reviews=said),))
+
+    assert retracted(task, LEAD) == V1
+    assert retracted(task, TESS) == V3
+    assert retracted(task, THE_USER) == V3
+    later = a_round(agent="Bob", handoff_id=H2, reviews=reviews(("V-4", "Lead")))
+    assert retracted(replace(task, rounds=(*task.rounds, later)), LEAD) == "V-4"
+
+
+def test_the_users_own_rejection_is_meant_before_that_of_others() -> None:
+    said = reviews((V1, "user"), (V2, "Tess"))
+
+    assert retracted(replace(SENT_BACK, rounds=(a_round(reviews=said),)), THE_USER) == V1
+
+
+def test_what_does_not_stand_is_not_taken_back() -> None:
+    gone = replace(SENT_BACK, rounds=(a_round(reviews=reviews((V1, "Lead"), gone=(V1,))),))
+
+    assert refused(gone, RETRACT, LEAD) == "nothing_to_retract"
+    assert refused(gone, replace(RETRACT, review_id=V1), LEAD) == "nothing_to_retract"
+    assert refused(SENT_BACK, replace(RETRACT, review_id=V2), THE_USER) == "nothing_to_retract"
+    assert refused(a_task(), RETRACT, THE_USER) == "nothing_to_retract"
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+def test_a_rejection_is_taken_back_whatever_became_of_the_task_unless_that_changes_nothing(
+    status: Status,
+) -> None:
+    task = replace(SENT_BACK, status=status)
+
+    if status in (Status.DONE, Status.CANCELLED):
+        assert refused(task, RETRACT, LEAD) == "bad_transition"
+    else:
+        assert retracted(task) == V1
+
+
+# The lockout that several rejections brought about.
+
+FIRST, SECOND = a_round(V1), a_round(V2, handoff_id=H2)
+TWICE = replace(SENT_BACK, rounds=(FIRST, SECOND), lockouts=(a_lockout("Alice", review_id=V2),))
+
+
+def cleared(task: Task, review_id: str, **facts: Any) -> list[e.Event]:
+    return list(decided(task, replace(RETRACT, review_id=review_id), LEAD, **facts)[1:])
+
+
+def test_a_lockout_ends_when_too_few_rejections_are_left_for_it() -> None:
+    (event,) = cleared(TWICE, V1, lockout_after=2)
+
+    assert event == e.LockoutCleared(
+        task_id=T1, agent="Alice", reason=f"rejection {V1} was retracted", review_id=V1
+    )
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_lockout_stays_while_enough_rejections_are_left_for_it(after: int) -> None:
+    assert cleared(TWICE, V1, lockout_after=after) == []
+
+
+def test_with_no_rejection_left_a_lockout_for_rejections_ends_whatever_the_policy_says_by_now() -> None:
+    task = replace(SENT_BACK, lockouts=(a_lockout("Alice", review_id=V2),))
+
+    for after in (0, 1, 2):
+        assert len(cleared(task, V1, lockout_after=after)) == 1
+
+
+def test_what_others_were_rejected_for_does_not_keep_a_lockout() -> None:
+    bobs = a_round(V3, agent="Bob", handoff_id=H3)
+
+    assert len(cleared(replace(TWICE, rounds=(FIRST, bobs, SECOND)), V1, lockout_after=2)) == 1
+
+
+def test_a_lockout_stays_while_another_review_of_the_same_work_stands() -> None:
+    both = a_round(reviews=reviews((V1, "Lead"), (V3, "Tess")))
+
+    assert cleared(replace(TWICE, rounds=(both, SECOND)), V1, lockout_after=2) == []
+
+
+def test_a_lockout_on_somebodys_own_word_stays() -> None:
+    task = replace(TWICE, lockouts=(a_lockout("Alice"),))
+
+    assert cleared(task, V1, lockout_after=2) == []
+    assert cleared(task, V2, lockout_after=2) == []
+
+
+def test_what_the_fold_ends_by_itself_is_not_said_again() -> None:
+    assert cleared(TWICE, V2, lockout_after=2) == []
+    assert cleared(SENT_BACK, V1) == []
+
+
+# Tasks that were cut from it.
+
+
+def test_a_lockout_that_went_along_to_other_tasks_ends_there_too() -> None:
+    heirs = ((T2, "Alice"), (T2, "Bob"))
+
+    (event,) = cleared(SENT_BACK, V1, heirs=heirs)
+
+    assert event == e.LockoutCleared(
+        task_id=T2,
+        agent="Alice",
+        reason=f"rejection {V1} was retracted",
+        review_id=V1,
+        inherited_from=T1,
+    )
+
+
+def test_a_lockout_that_stays_stays_on_other_tasks() -> None:
+    heirs = ((T2, "Alice"),)
+    both = a_round(reviews=reviews((V1, "Lead"), (V3, "Tess")))
+
+    assert cleared(TWICE, V1, heirs=heirs) == []
+    assert cleared(replace(SENT_BACK, rounds=(both,)), V1, heirs=heirs) == []
+    assert [e.subject(event) for event in cleared(TWICE, V1, heirs=heirs, lockout_after=2)] == [T1, T2]
