@@ -13,7 +13,9 @@ HASH = re.compile(r" {4}--hash=sha256:[0-9a-f]{64}(?: \\)?")
 
 
 def pins(file: Path) -> set[str]:
-    return {line for line in file.read_text().splitlines() if PIN.fullmatch(line)}
+    """What is pinned at which version; on which platforms is each file's own."""
+    found = (PIN.fullmatch(line) for line in file.read_text().splitlines())
+    return {f"{pin['name']}=={pin['version']}" for pin in found if pin}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

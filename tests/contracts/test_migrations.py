@@ -12,7 +12,15 @@ from remand.ledger.traces import NAMES, Trace
 from remand.testing.builders import H1, Session, added, claimed
 from remand.testing.rejection_events import answered, filed, filed_invalid, of_got
 
-LATER_TABLES = ("trace", "rejected", "rejected_vocabulary", "rejected_word", "unconfirmed")
+LATER_TABLES = (
+    "trace",
+    "rejected",
+    "rejected_vocabulary",
+    "rejected_word",
+    "unconfirmed",
+    "outdated",
+    "log_line",
+)
 
 
 def made(path: Path) -> list[Trace]:
@@ -33,10 +41,12 @@ def aged(path: Path, version: int) -> None:
     connection = apsw.Connection(str(path))
     for kind, name in connection.execute(
         "SELECT type, name FROM sqlite_schema "
-        "WHERE name LIKE 'rejected%' OR name LIKE 'trace%' OR name = 'unconfirmed' ORDER BY name"
+        "WHERE name LIKE 'rejected%' OR name LIKE 'trace%' OR name IN ('unconfirmed', 'outdated', 'log_line') ORDER BY name"
     ).fetchall():
         if kind == "table" and name in LATER_TABLES:
             connection.execute(f"DROP TABLE IF EXISTS {name}")
+    connection.execute("DROP INDEX task_escalated")
+    connection.execute("DROP INDEX task_sent_back")
     connection.pragma("user_version", version)
     connection.close()
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.domain import commands as c
+from remand.domain import events as e
 from remand.domain.task import Task
-from remand.testing.builders import a_task, task_id
+from remand.testing.builders import World, a_task
+from remand.testing.builders import task_id as numbered
 
 OLD = """
 DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
-DROP TABLE unconfirmed;
+DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
 PRAGMA user_version = 2
+"""
+VERSION_4 = """
+DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
+PRAGMA user_version = 4
 """
 
 
 def rejected(number: int, title: str) -> Task:
-    return a_task(task_id(number), title=title, rejection_count=1)
+    return a_task(numbered(number), title=title, rejection_count=1)
 
 
 def opened(path: Path) -> SqliteStore:
@@ -29,7 +36,7 @@ def test_a_ledger_without_the_index_is_given_one_when_it_is_opened(tmp_path: Pat
     store = opened(tmp_path / "ledger.db")
     with store.write() as tx:
         tx.tasks.put(rejected(1, "Mend roof"))
-        tx.tasks.put(a_task(task_id(2), title="Mend roof"))
+        tx.tasks.put(a_task(numbered(2), title="Mend roof"))
     store.connection.execute(OLD).fetchall()
     store.close()
 
@@ -37,5 +44,27 @@ def test_a_ledger_without_the_index_is_given_one_when_it_is_opened(tmp_path: Pat
     with store.write() as tx:
         assert (tx.rejected.count(), tx.rejected.counts(["roof"])) == (1, {"roof": 1})
         tx.tasks.put(rejected(3, "Mend roof"))
-        assert [task.id for task in tx.rejected.sharing({"roof": 1.0}, 5)] == [task_id(3), task_id(1)]
+        assert [task.id for task in tx.rejected.sharing({"roof": 1.0}, 5)] == [numbered(3), numbered(1)]
     store.close()
+
+
+def test_a_ledger_of_version_4_is_folded_anew_when_it_is_next_used(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    world = World(store=store)
+    task_id = world.add()
+    world.claim(task_id)
+    world.submit(task_id)
+    finding = e.Finding(text="No")
+    world.ask(c.RejectReview(task_id=task_id, commit="work", findings=(finding,)))
+    before = world.task(task_id)
+    store.connection.execute(
+        "UPDATE task SET state = json_remove(state, '$.rounds', '$.holders', '$.feedback')"
+    )
+    store.connection.execute(VERSION_4).fetchall()
+    store.close()
+    world.store = opened(tmp_path / "ledger.db")
+    world.opened_again().ask_all([])
+
+    assert world.task(task_id) == before
+    assert before.rounds
+    world.store.close()

@@ -11,6 +11,7 @@ from remand.adapters.stores.sqlite import SqliteStore
 
 pytest.register_assert_rewrite(
     "remand.testing.queue_contract",
+    "remand.testing.records_contract",
     "remand.testing.rejected_contract",
     "remand.testing.store_contract",
     "remand.testing.trace_contract",

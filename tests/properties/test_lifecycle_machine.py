@@ -15,13 +15,16 @@ from msgspec.structs import replace
 
 from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.facts import Lookup, Seen
+from remand.app.family import Family
 from remand.app.rebuild import rebuild, refold, story
 from remand.app.verify import verify
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.amending import let_pass
 from remand.domain.decide import decide
+from remand.domain.escalations import options
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
-from remand.domain.gating import STALL, let_pass
+from remand.domain.gating import STALL
 from remand.domain.ids import task_node
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType
@@ -45,6 +48,10 @@ TEAM = Team(
     )
 )
 AGENTS = ["Alice", "Bob", "Lea"]
+OPTIONS = [
+    *["fix", "reopen", "wontfix", "odd"],
+    *(f"{way}:{name}" for way in ("unlock", "reassign") for name in ("Alice", "al", "Bob", "Tess")),
+]
 EVERYBODY = [*AGENTS, "al", "Tess", "Dir", "owner", "user", "stranger"]
 COMMITS = ["first", "second", "twin of first"]
 LEAKS, NIT = e.Finding(text="It leaks"), e.Finding(text="Odd colour", is_blocking=False)
@@ -164,6 +171,7 @@ class Lifecycle(RuleBasedStateMachine):
     def submit(self, *, task: str, by: str, commit: str, as_holder: bool, as_measured: bool) -> None:
         task, by = self.claimed(task, by) if as_holder else (task, by)
         if as_measured:
+            self.ask(c.FetchFeedback(task_id=task, agent=by), by)
             self.record(task, by, commit, RESULTS[0])
         self.ask(c.SubmitTask(task_id=task, agent=by, commit=commit), by)
 
@@ -321,12 +329,74 @@ class Lifecycle(RuleBasedStateMachine):
         task, commit = self.handed_in(task) if as_submitted else (task, commit)
         self.ask(c.ApproveReview(task_id=task, commit=commit), by)
 
-    @rule(task=tasks, by=leaders, commit=commits, as_submitted=mostly, findings=st.sampled_from(FINDINGS))
+    @rule(
+        task=tasks,
+        by=leaders,
+        commit=commits,
+        as_submitted=mostly,
+        findings=st.sampled_from(FINDINGS),
+        source=st.sampled_from(["", "", "forge:1", "forge:2"]),
+    )
     def reject(
-        self, task: str, by: str, commit: str, as_submitted: bool, findings: tuple[e.Finding, ...]
+        self,
+        *,
+        task: str,
+        by: str,
+        commit: str,
+        as_submitted: bool,
+        findings: tuple[e.Finding, ...],
+        source: str,
     ) -> None:
         task, commit = self.handed_in(task) if as_submitted else (task, commit)
-        self.ask(c.RejectReview(task_id=task, commit=commit, findings=findings), by)
+        self.ask(c.RejectReview(task_id=task, commit=commit, findings=findings, source=source), by)
+
+    @rule(task=tasks, by=leaders, as_sent_back=mostly, which=st.integers(-1, 2))
+    def retract(self, task: str, by: str, as_sent_back: bool, which: int) -> None:
+        sent_back = [found for found in self.world.tasks().values() if found.standing_rounds]
+        known = sent_back[0] if as_sent_back and sent_back else self.world.tasks().get(task)
+        reviews = [review.id for one in known.rounds for review in one.reviews] if known else []
+        name = reviews[which] if 0 <= which < len(reviews) else ""
+        self.ask(c.RetractReview(task_id=known.id if known else task, reason="Because", review_id=name), by)
+
+    @rule(task=tasks, by=leaders, reviewer=anybody, as_submitted=mostly)
+    def request_review(self, task: str, by: str, reviewer: str, as_submitted: bool) -> None:
+        task = self.handed_in(task)[0] if as_submitted else task
+        self.ask(c.RequestReview(task_id=task, reviewer=reviewer), by)
+
+    @rule(task=tasks, by=leaders, to=agents, source=st.sampled_from(["", "", "", "Alice"]))
+    def reassign(self, task: str, by: str, to: str, source: str) -> None:
+        self.ask(c.ReassignTask(task_id=task, target=to, source=source), by)
+
+    @rule(task=tasks, by=anybody, as_holder=mostly)
+    def escalate(self, task: str, by: str, as_holder: bool) -> None:
+        task, by = self.claimed(task, by) if as_holder else (task, by)
+        self.ask(c.EscalateTask(task_id=task, reason="What now?"), by)
+
+    @rule(
+        task=tasks,
+        by=leaders,
+        option=st.sampled_from(OPTIONS),
+        guidance=st.sampled_from(["", "Look"]),
+        as_asked=mostly,
+    )
+    def answer_escalation(self, *, task: str, by: str, option: str, guidance: str, as_asked: bool) -> None:
+        asked = self.asked()
+        task, by = (asked[0], "owner") if as_asked and asked else (task, by)
+        self.ask(c.AnswerEscalation(task_id=task, option=option, guidance=guidance), by)
+
+    @rule(task=tasks, by=leaders)
+    def acknowledge(self, task: str, by: str) -> None:
+        asked = self.asked()
+        self.ask(c.AcknowledgeEscalation(task_id=asked[0] if asked else task), by)
+
+    @rule(task=tasks, by=agents, as_holder=mostly)
+    def read_feedback(self, task: str, by: str, as_holder: bool) -> None:
+        task, by = self.claimed(task, by) if as_holder else (task, by)
+        self.ask(c.FetchFeedback(task_id=task, agent=by), by)
+
+    def asked(self) -> list[str]:
+        """The tasks that wait for the user."""
+        return [found.id for found in self.world.tasks().values() if found.open_escalation]
 
     # What happens meanwhile.
 
@@ -363,6 +433,46 @@ class Lifecycle(RuleBasedStateMachine):
         for task in self.world.tasks().values():
             assert (task.claim is not None) == (task.status == Status.CLAIMED)
             assert task.claim is None or not task.is_locked_out(task.claim.agent)
+
+    @invariant()
+    def nobody_is_offered_a_task_that_they_are_locked_out_of(self) -> None:
+        for task in self.world.tasks().values():
+            assert not any(task.is_locked_out(offer.target) for offer in task.offers), task
+
+    @invariant()
+    def rejections_are_counted_by_the_submissions_that_a_review_rejects_still(self) -> None:
+        for task in self.world.tasks().values():
+            standing = [one for one in task.rounds if any(not review.is_retracted for review in one.reviews)]
+            assert task.rejection_count == len(standing), task
+            if self.is_alone:
+                assert len({one.handoff_id for one in standing}) == len(standing), "counted twice"
+
+    @invariant()
+    def an_approval_counts_for_the_submission_it_names_alone(self) -> None:
+        for task in self.world.tasks().values():
+            if task.approved_commit:
+                assert task.submission is not None
+                assert task.submission.commit == task.approved_commit, task
+                assert task.status == Status.DONE, task
+
+    @invariant()
+    def what_waits_for_the_user_has_a_question_with_a_choice(self) -> None:
+        with self.world.store.read() as view:
+            for task in view.tasks.every():
+                assert (task.status == Status.ESCALATED) == (task.open_escalation is not None), task
+                if task.open_escalation is not None:
+                    found = options(task, [TEAM.actor(name) for name in AGENTS])
+                    ways = [c.AnswerEscalation(task_id=task.id, option=option.key) for option in found]
+                    assert sum(self._may(view, task, way, "owner") for way in ways) >= 2, task
+
+    @invariant()
+    def nobody_hands_in_work_without_having_read_what_was_said_of_it(self) -> None:
+        with self.world.store.read() as view:
+            for task in view.tasks.every():
+                claim = task.claim
+                if claim is not None and claim.read < task.feedback:
+                    ask = c.SubmitTask(task_id=task.id, agent=claim.agent, commit="first")
+                    assert not self._may(view, task, ask, claim.agent), task
 
     @invariant()
     def no_task_vanishes_and_none_comes_from_nowhere(self) -> None:
@@ -438,13 +548,16 @@ class Lifecycle(RuleBasedStateMachine):
             if view.queue.due(self.world.clock.time):
                 return
             for name in AGENTS:
+                found = view.queue.next(TEAM.actor(name), has_team=True)
                 claimable = [
                     task
                     for task in view.queue.ready()
                     if self._may(view, view.tasks.get(task), c.ClaimTask(agent=name, task_id=task), name)
                 ]
-                found = view.queue.next(TEAM.actor(name), has_team=True)
-                assert found == (claimable[0] if claimable else "")
+                # The queue itself knows no lockouts from above a task; `Handler` steps over those.
+                above = Family(view).inherited(view.tasks.get(found) or Task(id="", title="", created_at=""))
+                if found == "" or not any(agent == name for agent, _ in above):
+                    assert found == (claimable[0] if claimable else "")
 
     @invariant()
     def making_everything_anew_changes_nothing(self) -> None:
@@ -497,6 +610,7 @@ def ways_out(task: Task) -> Iterator[tuple[c.Ask, str]]:
     for lockout in task.lockouts:
         yield c.Unlock(task_id=task.id, agent=lockout.agent, reason="Because"), "owner"
     yield c.ReopenTask(task_id=task.id), "owner"
+    yield c.AnswerEscalation(task_id=task.id, option="fix"), "owner"
     if task.submission is not None:
         for name in ("owner", "Lea", "Tess"):
             yield c.ApproveReview(task_id=task.id, commit=task.submission.commit), name

@@ -106,7 +106,7 @@ def diverged(
     rng: random.Random, copies: int, asks: int, keys_of: Callable[[int], Keys] = one_machine
 ) -> list[World]:
     """Ledgers that began alike, and in each of which other things happened to the same tasks."""
-    base = Session("20261115-070000-00000000", FakeClock(plus(NOW, -7200)))
+    base = Session("20261115-070000-00000000", FakeClock(plus(NOW, -3600)))
     for n in range(8):
         base.write(added(task_id(n)))
     worlds = []

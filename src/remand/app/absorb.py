@@ -8,9 +8,11 @@ from itertools import islice
 from msgspec.structs import replace
 
 from remand.app.believing import Judge
+from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Exchange, Marks, Segment
-from remand.app.rebuild import Fold, rebuild, refold, uncollected
+from remand.app.rebuild import Fold, rebuild, story, uncollected
 from remand.domain.events import Event, subject
+from remand.domain.evolve import replay
 from remand.domain.instant import Instant
 from remand.ledger import codec
 from remand.ledger.order import horizon
@@ -62,9 +64,12 @@ def absorb(tx: Transaction, entries: list[Entry], judge: Judge) -> None:
 def fold_anew(tx: Transaction, tasks: Iterable[str]) -> None:
     """Folds tasks from all their events."""
     for task_id in sorted(tasks):
-        task = refold(tx, task_id)
+        events = story(tx, task_id)
+        task = replay(events)
         if task is not None:
             tx.tasks.put(task)
+            if is_on_file(task, events):
+                tx.outdated.note(task_id)
 
 
 def problems_in(exchange: Exchange, path: str, now: Instant) -> list[Problem]:

@@ -84,6 +84,7 @@ class Judge:
 def judge_anew(tx: Transaction, judge: Judge) -> None:
     """Judges the kept events by another trust than before: some gain their effect, others lose it."""
     before = {found.event_id: found.doubt for found in tx.unconfirmed.every()}
+    is_first = not tx.unconfirmed.trust
     changed: list[Entry] = []
     lines = _in_question(tx, trust_in(tx.unconfirmed.trust), judge.trust)
     while batch := list(islice(lines, _BATCH)):
@@ -92,7 +93,7 @@ def judge_anew(tx: Transaction, judge: Judge) -> None:
                 changed.append(Entry(event, line, subject(event), doubt))
     tx.unconfirmed.judge(changed)
     tx.unconfirmed.trust = judge.trust.text
-    if any(bool(entry.doubt) != (entry.event.meta.id in before) for entry in changed):
+    if is_first or any(bool(entry.doubt) != (entry.event.meta.id in before) for entry in changed):
         rebuild(tx)
 
 

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from remand.app.asking import Rules
-from remand.app.ports import Commit, Ids, LookedUp
+from remand.app.family import Family
+from remand.app.ports import Commit, Difference, Ids, LookedUp
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.instant import Instant
+from remand.domain.roles import Actor, Role, Team
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
 
@@ -28,6 +30,9 @@ class Seen(NamedTuple):
     commit: Commit | None = None
     looked_up: LookedUp | None = None
     terms: GateTerms | None = None
+    difference: Difference | None = None
+    head_tree: str = ""
+    same_change: str = ""
 
 
 NOTHING_SEEN = Seen()
@@ -40,6 +45,11 @@ class Lookup:
         self._tx = tx
         self._rules = rules
         self._ids = id_source
+        self._family = Family(tx)
+
+    def under(self, team: Team) -> Lookup:
+        """The same with the team's members by other names."""
+        return Lookup(self._tx, replace(self._rules, team=team), self._ids)
 
     def facts(self, ask: c.Ask, task: Task | None, now: Instant, seen: Seen) -> c.Facts:
         """Everything `decide` may want to know besides the task."""
@@ -52,6 +62,12 @@ class Lookup:
             base=self._rules.base,
             commit=commit.sha if commit else "",
             tree=commit.tree if commit else "",
+            patch=seen.difference.patch if seen.difference else "",
+            changed=seen.difference.paths if seen.difference else None,
+            head_tree=seen.head_tree,
+            same_change=seen.same_change,
+            deadline_seconds=self._rules.policy.deadline_seconds,
+            inherited=self._family.inherited(task) if task and task.parent else (),
             open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),
         )
         match ask:
@@ -66,16 +82,29 @@ class Lookup:
                 waits = tuple(name for name in ask.waits_for if self._is_open(name))
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
             case c.InitiateHandoff():
-                target = self._rules.team.actor(ask.target) if ask.target else None
-                return replace(facts, fresh_handoff_id=self._fresh_handoff(now), target=target)
+                return replace(
+                    facts, fresh_handoff_id=self._fresh_handoff(now), target=self._member(ask.target)
+                )
+            case c.RequestReview():
+                return replace(facts, target=self._member(ask.reviewer))
+            case (
+                c.LockOut()
+                | c.Unlock()
+                | c.RejectReview()
+                | c.RetractReview()
+                | c.ReassignTask()
+                | c.AnswerEscalation()
+                | c.ReopenTask()
+            ):
+                return replace(facts, **self._staff(ask, task, now))
             case c.RejectHandoff() if task:
                 return replace(facts, **self._filing(ask, task, now, seen))
             case c.AnswerRejection() if task:
                 return replace(facts, **self._answering(ask, task, now))
             case _:
-                return replace(facts, **self._by_policy(ask, task))
+                return replace(facts, **self._by_policy(ask))
 
-    def _by_policy(self, ask: c.Ask, task: Task | None) -> dict[str, Any]:
+    def _by_policy(self, ask: c.Ask) -> dict[str, Any]:
         """What the policy says to an ask."""
         policy = self._rules.policy
         match ask:
@@ -89,11 +118,29 @@ class Lookup:
                 }
             case c.FailTask():
                 return {"max_invalid_rejections": policy.max_invalid_rejections}
-            case c.RejectReview():
-                count = (task.rejection_count if task else 0) + 1
-                return {"locks_out": bool(policy.lockout_after) and count >= policy.lockout_after}
             case _:
                 return {}
+
+    def _staff(self, ask: c.Ask, task: Task | None, now: Instant) -> dict[str, Any]:
+        """Who may take a task over, and by which rules."""
+        policy, team = self._rules.policy, self._rules.team
+        target = getattr(ask, "target", "") or getattr(ask, "option", "").partition(":")[2]
+        return {
+            "agents": tuple(
+                actor
+                for actor in (team.actor(member.name) for member in team.members)
+                if Role.AGENT in actor.roles
+            ),
+            "target": self._member(target),
+            "lockout_after": policy.lockout_after,
+            "escalate_after_reviews": policy.escalate_after_reviews,
+            "heirs": self._family.heirs(task) if task else (),
+            "fresh_handoff_id": self._fresh_handoff(now),
+            "fresh_review_id": ids.stamp_id("V", now, self._ids.hex()),
+        }
+
+    def _member(self, name: str) -> Actor | None:
+        return self._rules.team.actor(name) if name else None
 
     def _filing(self, ask: c.RejectHandoff, task: Task, now: Instant, seen: Seen) -> dict[str, Any]:
         """What a rejection is held against. Its module reads much, so it is loaded with the first one."""

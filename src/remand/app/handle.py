@@ -11,8 +11,11 @@ from msgspec.structs import replace
 
 from remand.app.asking import Accepted, Answer, Request, Rules, require_sound
 from remand.app.facts import NOTHING_SEEN, Lookup, Seen
+from remand.app.family import Family
 from remand.app.naming import locate
+from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Ids, Repository
+from remand.app.ready import pool, suits
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -22,7 +25,7 @@ from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.releases import RELEASING_KINDS
-from remand.domain.roles import THE_COORDINATOR, Actor
+from remand.domain.roles import THE_COORDINATOR, Actor, Team
 from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.order import place, tick
@@ -76,12 +79,18 @@ class Handler:
             known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]
             if known:
                 return self._repeat(known, origin.fingerprint)
-        actor = actor or self._rules.team.actor(request.actor, confined=request.confined)
-        ask = self._in_own_words(request.ask, actor)
+        task = self._task(request.ask, actor or self._rules.team.actor(request.actor))
+        team = self._team(task)
+        actor = actor or team.actor(request.actor, confined=request.confined)
+        ask = self._in_own_words(request.ask, actor, team)
         now = self._clock.now()
-        task = self._task(ask, actor)
-        command = c.Command(ask=ask, actor=actor, at=now, facts=self._lookup.facts(ask, task, now, seen))
+        lookup = self._lookup.under(team) if team is not self._rules.team else self._lookup
+        command = c.Command(ask=ask, actor=actor, at=now, facts=lookup.facts(ask, task, now, seen))
         return self._carry_out(task, command, origin)
+
+    def _team(self, task: Task | None) -> Team:
+        """The team, its members by the names that a task knows them by, should they have changed since."""
+        return self._rules.team.as_known(Family(self.tx).names(task)) if task else self._rules.team
 
     def settle_due(self) -> None:
         """Lets happen what happens by itself: leases end, offers lapse, deferred tasks wake, parents close."""
@@ -101,6 +110,7 @@ class Handler:
                 name for name in self.tx.queue.open_blockers(task_id) if name in task.waits_for
             ),
             child_statuses=tuple(self._status(child) for child in task.children),
+            deadline_seconds=self._rules.policy.deadline_seconds,
         )
         command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
         return bool(self._carry_out(task, command, Origin()).events)
@@ -153,14 +163,17 @@ class Handler:
             if about:
                 tasks[about] = evolve(tasks.get(about) or self.tx.tasks.get(about), stamped)
             entries.append(Entry(stamped, line, about))
+        kept = tuple(entry.event for entry in entries)
         if entries:
             self.tx.events.add(entries)
             for changed in tasks.values():
                 if changed is not None:
                     self.tx.tasks.put(changed)
+                    if is_on_file(changed, kept):
+                        self.tx.outdated.note(changed.id)
             self.tx.head = head
             self.lines += [entry.line for entry in entries]
-        return tuple(entry.event for entry in entries), tasks.get(own)
+        return kept, tasks.get(own)
 
     def _current_branch(self) -> str:
         if self._branch is None:
@@ -176,15 +189,21 @@ class Handler:
             return Refused("key_reused", "This idempotency key belongs to a task that is not there any more.")
         return Accepted(events=tuple(known), task=task)
 
-    def _in_own_words(self, ask: c.Ask, actor: Actor) -> c.Ask:
+    def _in_own_words(self, ask: c.Ask, actor: Actor, team: Team) -> c.Ask:
         """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
         if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff | c.RejectHandoff):
             changes["agent"] = actor.name
-        elif isinstance(ask, c.LockOut | c.Unlock):
-            changes["agent"] = self._rules.team.actor(ask.agent).name
+        changes |= {
+            name: team.actor(value).name
+            for name in _NAMES.get(type(ask), ())
+            if (value := getattr(ask, name))
+        }
+        if isinstance(ask, c.AnswerEscalation) and ":" in ask.option:
+            choice, _, name = ask.option.partition(":")
+            changes["option"] = f"{choice}:{team.actor(name).name}"
         if isinstance(ask, c.RejectHandoff):
-            changes["rejection"] = self._plain(ask.rejection)
+            changes["rejection"] = self._plain(ask.rejection, team)
         for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks"):
             value = getattr(ask, name, None)
             if value:
@@ -194,12 +213,12 @@ class Handler:
             changes["handoff_id"] = ids.handoff_id(handoff) or handoff
         return replace(ask, **changes) if changes else ask
 
-    def _plain(self, rejection: dict[str, Any]) -> dict[str, Any]:
+    def _plain(self, rejection: dict[str, Any], team: Team) -> dict[str, Any]:
         """A record as the ledger would read it again, its agent and its task by their own names."""
         plain: dict[str, Any] = msgspec.json.decode(_encode(rejection))
         agent, task = plain.get("agent_id"), plain.get("task_id")
         if isinstance(agent, str) and agent:
-            plain["agent_id"] = self._rules.team.actor(agent).name
+            plain["agent_id"] = team.actor(agent).name
         if isinstance(task, str) and ids.is_alias(task):
             plain["task_id"] = locate(self.tx, task) or task
         return plain
@@ -213,9 +232,33 @@ class Handler:
             return self.tx.tasks.get(self.tx.tasks.named(name))
         name = getattr(ask, "task_id", "")
         if isinstance(ask, c.ClaimTask) and not name:
-            found = self.tx.queue.next(actor, has_team=self._rules.team.has_members)
-            return self.tx.tasks.get(found) if found else None
+            return self._next(actor)
         return self.tx.tasks.get(locate(self.tx, name))
+
+    def _next(self, actor: Actor) -> Task | None:
+        """The first task of the queue for an agent. The queue knows no lockouts from above a task: those are skipped."""
+        has_team = self._rules.team.has_members
+        first = self.tx.tasks.get(self.tx.queue.next(actor, has_team=has_team))
+        if first is None or self._may_have(first, actor):
+            return first
+        others = (self.tx.tasks.get(name) for name in self.tx.queue.ready())
+        return next(
+            (
+                task
+                for task in others
+                if task and suits(pool(task), actor, has_team) and self._may_have(task, actor)
+            ),
+            None,
+        )
+
+    def _may_have(self, task: Task, actor: Actor) -> bool:
+        """False when the agent is locked out under an older name, or of a task that this one was cut from."""
+        name = self._team(task).actor(actor.name).name
+        if task.is_locked_out(name) or name in task.reviewers:
+            return False
+        if not task.parent or name in task.unlocked:
+            return True
+        return all(agent != name for agent, _ in Family(self.tx).inherited(task))
 
 
 def _fingerprint(request: Request) -> str:
@@ -233,4 +276,15 @@ def _hashed(*parts: object) -> str:
     return sha256(_encode(parts)).hexdigest()[:16]
 
 
-_DUE: dict[Status, type[c.TaskAsk]] = {Status.DEFERRED: c.WakeTask, Status.DECOMPOSED: c.SettleTask}
+_DUE: dict[Status, type[c.TaskAsk]] = {
+    Status.DEFERRED: c.WakeTask,
+    Status.DECOMPOSED: c.SettleTask,
+    Status.ESCALATED: c.RepeatEscalation,
+}
+_NAMES: dict[type[c.Ask], tuple[str, ...]] = {
+    c.LockOut: ("agent",),
+    c.Unlock: ("agent",),
+    c.ReassignTask: ("source", "target"),
+    c.RequestReview: ("reviewer",),
+}
+"""Where an ask names others, whom the ledger knows by their own names."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from remand.app.asking import Rules
+from remand.app.family import Family
 from remand.app.named import described
 from remand.app.naming import locate
 from remand.app.ports import LookedUp
@@ -46,6 +47,7 @@ class Judging:
         self._tx = tx
         self._rules = rules
         self._fresh_task = fresh_task
+        self._family = Family(tx)
 
     def filing(
         self, ask: c.RejectHandoff, task: Task, now: Instant, looked_up: LookedUp | None
@@ -156,25 +158,18 @@ class Judging:
 
     def _is_part(self, other: Task, task: Task) -> bool:
         """True when the other was cut from the task, directly or by way of others."""
-        return task.id in self._cut_from(other)
+        return any(above.id == task.id for above in self._family.above(other))
 
     def _depth(self, task: Task) -> int:
-        return len(self._cut_from(task))
-
-    def _cut_from(self, task: Task) -> list[str]:
-        """The tasks this one was cut from, the nearest first."""
-        found: list[str] = []
-        above: Task | None = task
-        while above is not None and above.parent and above.parent not in found:
-            found.append(above.parent)
-            above = self._tx.tasks.get(above.parent)
-        return found
+        return sum(1 for _ in self._family.above(task))
 
     def _next_agent(self, task: Task, agent: str) -> str:
         """Another member that may take the task over, in the order of the team."""
+        barred = {name for name, _ in self._family.inherited(task)} - set(task.unlocked)
         for member in self._rules.team.members:
             actor = self._rules.team.actor(member.name)
-            if actor.name != agent and not task.is_locked_out(actor.name) and is_eligible(task, actor):
+            is_kept_away = actor.name in (agent, *barred) or task.is_locked_out(actor.name)
+            if not is_kept_away and is_eligible(task, actor):
                 return actor.name
         return ""
 

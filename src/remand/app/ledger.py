@@ -15,8 +15,20 @@ from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, GateTerms, Seen
 from remand.app.handle import Handler
 from remand.app.naming import locate
-from remand.app.ports import Clock, Exchange, Ids, Keys, LookedUp, Marks, Repository, Segment
+from remand.app.ports import (
+    Clock,
+    Commit,
+    Difference,
+    Exchange,
+    Ids,
+    Keys,
+    LookedUp,
+    Marks,
+    Repository,
+    Segment,
+)
 from remand.domain import commands as c
+from remand.domain.amending import rejected_change, rejected_elsewhere
 from remand.domain.events import subject
 from remand.domain.ids import handoff_id
 from remand.domain.instant import Instant
@@ -29,14 +41,22 @@ from remand.ledger.problems import BadLine, Problem
 from remand.ledger.store import Entry, Head, Store, Transaction
 
 _RELEASING = (
+    c.AcknowledgeEscalation,
+    c.AnswerEscalation,
     c.AnswerRejection,
     c.ApproveReview,
     c.CancelTask,
     c.DeferTask,
+    c.EditTask,
+    c.NoteDelivery,
+    c.NoteMerge,
+    c.NoteReview,
     c.OverrideGate,
+    c.ReassignTask,
     c.RecordVerdict,
     c.RejectHandoff,
     c.ReopenTask,
+    c.RetractReview,
     c.SettleFinding,
     c.Unlock,
 )
@@ -60,6 +80,7 @@ class Ledger:
         rules: Callable[[], Rules],
         look_up: Callable[[dict[str, Any], Task], LookedUp | None] = lambda *_: None,
         gate_terms: Callable[[Task, str], GateTerms | None] = lambda *_: None,
+        keep_files: Callable[[], object] = lambda: None,
     ) -> None:
         self.store = store
         self.exchange = exchange
@@ -72,6 +93,7 @@ class Ledger:
         self._rules = rules
         self._look_up = look_up
         self._gate_terms = gate_terms
+        self._keep_files = keep_files
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
 
@@ -87,6 +109,10 @@ class Ledger:
         """Answers an ask of the system's own, which comes through no door."""
         return self._answer_all([(Request(ask=ask, actor=actor.name, key=key), actor)])[0]
 
+    def ask_all_as(self, actor: Actor, asks: Sequence[c.Ask]) -> list[Answer]:
+        """Answers asks of the system's own, all made durable by one sync."""
+        return self._answer_all([(Request(ask=ask, actor=actor.name), actor) for ask in asks])
+
     def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
         rules = self._rules()
         seen = [self._seen(request.ask) if is_sound(request) else NOTHING_SEEN for request, _ in requests]
@@ -101,10 +127,12 @@ class Ledger:
             ]
             if handler.lines:
                 self._append(tx, handler.lines)
-            head = tx.head
+            head, is_outdated = tx.head, bool(tx.outdated.every())
         if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines:
             self.exchange.sync(head.segment)
             self.marks.raise_to(head.session, head.seq, head.tip)
+        if is_outdated:
+            self._keep_files()
         return answers
 
     def refresh(self) -> None:
@@ -116,10 +144,14 @@ class Ledger:
                 and not changed_files(view, self.exchange, self.segment)
                 and not self._is_ripe(view)
             )
+            is_outdated = bool(view.outdated.every())
         if not is_current:
             self._signature = None
             with self.store.write() as tx:
                 self._catch_up(tx)
+                is_outdated = bool(tx.outdated.every())
+        if is_outdated:
+            self._keep_files()
 
     def closed_files(self) -> dict[str, str]:
         """Ends the open segment for good, and returns the files that will not change any more: name to path."""
@@ -176,7 +208,7 @@ class Ledger:
 
     def _seen(self, ask: c.Ask) -> Seen:
         """What an ask needs of the world, looked up before the ledger is locked."""
-        if isinstance(ask, _RELEASING) and not _is_no(ask):
+        if (isinstance(ask, _RELEASING) and not _is_no(ask)) or self._is_receipt(ask):
             self.keys.load()
         if isinstance(ask, c.RejectHandoff):
             task = self._held_task(ask)
@@ -185,8 +217,49 @@ class Ledger:
         commit = self.repository.commit(name) if name else None
         if commit is None:
             return NOTHING_SEEN
-        task = self.task_of(ask) if isinstance(ask, c.SubmitTask | c.CompleteHandoff) else None
-        return Seen(commit=commit, terms=self._gate_terms(task, commit.sha) if task else None)
+        task = self.task_of(ask)
+        if task is None:
+            return Seen(commit=commit)
+        if isinstance(ask, c.SubmitTask | c.CompleteHandoff):
+            return Seen(
+                commit=commit,
+                terms=self._gate_terms(task, commit.sha),
+                same_change=self.same_change(task, commit),
+            )
+        return Seen(
+            commit=commit, difference=self.difference(task, commit.sha), head_tree=self._head_tree(task)
+        )
+
+    def _is_receipt(self, ask: c.Ask) -> bool:
+        """True when feedback is handed over that was not before."""
+        task = self.task_of(ask) if isinstance(ask, c.FetchFeedback) else None
+        return task is not None and task.claim is not None and task.claim.read < task.feedback
+
+    def same_change(self, task: Task, commit: Commit) -> str:
+        """The name of the finding about a change that was rejected before, under any task; empty when it is new."""
+        with self.store.read() as view:
+            sent_back = view.tasks.sent_back()
+        if not sent_back:
+            return ""
+        found = self.difference(task, commit.sha)
+        patch = found.patch if found else ""
+        return rejected_change(task, commit.tree, patch) or rejected_elsewhere(
+            task, sent_back, commit.tree, patch
+        )
+
+    def difference(self, task: Task, commit: str) -> Difference | None:
+        """What a commit changes since it left the base; work done on the base itself, since the task was claimed."""
+        at = task.claim or task.submission
+        now, before = self._rules().base, at.base if at else ""
+        found = self.repository.difference(now, commit) if now else None
+        if before and (found is None or not found.paths):
+            return self.repository.difference(before, commit)
+        return found
+
+    def _head_tree(self, task: Task) -> str:
+        """The code tree at the tip of the task's branch; empty when it has no branch of its own."""
+        head = self.repository.commit(f"refs/heads/{task.branch}") if task.branch else None
+        return head.tree if head and head.sha != self._rules().base else ""
 
     def task_of(self, ask: c.Ask) -> Task | None:
         """The task an ask names, by its id, an alias or a handoff."""

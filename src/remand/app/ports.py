@@ -18,6 +18,14 @@ class Commit(NamedTuple):
     tree: str
 
 
+class Difference(NamedTuple):
+    """What a commit changes since a base."""
+
+    paths: tuple[str, ...]
+    patch: str
+    """A fingerprint of the changed lines, the same wherever they stand; empty when there are none."""
+
+
 class Clock(Protocol):
     """The machine's clock."""
 
@@ -40,6 +48,9 @@ class Repository(Protocol):
 
     def branch(self) -> str:
         """The branch checked out where we were called; empty when there is none."""
+
+    def difference(self, base: str, commit: str) -> Difference | None:
+        """What a commit changes since it left a base; None when that cannot be told."""
 
 
 class Sources(Protocol):

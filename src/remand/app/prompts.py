@@ -4,41 +4,32 @@ from __future__ import annotations
 
 from remand.app.rejection_views import rejections
 from remand.domain import events as e
+from remand.domain.feedback.escape import plain_lines
+from remand.domain.feedback.rounds import feedback_of
+from remand.domain.feedback.sanitise import sanitise
+from remand.domain.feedback.section import section
 from remand.domain.gates import message
 from remand.domain.task import Task
 from remand.domain.visible import visible
 
 
-def prompt(task: Task, events: list[e.Event]) -> str:
-    """The task as text: feedback first, then what it is, where it stands, and how to end it."""
+def prompt(task: Task, events: list[e.Event], repository: str = "") -> str:
+    """The task as text: feedback first, then what it is, where it stands, and how to end it.
+
+    `repository` is the address of the project's own repository: links into it stay in what reviewers say.
+    """
+    feedback = feedback_of(task, events, repository)
     sections = [
-        *_feedback(events),
+        section(task, feedback),
         _measured(task, events),
         _override(task),
         _task(task),
         _instructions(task, events),
         _earlier(task, events),
-        _standing(task),
+        "" if feedback.rounds else _standing(task),
         _ending(task),
     ]
-    return "\n\n".join(section for section in sections if section)
-
-
-def _feedback(events: list[e.Event]) -> list[str]:
-    rejections = [event for event in events if isinstance(event, e.ReviewRejected)]
-    if not rejections:
-        return []
-    latest = rejections[-1]
-    rows = [
-        f"## Review Feedback (rejection #{len(rejections)})",
-        "",
-        f"### From {latest.reviewer} ({latest.ts})",
-    ]
-    for finding in latest.findings:
-        where = f"**{finding.path}:{finding.line}** " if finding.path else ""
-        kind = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
-        rows += ["", f"{where}{kind}", *(f"> {line}" for line in finding.text.split("\n"))]
-    return ["\n".join(rows)]
+    return "\n\n".join(part for part in sections if part)
 
 
 def _measured(task: Task, events: list[e.Event]) -> str:
@@ -86,12 +77,13 @@ def _earlier(task: Task, events: list[e.Event]) -> str:
     last = others[-1]
     said = f"{last.rejection.get('reason_type', '')}: {last.rejection.get('reason_summary', '')}"
     decided = f"{last.decision.decision_type}: {last.decision.rationale}" if last.decision else "not answered"
-    return f"## {last.agent} rejected this task before\n\n{_quoted(f'{said}{chr(10)}{decided}')}"
+    text = sanitise(f"{said}\n{decided}", is_rendered=False).text
+    return f"## {last.agent} rejected this task before\n\n{_quoted(text)}"
 
 
 def _task(task: Task) -> str:
     title = " ".join(visible(task.title).split())
-    return f"## Task {task.id}: {title}\n\n{_inside(task.scope)}".rstrip()
+    return f"## Task {task.id}: {title}\n\n{chr(10).join(plain_lines(visible(task.scope)))}".rstrip()
 
 
 def _standing(task: Task) -> str:
@@ -111,12 +103,6 @@ def _ending(task: Task) -> str:
         "Should it be impossible, say so with at least 2 concrete attempts, evidence and an alternative:\n\n"
         f"    remand handoff reject {handoff} --agent {agent} --from rejection.json"
     )
-
-
-def _inside(text: str) -> str:
-    """Text that cannot end its section: a line of it that looks like a heading is none."""
-    lines = visible(text).splitlines()
-    return "\n".join(f"\\{line}" if line.lstrip().startswith(("#", "===", "---")) else line for line in lines)
 
 
 def _quoted(text: str) -> str:

@@ -53,6 +53,8 @@ def due(task: Task, open_blockers: Collection[str]) -> Instant | None:
         return DUE_NOW if task.waits_for and not set(task.waits_for) & set(open_blockers) else None
     if task.status == Status.DECOMPOSED:
         return DUE_NOW if not set(task.children) & set(open_blockers) else None
+    if task.open_escalation is not None:
+        return None if task.open_escalation.acknowledged_by else task.open_escalation.deadline
     times = [offer.lapses_at for offer in task.offers]
     if task.claim is not None:
         times.append(task.claim.lease_expires_at)

@@ -77,6 +77,7 @@ class Fold:
         tx.tasks.replace_all(
             (task for task in self.tasks.values() if task is not None), self.handoffs.items()
         )
+        tx.outdated.note()
 
 
 def rebuild(tx: Transaction) -> None:

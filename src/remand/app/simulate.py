@@ -18,7 +18,7 @@ from remand.domain.instant import Instant, moment, plus
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
-from remand.domain.task import Task
+from remand.domain.task import Round, Task
 from remand.domain.validation.validator import assess
 from remand.ledger.order import place
 
@@ -145,7 +145,7 @@ class _Outcomes:
         return [self._found[at] for at in places if at in self._found]
 
 
-_DECIDED = (e.RejectionAnswered, e.LockoutSet, e.EscalationOpened)
+_DECIDED = (e.RejectionAnswered, e.LockoutSet, e.LockoutCleared, e.EscalationOpened)
 
 
 def _director(case: Case) -> Choice | None:
@@ -187,24 +187,61 @@ def _max_invalid_rejections(case: Case) -> Choice | None:
 
 
 def _lockout(case: Case) -> Choice | None:
-    """`lockout`: whether a review rejection locks the author out."""
-    if case.task.submission is None:
+    """`lockout`: whether a review rejection locks the author out; it counts the author's own."""
+    task, after = case.task, case.policy.lockout_after
+    agent = task.submission.agent if task.submission and _opens_round(case) else ""
+    if not agent or task.is_locked_out(agent) or agent == task.fixer:
         return None
-    agent, after = case.task.submission.agent, case.policy.lockout_after
-    count = case.task.rejection_count + 1
-    policy = "off" if not after else f"after {after}"
+    count = _rounds(task, agent) + 1
     words = ("not locked out", "locked out")
     recorded, simulated = words[_is_set(case.outcome, agent)], words[0 < after <= count]
-    return Choice("lockout", agent, recorded, simulated, f"review rejection {count}, lockout = {policy}")
+    return Choice("lockout", agent, recorded, simulated, f"review rejection {count}, {_said(after)}")
+
+
+def _let_back(case: Case) -> Choice | None:
+    """`lockout`: whether a retraction leaves too few rejections for a lockout that followed from later ones."""
+    task, after = case.task, case.policy.lockout_after
+    found = next((one for one in task.rounds if _is_last(one, case.event.review_id)), None)
+    agent = found.agent if found else ""
+    lockout = next((one for one in task.lockouts if one.agent == agent and one.review_id), None)
+    if found is None or lockout is None or all(map(found.has_led_to, lockout.causes)):
+        return None
+    left = _rounds(task, agent) - 1
+    recorded = any(isinstance(other, e.LockoutCleared) and other.agent == agent for other in case.outcome)
+    words = ("stays locked out", "let back")
+    why = f"{left} review rejections left, {_said(after)}"
+    return Choice("lockout", agent, words[recorded], words[left < (after or 1)], why)
+
+
+def _opens_round(case: Case) -> bool:
+    """False for a further review of work that was sent back already: with it nothing is decided."""
+    task, source = case.task, case.event.source
+    handoff = task.submission.handoff_id if task.submission else ""
+    is_sent_back = any(one.stands and one.handoff_id == handoff for one in task.rounds[-1:])
+    return not is_sent_back and not (source and source in task.sources)
+
+
+def _is_last(one: Round, review_id: str) -> bool:
+    """True when a rejection stands by that review alone."""
+    return [review.id for review in one.reviews if not review.is_retracted] == [review_id]
+
+
+def _rounds(task: Task, agent: str) -> int:
+    return sum(one.agent == agent for one in task.standing_rounds)
+
+
+def _said(after: int) -> str:
+    return f"lockout = {f'after {after}' if after else 'off'}"
 
 
 def _escalate_after_reviews(case: Case) -> Choice | None:
     """`escalate_after_reviews`: whether a review rejection brings the task before a human."""
-    if case.task.submission is None:
+    questions = [other.kind for other in case.outcome if isinstance(other, e.EscalationOpened)]
+    if case.task.submission is None or not _opens_round(case) or set(questions) - {"reviews"}:
         return None
-    count, after = case.task.rejection_count + 1, case.policy.escalate_after_reviews
+    count, after = len(case.task.standing_rounds) + 1, case.policy.escalate_after_reviews
     words = ("not escalated", "escalated")
-    recorded = any(isinstance(other, e.EscalationOpened) for other in case.outcome)
+    recorded = bool(questions)
     why = f"review rejection {count}, escalate_after_reviews = {after}"
     agent = case.task.submission.agent
     return Choice("escalate_after_reviews", agent, words[recorded], words[count >= after], why)
@@ -273,6 +310,7 @@ RULES: dict[type[e.Event], tuple[Rule, ...]] = {
     e.HandoffRejectionInvalid: (_lease_goes_on, _director, _max_invalid_rejections),
     e.TaskFailed: (_lease_goes_on, _max_invalid_rejections),
     e.ReviewRejected: (_lockout, _escalate_after_reviews),
+    e.ReviewRetracted: (_let_back,),
     e.HandoffInitiated: (_offer_begins,),
     e.TaskClaimed: (_lease_begins,),
     e.HandoffAccepted: (_lease_begins,),

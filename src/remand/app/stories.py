@@ -9,6 +9,7 @@ import msgspec
 from remand.domain import events as e
 from remand.domain.evolve import evolve
 from remand.domain.record import Record
+from remand.domain.review_steps import escalation_id
 from remand.domain.task import Task
 
 
@@ -121,6 +122,84 @@ def _close_left_over(found: dict[str, HandoffView], task: Task, event: e.Event) 
     for handoff_id, view in found.items():
         if view.status in OPEN and handoff_id not in offered:
             found[handoff_id] = msgspec.structs.replace(view, status="closed", ended_at=event.ts)
+
+
+class QuestionView(Record, kw_only=True, omit_defaults=False):
+    """A question to the user, with what became of it."""
+
+    escalation_id: str
+    kind: str
+    reason: str
+    since: str
+    deadline: str
+    status: str = "open"
+    """`answered`, or `closed` when the task went on in another way."""
+    repeats: int = 0
+    acknowledged_by: str | None = None
+    option: str | None = None
+    guidance: str | None = None
+    answered_by: str | None = None
+    answered_at: str | None = None
+
+
+def questions(task: Task, events: list[e.Event]) -> list[QuestionView]:
+    """Every question a task has put to the user, in its order."""
+    found: dict[str, QuestionView] = {}
+    told: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, e.LockoutCleared):
+            told[f"unlock:{event.agent}"] = event.guidance
+        elif isinstance(event, e.EscalationOpened):
+            asked = QuestionView(
+                escalation_id=escalation_id(event),
+                kind=event.kind,
+                reason=event.reason,
+                since=event.ts,
+                deadline=event.deadline,
+            )
+            found[asked.escalation_id] = asked
+        elif (known := found.get(getattr(event, "escalation_id", ""))) is not None:
+            found[known.escalation_id] = msgspec.structs.replace(known, **_became(known, event, told))
+    current = task.open_escalation.id if task.open_escalation else ""
+    return [
+        msgspec.structs.replace(known, status="closed")
+        if known.status == "open" and known.escalation_id != current
+        else known
+        for known in found.values()
+    ]
+
+
+def _became(known: QuestionView, event: e.Event, told: dict[str, str]) -> dict[str, Any]:
+    """What an event changes about the question it names. What an unlocked agent was told stands with its unlock."""
+    match event:
+        case e.EscalationAnswered():
+            return {
+                "status": "answered",
+                "option": event.option,
+                "guidance": event.guidance or told.get(event.option) or None,
+                "answered_by": event.meta.actor,
+                "answered_at": event.ts,
+            }
+        case e.EscalationRepeated():
+            return {"repeats": known.repeats + 1, "deadline": event.deadline or known.deadline}
+        case e.EscalationAcknowledged():
+            return {"acknowledged_by": event.meta.actor}
+        case _:
+            return {}
+
+
+_REVIEWS = ("review.request", "review.approve", "review.reject", "review.retract", "review.note")
+
+
+def reviews(task: Task, events: list[e.Event]) -> list[dict[str, Any]]:
+    """The reviews of a task as plain rows; a rejection with its id, and whether it was taken back."""
+    is_retracted = {review.id: review.is_retracted for one in task.rounds for review in one.reviews}
+    rows = [row for row in history(events) if row["event"] in _REVIEWS]
+    for row in rows:
+        if row["event"] == "review.reject":
+            row["review_id"] = row.get("review_id") or row["event_id"]
+            row["is_retracted"] = is_retracted.get(row["review_id"], False)
+    return rows
 
 
 def history(events: list[e.Event]) -> list[dict[str, Any]]:

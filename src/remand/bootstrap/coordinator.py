@@ -7,6 +7,7 @@ from remand.app.errors import EnvironmentFault
 from remand.bootstrap.directing import Consultations
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import socket_folder, socket_path
+from remand.bootstrap.reminding import look_after
 
 
 def make_coordinator(opened: Opened, call: Call) -> Coordinator:
@@ -17,4 +18,6 @@ def make_coordinator(opened: Opened, call: Call) -> Coordinator:
         )
     opened.store.stay()
     path = socket_path(opened.store.value("id"))
-    return Coordinator(opened.ledger, path, call, Consultations(opened).begin)
+    return Coordinator(
+        opened.ledger, path, call, Consultations(opened).begin, lambda: look_after(opened.place, opened)
+    )

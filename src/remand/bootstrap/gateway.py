@@ -30,6 +30,11 @@ class Gateway:
         """The ledger itself."""
         return self._given or open_at(self.place)
 
+    @property
+    def opened_already(self) -> Opened | None:
+        """The ledger, when it is open."""
+        return self.opened if self._given or "opened" in vars(self) else None
+
     @cached_property
     def publisher(self) -> GitPublisher:
         """Commits event files."""

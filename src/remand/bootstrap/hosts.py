@@ -82,3 +82,9 @@ def settings_files() -> tuple[str, ...]:
     """The files that hold hosts' hooks: in a project, and behind `~` in a home folder."""
     modules = [host(name) for name in HOSTS]
     return tuple(path for module in modules if module for path in module.SETUP.paths)
+
+
+def is_reading_tool(name: str) -> bool:
+    """True for a tool of a host that changes nothing."""
+    known: frozenset[str] = import_module("remand.adapters.hosts.tools").READERS
+    return name in known

@@ -77,6 +77,8 @@ def open_at(place: Place) -> Opened:
         rules=settings.rules,
         look_up=_searcher(place, settings, ledger_id),
         gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
+        # Loaded by name: the files are made from the ledger, and few commands change what they say.
+        keep_files=lambda: import_module("remand.bootstrap.records").keep_files(opened),
     )
     opened = Opened(ledger, place, settings, store)
     return opened

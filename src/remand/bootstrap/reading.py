@@ -7,8 +7,10 @@ import os
 import apsw
 
 from remand.adapters.git.place import Place, locate
-from remand.adapters.stores.sqlite_views import View
+from remand.adapters.stores.sqlite_views import Unseen, View
 from remand.app.errors import EnvironmentFault
+
+__all__ = ["Unseen", "open_view", "reminder", "reminder_at", "task_list", "unseen"]
 
 
 def open_view(place: Place) -> View:
@@ -36,6 +38,29 @@ def task_list(folder: str, arguments: list[str]) -> str | None:
     except (apsw.Error, UnicodeDecodeError, EnvironmentFault):
         return None
     return text if text is not None and text.isascii() and (text != "[]" or not statuses) else None
+
+
+def unseen(place: Place, connection: apsw.Connection | None = None, now: str = "") -> Unseen:
+    """The questions that wait for the user; none where there is no ledger to ask."""
+    path = os.path.join(place.got, "ledger.db")
+    try:
+        return View(path, connection).unseen(now)
+    except EnvironmentFault:
+        return Unseen()
+
+
+def reminder(found: Unseen) -> str:
+    """The line that reminds the user of questions nothing else told of; empty when there are none."""
+    if not found.untold:
+        return ""
+    waits = "question waits" if found.untold == 1 else "questions wait"
+    return f"remand: {found.untold} {waits} for you: remand inbox\n"
+
+
+def reminder_at(folder: str) -> str:
+    """The reminder of the repository around a folder."""
+    place = locate(folder)
+    return reminder(unseen(place)) if place else ""
 
 
 def _files(folders: tuple[str, ...]) -> dict[str, tuple[int, int, int]]:

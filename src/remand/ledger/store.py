@@ -28,6 +28,13 @@ class FileMark(NamedTuple):
     inode: int
 
 
+class LogLine(NamedTuple):
+    """A line of the orchestration log, and where it stands: its time first, whatever else tells it apart after."""
+
+    place: str
+    text: str
+
+
 class Entry(NamedTuple):
     """An event on its way into the log: itself, its line, the task it belongs to (or none), and what is doubted."""
 
@@ -151,6 +158,12 @@ class TaskTable(Protocol):
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
         """The statuses of tasks by id: of these, and perhaps of others."""
 
+    def sent_back(self) -> list[Task]:
+        """The tasks of which work was rejected in a review, by id."""
+
+    def escalated(self) -> list[Task]:
+        """The tasks that wait for the user, by id."""
+
 
 class Queue(Protocol):
     """The ready set: what can be claimed, what is due, and what waits for what."""
@@ -206,6 +219,38 @@ class FileBook(Protocol):
         """Takes out the lines held back whose time has come near enough."""
 
 
+class Outdated(Protocol):
+    """The tasks whose files are not as the ledger has it."""
+
+    mark: str
+    """How the folders of those files were left; empty when they were never written."""
+
+    def note(self, task_id: str = "") -> None:
+        """Has a task's files made again; without a task, all files."""
+
+    def every(self) -> list[str]:
+        """The tasks that were noted; the empty name stands for all."""
+
+    def clear(self) -> None:
+        """Forgets them: the files are as the ledger has it."""
+
+
+class LogLines(Protocol):
+    """The lines of the orchestration log, each known by its task and its place."""
+
+    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
+        """Replaces a task's lines; the days that had or have one of them."""
+
+    def day(self, day: str) -> list[str]:
+        """The lines of a day, in their order."""
+
+    def days(self) -> list[str]:
+        """The days that have lines."""
+
+    def clear(self) -> None:
+        """Throws all lines away."""
+
+
 class Transaction(Protocol):
     """One change of the ledger: all of it happens, or nothing."""
 
@@ -216,6 +261,8 @@ class Transaction(Protocol):
     queue: Queue
     rejected: RejectedTasks
     files: FileBook
+    outdated: Outdated
+    log_lines: LogLines
     head: Head
 
     def on_rollback(self, undo: Callable[[], None]) -> None:

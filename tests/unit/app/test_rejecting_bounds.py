@@ -125,7 +125,7 @@ def test_who_takes_a_rejected_task_over_reads_why_and_nothing_else_than_quoted()
         text = prompt(held, story(tx, task))
 
     assert "## another rejected this task before" in text
-    assert "> ## Task T-1: do nothing[2J" in text
+    assert "> ## Task T-1: do nothing\n" in text
     assert "\x1b" not in text
 
 

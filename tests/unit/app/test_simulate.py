@@ -10,10 +10,12 @@ from remand.app.asking import Rules
 from remand.app.simulate import RULES, Difference, simulate
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.events import Finding
 from remand.domain.policy import Policy
-from remand.testing.builders import World
+from remand.domain.roles import Role, Team
+from remand.domain.task import Status
+from remand.testing.builders import World, member
 from remand.testing.rejecting import DEPENDENCY, LAZY, SCOPE, TITLE, a_rejection, naming
+from remand.testing.reviewing import LEAKS, send_back
 
 AUTO, HUMAN = Policy(), Policy(director=("human",))
 
@@ -29,12 +31,6 @@ def reject(world: World, record: dict[str, Any], task: str = "", by: str = "Alic
     assert claim is not None
     world.ask(c.RejectHandoff(handoff_id=claim.handoff_id, agent=by, rejection=record), by)
     return task
-
-
-def send_back(world: World, task: str, by: str) -> None:
-    world.claim(task, by)
-    world.submit(task, by)
-    world.ask(c.RejectReview(task_id=task, commit="work", findings=(Finding(text="It leaks"),)))
 
 
 def differences(world: World, policy: Policy, kind: str = "", since: str = "") -> list[Difference]:
@@ -57,7 +53,10 @@ def a_full_story(**policy: Any) -> World:
     reject(world, LAZY, lazy)
     reviewed = world.add("Mend the roof")
     for agent in ("Alice", "Bob"):
-        send_back(world, reviewed, agent)
+        send_back(world, reviewed, agent, f"{agent}'s work")
+    world.ask(c.RejectReview(task_id=reviewed, commit="Bob's work", findings=(LEAKS,), source="forge:1"))
+    world.ask(c.RetractReview(task_id=reviewed, reason="It was right"))
+    send_back(world, reviewed, "Eve", "Eve's work")
     waiting = world.add("Paint the fence")
     world.claim(waiting, "Carol")
     world.clock.advance(7200)
@@ -184,29 +183,104 @@ class TestReviews:
     def test_a_lenient_policy_would_have_set_fewer_lockouts(self) -> None:
         world = a_world()
         task = world.add()
-        send_back(world, task, "Alice")
-        send_back(world, task, "Bob")
+        send_back(world, task, "Alice", "Alice's work")
+        send_back(world, task, "Bob", "Bob's work")
 
         assert told(differences(world, Policy(lockout_after=2))) == [
-            ("Alice", "locked out", "not locked out")
-        ]
+            ("Alice", "locked out", "not locked out"),
+            ("Bob", "locked out", "not locked out"),
+        ], "what Alice handed in does not count against Bob"
         assert [one.agent for one in differences(world, Policy(lockout_after=0))] == ["Alice", "Bob"]
 
     def test_a_strict_policy_would_have_set_more(self) -> None:
         world = a_world(lockout_after=0)
-        send_back(world, world.add(), "Alice")
+        send_back(world, world.add(), "Alice", "work")
 
         assert told(differences(world, AUTO)) == [("Alice", "not locked out", "locked out")]
 
     def test_a_task_would_have_been_escalated(self) -> None:
         world = a_world()
         task = world.add()
-        send_back(world, task, "Alice")
-        send_back(world, task, "Bob")
+        send_back(world, task, "Alice", "Alice's work")
+        send_back(world, task, "Bob", "Bob's work")
         (found,) = differences(world, Policy(escalate_after_reviews=2))
 
         assert (found.kind, found.agent) == ("escalate_after_reviews", "Bob")
         assert (found.recorded, found.simulated) == ("not escalated", "escalated")
+
+    def test_several_reviews_of_one_submission_are_one_decision(self) -> None:
+        world = a_world()
+        task = world.add()
+        send_back(world, task, "Alice", "work")
+        world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,), source="forge:1"))
+        found = simulate(world.events(), Policy(lockout_after=0))
+
+        assert found.compared["lockout"] == found.compared["escalate_after_reviews"] == 1
+
+    def test_the_same_review_of_a_forge_in_two_ledgers_is_one_decision(self) -> None:
+        world = a_world()
+        task = world.add()
+        world.claim(task)
+        world.submit(task)
+        world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,), source="forge:1"))
+        world.ask(c.RetractReview(task_id=task, reason="It was right"))
+        events = world.events()
+        again = next(event for event in events if isinstance(event, e.ReviewRejected))
+        meta = replace(again.meta, session="20261115-080000-0000000b", seq=1, id="other", more=0)
+        same = replace(again, ts=world.clock.now(), meta=meta)
+
+        assert simulate([*events, same], AUTO).compared["lockout"] == 1
+
+    def test_a_retracted_rejection_does_not_count(self) -> None:
+        world = a_world()
+        task = world.add()
+        send_back(world, task, "Alice", "work")
+        world.ask(c.RetractReview(task_id=task, reason="It was right"))
+        world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,)))
+
+        assert (
+            differences(world, Policy(lockout_after=2, escalate_after_reviews=2), "escalate_after_reviews")
+            == []
+        )
+        assert len(differences(world, Policy(lockout_after=2), "lockout")) == 2
+
+    def test_a_retraction_would_have_let_the_author_back(self) -> None:
+        world = a_world(lockout_after=2)
+        task = world.add()
+        for n in (1, 2):
+            send_back(world, task, "Alice", f"work {n}")
+        first = world.task(task).rounds[0].reviews[0].id
+        world.ask(c.RetractReview(task_id=task, review_id=first, reason="It was right"))
+
+        assert differences(world, Policy(lockout_after=2)) == []
+        assert told(differences(world, Policy(lockout_after=1), "lockout"))[-1] == (
+            "Alice",
+            "let back",
+            "stays locked out",
+        )
+
+    def test_a_question_for_another_reason_is_not_compared(self) -> None:
+        world = a_world()
+        world.rules = replace(world.rules, team=Team((member("Alice"), member("user", Role.USER))))
+        task = world.add()
+        send_back(world, task, "Alice", "work")
+
+        assert world.task(task).status == Status.ESCALATED
+        assert "escalate_after_reviews" not in simulate(world.events(), AUTO).compared
+
+    def test_neither_the_users_own_fix_nor_who_is_locked_out_already_is_compared(self) -> None:
+        world = a_world()
+        world.rules = replace(world.rules, team=Team((member("Alice"), member("Lea", Role.LEAD))))
+        task = world.add()
+        world.claim(task)
+        world.submit(task)
+        world.ask(c.LockOut(task_id=task, agent="Alice", reason="Not this one"))
+        world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,)), "Lea")
+        world.ask(c.AnswerEscalation(task_id=task, option="fix"))
+        world.submit(task, "user", "fixed")
+        world.ask(c.RejectReview(task_id=task, commit="fixed", findings=(LEAKS,)), "Lea")
+
+        assert "lockout" not in simulate(world.events(), Policy(lockout_after=0)).compared
 
 
 class TestLease:
@@ -255,10 +329,10 @@ class TestLease:
 class TestReach:
     def test_only_what_was_decided_since_is_told(self) -> None:
         world = a_world()
-        send_back(world, world.add(), "Alice")
+        send_back(world, world.add(), "Alice", "work")
         world.clock.advance(86400)
         since = world.clock.now()
-        send_back(world, world.add("Paint the fence"), "Bob")
+        send_back(world, world.add("Paint the fence"), "Bob", "paint")
         found = simulate(world.events(), Policy(lockout_after=0), since)
 
         assert [one.agent for one in found.differences] == ["Bob"]
@@ -267,7 +341,7 @@ class TestReach:
 
     def test_the_summary_counts_decisions_and_differences_of_each_kind(self) -> None:
         world = a_world()
-        send_back(world, world.add(), "Alice")
+        send_back(world, world.add(), "Alice", "work")
         found = simulate(world.events(), Policy(lockout_after=0))
 
         assert found.summary["lockout"] == {"decisions": 1, "different": 1}
@@ -275,11 +349,11 @@ class TestReach:
 
     def test_what_lost_a_merge_was_no_decision(self) -> None:
         world = a_world()
-        send_back(world, world.add(), "Alice")
+        send_back(world, world.add(), "Alice", "work")
         events = world.events()
         again = next(event for event in events if isinstance(event, e.ReviewRejected))
         meta = replace(again.meta, session="20261115-080000-0000000b", seq=1, id="other", more=0)
-        late = replace(again, ts=world.clock.now(), meta=meta)
+        late = replace(again, ts=world.clock.now(), meta=meta, commit="f" * 40, tree="another")
 
         assert simulate([*events, late], AUTO).compared["lockout"] == 1
 

@@ -45,11 +45,17 @@ class Coordinator:
     """Owns the socket of a ledger. Killed at any moment it leaves nothing that the next writer does not mend."""
 
     def __init__(
-        self, ledger: Ledger, path: str, call: Call, consult: Callable[[str], None] = lambda _: None
+        self,
+        ledger: Ledger,
+        path: str,
+        call: Call,
+        consult: Callable[[str], None] = lambda _: None,
+        look_after: Callable[[], object] = lambda: None,
     ) -> None:
         self._ledger = ledger
         self._call = call
         self._consult = consult
+        self._look_after = look_after
         self._selector = selectors.DefaultSelector()
         self._path = path
         self._stopping = False
@@ -81,6 +87,7 @@ class Coordinator:
         """Lets happen what happens by itself, though nobody asks for anything."""
         try:
             self._ledger.ask_all([])
+            self._look_after()
         except LedgerReplaced:
             self._stopping = True
         except (EnvironmentFault, BadLine, OSError):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 
 from remand.adapters.git.place import Place, current_branch, read_ref
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Commit
+from remand.app.ports import Commit, Difference
 
 SAFE = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -26,6 +27,9 @@ SETTINGS = (
     *("-c", "protocol.allow=never"),
     *("-c", "core.commitGraph=false"),
 )
+
+_CHANGED_LINES = ("diff-tree", "-r", "-p", "-U0", "--text", "--no-ext-diff", "--no-textconv")
+_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def git(
@@ -86,6 +90,22 @@ class GitRepository:
         if self._branch[0] != changed:
             self._branch = (changed, current_branch(self.place.git_dir))
         return self._branch[1]
+
+    def difference(self, base: str, commit: str) -> Difference | None:
+        """What a commit changes since it left the base, read from the trees alone: no attribute or filter has a say."""
+        fork = git(self.place.worktree, "merge-base", base, commit)
+        if fork.returncode:
+            return None
+        since = fork.stdout.decode().strip()
+        between = ("--no-renames", since, commit, "--", ":(top)", ":(top,exclude).got")
+        names = git(self.place.worktree, "diff-tree", "-r", "-z", "--name-only", *between)
+        change = git(self.place.worktree, *_CHANGED_LINES, *between)
+        if names.returncode or change.returncode:
+            return None
+        return Difference(
+            paths=tuple(name.decode("utf-8", "replace") for name in names.stdout.split(b"\0") if name),
+            patch=fingerprint(change.stdout),
+        )
 
     def tip(self, branch: str) -> str:
         """The commit a branch or remote branch points to; empty when there is none."""
@@ -148,3 +168,27 @@ def code_tree(tree: bytes, id_length: int) -> str:
         rest = tail[id_length:]
     algorithm = hashlib.sha1 if id_length == 20 else hashlib.sha256
     return algorithm(b"tree %d\x00" % len(kept) + kept, usedforsecurity=False).hexdigest()
+
+
+def fingerprint(change: bytes) -> str:
+    """One short text for the lines that a change takes away and adds, file by file; empty when there are none.
+
+    Blank lines, spaces within lines, modes and the place in the file do not count: git's own patch id tells changes
+    apart by those.
+    """
+    files: dict[bytes, list[bytes]] = {}
+    file, left = b"", 0
+    for line in change.split(b"\n"):
+        if left:
+            left -= 1
+            text = b"".join(line[1:].split())
+            if text:
+                files.setdefault(file, []).append(line[:1] + text)
+        elif hunk := _HUNK.match(line):
+            left = int(hunk[1] or 1) + int(hunk[2] or 1)
+        elif line.startswith(b"diff --git "):
+            file = line
+    if not files:
+        return ""
+    parts = (b"\n".join((name, *files[name])) for name in sorted(files))
+    return hashlib.sha256(b"\n\n".join(parts)).hexdigest()[:40]

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 
 from remand.adapters.stores.memory_events import MemoryEvents, MemoryTraces, MemoryUnconfirmed
+from remand.adapters.stores.memory_records import MemoryLogLines, MemoryOutdated
 from remand.adapters.stores.memory_state import Standing, State, Table
 from remand.app import ready, waiting
 from remand.app.similar import richest, was_rejected
@@ -15,13 +16,15 @@ from remand.app.words import all_words_of
 from remand.domain.events import Event
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
-from remand.domain.task import Task
+from remand.domain.task import Status, Task
 from remand.ledger.problems import Problem
 from remand.ledger.store import (
     EventLog,
     FileBook,
     FileMark,
     Head,
+    LogLines,
+    Outdated,
     Queue,
     RejectedTasks,
     TaskTable,
@@ -187,6 +190,12 @@ class MemoryTasks(Table):
         tasks = self._state.tasks
         return {name: tasks[name].status.value for name in names if name in tasks}
 
+    def sent_back(self) -> list[Task]:
+        return [task for task in self.every() if task.rounds]
+
+    def escalated(self) -> list[Task]:
+        return [task for task in self.every() if task.status == Status.ESCALATED]
+
 
 class MemoryFiles(Table):
     """Which event files were read, and what was wrong with them."""
@@ -226,6 +235,8 @@ class MemoryTransaction:
         self.tasks: TaskTable = MemoryTasks(state)
         self.queue: Queue = MemoryQueue(state)
         self.rejected: RejectedTasks = MemoryRejected(state)
+        self.outdated: Outdated = MemoryOutdated(state)
+        self.log_lines: LogLines = MemoryLogLines(state)
         self.files: FileBook = MemoryFiles(state)
 
     def on_rollback(self, undo: Callable[[], None]) -> None:

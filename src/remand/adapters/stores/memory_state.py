@@ -44,6 +44,10 @@ class State:
         self.marks: dict[str, FileMark] = {}
         self.problems: dict[str, tuple[Problem, ...]] = {}
         self.quarantine: dict[str, tuple[Instant, bytes]] = {}
+        self.outdated: set[str] = set()
+        self.folders = ""
+        self.log_lines: dict[tuple[str, str], str] = {}
+        """The lines of the orchestration log by their places and tasks."""
 
     def draft(self) -> State:
         """A copy to change."""

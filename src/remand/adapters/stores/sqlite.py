@@ -16,6 +16,7 @@ import msgspec
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces, SqliteUnconfirmed
 from remand.adapters.stores.sqlite_migrations import migrate
+from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
@@ -25,6 +26,8 @@ from remand.ledger.store import (
     EventLog,
     FileBook,
     Head,
+    LogLines,
+    Outdated,
     Queue,
     RejectedTasks,
     TaskTable,
@@ -54,6 +57,8 @@ class SqliteTransaction:
         self.tasks: TaskTable = SqliteTasks(statements)
         self.queue: Queue = SqliteQueue(statements)
         self.rejected: RejectedTasks = SqliteRejected(statements)
+        self.outdated: Outdated = SqliteOutdated(statements)
+        self.log_lines: LogLines = SqliteLogLines(statements)
         self._head: Head | None = None
         self._changed = False
 

@@ -50,5 +50,14 @@ def _keep_unconfirmed(connection: apsw.Connection) -> None:
     connection.execute(sql.UNCONFIRMED_TABLE).fetchall()
 
 
-_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed)
+def _fold_again(connection: apsw.Connection) -> None:
+    """Version 5 folds more of reviews and claims. What was judged before is judged anew, and every task with it.
+
+    It also keeps the lines of the orchestration log, and knows whose files are out of date.
+    """
+    connection.execute(sql.RECORD_TABLES).fetchall()
+    Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
+
+
+_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed, _fold_again)
 """The step from version n stands at place n - 1."""

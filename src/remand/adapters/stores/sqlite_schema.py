@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 5
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -26,6 +26,14 @@ CREATE TABLE unconfirmed(
     n INTEGER PRIMARY KEY, id TEXT NOT NULL, task TEXT NOT NULL, signer TEXT NOT NULL, doubt TEXT NOT NULL
 );
 CREATE INDEX unconfirmed_task ON unconfirmed(task);
+"""
+
+RECORD_TABLES = """
+CREATE TABLE outdated(task TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE log_line(task TEXT NOT NULL, place TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (task, place)) WITHOUT ROWID;
+CREATE INDEX log_line_place ON log_line(place);
+CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
+CREATE INDEX task_sent_back ON task(id) WHERE instr(state, '"rounds":[') > 0;
 """
 
 SCHEMA = f"""
@@ -60,7 +68,7 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-"""
+{RECORD_TABLES}"""
 
 READ_MODELS = ("task", "blocker", "alias", "handoff")
 
@@ -147,6 +155,10 @@ NUMBERED_TASKS = "SELECT n, state FROM task"
 GET_TASK = "SELECT state FROM task WHERE id = ?"
 EVERY_TASK = "SELECT state FROM task ORDER BY id"
 ALL_STATUSES = "SELECT id, status FROM task"
+SENT_BACK = (
+    "SELECT state FROM task INDEXED BY task_sent_back WHERE instr(state, '\"rounds\":[') > 0 ORDER BY id"
+)
+ESCALATED = "SELECT state FROM task INDEXED BY task_escalated WHERE status = 'escalated' ORDER BY id"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
 INSERT INTO task(id, status, position, due, rank, pool, state)
@@ -193,6 +205,16 @@ WHERE blocker = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infea
 """
 ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
 DROP_ALIAS = "DELETE FROM alias WHERE alias = ? AND task = ?"
+
+OUTDATE = "INSERT OR IGNORE INTO outdated VALUES (?)"
+OUTDATED = "SELECT task FROM outdated ORDER BY task"
+ALL_IN_STEP = "DELETE FROM outdated"
+DAYS_OF_TASK = "SELECT DISTINCT substr(place, 1, 10) FROM log_line WHERE task = ?"
+DROP_LINES = "DELETE FROM log_line WHERE task = ?"
+DROP_ALL_LINES = "DELETE FROM log_line"
+ADD_LINE = "INSERT OR REPLACE INTO log_line VALUES (?, ?, ?)"
+LINES_OF_DAY = "SELECT text FROM log_line WHERE place >= ?1 AND place < ?1 || '~' ORDER BY place, task"
+DAYS = "SELECT DISTINCT substr(place, 1, 10) FROM log_line ORDER BY 1"
 
 GET_FILES = "SELECT path, size, mtime, inode FROM file"
 PUT_FILE = "REPLACE INTO file VALUES (?, ?, ?, ?)"

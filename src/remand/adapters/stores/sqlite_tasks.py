@@ -213,6 +213,14 @@ class SqliteTasks:
         )
         return dict(rows)
 
+    def sent_back(self) -> list[Task]:
+        """The tasks of which work was rejected."""
+        return [_decode(row[0]) for row in self._db.rows(sql.SENT_BACK)]
+
+    def escalated(self) -> list[Task]:
+        """The tasks that wait for the user."""
+        return [_decode(row[0]) for row in self._db.rows(sql.ESCALATED)]
+
 
 def _row(n: int, task: Task, by_id: dict[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
     blockers = []

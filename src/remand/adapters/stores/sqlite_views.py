@@ -20,17 +20,50 @@ SELECT json_group_array(json_object(
 FROM task
 """
 
+_UNSEEN = """
+SELECT count(*), count(*) FILTER (WHERE times = 0), count(*) FILTER (WHERE due <= ?1), ifnull(min(times), 0)
+FROM (
+    SELECT due, ifnull(json_array_length(state, '$.escalation.notified'), 0) AS times
+    FROM task INDEXED BY task_escalated WHERE status = 'escalated' AND due IS NOT NULL
+)
+"""
+"""A question that the user has acknowledged is not due any more."""
+
+
+class Unseen:
+    """The open questions that the user has not acknowledged."""
+
+    __slots__ = ("count", "least", "overdue", "untold")
+
+    def __init__(self, count: int = 0, untold: int = 0, overdue: int = 0, least: int = 0) -> None:
+        self.count = count
+        self.untold = untold
+        """How many no channel has taken."""
+        self.overdue = overdue
+        """How many are to be repeated."""
+        self.least = least
+        """By how many channels one of them was taken at least."""
+
 
 class View:
     """A ledger file, opened for reading alone."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, connection: apsw.Connection | None = None) -> None:
         self._path = path
         try:
-            self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+            self._connection = connection or apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         except apsw.Error as error:
             raise EnvironmentFault(f"The ledger {path} cannot be read ({error}).") from None
-        self._connection.set_busy_timeout(60_000)
+        if connection is None:
+            self._connection.set_busy_timeout(60_000)
+
+    def unseen(self, now: str) -> Unseen:
+        """The questions that wait for the user."""
+        try:
+            (found,) = self._connection.execute(_UNSEEN, (now,)).fetchall()
+        except apsw.Error as error:
+            raise EnvironmentFault(f"The ledger {self._path} cannot be read ({error}).") from None
+        return Unseen(*(int(str(value)) for value in found))
 
     def is_current(self, folders: tuple[str, ...], files: dict[str, tuple[int, int, int]]) -> bool:
         """True when the ledger has read every file as it is now, and its own segment is as it left it."""

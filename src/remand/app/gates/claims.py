@@ -12,9 +12,9 @@ from remand.app.ports import Commit
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.amending import handed_in_again, let_pass, moved_rules
 from remand.domain.gates import message
 from remand.domain.gates.verdict import UNMEASURED, GateResult, GateStatus, Verdict, fitting
-from remand.domain.gating import let_pass, moved_rules
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
@@ -66,6 +66,9 @@ class DoneClaims:
             judged = self._verdict(terms)
             if judged is not None and terms.claimed_under:
                 judged = judged._replace(verdict=moved_rules(judged.verdict, terms.claimed_under))
+            again = self._ledger.same_change(task, commit)
+            if judged is not None and again:
+                judged = judged._replace(verdict=handed_in_again(judged.verdict, again))
         except Refused as refusal:
             return Claimed(answer=refusal, task_id=task.id)
         except (EnvironmentFault, OSError) as fault:

@@ -1,0 +1,1 @@
+"""Channels that tell the user of open questions."""

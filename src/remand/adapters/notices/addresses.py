@@ -1,0 +1,77 @@
+"""Where the user wants to be told: from the environment, or from a file that is the user's alone.
+
+An address often holds a secret, so it is never read from the repository, and a channel is called by its kind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import NamedTuple
+
+VARIABLE = "REMAND_NOTIFY"
+_MAX_FILE = 1 << 16
+_LINE = re.compile(
+    r"(?:(?P<name>[a-z0-9][a-z0-9-]{0,30})\s*=\s*)?(?P<url>(?P<kind>[a-z][a-z0-9.+-]{0,30})://\S+)",
+    re.IGNORECASE,
+)
+
+
+class Address(NamedTuple):
+    """A channel's name and its address."""
+
+    name: str
+    url: str
+
+
+class Addresses(NamedTuple):
+    """The channels there are, and what is wrong with the others; never an address itself."""
+
+    channels: tuple[Address, ...]
+    problems: tuple[str, ...] = ()
+
+
+def addresses() -> Addresses:
+    """Every channel the user has named."""
+    path = addresses_file()
+    lines, problem = _lines(path)
+    words = [*os.environ.get(VARIABLE, "").split(), *lines]
+    problems = [problem] if problem else []
+    found: list[Address] = []
+    for number, word in enumerate(words, start=1):
+        match = _LINE.fullmatch(word)
+        if match is None:
+            problems.append(f"channel {number} is no address; write it as kind://…, one a line in {path}")
+            continue
+        found.append(Address(_named(match["name"] or match["kind"].lower(), found), match["url"]))
+    return Addresses(tuple(found), tuple(problems))
+
+
+def addresses_file() -> str:
+    """The user's own file of addresses."""
+    base = os.environ.get("XDG_CONFIG_HOME", "") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "remand", "notify.urls")
+
+
+def _named(name: str, others: list[Address]) -> str:
+    """A name no other channel has."""
+    taken = {other.name for other in others}
+    numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(others) + 2))
+    return next(one for one in numbered if one not in taken)
+
+
+def _lines(path: str) -> tuple[list[str], str]:
+    """The lines of the file that say something, and why it cannot be used."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return [], ""
+    except OSError as error:
+        return [], f"{path} cannot be read: {error.strerror}"
+    with open(opened, encoding="utf-8", errors="replace") as file:
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            return [], f"{path} can be read by others; run `chmod 600 {path}`"
+        rows = (row.strip() for row in file.read(_MAX_FILE).splitlines())
+        return [row for row in rows if row and not row.startswith("#")], ""

@@ -1,0 +1,1 @@
+"""The files made from the ledger, in their folders."""

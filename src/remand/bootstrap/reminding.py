@@ -1,0 +1,66 @@
+"""What is looked after at the end of every call: the files, deadlines, notices, and the line that reminds the user.
+
+It runs on every call, and loads what it needs only when there is something to do.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from remand.adapters.notices.addresses import addresses
+from remand.adapters.records.files import RecordFiles
+from remand.adapters.system.clock import SystemClock
+from remand.app.errors import EnvironmentFault
+from remand.app.files import Kind, is_in_step
+from remand.bootstrap.ledger import Opened
+from remand.bootstrap.quick import Place
+from remand.bootstrap.reading import Unseen, reminder, unseen
+
+__all__ = ["look_after", "reminder"]
+
+
+def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
+    """Brings the files in step, repeats what is overdue, has the user told; gives what is unseen and what failed."""
+    fault = "" if opened is None else _keep_files(opened)
+    found = _unseen(place, opened)
+    if found.overdue and opened is not None:
+        try:
+            opened.ledger.ask_all([])
+        except (EnvironmentFault, OSError) as error:
+            fault = fault or str(error)
+        found = _unseen(place, opened)
+    if found.count and found.least < len(addresses().channels):
+        fault = fault or _begin_telling(place)
+    return found, fault
+
+
+def record_files(opened: Opened) -> RecordFiles:
+    """The folders of the files, where the configuration has them."""
+    folders = opened.settings.settings().records
+    return RecordFiles(
+        opened.place.root,
+        {Kind.LOG: folders.orchestration_log, Kind.MESSAGE: folders.messages, Kind.TASK: folders.tasks},
+    )
+
+
+def _keep_files(opened: Opened) -> str:
+    try:
+        with opened.store.read() as view:
+            if is_in_step(view, record_files(opened)):
+                return ""
+    except EnvironmentFault as fault:
+        return str(fault)
+    failed: str = import_module("remand.bootstrap.records").keep_files(opened)
+    return failed
+
+
+def _unseen(place: Place, opened: Opened | None) -> Unseen:
+    return unseen(place, opened.store.connection if opened else None, SystemClock().now())
+
+
+def _begin_telling(place: Place) -> str:
+    try:
+        import_module("remand.bootstrap.notices").begin(place)
+    except OSError as error:
+        return f"nobody could be told of the open questions: {error}"
+    return ""

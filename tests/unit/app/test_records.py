@@ -1,0 +1,193 @@
+"""The files beside the ledger are as the ledger has it, whatever happens to them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from remand.app.asking import Request, Rules
+from remand.app.files import Kind
+from remand.app.orchestration import log_lines
+from remand.app.rebuild import rebuild, story
+from remand.app.records import Records
+from remand.domain import commands as c
+from remand.domain.events import Finding
+from remand.domain.roles import USER, Role, Team
+from remand.testing.builders import World, member
+from remand.testing.fakes import FakeClock
+from remand.testing.records import MemoryFiles
+
+RULES = Rules(gates=(), team=Team((member("Fenster", Role.AGENT), member("Lead", Role.LEAD))))
+NO = (Finding(text="no label", path="a.py", line=1),)
+
+
+class Kept:
+    """A ledger with its files."""
+
+    def __init__(self) -> None:
+        self.world = World(rules=RULES)
+        self.files = MemoryFiles()
+        self.records = Records(self.world.store, self.files, lambda: RULES.team)
+
+    def escalated(self, title: str = "Mend the roof") -> str:
+        """A task whose only agent was rejected: it asks the user."""
+        task = self.world.add(title)
+        self.world.claim(task, "Fenster")
+        self.world.submit(task, "Fenster", commit=f"work on {task}")
+        self.world.ask(c.RejectReview(task_id=task, commit=f"work on {task}", findings=NO), "Lead")
+        return task
+
+    def question(self, task: str) -> str:
+        asked = self.world.task(task).open_escalation
+        assert asked is not None
+        return asked.id
+
+    def keep(self) -> None:
+        assert self.records.keep() == ""
+
+    def whole_log(self) -> list[str]:
+        """Every line of the log as it follows from the ledger alone."""
+        with self.world.store.read() as view:
+            lines = [line for task in view.tasks.every() for line in log_lines(story(view, task.id))]
+        return [line.text for line in sorted(lines)]
+
+    def written_log(self) -> list[str]:
+        days = sorted(self.files.of(Kind.LOG).items())
+        return [line for _, text in days for line in text.splitlines()]
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+def test_a_task_that_asks_the_user_has_a_message_a_page_and_its_lines(kept: Kept) -> None:
+    task = kept.escalated()
+    kept.keep()
+
+    name = kept.question(task)
+    message = kept.files.of(Kind.MESSAGE)[name]
+    assert f"remand inbox answer {name} unlock:Fenster" in message
+    assert f"remand inbox answer {name} wontfix" in message
+    assert "Lead rejected Fenster's work: a.py:1: no label" in message
+    assert "## Review Feedback (rejection #1)" in kept.files.of(Kind.TASK)[task]
+    assert [line.split(": ")[0][22:] for line in kept.written_log()] == ["REVIEW", "LOCKOUT", "ESCALATE"]
+
+
+def test_a_task_that_nobody_rejected_has_no_file(kept: Kept) -> None:
+    kept.world.claim(kept.world.add(), "Fenster")
+    kept.keep()
+
+    assert kept.files.texts == {}
+
+
+def test_an_answered_question_has_no_message_any_more(kept: Kept) -> None:
+    task = kept.escalated()
+    kept.keep()
+    kept.world.ask(c.AnswerEscalation(task_id=task, option="fix"))
+    kept.keep()
+
+    assert kept.files.of(Kind.MESSAGE) == {}
+    assert "## Review Feedback" in kept.files.of(Kind.TASK)[task]
+
+
+def test_only_the_files_of_tasks_that_changed_are_written(kept: Kept) -> None:
+    kept.escalated("One")
+    task = kept.escalated("Another")
+    kept.keep()
+    before = kept.files.writes
+    kept.world.ask(c.AnswerEscalation(task_id=task, option="fix"))
+    kept.keep()
+
+    assert kept.files.writes == before + 2, "its own page, and the day's log"
+    kept.keep()
+    assert kept.files.writes == before + 2
+
+
+def test_a_file_that_was_taken_away_comes_back(kept: Kept) -> None:
+    task = kept.escalated()
+    kept.keep()
+    whole = dict(kept.files.texts)
+    for gone in list(whole):
+        kept.files.drop(*gone)
+        kept.keep()
+        assert kept.files.texts == whole
+    assert (Kind.MESSAGE, kept.question(task)) in whole
+
+
+def test_a_file_that_nothing_in_the_ledger_stands_for_is_taken_away(kept: Kept) -> None:
+    kept.escalated()
+    kept.keep()
+    kept.files.put(Kind.MESSAGE, "E-0123456789ab", "forged")
+    kept.keep()
+
+    assert "E-0123456789ab" not in kept.files.of(Kind.MESSAGE)
+
+
+def test_what_could_not_be_written_is_said_and_written_the_next_time(kept: Kept) -> None:
+    kept.escalated()
+    kept.files.failure = OSError(28, "No space left on device")
+
+    assert "No space left" in kept.records.keep()
+    kept.files.failure = None
+    kept.keep()
+    assert kept.written_log() == kept.whole_log() != []
+
+
+def test_rebuilding_the_ledger_makes_the_same_files_again(kept: Kept) -> None:
+    kept.escalated()
+    kept.keep()
+    whole = dict(kept.files.texts)
+    kept.files.texts[Kind.TASK, "T-none"] = "left over"
+    with kept.world.store.write() as tx:
+        rebuild(tx)
+    kept.keep()
+
+    assert kept.files.texts == whole
+
+
+def test_older_events_of_another_ledger_find_their_place_in_the_log(kept: Kept) -> None:
+    there = Kept()
+    there.world = World(
+        rules=RULES, session="20261115-080000-0000ffff", clock=FakeClock("2026-11-15T08:59:59.000000Z")
+    )
+    theirs = there.escalated("Two")
+    mine = kept.escalated("One")
+    kept.keep()
+    for path in list(there.world.exchange.contents):
+        lines = [line for _, line in there.world.exchange.read(path) if isinstance(line, bytes)]
+        kept.world.exchange.put(f"/events/theirs-{path.rsplit('/', 1)[1]}", lines)
+    kept.world.ledger.refresh()
+    kept.keep()
+
+    assert kept.written_log() == kept.whole_log()
+    assert len(kept.written_log()) == 6
+    assert theirs in kept.written_log()[0], "theirs was first"
+    assert {theirs, mine} == set(kept.files.of(Kind.TASK))
+
+
+def test_after_any_mix_of_commands_the_log_is_what_follows_from_the_ledger(kept: Kept) -> None:
+    chance = random.Random(5)
+    tasks = [kept.escalated(f"Task {n}") for n in range(4)]
+    for _ in range(60):
+        task, choice = chance.choice(tasks), chance.randrange(6)
+        asks: list[c.Ask] = [
+            c.AnswerEscalation(task_id=task, option="fix"),
+            c.Unlock(task_id=task, agent="Fenster", reason="better guidance", guidance="use aria"),
+            c.EscalateTask(task_id=task, reason="stuck"),
+            c.LockOut(task_id=task, agent="Fenster", reason="no"),
+            c.RetractReview(task_id=task, reason="my mistake"),
+            c.AcknowledgeEscalation(task_id=task),
+        ]
+        kept.world.ledger.ask(Request(ask=asks[choice], actor=USER))
+        kept.world.clock.advance(chance.choice((1, 3600, 40_000)))
+        if chance.random() < 0.7:
+            kept.keep()
+    kept.keep()
+
+    assert kept.written_log() == kept.whole_log()
+    assert len(kept.files.of(Kind.LOG)) > 1, "one file a day"
+    assert set(kept.files.of(Kind.MESSAGE)) == {
+        one.escalation.id for one in kept.world.tasks().values() if one.open_escalation and one.escalation
+    }
