@@ -38,7 +38,8 @@ def lifecycle() -> str:
         rows.append(f"| {ask.__name__} | {', '.join(sorted(roles))} |")
     rows += [
         "",
-        "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff.",
+        "AddTask is open to all. What is not listed asks for the agent that holds the claim or handoff; EscalateTask",
+        "may also be asked by the user, directors and reviewers.",
     ]
     return "\n".join(rows) + "\n"
 

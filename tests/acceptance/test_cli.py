@@ -190,17 +190,19 @@ class TestTheShapeOfAnswers:
             "review", "reject", task, "--reviewer", "Lead", "--commit", world.head(),
             "--finding", "roof.py:12: It leaks.", "--suggestion", "roof.py:1: A shorter name.",
         )  # fmt: skip
+        assert rejected.pop("escalation_id").startswith("E-")
         assert rejected == {
             "task_id": task,
-            "status": "rejected",
+            "status": "escalated",
             "rejection_count": 1,
             "locked_out": ["Fenster"],
             "reassigned_to": None,
-        }
+        }, "nobody else has the skill"
         shown = world.ok("task", "show", f"task:{task}")
         assert set(shown) >= ROW | TOLD
         assert [entry["event"] for entry in shown["history"]] == [
             "node.create", "task.claim", "gate.pass", "task.submit", "review.reject", "lockout.set",
+            "escalation.open",
         ]  # fmt: skip
         assert [entry["agent"] for entry in shown["lockouts"]] == ["Fenster"]
         assert [entry["status"] for entry in shown["handoffs"]] == ["completed"]
@@ -579,6 +581,8 @@ class TestSubmit:
         assert repository.head() != commit
         repository.ok("review", "reject", task, "--commit", commit, "--finding", "a.py:1: no")
         claim(repository, task, "Bob")
+        repository.ok("task", "prompt", task, "--agent", "Bob")
+        repository.commit()
         submit(repository, task, "Bob")
         repository.ok("log", "publish")
         assert repository.ok("review", "approve", task, "--commit", "HEAD")["status"] == "done", (
@@ -863,6 +867,8 @@ class TestTeam:
         task = repository.add()
         for expected in ([], ["Alice"]):
             claim(repository, task)
+            repository.ok("task", "prompt", task, "--agent", "Alice")
+            repository.commit(text=f"{expected}")
             submit(repository, task)
             answer = repository.ok("review", "reject", task, "--commit", "HEAD", "--finding", "a.py:1: no")
             assert answer["locked_out"] == expected

@@ -6,6 +6,7 @@ import atexit
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,8 @@ REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
 NO_GATES = "[gates]\n"
 PATIENCE = 60.0
+_REMINDER = re.compile(r"remand: \d+ questions? waits? for you[^\n]*\n")
+"""What every call says beside its answer while a question is open."""
 
 
 class Said(NamedTuple):
@@ -252,7 +255,8 @@ class Repository:
         """What a call answered; fails the test when it was not done."""
         said = self.call(*arguments, **options)
         assert said.code == 0, f"remand {' '.join(arguments)} → {said.code}: {said.out} {said.err}"
-        assert not said.err, f"remand {' '.join(arguments)} said beside its answer: {said.err}"
+        aside = _REMINDER.sub("", said.err)
+        assert not aside, f"remand {' '.join(arguments)} said beside its answer: {aside}"
         return said.data
 
     def refused(self, *arguments: str, **options: Any) -> str:
@@ -327,7 +331,9 @@ class Repository:
             return ""
 
 
-def near_call(path: Path, arguments: tuple[str, ...]) -> Said | None:
+def near_call(
+    path: Path, arguments: tuple[str, ...], environment: Mapping[str, str] | None = None
+) -> Said | None:
     """A call of the command line inside this process; None when its ledger cannot be opened."""
     try:
         opened = open_ledger(str(path))
@@ -335,7 +341,7 @@ def near_call(path: Path, arguments: tuple[str, ...]) -> Said | None:
         return None
     out, err = io.StringIO(), io.StringIO()
     try:
-        code = run(list(arguments), Surroundings(str(path), {}, out, err, opened=opened))
+        code = run(list(arguments), Surroundings(str(path), environment or {}, out, err, opened=opened))
     finally:
         opened.store.close()
         opened.ledger.exchange.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.integration.forging import line, put
 from tests.integration.machine import Machine, Repository
 
 PROJECT = '[project]\nid = "0123456789abcdef"\n\n[gates]\n'
-LATE = "2026-11-15T08:00:00.000000Z"
 LOADED = "import sys; from remand.interfaces.cli.entry import run; run(sys.argv[1:]); sys.exit('cryptography' in sys.modules)"
 
 
@@ -24,22 +22,6 @@ def far_machine() -> Iterator[Machine]:
     made = Machine()
     yield made
     made.close()
-
-
-def line(event: str, *, session: str = "20261115-080000-0000f0f0", seq: int = 1, **fields: Any) -> bytes:
-    """A line as one writes it who knows the format and has no key."""
-    more = fields.pop("meta", {})
-    event_fields = {"event": event, "ts": fields.pop("ts", LATE)}
-    meta = {"id": "", "session": session, "seq": seq, "actor": "user", "branch": "main", **more}
-    text = json.dumps({**event_fields, "meta": meta, **fields}, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return text.replace('"id":""', f'"id":"{digest}"', 1).encode()
-
-
-def put(repository: Repository, *lines: bytes, name: str = "forged.jsonl") -> Path:
-    path = repository.events / name
-    path.write_bytes(b"".join(one + b"\n" for one in lines))
-    return path
 
 
 def status(repository: Repository, task: str) -> str:
@@ -129,7 +111,10 @@ FORGED = {
     "lockout.clear": {"agent": "Fenster"},
     "review.approve": {"reviewer": "user", "commit": "0" * 40},
     "gate.override": {"gate": "tests", "tree": "0" * 40, "reason": "because"},
-    "review.retract": {"reviewer": "user"},
+    "review.retract": {"reviewer": "user", "review_id": "V-1"},
+    "escalation.answer": {"escalation_id": "E-1", "option": "wontfix"},
+    "escalation.acknowledge": {"escalation_id": "E-1"},
+    "feedback.fetch": {"handoff_id": "H-1", "agent": "Fenster", "count": 9},
     "handoff.reject.response": {"handoff_id": "H-1", "decision": {"decision_type": "ACCEPT"}},
 }
 
@@ -147,7 +132,7 @@ def test_forged_releases_are_kept_and_shown_and_change_nothing(near_machine: Mac
     assert repository.ok("task", "list") == before
     shown = repository.ok("task", "show", task)
     assert [row["event"] for row in shown["history"]] == ["node.create"]
-    assert {row["event"] for row in shown["unconfirmed"]} == FORGED.keys() - {"review.retract"}
+    assert {row["event"] for row in shown["unconfirmed"]} == FORGED.keys()
     said = repository.ok("log", "verify")
     assert (said["ok"], len(said["unconfirmed"]), said["events"]) == (True, len(FORGED), len(FORGED) + 1)
     assert unconfirmed(repository) == [{"signer": None, "why": "unsigned", "events": len(FORGED)}]

@@ -131,7 +131,8 @@ class TestClaudeCode:
             hook.STOP,
             hook.STOP,
         ]
-        assert "remand:reject-task" in told.request(0)
+        assert "remand:reject-handoff" in told.request(0)
+        assert "remand:reject-task" not in told.request(0), "it is the user's"
 
 
 class TestCodex:

@@ -11,9 +11,11 @@ import msgspec
 
 from remand.app.errors import UsageError
 from remand.app.patterns.analysis import BREAKDOWNS, Analysis, Breakdown, analyze, breakdown, ledger_cases
-from remand.app.rebuild import uncollected
+from remand.app.patterns.rework import rework
+from remand.app.rebuild import story, uncollected
 from remand.domain.instant import Instant, instant
 from remand.interfaces.cli import analyze_plot
+from remand.interfaces.cli.analyze_rework import rework_page
 from remand.interfaces.cli.analyze_tables import page
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import RawJson, Result
@@ -43,6 +45,19 @@ def _rejections(context: Context) -> Result:
     return Result(_document(analysis, rows, data), page(analysis, rows, file))
 
 
+def _rework_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="DATE", default="", help="a day or a time, in UTC: 2026-11-15")
+
+
+def _rework(context: Context) -> Result:
+    since = _instant(context.arguments.since)
+    opened = context.opened
+    with uncollected(), opened.store.read() as view:
+        stories = (story(view, task.id) for task in view.tasks.every())
+        found = rework(stories, opened.ledger.clock.now(), since)
+    return Result(RawJson(msgspec.json.encode(found).decode()), rework_page(found))
+
+
 def _document(analysis: Analysis, rows: Breakdown | None, more: dict[str, str]) -> RawJson:
     fields: dict[str, Any] = msgspec.structs.asdict(analysis)
     if rows is not None:
@@ -65,4 +80,7 @@ def _instant(text: str) -> Instant:
         ) from None
 
 
-COMMANDS = {"analyze rejections": Command(_arguments, _rejections)}
+COMMANDS = {
+    "analyze rejections": Command(_arguments, _rejections),
+    "analyze rework": Command(_rework_arguments, _rework),
+}

@@ -78,8 +78,8 @@ def split(arguments: list[str]) -> Call:
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
-    if words and words[0] in ("task", "handoff", "gate", "review", "log", "graph", "analyze"):
+    if words and words[0] in ("task", "handoff", "gate", "review", "lockout", "log", "graph", "analyze"):
         return " ".join(words[:2]), words[2:]
-    if words[:1] in (["keys"], ["hook"]) and len(words) > 1 and not words[1].startswith("-"):
+    if words[:1] in (["keys"], ["hook"], ["inbox"]) and len(words) > 1 and not words[1].startswith("-"):
         return " ".join(words[:2]), words[2:]
     return (words[0], words[1:]) if words else ("", [])

@@ -11,6 +11,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from msgspec.structs import replace
+
 from remand.app.asking import Accepted, Request
 from remand.app.errors import UsageError
 from remand.bootstrap.gateway import Gateway
@@ -73,6 +75,11 @@ class Context:
         """The way to the ledger."""
         return Gateway(self.place, self.surroundings.opened)
 
+    @property
+    def has_looked(self) -> bool:
+        """True when the call has had to do with the ledger."""
+        return "gateway" in vars(self)
+
     @cached_property
     def opened(self) -> Opened:
         """The ledger itself, with all files read in."""
@@ -97,13 +104,16 @@ class Context:
     def agent(self) -> str:
         """The agent that acts; refuses to guess."""
         name = self.actor(option="agent")
-        if name == USER and not self.call.actor:
+        if name == USER and not (self.call.actor or getattr(self.arguments, "agent", "")):
             raise UsageError("Say which agent acts: --agent NAME.")
         return name
 
-    def ask(self, ask: c.Ask, actor: str) -> Accepted:
-        """Asks the ledger; a refusal is raised."""
-        answer = self.gateway.ask(self._request(ask, actor))
+    def ask(self, ask: c.Ask, actor: str, *, step: int = 0) -> Accepted:
+        """Asks the ledger; a refusal is raised. A call that asks several things numbers them."""
+        request = self._request(ask, actor)
+        if step and request.key:
+            request = replace(request, key=f"{request.key}.{step}")
+        answer = self.gateway.ask(request)
         if isinstance(answer, Refused):
             raise answer
         return answer

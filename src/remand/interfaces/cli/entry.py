@@ -61,9 +61,12 @@ def run(arguments: list[str]) -> int:
     if forwarded is not None:
         return forwarded
     if call.command == "task list" and call.is_json and not call.wants_help:
-        listed = import_module("remand.bootstrap.reading").task_list(call.folder, call.rest)
+        reading = import_module("remand.bootstrap.reading")
+        listed = reading.task_list(call.folder, call.rest)
         if listed is not None:
             sys.stdout.write(listed + "\n")
+            if not os.environ.get("REMAND_TASK"):
+                sys.stderr.write(reading.reminder_at(call.folder))
             return 0
     here = import_module("remand.interfaces.cli.main")
     environment = {name: os.environ.get(name, "") for name in ENVIRONMENT}

@@ -10,9 +10,9 @@ from remand.app.gates.known import Terms
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.amending import let_pass
 from remand.domain.gates import message
 from remand.domain.gates.verdict import UNMEASURED, GateStatus
-from remand.domain.gating import let_pass
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
+from remand.bootstrap.reminding import look_after, reminder
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
 from remand.interfaces.cli.context import Command, Context, Parser, Surroundings
@@ -19,16 +20,25 @@ from remand.ledger.problems import BadLine
 
 DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
 LOCK_PATIENCE = 60
+_UNATTENDED = ("serve", "hook", "hook relay")
+"""Commands after which nobody reads what is said, or an agent does."""
 
 __all__ = ["Surroundings", "command_parser", "run"]
 
 
 def run(arguments: list[str], surroundings: Surroundings) -> int:
     """Runs a call and returns its exit code. Every failure is said, never thrown."""
-    call = split(arguments)
+    asides: list[str] = []
+    code = _run(split(arguments), surroundings, asides)
+    surroundings.stderr.write("".join(asides))
+    return code
+
+
+def _run(call: Call, surroundings: Surroundings, asides: list[str]) -> int:
+    """Runs a call; what is to be said after its answer is left aside."""
     try:
         with _patience(call, surroundings):
-            result = _result(call, surroundings)
+            result = _result(call, surroundings, asides)
     except Refused as refusal:
         return _say_refused(call, surroundings, refusal)
     except UsageError as error:
@@ -44,7 +54,7 @@ def run(arguments: list[str], surroundings: Surroundings) -> int:
     return result.code
 
 
-def _result(call: Call, surroundings: Surroundings) -> Result:
+def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result:
     if call.is_broken:
         raise UsageError(call.is_broken)
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
@@ -56,8 +66,20 @@ def _result(call: Call, surroundings: Surroundings) -> Result:
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
-    options = parser.parse_args(call.rest)
-    return command.run(Context(call, options, surroundings))
+    context = Context(call, parser.parse_args(call.rest), surroundings)
+    try:
+        return command.run(context)
+    finally:
+        asides += _looked_after(context)
+
+
+def _looked_after(context: Context) -> list[str]:
+    """Keeps the files in step with the ledger, and reminds the user of questions nothing else told of."""
+    if not context.has_looked or context.call.command in _UNATTENDED:
+        return []
+    found, fault = look_after(context.place, context.gateway.opened_already)
+    failed = f"remand: {clean(fault)}\n" if fault else ""
+    return [failed, "" if context.is_confined else reminder(found)]
 
 
 def command_parser(name: str) -> tuple[Command, Parser]:

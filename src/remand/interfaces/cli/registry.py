@@ -47,8 +47,22 @@ COMMANDS: dict[str, Entry] = {
     "gate accept": Entry("gates", "accept a finding of the integrity gate, as a reviewer"),
     "gate refuse": Entry("gates", "refuse a finding of the integrity gate, as a reviewer"),
     "gate override": Entry("gates", "let a gate's failure pass, as the user"),
+    "review list": Entry("reviews", "list what awaits review"),
+    "review request": Entry("reviews", "ask a reviewer to look at a submission"),
     "review approve": Entry("reviews", "accept the submission at a commit"),
     "review reject": Entry("reviews", "send the submission at a commit back with findings"),
+    "review retract": Entry("reviews", "take a rejection back, with its count and its lockout"),
+    "reject-task": Entry("reviews", "send the latest submission of a task back, one finding a line"),
+    "reassign": Entry("reassigning", "let another agent go on with a task"),
+    "escalate": Entry("reassigning", "ask the user what becomes of a task"),
+    "lockout list": Entry("lockouts", "list who is locked out of what, by whom and why"),
+    "unlock": Entry("lockouts", "let a locked-out agent work on a task again, as the user"),
+    "why": Entry("lockouts", "say why an agent is locked out"),
+    "say": Entry("say", "do or answer what is said in plain words, or ask back"),
+    "inbox": Entry("inbox", "show the questions that wait for the user", False),
+    "inbox answer": Entry("inbox", "decide what becomes of an escalated task, as the user"),
+    "inbox ack": Entry("inbox", "say that a question was seen, so that it is not repeated"),
+    "notify": Entry("notifying", "tell the user of open questions through the channels they named", False),
     "keys": Entry(
         "keys", "show this machine's key, the trusted ones, and whose events are unconfirmed", False
     ),
@@ -69,9 +83,11 @@ COMMANDS: dict[str, Entry] = {
     "analyze rejections": Entry(
         "analyze", "show what is rejected, why and by whom, and what came of it", False
     ),
+    "analyze rework": Entry("analyze", "show what reviews cost: cycles, rework, false rejections", False),
     "simulate": Entry("simulate", "show what another policy would have decided", False),
     "journal": Entry("journal", "list what agents really ran on a task, as their hosts' hooks saw it", False),
     "explain": Entry("explain", "say what a refusal or an issue means and what to do"),
     "completion": Entry("completion", "print the completion script of a shell", False),
-    "serve": Entry("serve", "run the coordinator of this ledger", False),
+    "sync": Entry("forge", "ask the forge once for new reviews", False),
+    "serve": Entry("serve", "run the coordinator of this ledger, or listen for webhooks", False),
 }

@@ -4,13 +4,76 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser
+from typing import Any
 
+import msgspec
+
+from remand.app.asking import Accepted
+from remand.app.escalations import question, ways
+from remand.app.under_review import UnderReview, awaiting
 from remand.domain import commands as c
-from remand.domain.events import Finding
+from remand.domain import events as e
+from remand.domain.feedback.severity import finding_of
+from remand.domain.refusals import Refused
+from remand.domain.roles import REVIEWERS, Actor
+from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.output import Result, one_line, table
+from remand.interfaces.cli.task_views import find_task, waits_for_forge
 
+SOURCE = "reject-task"
 _FINDING = re.compile(r"(?P<path>[^\s:][^:]*):(?P<line>\d{1,9}):\s*(?P<text>.+)", re.DOTALL)
+_BULLET = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s+")
+_COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "nos", "title")
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--for", dest="reviewer", default="", metavar="R", help="what that reviewer may review"
+    )
+
+
+def _list(context: Context) -> Result:
+    reviewer = _reviewer(context, context.arguments.reviewer) if context.arguments.reviewer else None
+    with context.opened.store.read() as view:
+        found = awaiting(view, reviewer)
+    named = [entry.task_id for entry in found if entry.pr]
+    waits = waits_for_forge(context, *named) if named else {}
+    rows = [msgspec.to_builtins(entry) | {"waits_for_forge": waits.get(entry.task_id)} for entry in found]
+    return Result(rows, table(_COLUMNS, list(map(_cells, found)), "Nothing awaits review."))
+
+
+def _reviewer(context: Context, name: str) -> Actor:
+    actor = context.opened.settings.rules().team.actor(name)
+    if not actor.has(*REVIEWERS):
+        raise Refused("not_authorised", f"{actor.name} is no reviewer of this team.")
+    return actor
+
+
+def _cells(entry: UnderReview) -> tuple[object, ...]:
+    return (
+        entry.task_id,
+        entry.commit[:12],
+        entry.author,
+        entry.since[:19],
+        f"#{entry.pr}" if entry.pr else "",
+        ", ".join(entry.requested),
+        entry.attempt,
+        entry.rejection_count or "",
+        entry.title,
+    )
+
+
+def _request_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("--from", dest="reviewer", required=True, metavar="R", help="who is to look at it")
+
+
+def _request(context: Context) -> Result:
+    ask = c.RequestReview(task_id=context.arguments.task, reviewer=context.arguments.reviewer)
+    task = context.ask(ask, context.actor()).task
+    data = {"task_id": task.id, "status": task.status.value, "requested": list(task.requested)}
+    return Result(data, f"{task.id} awaits the word of {', '.join(task.requested)}")
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -33,32 +96,125 @@ def _reject_arguments(parser: ArgumentParser) -> None:
 
 def _reject(context: Context) -> Result:
     options = context.arguments
-    findings = [finding(text, is_blocking=True) for text in options.finding]
-    findings += [finding(text, is_blocking=False) for text in options.suggestion]
+    findings = [finding(context.text(text), is_blocking=True) for text in options.finding]
+    findings += [finding(context.text(text), is_blocking=False) for text in options.suggestion]
     ask = c.RejectReview(
         task_id=options.task, commit=context.commit(options.commit), findings=tuple(findings)
     )
-    task = context.ask(ask, context.actor(option="reviewer")).task
+    return _rejected(context, context.ask(ask, context.actor(option="reviewer")))
+
+
+def finding(text: str, *, is_blocking: bool) -> e.Finding:
+    """A finding from `path:line: text`, or from text alone."""
+    match = _FINDING.fullmatch(text.strip())
+    if match is None:
+        return e.Finding(text=text.strip(), is_blocking=is_blocking)
+    return e.Finding(text=match["text"], path=match["path"], line=int(match["line"]), is_blocking=is_blocking)
+
+
+def _reject_task_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("text", help="what has to be done about it, one finding a line (@file, -)")
+    parser.add_argument("--reviewer")
+
+
+def _reject_task(context: Context) -> Result:
+    """Rejects the latest submission; what it was is looked up, since the reviewer names the task alone."""
+    options = context.arguments
+    findings = findings_in(context.text(options.text))
+    task, _ = find_task(context, options.task)
+    if task.submission is None:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    ask = c.RejectReview(task_id=task.id, commit=task.submission.commit, findings=findings, source=SOURCE)
+    return _rejected(context, context.ask(ask, context.actor(option="reviewer")))
+
+
+def findings_in(text: str) -> tuple[e.Finding, ...]:
+    """The findings of a text, one a line. Each blocks unless it begins as one that does not: `nit:`, `optional:`."""
+    rows = (_BULLET.sub("", row.strip(), count=1) for row in text.splitlines())
+    return tuple(_weighed(row) for row in rows if any(map(str.isalnum, row)))
+
+
+def _weighed(row: str) -> e.Finding:
+    """One line as a finding; its place may stand before or after the word that says whether it blocks."""
+    label, _, rest = row.partition(": ")
+    after = finding(rest, is_blocking=True)
+    if after.path and label.isalpha():
+        return finding_of(f"{label}: {after.text}", after.path, after.line)
+    found = finding(row, is_blocking=True)
+    return finding_of(found.text, found.path, found.line)
+
+
+def _rejected(context: Context, answer: Accepted) -> Result:
+    """What came of a rejection: who is locked out, who takes over, or what the user is asked."""
+    task = answer.task
+    passed_on = next((event for event in answer.events if isinstance(event, e.TaskReassigned)), None)
+    data: dict[str, Any] = {
+        "task_id": task.id,
+        "status": task.status.value,
+        "rejection_count": task.rejection_count,
+        "locked_out": [lockout.agent for lockout in task.active_lockouts],
+        "reassigned_to": passed_on.target if passed_on else None,
+    }
+    if task.open_escalation:
+        data["escalation_id"] = task.open_escalation.id
+    return Result(data, "\n".join(_told(context, answer, passed_on)))
+
+
+def _told(context: Context, answer: Accepted, passed_on: e.TaskReassigned | None) -> list[str]:
+    task = answer.task
+    rows = [f"{task.id} is {task.status}: rejection #{task.rejection_count}"]
+    rows += [
+        f"{event.agent} is locked out of {task.label}: {one_line(event.reason, 200)}"
+        for event in answer.events
+        if isinstance(event, e.LockoutSet)
+    ]
+    if passed_on:
+        last = "; it is the last eligible agent" if passed_on.is_last else ""
+        rows.append(f"{passed_on.target} takes over ({one_line(passed_on.reason, 200)}){last}")
+    if task.open_escalation:
+        rows.append(f"{task.open_escalation.id} waits for the user: {asked(context, task)}")
+    return rows
+
+
+def asked(context: Context, task: Task) -> str:
+    """What an escalated task asks the user."""
+    with context.opened.store.read() as view:
+        return question(task, ways(view, context.opened.settings.rules().team, task))
+
+
+def _retract_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("--reviewer")
+    parser.add_argument("--reason", required=True, metavar="TEXT")
+    parser.add_argument(
+        "--review", default="", metavar="ID", help="which rejection; else the last that stands"
+    )
+
+
+def _retract(context: Context) -> Result:
+    options = context.arguments
+    ask = c.RetractReview(task_id=options.task, reason=context.text(options.reason), review_id=options.review)
+    answer = context.ask(ask, context.actor(option="reviewer"))
+    task = answer.task
+    retracted = next(event for event in answer.events if isinstance(event, e.ReviewRetracted))
     locked = [lockout.agent for lockout in task.active_lockouts]
     data = {
         "task_id": task.id,
         "status": task.status.value,
+        "review_id": retracted.review_id,
         "rejection_count": task.rejection_count,
         "locked_out": locked,
-        "reassigned_to": None,
     }
-    return Result(data, f"{task.id} is {task.status}; locked out: {', '.join(locked) or 'nobody'}")
-
-
-def finding(text: str, *, is_blocking: bool) -> Finding:
-    """A finding from `path:line: text`, or from text alone."""
-    match = _FINDING.fullmatch(text.strip())
-    if match is None:
-        return Finding(text=text.strip(), is_blocking=is_blocking)
-    return Finding(text=match["text"], path=match["path"], line=int(match["line"]), is_blocking=is_blocking)
+    text = f"{retracted.review_id} is taken back; {task.id} is {task.status}, rejected {task.rejection_count} times"
+    return Result(data, f"{text}; locked out: {', '.join(locked) or 'nobody'}")
 
 
 COMMANDS = {
+    "review list": Command(_list_arguments, _list),
+    "review request": Command(_request_arguments, _request),
     "review approve": Command(_arguments, _approve),
     "review reject": Command(_reject_arguments, _reject),
+    "review retract": Command(_retract_arguments, _retract),
+    "reject-task": Command(_reject_task_arguments, _reject_task),
 }

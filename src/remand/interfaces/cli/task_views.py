@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from remand.app.naming import locate
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
 from remand.bootstrap.reading import open_view
+from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
@@ -127,6 +129,9 @@ def _show(context: Context) -> Result:
         "depends_on": list(task.depends_on),
         "waits_for": list(task.waits_for),
         "waiting_for": task.waiting_for or None,
+        "waits_for_forge": waits_for_forge(context, task.id).get(task.id)
+        if _is_reviewed_there(task)
+        else None,
         "lease_expires_at": task.claim.lease_expires_at if task.claim else None,
         "submission": msgspec.to_builtins(task.submission),
         "history": history,
@@ -136,13 +141,26 @@ def _show(context: Context) -> Result:
         ),
         "decisions": _named(history, "handoff.reject.response"),
         "verdicts": _named(history, "gate.pass", "gate.reject", "gate.hold", "gate.error"),
-        "reviews": _named(history, "review.approve", "review.reject", "review.retract"),
+        "reviews": stories.reviews(task, events),
         "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
-        "escalations": _named(history, "escalation.open", "escalation.answer"),
+        "escalations": msgspec.to_builtins(stories.questions(task, events)),
+        "reassignments": _named(history, "task.reassign"),
+        "bypasses": _named(history, "review.bypass"),
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
         "unconfirmed": _unconfirmed(context, task),
     }
     return Result(data, _page(task, data))
+
+
+def _is_reviewed_there(task: Task) -> bool:
+    return bool(task.pr) and not task.is_terminal
+
+
+def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
+    """What tasks with a pull request wait for on the forge, by the last poll."""
+    # Loaded by name: few tasks have a pull request.
+    found: dict[str, str] = import_module("remand.bootstrap.forges").waits(context.opened, task_ids)
+    return found
 
 
 def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
@@ -157,11 +175,14 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
         shown = ("task_id", "status", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
         rows = [(name.replace("_", " "), data[name]) for name in shown]
         rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
+        rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
         rows += [
             ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
             ("scope", task.scope),
         ]
         facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
+        for line in (*_reviewed(data), *_asked(data)):
+            out.print(Text(clean(line)))
         told = [(row["ts"][:19], row["event"], row["actor"], _gist(row)) for row in data["history"]]
         table(("time", "event", "actor", "what"), told, "")(out)
         for conflict in task.conflicts:
@@ -174,6 +195,25 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
             out.print(Text(clean(why), style="red"))
 
     return show
+
+
+def _reviewed(data: dict[str, Any]) -> list[str]:
+    """The rejections of reviewers, each with the id to retract it by."""
+    return [
+        f"{row['review_id']}: {row['reviewer']} rejected {row['commit'][:12]}"
+        f"{', retracted' if row['is_retracted'] else ''}"
+        for row in data["reviews"]
+        if row["event"] == "review.reject"
+    ]
+
+
+def _asked(data: dict[str, Any]) -> list[str]:
+    """The questions to the user, each with its answer."""
+    return [
+        f"{row['escalation_id']}: {one_line(row['reason'], 200)}, "
+        + (f"answered {row['option']} by {row['answered_by']}" if row["option"] else row["status"])
+        for row in data["escalations"]
+    ]
 
 
 def _gist(row: dict[str, Any]) -> str:
@@ -192,10 +232,12 @@ def _prompt_arguments(parser: ArgumentParser) -> None:
 
 
 def _prompt(context: Context) -> Result:
+    """Shows the prompt. That the agent which holds the task was given its feedback is noted before it is shown."""
     task, events = find_task(context, context.arguments.id)
-    agent = context.opened.settings.rules().team.actor(context.agent()).name
-    if task.claim is None or task.claim.agent != agent:
-        raise Refused("not_yours", f"{agent} does not hold task {task.id}; claim it first.")
+    actor = context.actor(option="agent")
+    if task.feedback or task.lockouts or task.parent:
+        context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
+        task, events = find_task(context, task.id)
     text = prompt(task, events)
     return Result({"task_id": task.id, "prompt": text}, clean(text))
 

@@ -82,6 +82,15 @@ class Stage:
             raise RuntimeError(f"remand {' '.join(arguments)}: {done.stderr}")
         return json.loads(done.stdout)
 
+    def log_lines(self, name: str) -> list[str]:
+        """The lines of the orchestration log that name a task."""
+        folder = os.path.join(self.repository, ".got", "orchestration-log")
+        lines: list[str] = []
+        for file in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, file), encoding="utf-8") as log:
+                lines += [line.rstrip("\n") for line in log if name in line]
+        return lines
+
     def start_agent(self, name: str, **plan: Any) -> subprocess.Popen[str]:
         """Starts an agent as a process of its own."""
         process = subprocess.Popen(

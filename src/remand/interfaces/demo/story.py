@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from remand.interfaces.demo import gates, noes
+from remand.interfaces.demo import gates, noes, reviews
 from remand.interfaces.demo.telling import Telling
 
-BUTTON = '<div class="signin" onclick="signIn()">Sign in</div>\n'
-BETTER_BUTTON = '<button type="button" class="signin" aria-label="Sign in">Sign in</button>\n'
 LIMIT = "ATTEMPTS_PER_MINUTE = 5\n"
 NOTES = "# Release notes\n\n- accessible sign-in button\n- rate limit on sign-in\n"
 
@@ -21,7 +19,8 @@ class Story(Telling):
         """The whole story; returns what it came to."""
         self.set_the_scene()
         self.claim_in_a_race()
-        self.reject_and_lock_out()
+        reviews.reassign(self)
+        reviews.deadlock(self)
         gates.measure_a_done_claim(self)
         gates.catch_a_shortcut(self)
         handoff = noes.override_a_lazy_rejection(self)
@@ -80,52 +79,6 @@ class Story(Telling):
         wrong = stage.remand("task", "claim", "#42", "--agent", "McManus")
         self.expect(wrong, "refused", "not_eligible")
         self.say(f"  McManus is refused: {wrong['message']}")
-
-    def reject_and_lock_out(self) -> None:
-        """The reviewer says no; the author is locked out; a colleague finishes on the same branch."""
-        stage = self.stage
-        self.heading("Fenster hands in; the lead says no; Fenster is locked out")
-        work = stage.finish(
-            stage.start_agent(
-                "Fenster", claim=["#42"], file="web/button.html", text=BUTTON, message="Add button"
-            )
-        )
-        self.expect(work["submit"], "status", "provisional")
-        finding = "web/button.html:1: a div is no button: not reachable by keyboard, no role"
-        rejected = stage.remand(
-            "review",
-            "reject",
-            "#42",
-            "--reviewer",
-            "Lead",
-            "--commit",
-            work["submit"]["at"],
-            "--finding",
-            finding,
-        )
-        self.expect(rejected, "locked_out", ["Fenster"])
-        again = stage.remand("task", "claim", "#42", "--agent", "Fenster")
-        self.expect(again, "refused", "locked_out")
-        self.say(f"  Fenster is refused: {again['message']}")
-        self.heading("Hockney takes over the same branch, with the feedback first in its prompt")
-        fixed = stage.finish(
-            stage.start_agent(
-                "Hockney",
-                claim=["#42"],
-                file="web/button.html",
-                text=BETTER_BUTTON,
-                message="Use a real button",
-            )
-        )
-        self.say("  " + "\n  ".join(fixed["prompt"]["prompt"].split("\n")[:6]))
-        own = stage.remand(
-            "review", "approve", "#42", "--reviewer", "Hockney", "--commit", fixed["submit"]["at"]
-        )
-        self.expect(own, "refused", "not_authorised")
-        done = stage.remand(
-            "review", "approve", "#42", "--reviewer", "Lead", "--commit", fixed["submit"]["at"]
-        )
-        self.expect(done, "status", "done")
 
     def lose_a_lease(self) -> None:
         """An agent dies; its lease ends; another takes over; the dead one's late work is refused."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from hashlib import sha256
 from importlib import import_module
@@ -11,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from remand.app.asking import Request
+from remand.app.family import Family
 from remand.app.gates.stopping import Reply, Stop, Stopping
 from remand.app.naming import locate
 from remand.app.prompts import prompt
@@ -21,6 +22,7 @@ from remand.bootstrap.hosts import Answer
 from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import Place, current_branch
 from remand.config import inherited_environment
+from remand.domain import commands as c
 from remand.domain.gates import message
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.task import Status, Task
@@ -124,10 +126,10 @@ class _Session:
     def _guard(self, task: Task) -> Answer:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
         agent = self._agent(task) or (task.claim.agent if task.claim else "")
-        lockout = next((one for one in task.active_lockouts if one.agent == agent), None)
-        if lockout is not None and _is_work(self._words):
+        why = self._locked_out(task, agent)
+        if why and not _guarding().is_reading(self._words):
             return self._denied(
-                f"{agent} may not work on task {task.id} any more: {' '.join(lockout.reason.split())[:300]}. "
+                f"{agent} may not work on task {task.id} any more: {' '.join(why.split())[:300]}. "
                 "Other tasks are free: `remand task claim`."
             )
         found: list[str] = _guarding().guarded(
@@ -139,6 +141,15 @@ class _Session:
             f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
             "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
         )
+
+    def _locked_out(self, task: Task, agent: str) -> str:
+        """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
+        own = next((one.reason or "rejected" for one in task.active_lockouts if one.agent == agent), "")
+        if own or not task.parent or agent in task.unlocked:
+            return own
+        with self._opened.store.read() as view:
+            above = next((name for who, name in Family(view).inherited(task) if who == agent), "")
+        return f"it is locked out of {above}, which this was cut from" if above else ""
 
     def _base(self) -> str:
         settings = self._opened.settings
@@ -157,14 +168,27 @@ class _Session:
         is_start = self._words.event == hosts.SESSION_START
         with self._opened.store.read() as view:
             events = story(view, task.id)
+        agent = self._agent(task)
+        if agent not in ("", task.claim.agent):
+            return Answer.allow()
         if not is_start and not self._is_news(task, len(events)):
             return Answer.allow()
+        if agent:
+            self._receipt(task)
         return Answer.context(prompt(task, events))
+
+    def _receipt(self, task: Task) -> None:
+        """Notes that the agent was given its feedback."""
+        claim = task.claim
+        if claim is None or claim.read >= task.feedback:
+            return
+        ask = c.FetchFeedback(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
+        self._opened.ledger.ask(Request(ask=ask, actor=claim.agent, confined=True))
 
     def _is_news(self, task: Task, count: int) -> bool:
         """True when something was rejected since this session was last told."""
         kind = f"told-{count}"
-        has_feedback = task.rejection_count or task.gate_rejection_count
+        has_feedback = task.feedback or task.gate_rejection_count
         return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._words.session, 1e9)
 
     def _stop(self, task: Task, deadline: float) -> Answer:
@@ -211,16 +235,6 @@ class _Session:
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", "--branch", stop.branch),
         ]
-
-
-_WORKS = re.compile(
-    r"\bgit\s+(?:-\S+\s+\S+\s+)*(?:commit|push|merge|rebase|cherry-pick|am|apply)\b|>|\bsed\s+-i"
-)
-
-
-def _is_work(words: Words) -> bool:
-    """True for a use of a tool that changes or hands on work; looking around and calling us is none."""
-    return bool(words.paths) or bool(_WORKS.search(words.command))
 
 
 def _message(said: bytes) -> str:

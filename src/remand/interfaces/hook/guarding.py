@@ -26,7 +26,8 @@ _MOVES = re.compile(
 _MOVES_A_BRANCH = rf"{_GIT}(?:branch\s+-|checkout\s+-B|switch\s+-C|fetch\s+\.|push\s+\.)"
 _PERSONS = re.compile(
     r"\bremand(?:\s+(?:--json|-C\s+\S+|--as\s+\S+|--key\s+\S+))*\s+(?:pause|resume|keys|unlock|lockout|init\b.*--remove|"
-    r"gate\s+(?:accept|refuse|override)|review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit))\b"
+    r"gate\s+(?:accept|refuse|override)|review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit)|"
+    r"inbox\s+(?:answer|ack)|reject-task|reassign)\b"
     r"|\b(?:unset|export|env\s+-u)\s+REMAND_(?:TASK|ACTOR|HANDOFF)\b|\bREMAND_(?:TASK|ACTOR|HANDOFF)="
     r"|\benv\s+-i\b.*\bremand\b"
 )
@@ -34,6 +35,81 @@ _SIMPLE = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 PERSONS_ONLY = "commands that are a person's (approving, overriding, unlocking, pausing)"
 GITS_OWN = "git's own settings, refs and hooks"
+
+
+_READING = frozenset(
+    [
+        "basename",
+        "cat",
+        "cd",
+        "cut",
+        "date",
+        "diff",
+        "dirname",
+        "du",
+        "echo",
+        "egrep",
+        "fgrep",
+        "file",
+        "grep",
+        "head",
+        "jq",
+        "ls",
+        "nl",
+        "pwd",
+        "rg",
+        "sort",
+        "stat",
+        "tail",
+        "tree",
+        "true",
+        "type",
+        "uniq",
+        "wc",
+        "whereis",
+        "which",
+    ]
+)
+"""Programs that only look around."""
+_GITS_READING = frozenset(
+    [
+        "blame",
+        "cat-file",
+        "describe",
+        "diff",
+        "grep",
+        "log",
+        "ls-files",
+        "ls-tree",
+        "rev-parse",
+        "shortlog",
+        "show",
+        "status",
+    ]
+)
+_NESTED = re.compile(r"[<>`]|\$\(")
+_MORE = re.compile(r"(?<!\S)(?:-[oO]|--(?:output|ext-diff|textconv|pre|open)\b\S*)")
+"""Options by which such a program writes, or runs another."""
+
+
+def is_reading(words: Words) -> bool:
+    """True for a use of a tool that only looks around, or calls us; what cannot be told is not."""
+    if words.paths:
+        return False
+    if not words.command:
+        return hosts.is_reading_tool(words.tool)
+    return all(_reads(command.split()) for command in _SIMPLE.split(words.command) if command.strip())
+
+
+def _reads(words: list[str]) -> bool:
+    """True for one simple command that changes nothing."""
+    program, rest = os.path.basename(words[0]), " ".join(words[1:])
+    if _NESTED.search(_QUOTED.sub(" ", rest)) or "$(" in rest or "`" in rest:
+        return False
+    if program == "remand":
+        return True
+    is_known = program in _READING or (program == "git" and words[1:2] != [] and words[1] in _GITS_READING)
+    return is_known and not _MORE.search(rest)
 
 
 def guarded(words: Words, place: Place, base: str = "", protected: tuple[str, ...] = ()) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.bootstrap.quick import Place
-from remand.interfaces.hook.guarding import guarded
+from remand.interfaces.hook.guarding import guarded, is_reading
 from remand.interfaces.hook.words import Words
 
 PLACE = Place(root="/repo", worktree="/repo", git_dir="/repo/.git", common_dir="/repo/.git")
@@ -108,3 +108,62 @@ def test_guarded_files_are_known_by_any_path(path: str) -> None:
 )
 def test_other_files_are_an_agents_to_write(path: str) -> None:
     assert touched("", path) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat a.txt",
+        "ls -la src | head -5",
+        "git log --oneline && git diff HEAD~1",
+        "grep -rn 'a > b' src",
+        "cd src; wc -l a.py",
+        "remand task claim --agent Fenster",
+        "/usr/bin/remand why Fenster",
+    ],
+)
+def test_looking_around_and_calling_us_is_reading(command: str) -> None:
+    assert is_reading(Words(event="pre_tool", host="claude", tool="Bash", command=command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp /tmp/x a.txt",
+        "tee a.txt < x",
+        "python -c \"open('a.txt', 'w')\"",
+        "mv a b; rm a.txt",
+        "patch -p1 -i x",
+        "git checkout other -- a.txt",
+        "git stash pop",
+        "git reset --hard HEAD~1",
+        "git commit -am x",
+        "git push",
+        "gh pr comment 5 -b hello",
+        "cat x > a.txt",
+        "echo $(rm a.txt)",
+        "ls `rm a.txt`",
+        "cat a.txt && rm a.txt",
+        "sort -o a.txt b.txt",
+        "git diff --output=a.txt",
+        "git grep -Orm x",
+        "rg --pre rm x",
+        "cat a\nrm a",
+        "remand task show T > a.txt",
+        "env rm a.txt",
+        "sh -c 'rm a'",
+    ],
+)
+def test_whatever_may_change_something_is_not_reading(command: str) -> None:
+    assert not is_reading(Words(event="pre_tool", host="claude", tool="Bash", command=command))
+
+
+@pytest.mark.parametrize(
+    ("tool", "reads"), [("Read", True), ("Grep", True), ("Task", False), ("mcp__x", False)]
+)
+def test_tools_that_change_nothing_are_known_by_name(tool: str, reads: bool) -> None:
+    assert is_reading(Words(event="pre_tool", host="claude", tool=tool)) is reads
+
+
+def test_a_tool_that_names_a_file_it_writes_is_not_reading() -> None:
+    assert not is_reading(Words(event="pre_tool", host="claude", tool="Read", paths=("a.txt",)))

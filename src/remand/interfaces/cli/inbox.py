@@ -1,0 +1,208 @@
+"""The user's inbox: the questions that wait, and their answers."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+import msgspec
+
+from remand.app.asking import Accepted
+from remand.app.escalations import Question, asked_under, open_escalations, ways
+from remand.app.rebuild import story
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.escalations import UNLOCK, Option
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.output import Result, clean, one_line
+from remand.interfaces.cli.task_views import find_task
+
+NOTHING = "Nothing waits for you."
+
+
+def _nothing(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+def _inbox(context: Context) -> Result:
+    questions = _open(context)
+    data = msgspec.to_builtins(questions)
+    if questions and _may_be_asked(context):
+        return Result(data, _ask_each(context, questions))
+    pages = [_page(found, may_answer=not context.is_confined) for found in questions]
+    return Result(data, "\n\n".join(pages) or NOTHING)
+
+
+def _open(context: Context) -> list[Question]:
+    team = context.opened.settings.rules().team
+    with context.opened.store.read() as view:
+        return open_escalations(view, team, lambda task_id: story(view, task_id))
+
+
+def _may_be_asked(context: Context) -> bool:
+    """True when a person sits at a terminal that reads and writes, outside an agent's environment."""
+    around = context.surroundings
+    is_here = around.opened is None and not context.call.is_json and not context.is_confined
+    return is_here and around.is_terminal and sys.stdin.isatty()
+
+
+def _page(found: Question, *, may_answer: bool) -> str:
+    """A question as people read it."""
+    why, _, _ = found.question.partition(" Options: ")
+    rows = [f"{found.escalation_id}  {found.task_id}  {one_line(found.title)}  (since {found.since[:19]})"]
+    rows += [f"  {why}"]
+    rows += [f"  tried: {text}" for text in found.tried]
+    rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
+    rows += [f"  {_waiting(found)}"]
+    if may_answer:
+        rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
+    return "\n".join(rows)
+
+
+def _waiting(found: Question) -> str:
+    """What happens without an answer."""
+    if found.acknowledged_by:
+        return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
+    return f"Without an answer the task waits, and you are told again at {found.deadline[:19]}; nothing is released or closed."
+
+
+def _ask_each(context: Context, questions: list[Question]) -> str:
+    """Asks for an answer to each question; an empty one leaves it, and the end of input leaves them all."""
+    answered = 0
+    for found in questions:
+        _say(context, f"{_page(found, may_answer=False)}\n")
+        key = _chosen(context, found)
+        if key is None:
+            break
+        if not key:
+            continue
+        answered += 1
+        ask = c.AnswerEscalation(
+            task_id=found.task_id,
+            escalation_id=found.escalation_id,
+            option=key,
+            guidance=_guidance(context, key),
+        )
+        _say(context, f"{_followed(context.ask(ask, context.actor(), step=answered), key)}\n\n")
+    return f"{answered} answered, {len(questions) - answered} still waiting."
+
+
+def _say(context: Context, text: str) -> None:
+    context.surroundings.stdout.write(clean(text))
+    context.surroundings.stdout.flush()
+
+
+def _chosen(context: Context, found: Question) -> str | None:
+    """The key of the option that was typed, as a number or as itself; empty to leave it, None at the end of input."""
+    while True:
+        _say(context, f"Answer {found.escalation_id} with [1-{len(found.options)}], enter to leave: ")
+        typed = sys.stdin.readline()
+        if not typed:
+            return None
+        try:
+            return _key(found.options, typed.strip()) if typed.strip() else ""
+        except Refused as refusal:
+            _say(context, f"{refusal.message}\n")
+
+
+def _guidance(context: Context, key: str) -> str:
+    """What the agent should know that is let back; asked for, since an unlock without it repeats what was."""
+    if not key.startswith(f"{UNLOCK}:"):
+        return ""
+    _say(context, f"Guidance for {key.partition(':')[2]}, enter for none: ")
+    return sys.stdin.readline().strip()
+
+
+def _key(offered: Sequence[Option], option: str) -> str:
+    """The key of an option that is given as its key or its number."""
+    if not option.isdecimal():
+        return option
+    number = int(option[:9])
+    if not 1 <= number <= len(offered):
+        raise Refused("bad_value", f"There is no option {number}; choose one from 1 to {len(offered)}.")
+    return offered[number - 1].key
+
+
+def _answer_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", help="the question's id, or its task's")
+    parser.add_argument("option", help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, or its number")
+    parser.add_argument(
+        "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
+    )
+
+
+def _answer(context: Context) -> Result:
+    given = context.arguments
+    task = _asking(context, given.id)
+    with context.opened.store.read() as view:
+        key = _key(ways(view, context.opened.settings.rules().team, task), given.option)
+    ask = c.AnswerEscalation(
+        task_id=task.id,
+        escalation_id=task.escalation.id if task.escalation else "",
+        option=key,
+        guidance=context.text(given.guidance),
+    )
+    answer = context.ask(ask, context.actor())
+    reserved = next((event for event in answer.events if isinstance(event, e.HandoffInitiated)), None)
+    data = {
+        "task_id": answer.task.id,
+        "status": answer.task.status.value,
+        "escalation_id": ask.escalation_id,
+        "option": key,
+        "reassigned_to": reserved.target_agent if reserved else None,
+        "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
+    }
+    return Result(data, _followed(answer, key))
+
+
+def _asking(context: Context, name: str) -> Task:
+    """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
+    if not name.startswith("E-"):
+        return find_task(context, name)[0]
+    with context.opened.store.read() as view:
+        found = asked_under(view, name)
+    if found is None:
+        raise Refused("nothing_to_answer", f"There is no question {name[:40]}.")
+    return found
+
+
+def _followed(answer: Accepted, key: str) -> str:
+    """What came of an answer."""
+    task, (choice, _, name) = answer.task, key.partition(":")
+    held = f"; it is reserved for {name} for now" if task.offers else ""
+    match choice:
+        case "fix":
+            agent = task.claim.agent if task.claim else ""
+            return (
+                f"{task.id} is yours: mend it, then remand task submit {task.id} --agent {agent} --commit SHA"
+            )
+        case "unlock":
+            return f"{name} may work on {task.label} again{held}"
+        case "reassign":
+            return f"{name} takes {task.label} over{held}"
+        case _:
+            return f"{task.id} is {task.status}"
+
+
+def _ack_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", help="the question's id, or its task's")
+
+
+def _ack(context: Context) -> Result:
+    asking = _asking(context, context.arguments.id)
+    escalation_id = asking.escalation.id if asking.escalation else ""
+    ask = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=escalation_id)
+    task = context.ask(ask, context.actor()).task
+    by = task.escalation.acknowledged_by if task.escalation else ""
+    data = {"task_id": task.id, "escalation_id": escalation_id, "acknowledged_by": by}
+    return Result(data, f"{escalation_id} was seen by {by} and is not repeated; it still waits for an answer")
+
+
+COMMANDS = {
+    "inbox": Command(_nothing, _inbox),
+    "inbox answer": Command(_answer_arguments, _answer),
+    "inbox ack": Command(_ack_arguments, _ack),
+}
