@@ -8,7 +8,22 @@ import sys
 import time
 from types import FrameType
 
-from benchmarks import analyze, append, checkout, claims, cli, gates, hook, ready, rebuild, validate, warnings
+from benchmarks import (
+    analyze,
+    append,
+    checkout,
+    claims,
+    cli,
+    feedback,
+    forge,
+    gates,
+    hook,
+    ready,
+    rebuild,
+    validate,
+    warnings,
+    webhook,
+)
 from benchmarks.report import Report
 from benchmarks.scale import FULL, QUICK, USUAL
 from benchmarks.scratch import scratch_folder
@@ -25,6 +40,9 @@ SUBJECTS = {
     "checkout": checkout.run,
     "gates": gates.run,
     "hook": hook.run,
+    "forge": forge.run,
+    "webhook": webhook.run,
+    "feedback": feedback.run,
 }
 
 

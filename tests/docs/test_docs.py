@@ -54,6 +54,7 @@ def test_every_ask_is_of_the_agent_that_holds_the_task_or_has_its_roles_listed()
     agents_own = {
         *("ClaimTask", "Heartbeat", "ReleaseTask", "ContinueTask", "WaitTask", "FailTask"),
         *("SubmitTask", "AcceptHandoff", "CompleteHandoff", "RejectHandoff", "AddTask"),
+        *("FetchFeedback", "EscalateTask"),
     }
 
     assert [

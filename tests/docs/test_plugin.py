@@ -20,7 +20,7 @@ PLUGIN = ROOT / "plugins" / "claude-code"
 SKILLS = sorted(path.parent for path in PLUGIN.glob("skills/*/SKILL.md"))
 KEYS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 """What the open format of skills knows."""
-CLAUDES_KEYS = {"argument-hint"}
+CLAUDES_KEYS = {"argument-hint", "disable-model-invocation"}
 
 
 def loaded(path: Path) -> Any:
@@ -68,9 +68,14 @@ def test_a_skill_names_commands_that_are_there(skill: Path) -> None:
         assert any(" ".join(words.split()[:count]) in COMMANDS for count in (1, 2)), words
 
 
-def test_there_is_a_skill_to_reject_a_task() -> None:
-    assert {skill.name for skill in SKILLS} == {"done", "feedback", "reject-task"}
-    assert "remand handoff reject" in (PLUGIN / "skills" / "reject-task" / "SKILL.md").read_text()
+def test_an_agent_may_reject_its_handoff_and_a_reviewer_a_task() -> None:
+    assert {skill.name for skill in SKILLS} == {"done", "feedback", "reject-handoff", "reject-task"}
+    assert "remand handoff reject" in (PLUGIN / "skills" / "reject-handoff" / "SKILL.md").read_text()
+    assert "remand reject-task" in (PLUGIN / "skills" / "reject-task" / "SKILL.md").read_text()
+
+
+def test_only_the_user_starts_a_review() -> None:
+    assert front_matter(PLUGIN / "skills" / "reject-task")["disable-model-invocation"] == "true"
 
 
 @pytest.mark.parametrize("path", [ROOT, PLUGIN], ids=["marketplace", "plugin"])

@@ -27,6 +27,7 @@ from remand.testing.builders import (
     task_id,
 )
 from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
+from remand.testing.records_contract import RecordsContract
 from remand.testing.rejected_contract import RejectedContract
 from remand.testing.trace_contract import TraceContract
 from remand.testing.unconfirmed_contract import UnconfirmedContract
@@ -275,6 +276,7 @@ class StoreContract(
     TaskContract,
     QueueContract,
     WaitingContract,
+    RecordsContract,
     RejectedContract,
     TraceContract,
     UnconfirmedContract,
