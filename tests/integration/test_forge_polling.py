@@ -71,7 +71,7 @@ def fails_at(scene: Scene, task: str, after: int, count: int) -> bool:
     """Lets the poll's request after so many fail in some ways; False when it needs no more than these requests."""
     for step in range(count):
         scene.server.faults.clear()
-        scene.server.faults.add(Fault(**FAULTS[(after + step) % len(FAULTS)], after=after))  # type: ignore[arg-type]
+        scene.server.faults.add(Fault(**FAULTS[(after + step) % len(FAULTS)], after=after))
         polled = scene.poll()
         scene.server.faults.clear()
         if not polled.trouble:

@@ -67,8 +67,6 @@ def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
     r.require_text("source", ask.source, MAX_SOURCE)
     if ask.source and ask.source in task.sources:
         return ()
-    if ask.source and ask.source in task.sources:
-        return ()
     submission = _rejectable(task, ask.commit, command)
     rejected = e.ReviewRejected(
         task_id=task.id,
@@ -83,7 +81,7 @@ def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
         handoff_id=submission.handoff_id,
     )
     if task.status != Status.PROVISIONAL:
-        return (rejected,)
+        return (rejected, *_one_cause_more(task, submission.agent, rejected))
     lockout = _lockout(task, submission, rejected, command)
     return (rejected, *lockout, *_what_next(task, submission, rejected, command, is_locked=bool(lockout)))
 
@@ -123,8 +121,20 @@ def _lockout(task: Task, submission: Submission, rejected: e.ReviewRejected, com
     times = sum(one.agent == author for one in task.standing_rounds) + 1
     if not after or times < after or task.is_locked_out(author) or author == task.fixer:
         return ()
+    return (_locked(author, rejected),)
+
+
+def _one_cause_more(task: Task, author: str, rejected: e.ReviewRejected) -> Events:
+    """A lockout that stands by this review, too, should the one before be retracted; none of whom the user let back."""
+    is_locked = any(one.agent == author and one.review_id for one in task.lockouts)
+    return (_locked(author, rejected),) if is_locked else ()
+
+
+def _locked(author: str, rejected: e.ReviewRejected) -> e.LockoutSet:
     reason = next(finding.text for finding in rejected.findings if finding.is_blocking)
-    return (e.LockoutSet(task_id=task.id, agent=author, reason=reason[:500], review_id=rejected.review_id),)
+    return e.LockoutSet(
+        task_id=rejected.task_id, agent=author, reason=reason[:500], review_id=rejected.review_id
+    )
 
 
 def _what_next(

@@ -31,7 +31,7 @@ from remand.testing.builders import (
     decided,
     refused,
 )
-from remand.testing.reviewing import LEAKS, NIT, V1, V2, a_round
+from remand.testing.reviewing import LEAKS, NIT, V1, V2, a_round, after_review, locked_out, rejected
 
 HANDED_IN = a_task(
     status=Status.PROVISIONAL, submission=a_submission("Alice"), authors=("Alice",), holders=("Alice",)
@@ -454,3 +454,17 @@ def test_a_change_whose_rejection_was_retracted_may_be_handed_in_again() -> None
     ask = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
 
     assert decided(task, ask, BOB, commit=OTHER_SHA, gates=(), tree=TREE)
+
+
+def test_a_second_review_of_the_same_work_keeps_its_author_out_by_itself_too() -> None:
+    sent_back = after_review(rejected(), locked_out())
+    decided_of = decided(sent_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
+
+    assert [event.review_id for event in decided_of if isinstance(event, e.LockoutSet)] == [V2]
+
+
+def test_a_second_review_does_not_lock_out_whom_the_user_let_back() -> None:
+    let_back = after_review(rejected(), locked_out(), e.LockoutCleared(task_id=T1, agent="Alice"))
+    decided_of = decided(let_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
+
+    assert [type(event) for event in decided_of] == [e.ReviewRejected]
