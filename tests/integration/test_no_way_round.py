@@ -245,3 +245,7 @@ class TestTheUsersQuestion:
         self, repository: Repository, rejected: tuple[str, str]
     ) -> None:
         assert repository.refused("task", "prompt", rejected[0], "--agent", "Fenster") == "locked_out"
+
+
+def test_a_name_that_is_no_text_is_no_task(repository: Repository) -> None:
+    assert repository.refused("reject-task", "\udcff", "No") == "unknown_task"

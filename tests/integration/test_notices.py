@@ -260,3 +260,11 @@ def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pyt
     count = len(slept)
     pace.wait()
     assert len(slept) == count
+
+
+def test_an_agent_names_no_channel_and_nobody_one_that_writes_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMAND_NOTIFY", "json://host file:///tmp/x syslog://")
+    assert [one.name for one in addresses().channels] == ["json"]
+
+    monkeypatch.setenv("REMAND_TASK", "T-1")
+    assert addresses().channels == ()

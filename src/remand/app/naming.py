@@ -8,6 +8,8 @@ from remand.ledger.store import Transaction
 
 def locate(tx: Transaction, name: str) -> str:
     """The task id behind an id or alias; empty when there is none."""
+    if not name.isprintable():
+        return ""
     bare = ids.task_id(name)
     if bare is not None and tx.tasks.get(bare) is not None:
         return bare

@@ -6,7 +6,14 @@ import os
 import sys
 
 from remand.adapters.measuring.background import BackgroundRuns
-from remand.adapters.notices.addresses import Address, Addresses, addresses, addresses_file
+from remand.adapters.notices.addresses import (
+    AGENTS_MARK,
+    VARIABLE,
+    Address,
+    Addresses,
+    addresses,
+    addresses_file,
+)
 from remand.adapters.notices.pace import Pace
 from remand.adapters.notices.plain import KIND, FileChannel
 from remand.adapters.notices.services import AppriseChannel
@@ -63,9 +70,9 @@ def deliver_paced(opened: Opened) -> Told:
 def begin(place: Place) -> None:
     """Starts a process that tells the user, unless one is at it: nobody waits for a channel."""
     call = ["-m", "remand.interfaces.cli.entry", "-C", place.root, "notify", "--paced"]
-    BackgroundRuns(_folder(place)).start(
-        "notify", [sys.executable, *call], inherited_environment(*_AN_AGENTS)
-    )
+    environment = inherited_environment()
+    without = (*_AN_AGENTS, VARIABLE) if AGENTS_MARK in environment else _AN_AGENTS
+    BackgroundRuns(_folder(place)).start("notify", [sys.executable, *call], inherited_environment(*without))
 
 
 def _pace(place: Place) -> Pace:

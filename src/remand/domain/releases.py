@@ -15,6 +15,7 @@ RELEASING = frozenset(
         "escalation.acknowledge",
         "escalation.answer",
         "escalation.notify",
+        "escalation.repeat",
         "feedback.fetch",
         "gate.accept",
         "gate.override",

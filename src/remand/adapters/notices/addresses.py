@@ -11,6 +11,9 @@ import stat
 from typing import NamedTuple
 
 VARIABLE = "REMAND_NOTIFY"
+AGENTS_MARK = "REMAND_TASK"
+_LOCAL = ("file://", "syslog://", "dbus://", "macosx://", "windows://")
+"""What only the user's own file may name: it writes where anyone could be made to look away."""
 _MAX_FILE = 1 << 16
 _LINE = re.compile(
     r"(?:(?P<name>[a-z0-9][a-z0-9-]{0,30})\s*=\s*)?(?P<url>(?P<kind>[a-z][a-z0-9.+-]{0,30})://\S+)",
@@ -36,7 +39,7 @@ def addresses() -> Addresses:
     """Every channel the user has named."""
     path = addresses_file()
     lines, problem = _lines(path)
-    words = [*os.environ.get(VARIABLE, "").split(), *lines]
+    words = [*_from_environment(), *lines]
     problems = [problem] if problem else []
     found: list[Address] = []
     for number, word in enumerate(words, start=1):
@@ -46,6 +49,13 @@ def addresses() -> Addresses:
             continue
         found.append(Address(_named(match["name"] or match["kind"].lower(), found), match["url"]))
     return Addresses(tuple(found), tuple(problems))
+
+
+def _from_environment() -> list[str]:
+    """The addresses of the environment; none inside an agent's, and none that writes on this machine."""
+    if os.environ.get(AGENTS_MARK):
+        return []
+    return [word for word in os.environ.get(VARIABLE, "").split() if not word.lower().startswith(_LOCAL)]
 
 
 def addresses_file() -> str:
