@@ -733,7 +733,10 @@ class TestLifecycle:
         repository.ok("review", "reject", task, "--commit", "HEAD", "--finding", "a.py:1: no")
         assert repository.ok("task", "defer", task, "--until", blocker)["status"] == "deferred"
         assert repository.refused("task", "claim", task, "--agent", "Bob") == "bad_transition"
-        finish(repository, blocker, "Carol")
+        claim(repository, blocker, "Carol")
+        repository.commit("other.txt")
+        submit(repository, blocker, "Carol")
+        repository.ok("review", "approve", blocker, "--commit", "HEAD")
         assert status(repository, task) == "rejected"
         assert repository.ok("task", "claim", "--agent", "Bob")["task_id"] == task
         assert repository.refused("task", "defer", task, "--until", blocker) == "bad_value", "it is done"

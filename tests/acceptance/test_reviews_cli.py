@@ -216,7 +216,7 @@ class TestAnswers:
         assert "Use the new endpoint" in team.ok("task", "prompt", task, "--agent", "Backend")["prompt"]
         assert team.refused("task", "claim", task, "--agent", "CoreDev") == "locked_out"
         (row,) = team.ok("task", "show", task)["escalations"]
-        assert (row["status"], row["option"], row["answered_by"]) == ("answered", "unlock:Backend", "user")
+        assert (row["status"], row["option"], row["answered_by"]) == ("answered", "unlock:Backend", "owner")
         assert row["guidance"] == "Use the new endpoint"
 
     def test_reassign_gives_it_to_an_agent_that_may_work_on_it(self, team: Repository) -> None:
@@ -294,9 +294,9 @@ class TestAnswers:
         deadlocked(team)
         (asked,) = team.ok("inbox")
 
-        assert team.ok("inbox", "ack", asked["escalation_id"])["acknowledged_by"] == "user"
+        assert team.ok("inbox", "ack", asked["escalation_id"])["acknowledged_by"] == "owner"
         (seen,) = team.ok("inbox")
-        assert seen["acknowledged_by"] == "user"
+        assert seen["acknowledged_by"] == "owner"
 
     def test_nobody_but_the_user_answers(self, team: Repository) -> None:
         deadlocked(team)
@@ -450,7 +450,7 @@ class TestRejectTask:
 
         assert (answer["status"], answer["locked_out"]) == ("rejected", ["Fenster"])
         (review,) = team.ok("task", "show", task)["reviews"]
-        assert (review["reviewer"], review["source"]) == ("user", "reject-task")
+        assert (review["reviewer"], review["source"]) == ("owner", "reject-task")
         found = [
             (one.get("path", ""), one.get("line", 0), one["text"], one.get("is_blocking", True))
             for one in review["findings"]

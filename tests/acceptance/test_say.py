@@ -72,8 +72,11 @@ def test_the_sample_prompts_work_as_written(team: Repository) -> None:
 
     unlocked = said(team, "Unlock Fenster for issue #42 — I've given him better guidance")
     assert unlocked["done"].startswith("Fenster may work on issue #42 again.")
-    cleared = team.ok("task", "show", "#42")["history"][-1]
-    assert (cleared["event"], cleared["reason"]) == ("lockout.clear", "I've given him better guidance")
+    history = team.ok("task", "show", "#42")["history"]
+    (cleared,) = [one for one in history if one["event"] == "lockout.clear"]
+    assert cleared["reason"] == "I've given him better guidance"
+    team.ok("task", "claim", "#42", "--agent", "Fenster")
+    team.ok("task", "release", "#42", "--agent", "Fenster")
 
     escalated = said(team, "Escalate issue #42 to me — the team is stuck")
     assert escalated["status"] == "escalated"

@@ -72,7 +72,7 @@ class Watched:
                 accounts,
                 self.marks,
                 kind=self.spoken.kind,
-                repository="octo/demo",
+                home="https://octo.example/octo/demo",
                 obey=lambda *_: "",
             )
             return Poller(self.world.ledger, forge, self.marks, taking.take).poll(only)

@@ -100,7 +100,9 @@ class Account:
         work, turn = self.work, str(self.turn)
         if work is None or (work.commit != event.commit and work.tree != event.tree):
             require(bool(event.author and event.handoff_id), "a rejection of nobody's work counted", event)
-            work, turn = Work(event.commit, event.tree, event.handoff_id, event.author), event.handoff_id
+            work, turn = Work(event.commit, event.tree, event.handoff_id, event.author), event.review_id
+            same = [one.turn for one in self.standing.values() if one.work[1:3] == work[1:3]]
+            turn = same[-1] if same else turn
         self.standing[event.review_id] = Rejection(work, turn)
         self.turns[event.review_id] = turn
 
@@ -179,6 +181,9 @@ def _require_agreement(account: Account, task: Task, event: e.Event) -> None:
     require(holder not in account.locked, "a locked-out agent holds a claim", (event, task))
     offered = {offer.target for offer in task.offers}
     require(offered.isdisjoint(account.locked), "a locked-out agent has an offer", (event, task))
+    if task.status == Status.PROVISIONAL:
+        turned_down = [one for one in account.standing.values() if one.work == account.work]
+        require(not turned_down, "work is under review that is sent back", (event, task))
     if task.status == Status.DONE and task.approved_commit:
         work = account.work
         is_last = work is not None and work.commit == task.approved_commit

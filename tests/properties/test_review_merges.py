@@ -85,6 +85,34 @@ FOUND: dict[str, tuple[Terms, list[Step]]] = {
             Step("reject", OWNER, where=1),
         ],
     ),
+    "a further review joins its own round, though a merge brought another one since": (
+        Terms(ONE_REVIEWER, Policy(), LATER),
+        [
+            Step("claim", "Alice", where=1),
+            Step("claim", "al"),
+            Step("submit", "Alice", "a-again", where=1),
+            Step("submit", "Alice", "a-moved"),
+            Step("reject", "Lea", where=1),
+            Step("merge", where=1),
+            Step("look", "Tess"),
+            Step("reject", "Tess", where=1),
+            Step("reject", "Tess"),
+        ],
+    ),
+    "two commits that were handed in under one claim are sent back each for itself": (
+        Terms(LEAD_WORKS_TOO, Policy(lockout_after=2), 45.0),
+        [
+            Step("claim", "al", where=1),
+            Step("merge"),
+            Step("submit", "Alice", "t"),
+            Step("submit", "Alice", "a", where=1),
+            Step("reject", "Tess", where=1),
+            Step("pass", what="2000"),
+            Step("look", "Lea"),
+            Step("reject", "Lea"),
+            Step("escalate", OWNER, where=1),
+        ],
+    ),
     "the user who mended a task is not locked out of it": (
         Terms(ONE_REVIEWER, Policy(escalate_after_reviews=2), 0.0),
         [

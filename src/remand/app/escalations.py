@@ -80,6 +80,7 @@ def asked_under(view: Transaction, escalation_id: str) -> Task | None:
 
 def ways(view: Transaction, team: Team, task: Task) -> tuple[Option, ...]:
     """How the user may decide a task, in the order in which the options are numbered."""
+    team = team.as_known(Family(view).names(task))
     members = [team.actor(member.name) for member in team.members]
     agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
     inherited = Family(view).inherited(task) if task.parent else ()

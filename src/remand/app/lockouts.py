@@ -10,6 +10,7 @@ from remand.app.rebuild import story
 from remand.domain import events as e
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+from remand.domain.roles import Team
 from remand.domain.task import Lockout, Status, Task
 from remand.ledger.store import Transaction
 
@@ -55,11 +56,15 @@ def lockouts(view: Transaction, task_id: str = "", agent: str = "") -> list[Lock
     return sorted(rows, key=lambda row: (row.since, row.task_id, row.agent))
 
 
-def explained(view: Transaction, agent: str, task_id: str = "") -> list[Explained]:
-    """Why an agent may not work on a task, or on each task that it is locked out of."""
-    names = [task_id] if task_id else [row.task_id for row in lockouts(view, agent=agent)]
+def explained(view: Transaction, team: Team, agent: str, task_id: str = "") -> list[Explained]:
+    """Why an agent may not work on a task, or on each task that it is locked out of, whatever it was called then."""
+    own = team.actor(agent).name
+    rows = () if task_id else lockouts(view)
+    names = [task_id] if task_id else [row.task_id for row in rows if team.actor(row.agent).name == own]
     tasks = [task for task in map(view.tasks.get, names) if task is not None]
-    return [_explained(view, task, agent) for task in tasks]
+    return [
+        _explained(view, task, team.as_known(Family(view).names(task)).actor(agent).name) for task in tasks
+    ]
 
 
 def _explained(view: Transaction, task: Task, agent: str) -> Explained:

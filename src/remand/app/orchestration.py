@@ -104,7 +104,9 @@ def _reviewed(before: Task, event: e.Event) -> tuple[str, str] | None:
         case e.ReviewRejected():
             return f"REVIEW: {event.reviewer} rejected {whose}", _findings(event.findings)
         case e.ReviewRetracted():
-            return f"REVIEW: {event.reviewer} no longer rejects {whose}", f"retracted: {event.reason}"
+            author = before.author_of(event.review_id)
+            of = f"{work} (author: {author})" if author else work
+            return f"REVIEW: {event.reviewer} no longer rejects {of}", f"retracted: {event.reason}"
         case e.ReviewNoted():
             return f"REVIEW: {event.reviewer} reviewed {whose} without effect", event.why
         case e.ReviewBypassed():

@@ -172,7 +172,7 @@ class _Telling:
         task = self._task(wish.task) if wish.task else None
         if task and not wish.agent:
             return self._said(wish, rejected(task, story(self._view, task.id)), task)
-        found = explained(self._view, wish.agent, task.id if task else "")
+        found = explained(self._view, self._team, wish.agent, task.id if task else "")
         text = "\n".join(one.why for one in found) or f"{wish.agent} is not locked out of any task."
         return self._said(wish, text, task)
 

@@ -216,9 +216,9 @@ def _let_back(case: Case) -> Choice | None:
 def _opens_round(case: Case) -> bool:
     """False for a further review of work that was sent back already: with it nothing is decided."""
     task, source = case.task, case.event.source
-    handoff = task.submission.handoff_id if task.submission else ""
-    is_sent_back = any(one.stands and one.handoff_id == handoff for one in task.rounds[-1:])
-    return not is_sent_back and not (source and source in task.sources)
+    work = task.submission
+    known = task.sent_back(work.handoff_id, work.tree) if work else None
+    return known is None and not (source and source in task.sources)
 
 
 def _is_last(one: Round, review_id: str) -> bool:

@@ -63,7 +63,7 @@ class Forges:
                 accounts,
                 self.marks,
                 kind=settings.kind,
-                repository=settings.repository,
+                home=settings.home,
                 obey=self._obey,
                 answer=forge.comment if answers else lambda *_: None,
             )

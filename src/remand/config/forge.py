@@ -33,6 +33,15 @@ class ForgeSettings(Record, kw_only=True):
     interval_seconds: float = 60.0
     """How often it is asked while no webhook wakes us."""
 
+    @property
+    def home(self) -> str:
+        """The repository's address for people; empty without a forge."""
+        if not self.kind:
+            return ""
+        parts = urlsplit(self.api)
+        host = parts.netloc.removeprefix("api.") if self.kind == "github" else parts.netloc
+        return f"{parts.scheme}://{host}/{self.repository}"
+
 
 def forge(table: dict[str, Any]) -> ForgeSettings:
     """The forge of the repository."""

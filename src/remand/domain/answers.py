@@ -220,6 +220,7 @@ def _inherited(task: Task, name: str) -> list[e.Event]:
             agent=lockout.agent,
             reason=f"locked out of {task.id}: {lockout.reason}"[:500],
             inherited_from=task.id,
+            by=lockout.by,
         )
         for lockout in task.active_lockouts
     ]

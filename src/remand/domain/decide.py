@@ -13,6 +13,7 @@ from remand.domain import handoffs as h
 from remand.domain import reviews as v
 from remand.domain import rules as r
 from remand.domain.instant import plus
+from remand.domain.questions import opened
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Status, Task
 
@@ -157,7 +158,8 @@ def _under_claim(
         claim = r.require_claim(task, ask, command.at)
         r.require_text("reason", ask.reason)
         r.require_unused_exit(task, claim.agent, kind)
-        return (kind(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason),)
+        ended = kind(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason)
+        return (ended, *_given_back(task, command))
 
     return rule
 
@@ -246,7 +248,15 @@ def _expire(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
     claim = task.claim
     if claim is None or claim.lease_expires_at > command.at:
         return lapsed
-    return (*lapsed, e.LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent))
+    expired = e.LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent)
+    return (*lapsed, expired, *_given_back(task, command))
+
+
+def _given_back(task: Task, command: c.Command) -> Events:
+    """The question once more, when the user who took a task on does not finish it: maybe nobody else may have it."""
+    if task.claim is None or task.claim.agent != task.fixer:
+        return ()
+    return (opened(task, "asked", f"{task.fixer} gave {task.label} back unfinished", command),)
 
 
 def _wake(task: Task, ask: c.WakeTask, command: c.Command) -> Events:

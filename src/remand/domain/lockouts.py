@@ -28,13 +28,18 @@ def lock_out(task: Task, ask: c.LockOut, command: c.Command) -> Events:
 
 
 def unlock(task: Task, ask: c.Unlock, command: c.Command) -> Events:
-    """Lets an agent work on the task again; on an escalated task that is the answer."""
+    """Lets an agent work on the task again; on an escalated task that is the answer.
+
+    What was reserved for a colleague and nobody has taken yet is free: the user wants this agent to go on.
+    """
     r.require_text("reason", ask.reason, may_be_empty=False)
     r.require_text("guidance", ask.guidance)
     cleared = escalations.cleared(task, ask.agent, ask.reason, ask.guidance, command)
     answered = escalations.answered_by(task, f"unlock:{ask.agent}", command)
     if not answered:
-        return cleared
+        others = (offer for offer in task.offers if offer.target != ask.agent)
+        freed = (e.HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in others)
+        return (*cleared, *freed)
     return (*cleared, *answered, *escalations.reserved(task, ask.agent, command))
 
 

@@ -16,6 +16,8 @@ class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
     """The rejection it follows from; empty when it follows from none."""
     inherited_from: str = ""
     """The task it was set on, when this one was cut from that."""
+    by: str = ""
+    """On whose word, when that is not who asked."""
 
 
 class LockoutCleared(TaskEvent, tag="lockout.clear", kw_only=True):

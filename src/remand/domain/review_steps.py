@@ -55,10 +55,9 @@ def rejected(task: Task, event: e.ReviewRejected) -> Task:
         "reviewers": _with(task.reviewers, event.reviewer),
         "sources": _source(task, event.source),
     }
-    last = task.rounds[-1] if task.rounds else None
-    if last is not None and _is_open(last, submission) and task.status != Status.PROVISIONAL:
-        added = replace(last, reviews=(*last.reviews, review))
-        return replace(task, rounds=(*task.rounds[:-1], added), **noted)
+    known = task.sent_back(submission.handoff_id, submission.tree)
+    if known is not None and task.status != Status.PROVISIONAL:
+        return replace(task, rounds=_joined(task.rounds, known, review), **noted)
     if task.status == Status.DONE and task.approved_commit == submission.commit:
         task = conflict(task, event, "the same tree was approved as well; the rejection counts")
         task = replace(task, status=Status.PROVISIONAL, approved_commit="")
@@ -84,10 +83,10 @@ def _sent_back(task: Task, event: e.ReviewRejected, noted: dict[str, Any]) -> Ta
 
 def _of_undone_work(task: Task, event: e.ReviewRejected) -> Task:
     """Counts a rejection whose submission a merge, or a line with an earlier date, has undone: a no is believed."""
-    is_known = any(one.handoff_id == event.handoff_id for one in task.rounds)
-    if not event.author or not event.handoff_id or is_known:
+    if not event.author or not event.handoff_id:
         return task
     review = Review(id=event.review_id or event.meta.id, reviewer=event.reviewer)
+    known = task.sent_back(event.handoff_id, event.tree)
     undone = Round(
         commit=event.commit,
         tree=event.tree,
@@ -101,7 +100,7 @@ def _of_undone_work(task: Task, event: e.ReviewRejected) -> Task:
         feedback=task.feedback + 1,
         reviewers=_with(task.reviewers, event.reviewer),
         sources=_source(task, event.source),
-        rounds=(*task.rounds, undone),
+        rounds=_joined(task.rounds, known, review) if known else (*task.rounds, undone),
     )
     return replace(task, rejection_count=len(task.standing_rounds))
 
@@ -110,9 +109,10 @@ def _is_about(event: e.ReviewRejected, submission: Submission) -> bool:
     return submission.commit == event.commit or (submission.tree or "-") == event.tree
 
 
-def _is_open(last: Round, submission: Submission) -> bool:
-    """True when the last rejection is of this very submission, and stands."""
-    return last.handoff_id == submission.handoff_id and last.stands
+def _joined(rounds: tuple[Round, ...], known: Round, review: Review) -> tuple[Round, ...]:
+    """The rejections, with one review more that is of the same work as a known one."""
+    both = replace(known, reviews=(*known.reviews, review))
+    return tuple(both if one is known else one for one in rounds)
 
 
 def retracted(task: Task, event: e.ReviewRetracted) -> Task:
@@ -154,7 +154,8 @@ def _standing(one: Round, review_id: str) -> bool:
 def _under_review_again(task: Task, event: e.ReviewRetracted, found: Round) -> Task:
     """Puts the work under review again, when nobody has gone on with the task since."""
     submission, escalation = task.submission, task.open_escalation
-    is_last = submission is not None and submission.handoff_id == found.handoff_id
+    same = (found.handoff_id, found.tree)
+    is_last = submission is not None and (submission.handoff_id, submission.tree) == same
     for_another_reason = escalation is not None and escalation.kind not in ("reviews", "deadlock")
     if not is_last or for_another_reason or task.status not in (Status.REJECTED, Status.ESCALATED):
         return task
@@ -184,7 +185,7 @@ def locked(task: Task, event: e.LockoutSet) -> Task:
         return replace(task, lockouts=tuple(more if one is known else one for one in task.lockouts))
     lockout = Lockout(
         agent=event.agent,
-        by=event.meta.actor,
+        by=event.by or event.meta.actor,
         reason=event.reason,
         since=event.ts,
         review_id=event.review_id,

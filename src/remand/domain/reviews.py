@@ -260,16 +260,9 @@ def fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
 
 def _rejectable(task: Task, commit: str, command: c.Command) -> Submission:
     """The submission that is rejected: under review, or sent back already by another review of the same work."""
-    last = task.rounds[-1] if task.rounds else None
-    submission = task.submission
-    is_sent_back = (
-        last is not None
-        and submission is not None
-        and last.stands
-        and last.handoff_id == submission.handoff_id
-        and task.status not in TERMINAL
-    )
-    if not is_sent_back:
+    work = task.submission
+    known = task.sent_back(work.handoff_id, work.tree) if work else None
+    if known is None or task.status in TERMINAL:
         return _under_review(task, commit, command)
     _require_no_part(task, command.actor, command.facts)
     return _submitted(task, commit, command)

@@ -69,6 +69,12 @@ class Team:
         names = {name: member for member in self.members for name in (*member.aliases, *member.accounts)}
         return names | {member.name: member for member in self.members}
 
+    @cached_property
+    def _the_user(self) -> Member | None:
+        """The one member that is the user, whom `user` means as well; None when there is none, or more than one."""
+        users = [member for member in self.members if Role.USER in member.roles]
+        return users[0] if len(users) == 1 else None
+
     def actor(self, name: str, *, confined: bool = False) -> Actor:
         """The actor behind a name: its member's own name, roles and skills."""
         known = self._actors.get((name, confined))
@@ -79,7 +85,7 @@ class Team:
         return known
 
     def _actor(self, name: str, confined: bool) -> Actor:
-        member = self._by_name.get(name)
+        member = self._by_name.get(name) or (self._the_user if name == USER else None)
         if member is not None:
             return Actor(
                 name=member.name,

@@ -10,6 +10,7 @@ from remand.domain import ids
 from remand.domain.refusals import Refused
 from remand.domain.roles import REVIEWERS, Actor, Role
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
+from remand.domain.visible import visible
 
 MAX_TITLE = 500
 _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -141,10 +142,10 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
     """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
     lockout = next((lockout for lockout in task.lockouts if lockout.agent == agent), None)
     if lockout is not None:
-        why = " ".join(lockout.reason.split())[:200] or "its work on it was rejected"
+        why = " ".join(visible(lockout.reason).split())[:200] or "rejected"
         raise Refused(
             "locked_out",
-            f"{agent} may not work on task {task.id} any more: {why}. Other tasks are free.",
+            f"{agent} may not work on task {task.id} any more. Said of its work: “{why}”. Other tasks are free.",
         )
     above = next((name for who, name in facts.inherited if who == agent), "")
     if above and agent not in task.unlocked:

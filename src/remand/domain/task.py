@@ -348,6 +348,16 @@ class Task(Record, kw_only=True):
         """The rejections that count."""
         return tuple(one for one in self.rounds if one.stands)
 
+    def sent_back(self, handoff_id: str, tree: str) -> Round | None:
+        """The rejection that stands of that code, handed in under that claim; two ledgers may have taken in two."""
+        rounds = reversed(self.standing_rounds)
+        return next((one for one in rounds if (one.handoff_id, one.tree) == (handoff_id, tree)), None)
+
+    def author_of(self, review_id: str) -> str:
+        """Whose work a rejection was of; empty when there is no such rejection."""
+        found = (one for one in self.rounds if any(review.id == review_id for review in one.reviews))
+        return next((one.agent for one in found), "")
+
     @property
     def open_escalation(self) -> Escalation | None:
         """The question that waits for the user now."""

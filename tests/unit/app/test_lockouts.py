@@ -6,6 +6,7 @@ from remand.app.lockouts import explained, lockouts, rejected, why
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.ids import task_node
+from remand.domain.roles import Team
 from remand.testing.builders import (
     SHA,
     T1,
@@ -113,9 +114,9 @@ def test_lockouts_are_listed_until_the_task_is_done() -> None:
         ]
         assert [row.task_id for row in lockouts(view, other)] == [other]
         assert lockouts(view, "T-none") == []
-        assert [one.task_id for one in explained(view, "Alice")] == [task, other]
-        assert explained(view, "Bob") == []
-        assert not explained(view, "Bob", task)[0].is_locked_out
+        assert [one.task_id for one in explained(view, Team(), "Alice")] == [task, other]
+        assert explained(view, Team(), "Bob") == []
+        assert not explained(view, Team(), "Bob", task)[0].is_locked_out
 
 
 def test_a_lockout_holds_for_what_was_cut_from_the_task_until_it_is_lifted_there() -> None:
@@ -126,7 +127,7 @@ def test_a_lockout_holds_for_what_was_cut_from_the_task_until_it_is_lifted_there
         tx.tasks.put(a_task(T2, parent=T1))
         tx.tasks.put(a_task(T3, parent=T1, unlocked=("Alice",)))
     with world.store.read() as view:
-        (cut,), (lifted,) = explained(view, "Alice", T2), explained(view, "Alice", T3)
+        (cut,), (lifted,) = explained(view, Team(), "Alice", T2), explained(view, Team(), "Alice", T3)
 
     assert cut.is_locked_out
     assert cut.why == f"Alice is locked out of task {T1}, which task {T2} was cut from."

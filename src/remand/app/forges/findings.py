@@ -25,19 +25,19 @@ def is_rejection(review: Review, *, is_own: bool) -> bool:
     return any(is_blocking(sanitise(text).text, default=False) for text in texts if text)
 
 
-def findings_of(review: Review, repository: str = "") -> tuple[Finding, ...]:
+def findings_of(review: Review, home: str = "") -> tuple[Finding, ...]:
     """What a review finds, made safe to hand on."""
     comments = _own_comments(review)
     found = [
         finding_of(text, comment.path[:MAX_PATH], comment.line)
         for comment in comments[: MAX_FINDINGS - 2]
-        if (text := sanitise(comment.text, repository).text.strip())
+        if (text := sanitise(comment.text, home).text.strip())
     ]
-    whole = review_findings(sanitise(review.text, repository).text, found)
+    whole = review_findings(sanitise(review.text, home).text, found)
     left = len(comments) - (MAX_FINDINGS - 2)
     if left > 0:
         whole = (*whole, Finding(text=REST.format(count=left), is_blocking=False))
-    return sanitise_findings(whole, repository).findings
+    return sanitise_findings(whole, home).findings
 
 
 def _own_comments(review: Review) -> list[Comment]:

@@ -76,7 +76,7 @@ class Taking:
         marks: Marks,
         *,
         kind: str,
-        repository: str,
+        home: str,
         obey: Obey,
         answer: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
@@ -84,7 +84,7 @@ class Taking:
         self._accounts = accounts
         self._marks = marks
         self._kind = kind
-        self._repository = repository
+        self._home = home
         self._obey = obey
         self._answer = answer
 
@@ -104,12 +104,20 @@ class Taking:
             return Taken()
         actor = self._accounts.member(review.author)
         if actor is None:
-            return Taken(ignored=1)
+            return self._of_nobody(review)
         if review.state is ReviewState.DISMISSED:
             return self._note(task, review, actor, "it was dismissed before it was seen")
         if review.state is ReviewState.APPROVED:
             return self._approval(task, pull, review, actor)
         return self._rejection(task, review, actor)
+
+    def _of_nobody(self, review: Review) -> Taken:
+        """A review that counts for nothing; one of a member who may not write just now waits for the forge's word."""
+        if self._accounts.claimed(review.author) is None:
+            return Taken(ignored=1)
+        return Taken(
+            ignored=1, unsettled=1, waits_for=f"{_called(review.author)} to be allowed to write on the forge"
+        )
 
     def _rejection(self, task: Task, review: Review, actor: Actor) -> Taken:
         submission = task.submission
@@ -117,7 +125,7 @@ class Taking:
             self._is_about(review, submission) or _is_of_what_followed(review, task)
         ):
             return self._of_other_work(task, review, actor)
-        findings = findings_of(review, self._repository)
+        findings = findings_of(review, self._home)
         if not any(finding.is_blocking for finding in findings):
             return self._note(task, review, actor, "it has no blocking finding")
         ask = c.RejectReview(
@@ -170,7 +178,7 @@ class Taking:
                 source=self._source(review),
                 why=why[:500],
                 commit=review.commit,
-                findings=findings_of(review, self._repository),
+                findings=findings_of(review, self._home),
             ),
         )
         return Taken(noted=int(not isinstance(noted, Refused) and bool(noted.events)))
@@ -207,7 +215,7 @@ class Taking:
             may_command = self._may_command(remark) and not _is_same(remark.author, pull.author)
             if not may_command or self._marks.get(key):
                 continue
-            lines = commands_in(remark.text, self._repository)
+            lines = commands_in(remark.text, self._home)
             actor = self._accounts.member(remark.author) if lines else None
             if actor is None:
                 continue

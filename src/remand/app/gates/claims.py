@@ -21,6 +21,10 @@ from remand.domain.roles import THE_COORDINATOR
 from remand.domain.task import Task
 
 ESCALATED = "This was once too often: the task goes to a human now, and this session may stop."
+REJECTED_BEFORE = (
+    "HELD: this very change was rejected before, and the user is asked whether it may pass now. "
+    "This session may stop; other tasks are free."
+)
 JUDGING = (e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
 
 
@@ -120,7 +124,7 @@ class DoneClaims:
     def _told(self, noted: Accepted, verdict: Verdict) -> str:
         rejected = next((event for event in noted.events if isinstance(event, e.GateRejected)), None)
         if rejected is None:
-            return message.told(verdict)
+            return message.told(verdict) if noted.task.open_escalation is None else REJECTED_BEFORE
         before = self._before(rejected) if rejected.number > 1 else None
         text = message.rejection(rejected.verdict, rejected.number, before)
         if noted.task.claim is None:

@@ -63,9 +63,10 @@ def _why_arguments(parser: ArgumentParser) -> None:
 def _why(context: Context) -> Result:
     options = context.arguments
     task_id = find_task(context, options.task)[0].id if options.task else ""
-    agent = context.opened.settings.rules().team.actor(options.agent).name
+    team = context.opened.settings.rules().team
+    agent = team.actor(options.agent).name
     with context.opened.store.read() as view:
-        found = explained(view, agent, task_id)
+        found = explained(view, team, agent, task_id)
     text = "\n".join(one.why for one in found) or f"{agent} is not locked out of any task."
     data = {
         "agent": agent,

@@ -29,19 +29,23 @@ def _reassign(context: Context) -> Result:
         reason=context.text(options.reason),
     )
     answer = context.ask(ask, context.actor())
-    passed_on = next(event for event in answer.events if isinstance(event, e.TaskReassigned))
-    reserved = next(event for event in answer.events if isinstance(event, e.HandoffInitiated))
+    task, claim = answer.task, answer.task.claim
+    passed_on = next((event for event in answer.events if isinstance(event, e.TaskReassigned)), None)
+    reserved = next((event for event in answer.events if isinstance(event, e.HandoffInitiated)), None)
+    target = passed_on.target if passed_on else (claim.agent if claim else options.to)
     data = {
-        "task_id": answer.task.id,
-        "status": answer.task.status.value,
-        "reassigned_to": passed_on.target,
-        "reassigned_from": passed_on.source or None,
-        "handoff_id": reserved.handoff_id,
-        "is_last": passed_on.is_last,
-        "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
+        "task_id": task.id,
+        "status": task.status.value,
+        "reassigned_to": target,
+        "reassigned_from": (passed_on.source or None) if passed_on else None,
+        "handoff_id": reserved.handoff_id if reserved else (claim.handoff_id if claim else None),
+        "is_last": passed_on.is_last if passed_on else False,
+        "locked_out": [lockout.agent for lockout in task.active_lockouts],
     }
+    if passed_on is None:
+        return Result(data, f"{target} has {task.label} already")
     last = "; it is the last eligible agent" if passed_on.is_last else ""
-    return Result(data, f"{passed_on.target} takes {answer.task.label} over{last}")
+    return Result(data, f"{target} takes {task.label} over{last}")
 
 
 def _escalate_arguments(parser: ArgumentParser) -> None:

@@ -238,7 +238,7 @@ def _prompt(context: Context) -> Result:
     if task.feedback or task.lockouts or task.parent:
         context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
         task, events = find_task(context, task.id)
-    text = prompt(task, events)
+    text = prompt(task, events, context.opened.settings.settings().forge.home)
     return Result({"task_id": task.id, "prompt": text}, clean(text))
 
 

@@ -129,7 +129,7 @@ class _Session:
         why = self._locked_out(task, agent)
         if why and not _guarding().is_reading(self._words):
             return self._denied(
-                f"{agent} may not work on task {task.id} any more: {' '.join(why.split())[:300]}. "
+                f"{agent} may not work on task {task.id} any more. Said of its work: “{' '.join(why.split())[:300]}”. "
                 "Other tasks are free: `remand task claim`."
             )
         found: list[str] = _guarding().guarded(
@@ -175,7 +175,7 @@ class _Session:
             return Answer.allow()
         if agent:
             self._receipt(task)
-        return Answer.context(prompt(task, events))
+        return Answer.context(prompt(task, events, self._opened.settings.settings().forge.home))
 
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""

@@ -75,7 +75,7 @@ class Forged:
             accounts,
             self.notes,
             kind="github",
-            repository="owner/name",
+            home="https://github.com/owner/name",
             obey=self.obey,
         )
         reporter = Reporter(self.forge, self.notes, "github", self.report, self.events)
