@@ -75,9 +75,10 @@ def _latest(task: Task, last: FeedbackRound) -> Iterator[str]:
             left_out += 1
         else:
             shown[at].append(text)
+    is_one = sum(bool(review.forge) for review in last.reviews) == 1
     for review, texts in zip(last.reviews, shown, strict=True):
         apart = "\n" if _is_bare(review) else "\n\n"
-        yield apart.join([_heading(review), "\n\n".join(texts)]).rstrip()
+        yield apart.join([_heading(review, is_one=is_one), "\n\n".join(texts)]).rstrip()
     if left_out:
         yield f"{left_out} more findings, see `remand task show {task.id}`."
 
@@ -93,11 +94,13 @@ def _ends_in_code(text: str) -> bool:
     return any(piece.is_code for piece in list(pieces(text))[-1:])
 
 
-def _heading(review: ReviewSaid) -> str:
+def _heading(review: ReviewSaid, *, is_one: bool) -> str:
+    """Where a review comes from; the reviewer is named where the forge has more than one."""
     if review.source == COMMAND:
         return "### From /reject-task command"
     if review.forge:
-        return f"### From {review.forge}{_when(review.at)} by {name(review.reviewer)}"
+        by = "" if is_one else f" by {name(review.reviewer)}"
+        return f"### From {review.forge}{_when(review.at)}{by}"
     return f"### From {name(review.reviewer)}{_when(review.at)}"
 
 

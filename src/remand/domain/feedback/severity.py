@@ -45,13 +45,15 @@ def finding_of(text: str, path: str = "", line: int = 0, *, default: bool = True
 
 
 def review_findings(body: str, comments: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings of a review that requests changes: when no comment blocks, what it says as a whole does."""
+    """The findings of a review that requests changes: when no comment blocks, what it says as a whole does.
+
+    Beside comments that block, its words are for the reader, unless they say themselves that they block.
+    """
     if not body.strip():
         return tuple(comments)
-    whole = finding_of(body)
-    if not any(comment.is_blocking for comment in comments):
-        whole = replace(whole, is_blocking=True)
-    return (whole, *comments)
+    if any(comment.is_blocking for comment in comments):
+        return (*comments, finding_of(body, default=False))
+    return (replace(finding_of(body), is_blocking=True), *comments)
 
 
 def _own_lines(text: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tests.unit.domain.feedback.reading import headings, read
 COMMENTS = list(hostile_comments())
 FRAME = [
     "## Review Feedback (rejection #1)",
-    "### From GitHub PR review (2026-02-06T16:30:00Z) by Lead",
+    "### From GitHub PR review (2026-02-06T16:30:00Z)",
     "### What you may do",
 ]
 

@@ -72,7 +72,7 @@ def test_it_has_the_format_of_the_requirement() -> None:
 - branch `fix/roof`: go on there, and open no other pull request
 - existing commits: {COMMIT} by Alice (rejection #1)
 
-### From GitHub PR review (2026-02-06T16:30:00Z) by Lead
+### From GitHub PR review (2026-02-06T16:30:00Z)
 
 **{path}:1709** (BLOCKING)
 Fork start uses raw svgPos instead of snapResult.
@@ -91,9 +91,9 @@ Fix the 3 issues from code review. Do NOT create a new PR. (BLOCKING)
 @pytest.mark.parametrize(
     ("source", "heading"),
     [
-        ("github:PRR_1@c0ffee", "### From GitHub PR review (2026-02-06T16:30:00Z) by Lead"),
-        ("gitea:7@c0ffee", "### From Gitea PR review (2026-02-06T16:30:00Z) by Lead"),
-        ("gitlab:7@c0ffee", "### From GitLab MR review (2026-02-06T16:30:00Z) by Lead"),
+        ("github:PRR_1@c0ffee", "### From GitHub PR review (2026-02-06T16:30:00Z)"),
+        ("gitea:7@c0ffee", "### From Gitea PR review (2026-02-06T16:30:00Z)"),
+        ("gitlab:7@c0ffee", "### From GitLab MR review (2026-02-06T16:30:00Z)"),
         ("reject-task", "### From /reject-task command"),
         ("", "### From Lead (2026-02-06T16:30:00Z)"),
         ("github", "### From Lead (2026-02-06T16:30:00Z)"),

@@ -80,5 +80,8 @@ def test_what_a_review_says_as_a_whole_blocks_when_no_comment_does() -> None:
     nit = finding_of("nit: x", "a.py", 3)
 
     assert [one.is_blocking for one in review_findings("nit: all of it", [nit])] == [True, False]
-    assert [one.is_blocking for one in review_findings("nit: y", [finding_of("it crashes")])] == [False, True]
+    beside = review_findings("Please mend", [finding_of("it crashes")])
+    assert [(one.text, one.is_blocking) for one in beside] == [("it crashes", True), ("Please mend", False)]
+    said = review_findings("BLOCKING: all", [finding_of("it crashes")])
+    assert [one.is_blocking for one in said] == [True, True]
     assert review_findings("  ", [nit]) == (nit,)
