@@ -69,6 +69,7 @@ class Account:
                 self._not_counted(event, before)
             case e.ReviewRetracted():
                 self._retracted(event.review_id)
+                self._looked_at_again(event, before, after)
             case e.LockoutSet() if not self._is_taken_back(event.review_id):
                 reason = event.review_id or (INHERITED if event.inherited_from else OWN_WORD)
                 self.reasons.setdefault(event.agent, set()).add(reason)
@@ -121,6 +122,12 @@ class Account:
         taken_back = {name for name, turn in self.turns.items() if turn == found.turn}
         for agent in list(self.reasons):
             self.reasons[agent] -= taken_back
+
+    def _looked_at_again(self, event: e.ReviewRetracted, before: Task, after: Task) -> None:
+        """A retraction puts work under review again only when no other rejection of it stands."""
+        is_again = after.status == Status.PROVISIONAL != before.status
+        named = [one for one in self.standing.values() if one.work == self.work]
+        require(not (is_again and named), "rejected work is under review again", (event, named))
 
     def _cleared(self, event: e.LockoutCleared) -> None:
         """The user ends a lockout for whatever reason; what follows from elsewhere ends that reason alone."""
@@ -181,9 +188,6 @@ def _require_agreement(account: Account, task: Task, event: e.Event) -> None:
     require(holder not in account.locked, "a locked-out agent holds a claim", (event, task))
     offered = {offer.target for offer in task.offers}
     require(offered.isdisjoint(account.locked), "a locked-out agent has an offer", (event, task))
-    if task.status == Status.PROVISIONAL:
-        turned_down = [one for one in account.standing.values() if one.work == account.work]
-        require(not turned_down, "work is under review that is sent back", (event, task))
     if task.status == Status.DONE and task.approved_commit:
         work = account.work
         is_last = work is not None and work.commit == task.approved_commit

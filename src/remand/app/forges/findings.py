@@ -26,17 +26,18 @@ def is_rejection(review: Review, *, is_own: bool) -> bool:
 
 
 def findings_of(review: Review, home: str = "") -> tuple[Finding, ...]:
-    """What a review finds, made safe to hand on."""
-    comments = _own_comments(review)
-    found = [
+    """What a review finds, made safe to hand on: as much as a rejection takes, what blocks before what does not."""
+    comments = [
         finding_of(text, comment.path[:MAX_PATH], comment.line)
-        for comment in comments[: MAX_FINDINGS - 2]
+        for comment in _own_comments(review)
         if (text := sanitise(comment.text, home).text.strip())
     ]
-    whole = review_findings(sanitise(review.text, home).text, found)
-    left = len(comments) - (MAX_FINDINGS - 2)
+    whole = review_findings(sanitise(review.text, home).text, comments)
+    left = len(whole) - MAX_FINDINGS
     if left > 0:
-        whole = (*whole, Finding(text=REST.format(count=left), is_blocking=False))
+        kept = sorted(range(len(whole)), key=lambda at: not whole[at].is_blocking)[: MAX_FINDINGS - 1]
+        rest = Finding(text=REST.format(count=left + 1), is_blocking=False)
+        whole = (*(whole[at] for at in sorted(kept)), rest)
     return sanitise_findings(whole, home).findings
 
 

@@ -138,16 +138,20 @@ class TestRejections:
 
         assert (forged.poll().noted, forged.task.status) == (1, Status.PROVISIONAL)
 
-    def test_three_hundred_comments_are_one_rejection_and_the_rest_is_told(self, forged: Forged) -> None:
+    @pytest.mark.parametrize(("count", "last"), [(300, "Finding 299"), (400, "101 more comments")])
+    def test_three_hundred_comments_are_one_rejection_and_the_rest_is_told(
+        self, forged: Forged, count: int, last: str
+    ) -> None:
         comments = tuple(
-            Comment(id=str(n), text=f"Finding {n}", author=LEAD, path="a.py", line=n + 1) for n in range(400)
+            Comment(id=str(n), text=f"Finding {n}", author=LEAD, path="a.py", line=n + 1)
+            for n in range(count)
         )
         forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, text="", comments=comments))
         forged.poll()
         (rejected,) = forged.named(e.ReviewRejected)
 
         assert isinstance(rejected, e.ReviewRejected)
-        assert (len(rejected.findings), "102 more" in rejected.findings[-1].text) == (299, True)
+        assert (len(rejected.findings), last in rejected.findings[-1].text) == (300, True)
 
     def test_a_late_review_is_kept_and_the_task_stays_done(self, forged: Forged) -> None:
         forged.world.ask(c.ApproveReview(task_id=forged.task_id, commit="first"), "Lead")
