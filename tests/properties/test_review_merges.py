@@ -113,6 +113,20 @@ FOUND: dict[str, tuple[Terms, list[Step]]] = {
             Step("escalate", OWNER, where=1),
         ],
     ),
+    "the retraction of one does not put the other under review again": (
+        Terms(LEAD_WORKS_TOO, Policy(lockout_after=0), 45.0),
+        [
+            Step("claim", "al", where=1),
+            Step("merge"),
+            Step("submit", "Alice", "t"),
+            Step("submit", "Alice", "a", where=1),
+            Step("reject", "Tess", where=1),
+            Step("look", "Lea"),
+            Step("reject", "Lea"),
+            Step("merge"),
+            Step("retract", OWNER, "1"),
+        ],
+    ),
     "the user who mended a task is not locked out of it": (
         Terms(ONE_REVIEWER, Policy(escalate_after_reviews=2), 0.0),
         [

@@ -213,7 +213,7 @@ class Taking:
         for remark in pull.remarks:
             key = f"{self._kind}-comment-{remark.id}"
             may_command = self._may_command(remark) and not _is_same(remark.author, pull.author)
-            if not may_command or self._marks.get(key):
+            if not may_command or self._accounts.claimed(remark.author) is None or self._marks.get(key):
                 continue
             lines = commands_in(remark.text, self._home)
             actor = self._accounts.member(remark.author) if lines else None

@@ -15,9 +15,6 @@ _FIRST = 0xF0000
 _FENCE = re.compile(r"(?m)^ {0,3}(?:(`{3,})([^`\n]*)|(~{3,})([^\n]*))$")
 _LABEL = re.compile(r"[A-Za-z0-9_+#.\-]{1,20}")
 _NEXT = re.compile(r"(?m)\\.|`+|<|^(?= {0,3}(?:`{3,}|~{3,}))")
-_TABLE = re.compile(
-    r"(?m)^[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|[ \t:|\-]*$|^[ \t>]*:?-+:?[ \t]*\|"
-)
 _PRIVATE = re.compile("[\U000f0000-\U000fffff]")
 
 
@@ -118,7 +115,7 @@ class _Shielding:
         self._text = text
         self._shield = shield
         self._regions: Regions = raw_regions(text) if shield.is_rendered and "<" in text else []
-        self._has_table = "|" in text and _TABLE.search(text) is not None
+        self._has_table = "|" in text and any(map(_rules_a_table, text.split("\n")))
 
     def done(self) -> Iterator[str]:
         """The pieces of the text, in order."""
@@ -173,3 +170,12 @@ class _Shielding:
         if close is None or (self._has_table and "|" in self._text[start : close.start()]):
             return start, mark
         return close.end(), self._shield.put(self._text[at : close.end()])
+
+
+def _rules_a_table(line: str) -> bool:
+    """True for a line that divides a table's head from its body, or begins as one."""
+    marks = line.lstrip(" \t>")
+    first, bar, _ = marks.partition("|")
+    begins = first.strip(" \t")
+    is_rule = set(marks) <= set(" \t:|-") and "-" in marks
+    return bool(bar) and (is_rule or ("-" in begins and set(begins) <= set(":-")))
