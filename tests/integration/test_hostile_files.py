@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from remand.domain import events as e
-from remand.testing.builders import Session, added, claimed, task_id
+from remand.testing.builders import Session, added, claimed
 from tests.integration.machine import Machine, Repository
 
 pytestmark = pytest.mark.timeout(1200)
@@ -34,12 +34,17 @@ def stamped(when: datetime) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def old_task(number: int) -> str:
+    """The id of a task as old as the lines here."""
+    return f"T-20260101-000000-{number:08x}"
+
+
 def good_lines(count: int = 3, at: datetime | None = None) -> list[bytes]:
     """Sound events of another session."""
     session = Session("20260101-000000-00000abc")
     when = at or datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(count):
-        event = added(task_id(number), f"good {number}")
+        event = added(old_task(number), f"good {number}")
         session.write(event, at=stamped(when + timedelta(seconds=number)))
     return session.lines
 
@@ -195,7 +200,7 @@ def test_forms_that_are_no_fault_are_read(
 ) -> None:
     session = Session("20260101-000000-00000abc")
     for number, char in enumerate(("\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\u00a0")):
-        session.write(added(task_id(number), f"a{char}b"), at=f"2026-01-01T00:00:0{number}.000000Z")
+        session.write(added(old_task(number), f"a{char}b"), at=f"2026-01-01T00:00:0{number}.000000Z")
     put(inside.repository, b"\n".join(session.lines) + b"\n")
     plain = inside.call("log", "digest")
     inside.begin_anew()
@@ -332,7 +337,7 @@ def test_odd_file_names_are_no_trouble(repository: Repository) -> None:
     names = [b"\xff\xfe.jsonl", b"a\nb.jsonl", b"\x1b[31m.jsonl", b" .jsonl", b".jsonl", b"-rf.jsonl"]
     for number, name in enumerate(names):
         session = Session(f"20260101-000000-0000000{number}")
-        session.write(added(task_id(number), f"odd {number}"), at="2026-01-01T00:00:00.000000Z")
+        session.write(added(old_task(number), f"odd {number}"), at="2026-01-01T00:00:00.000000Z")
         with open(os.path.join(os.fsencode(repository.events), name), "wb") as file:
             file.write(session.lines[0] + b"\nbroken\n")
     repository.add("after")
@@ -465,9 +470,9 @@ def test_every_flipped_event_is_named_and_changes_nothing(
     session = Session("20260101-000000-00000abc")
     for number in range(0, count, 2):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
-        session.write(added(task_id(number), f"task {number}"), at=stamped(when))
+        session.write(added(old_task(number), f"task {number}"), at=stamped(when))
         event = claimed(
-            task_id=task_id(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z"
+            task_id=old_task(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z"
         )
         session.write(event, at=stamped(when + timedelta(seconds=1)))
     repository = machine.repository()
@@ -572,7 +577,7 @@ def test_hostile_texts_in_events_reach_no_terminal(inside: Inside) -> None:
     repository = inside.repository
     session = Session("20260101-000000-00000abc")
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\U000e0041"
-    task, when = task_id(1), "2026-01-01T00:00:00.000000Z"
+    task, when = old_task(1), "2026-01-01T00:00:00.000000Z"
     session.write(added(task, evil, description=evil, category=evil), at=when)
     session.write(e.LockoutSet(task_id=task, agent=evil, reason=evil), at=when, actor=evil)
     put(repository, b"\n".join(session.lines) + b"\n")

@@ -96,6 +96,9 @@ class Taking:
             taken = taken.plus(self._review(task.id, pull, review))
         if pull.state is PullState.MERGED:
             taken = taken.plus(self._merge(task.id, pull))
+        if pull.state is PullState.CLOSED and not task.is_terminal:
+            text = f"pull request #{pull.number} to be opened again: it was closed without a merge"
+            taken = taken.plus(Taken(waits_for=text))
         return taken.plus(self._commands(pull))
 
     def _review(self, task_id: str, pull: PullRequest, review: Review) -> Taken:

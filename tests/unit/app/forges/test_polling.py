@@ -310,6 +310,11 @@ class TestMerges:
 
         assert forged.task.status == Status.ESCALATED
 
+    def test_a_pull_request_that_was_closed_is_said(self, forged: Forged) -> None:
+        forged.forge.put(PR, forged.head, state=PullState.CLOSED)
+
+        assert "opened again" in forged.poll().waits[0].text
+
 
 class TestCommands:
     def test_a_members_line_is_obeyed_once(self, forged: Forged) -> None:
