@@ -38,7 +38,7 @@ def request(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
 def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
     """Accepts the submission. A review of a forge that was taken in before changes nothing any more."""
     r.require_text("source", ask.source, MAX_SOURCE)
-    if ask.source and ask.source in task.sources:
+    if task.has_taken_in(ask.source):
         return ()
     submission = _under_review(task, ask.commit, command)
     _require_whole_scope(command)
@@ -65,7 +65,7 @@ def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
     A review of a forge that was taken in before changes nothing any more.
     """
     r.require_text("source", ask.source, MAX_SOURCE)
-    if ask.source and ask.source in task.sources:
+    if task.has_taken_in(ask.source):
         return ()
     submission = _rejectable(task, ask.commit, command)
     rejected = e.ReviewRejected(
@@ -218,7 +218,7 @@ def _is_spent(task: Task, agent: str, command: c.Command) -> bool:
 
 def note(task: Task, ask: c.NoteReview, command: c.Command) -> Events:
     """Keeps a review that cannot count, once."""
-    if ask.source in task.sources:
+    if task.has_taken_in(ask.source):
         return ()
     return (
         e.ReviewNoted(
@@ -234,7 +234,7 @@ def note(task: Task, ask: c.NoteReview, command: c.Command) -> Events:
 
 def note_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> Events:
     """Keeps that work was merged past the rules, and tells the user."""
-    if ask.source in task.sources:
+    if task.has_taken_in(ask.source):
         return ()
     bypassed = e.ReviewBypassed(task_id=task.id, by=ask.by, commit=ask.commit, why=ask.why, source=ask.source)
     if task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED):

@@ -353,6 +353,10 @@ class Task(Record, kw_only=True):
         rounds = reversed(self.standing_rounds)
         return next((one for one in rounds if (one.handoff_id, one.tree) == (handoff_id, tree)), None)
 
+    def has_taken_in(self, source: str) -> bool:
+        """True when that review of a forge was taken in before, counted or not."""
+        return bool(source) and source in self.sources
+
     def author_of(self, review_id: str) -> str:
         """Whose work a rejection was of; empty when there is no such rejection."""
         found = (one for one in self.rounds if any(review.id == review_id for review in one.reviews))

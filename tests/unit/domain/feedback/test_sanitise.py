@@ -185,3 +185,13 @@ def test_no_comment_and_no_invisible_character_is_left(text: str) -> None:
 
     assert not {"\u200b", "\x1b", "\r", "\x00"} & set(clean)
     assert "<!--" not in clean or "`" in clean
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    ["`|\n" + " " * 32_600 + "x", "`" + "|-" * 16_000, "`" + "-|" * 16_000],
+    ids=["blanks", "|-", "-|"],
+)
+def test_what_looks_like_a_table_for_long_is_read_once(text: str) -> None:
+    assert len(sanitise(text).text) <= MAX_COMMENT
