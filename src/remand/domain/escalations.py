@@ -220,6 +220,6 @@ def answered_by(task: Task, option: str, command: c.Command) -> Events:
     escalation = task.open_escalation
     if escalation is None:
         return ()
-    if Role.USER not in command.actor.roles or command.actor.confined:
+    if not command.actor.is_user:
         raise Refused("user_only", f"{task.label} waits for the user; only the user may decide it.")
     return (e.EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=option),)

@@ -23,7 +23,6 @@ from remand.domain.gates.wording import title
 from remand.domain.instant import plus
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
-from remand.domain.roles import Role
 from remand.domain.scopes import outside, scope
 from remand.domain.steps import MAX_LEASE_SECONDS
 from remand.domain.task import Claim, Task
@@ -336,11 +335,7 @@ def _require_scope(task: Task, finding: str, command: c.Command) -> None:
 def _require_user(ask: c.SettleFinding, command: c.Command) -> None:
     """Refuses everyone but the user to accept work that was rejected before: a reviewer may be an agent too."""
     actor = command.actor
-    if (
-        ask.is_accepted
-        and ask.finding.startswith(SAME_CHANGE)
-        and (Role.USER not in actor.roles or actor.confined)
-    ):
+    if ask.is_accepted and ask.finding.startswith(SAME_CHANGE) and not actor.is_user:
         raise Refused(
             "user_only", f"{ask.finding} is a rejected change handed in again; only the user lets it pass."
         )

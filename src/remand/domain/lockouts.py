@@ -56,7 +56,8 @@ def reassign(task: Task, ask: c.ReassignTask, command: c.Command) -> Events:
             "bad_transition", f"Task {task.id} is {task.status}; it cannot be reassigned from there."
         )
     had = task.claim.agent if task.claim else (task.submission.agent if task.submission else "")
-    is_free_to_name = task.claim is None and task.is_locked_out(ask.source)
+    is_reserved = any(offer.target == ask.source for offer in task.offers)
+    is_free_to_name = task.claim is None and (is_reserved or task.is_locked_out(ask.source))
     if ask.source and ask.source != had and not is_free_to_name:
         raise Refused("bad_value", f"{ask.source} does not have {task.label}; {had or 'nobody'} had it last.")
     if task.claim is not None and task.claim.agent == facts.target.name:

@@ -126,7 +126,7 @@ class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
 
     reason: str = ""
     kind: str = ""
-    """What led to it: `deadlock`, `reviews`, `gates`, `asked`, `bypassed`."""
+    """What led to it: `deadlock`, `reviews`, `gates`, `asked`, `bypassed`, `rejected_before`."""
     deadline: Instant = ""
 
 

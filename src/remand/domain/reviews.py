@@ -13,7 +13,7 @@ from remand.domain import rules as r
 from remand.domain.gating import is_rejected_still
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
-from remand.domain.roles import REVIEWERS, Actor, Role
+from remand.domain.roles import REVIEWERS, Actor
 from remand.domain.scopes import outside, scope
 from remand.domain.staffing import best, left, passed_on
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
@@ -172,7 +172,7 @@ def retract(task: Task, ask: c.RetractReview, command: c.Command) -> Events:
 
 def _retractable(task: Task, review_id: str, actor: Actor) -> Review:
     """The rejection that is meant: named, or the last that stands and is the actor's to take back."""
-    is_user = Role.USER in actor.roles and not actor.confined
+    is_user = actor.is_user
     standing = [
         review for one in reversed(task.rounds) for review in reversed(one.reviews) if not review.is_retracted
     ]
@@ -295,7 +295,7 @@ def _submitted(task: Task, commit: str, command: c.Command) -> Submission:
 
 def has_part(task: Task, reviewer: Actor) -> bool:
     """True for who worked on the task, under any name. What the user mended by hand needs no second word."""
-    is_user = Role.USER in reviewer.roles and not reviewer.confined
+    is_user = reviewer.is_user
     worked = task.authors if is_user else (*task.authors, *task.holders)
     return reviewer.name in worked and not (is_user and task.fixer == reviewer.name)
 
@@ -304,7 +304,7 @@ def _require_no_part(task: Task, reviewer: Actor, facts: c.Facts) -> None:
     """Refuses who worked on the task, or is kept away from it or from one it was cut from; never the user for that."""
     if has_part(task, reviewer):
         raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")
-    if Role.USER not in reviewer.roles or reviewer.confined:
+    if not reviewer.is_user:
         r.require_not_locked_out(task, reviewer.name, facts)
 
 
@@ -329,7 +329,7 @@ def _require_whole_scope(command: c.Command) -> None:
 def _require_still_head(task: Task, submission: Submission, command: c.Command) -> None:
     """Refuses to approve work whose branch has gone on: what would be merged is not what was measured."""
     head, actor = command.facts.head_tree, command.actor
-    if (Role.USER in actor.roles and not actor.confined) or not head or head == submission.tree:
+    if actor.is_user or not head or head == submission.tree:
         return
     raise Refused(
         "head_moved",

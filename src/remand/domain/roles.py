@@ -39,6 +39,11 @@ class Actor(Record, kw_only=True):
     """What a reviewer's word is limited to; none: everything."""
     confined: bool = False
 
+    @property
+    def is_user(self) -> bool:
+        """True for the user, speaking from outside of every agent's environment."""
+        return Role.USER in self.roles and not self.confined
+
     def has(self, *roles: Role) -> bool:
         """True when the actor has one of the roles."""
         return any(role in self.roles for role in roles)

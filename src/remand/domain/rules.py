@@ -168,7 +168,7 @@ def require_unused_exit(task: Task, agent: str, way: type[e.Event]) -> None:
 
 def require_disinterested(task: Task, actor: Actor) -> None:
     """Refuses a director that would settle a task of its own: one it holds, rejected, or is locked out of."""
-    if Role.USER in actor.roles and not actor.confined:
+    if actor.is_user:
         return
     holds = task.claim is not None and task.claim.agent == actor.name
     waits = task.filed is not None and not task.filed.decision and task.filed.agent == actor.name

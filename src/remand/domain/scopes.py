@@ -24,7 +24,7 @@ TESTS = (
 
 def scope(actor: Actor) -> tuple[str, ...]:
     """The patterns a reviewer's word is limited to; none: it reaches everywhere."""
-    if Role.USER in actor.roles and not actor.confined:
+    if actor.is_user:
         return ()
     if actor.paths:
         return actor.paths

@@ -142,6 +142,7 @@ class _Count:
 
     def told(self) -> Rework:
         by_reviewer = tuple(_tallies(self._reviewers))
+        by_agent = tuple(_tallies(self._agents, counts_retracted=False))
         retracted = sum(one.retracted for one in by_reviewer)
         rejections = max(retracted, sum(counts["rejected"] for counts in self._reviewers.values()))
         cycles = sum(number * times for number, times in self._cycles.items())
@@ -156,17 +157,18 @@ class _Count:
             rejections=rejections,
             retracted=retracted,
             false_rejection_rate=share(retracted, rejections),
-            by_agent=tuple(_tallies(self._agents)),
+            by_agent=by_agent,
             by_reviewer=by_reviewer,
             time_in_status=tuple(_stays(self._stays)),
         )
 
 
-def _tallies(counted: dict[str, Counter[str]]) -> Iterator[Tally]:
+def _tallies(counted: dict[str, Counter[str]], *, counts_retracted: bool = True) -> Iterator[Tally]:
+    """By name. A reviewer gave a review that was retracted, too; an agent's submission is reviewed once, by what stands."""
     for name in sorted(counted):
         counts = counted[name]
         rejected = max(0, counts["rejected"] - counts["retracted"])
-        reviewed = counts["approved"] + counts["rejected"]
+        reviewed = counts["approved"] + (counts["rejected"] if counts_retracted else rejected)
         yield Tally(
             name=name,
             reviewed=reviewed,

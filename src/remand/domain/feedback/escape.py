@@ -22,7 +22,7 @@ _STRUCTURE = re.compile(
     re.IGNORECASE,
 )
 _MARK = re.compile(r"[(（﹙⁽❨](?=\s*(?:blocking|suggestion)\s*[)）﹚⁾❩])", re.IGNORECASE)
-_TAG = re.compile(r"\\.|(`+)[^`\n]+\1(?!`)|<(?=[A-Za-z/!?])")
+_TAG = re.compile(r"\\.|(?<!`)(`++)[^`\n]+\1(?!`)|<(?=[A-Za-z/!?])")
 
 
 def plain_lines(text: str) -> list[str]:

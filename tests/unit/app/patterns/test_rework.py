@@ -1,0 +1,100 @@
+"""What reviews cost, against a history counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from remand.app.asking import Rules
+from remand.app.patterns.rework import Rework, rework
+from remand.app.rebuild import story
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.instant import Instant
+from remand.domain.roles import Role, Team
+from remand.domain.task import Status
+from remand.testing.builders import World, member
+
+TEAM = Team(
+    (member("Alice"), member("Bob"), member("Carol"), member("Lead", Role.LEAD), member("Lea", Role.LEAD))
+)
+NO = (e.Finding(text="It leaks"),)
+
+
+def reject(world: World, task: str, commit: str, by: str = "Lead") -> None:
+    world.ask(c.RejectReview(task_id=task, commit=commit, findings=NO), by)
+
+
+def approve(world: World, task: str, commit: str) -> None:
+    world.ask(c.ApproveReview(task_id=task, commit=commit), "Lead")
+
+
+def hand_in(world: World, task: str, agent: str, commit: str) -> None:
+    world.claim(task, agent)
+    world.submit(task, agent, commit)
+
+
+def figures(world: World, since: Instant = "") -> Rework:
+    with world.store.read() as view:
+        stories = [story(view, task.id) for task in view.tasks.every()]
+    return rework(stories, world.clock.now(), since)
+
+
+@pytest.fixture
+def world() -> World:
+    """Four tasks: reworked by a colleague, right at once, falsely rejected, and sent back by two reviewers."""
+    world = World(rules=Rules(team=TEAM, gates=()))
+    one, two, three, four = (world.add(f"Task {number}") for number in range(4))
+    hand_in(world, one, "Alice", "one")
+    reject(world, one, "one")
+    hand_in(world, one, "Bob", "one again")
+    approve(world, one, "one again")
+    hand_in(world, two, "Alice", "two")
+    approve(world, two, "two")
+    hand_in(world, three, "Bob", "three")
+    reject(world, three, "three")
+    world.ask(c.RetractReview(task_id=three, reason="I misread it"), "Lead")
+    approve(world, three, "three")
+    hand_in(world, four, "Alice", "four")
+    reject(world, four, "four")
+    reject(world, four, "four", "Lea")
+    return world
+
+
+def test_the_figures_are_those_counted_by_hand(world: World) -> None:
+    found = figures(world)
+
+    assert (found.reviewed_tasks, found.done_tasks, found.reworked_tasks) == (4, 3, 2)
+    assert (found.cycles, round(found.mean_cycles, 3)) == ({"1": 2, "2": 1}, 1.333)
+    assert (found.rejections, found.retracted, found.false_rejection_rate.rate) == (4, 1, 0.25)
+
+
+def test_an_agents_submissions_are_counted_once_by_what_stands(world: World) -> None:
+    counted = {one.name: (one.reviewed, one.rejected, one.retracted) for one in figures(world).by_agent}
+
+    assert counted == {"Alice": (3, 2, 0), "Bob": (2, 0, 1)}
+
+
+def test_a_reviewers_reviews_are_all_counted(world: World) -> None:
+    counted = {one.name: (one.reviewed, one.rejected, one.retracted) for one in figures(world).by_reviewer}
+
+    assert counted == {"Lead": (6, 2, 1), "Lea": (1, 1, 0)}
+
+
+def test_time_is_counted_in_each_status(world: World) -> None:
+    task = world.add("Slow")
+    world.clock.advance(3600)
+    hand_in(world, task, "Carol", "slow")
+    world.clock.advance(60)
+    approve(world, task, "slow")
+    stays = {one.status: one for one in figures(world).time_in_status}
+
+    assert 3600 <= stays[Status.INCOMING].total_seconds < 3700
+    assert 60 <= stays[Status.PROVISIONAL].total_seconds < 120
+    assert Status.DONE not in stays
+
+
+def test_only_what_happened_since_then_is_counted(world: World) -> None:
+    world.clock.advance(10)
+    found = figures(world, world.clock.now())
+
+    assert (found.reviewed_tasks, found.rejections, found.by_agent) == (0, 0, ())
