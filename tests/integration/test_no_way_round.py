@@ -249,3 +249,13 @@ class TestTheUsersQuestion:
 
 def test_a_name_that_is_no_text_is_no_task(repository: Repository) -> None:
     assert repository.refused("reject-task", "\udcff", "No") == "unknown_task"
+
+
+def test_a_second_command_to_reject_locks_out_again_after_a_retraction(repository: Repository) -> None:
+    task = repository.add("Component")
+    handed_in(repository, task, "Fenster")
+    repository.ok("reject-task", task, "No", "--reviewer", "Lead")
+    repository.ok("review", "retract", task, "--reviewer", "Lead", "--reason", "misread")
+    again = repository.ok("reject-task", task, "No, really", "--reviewer", "Lead")
+
+    assert (again["rejection_count"], again["locked_out"]) == (1, ["Fenster"])

@@ -74,7 +74,7 @@ def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
         commit=submission.commit,
         tree=submission.tree,
         findings=_sound(ask.findings, command.actor),
-        review_id=_review_id(task, ask.source) if ask.source else command.facts.fresh_review_id,
+        review_id=_review_id(task, ask.source) if ":" in ask.source else command.facts.fresh_review_id,
         patch=command.facts.patch,
         source=ask.source,
         author=submission.agent,

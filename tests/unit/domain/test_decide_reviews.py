@@ -468,3 +468,11 @@ def test_a_second_review_does_not_lock_out_whom_the_user_let_back() -> None:
     decided_of = decided(let_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
 
     assert [type(event) for event in decided_of] == [e.ReviewRejected]
+
+
+def test_each_rejection_by_the_command_has_an_id_of_its_own() -> None:
+    """Only a forge's review has an id there; `reject-task` says the same of itself each time."""
+    command = replace(REJECT, source="reject-task")
+    ids = [rejection_of(HANDED_IN, ask=command, fresh_review_id=fresh).review_id for fresh in (V1, V2)]
+
+    assert ids == [V1, V2]
