@@ -18,6 +18,7 @@ import pytest
 
 from remand.adapters.git.checkouts import PooledCheckouts, best_checkouts
 from remand.adapters.git.contents import keep, load, looks
+from remand.adapters.git.locks import taken
 from remand.adapters.git.mirror import GitMirror
 from remand.adapters.git.overlay import OverlayCheckouts, overlay_options, unmount
 from remand.adapters.git.trash import Trash
@@ -237,6 +238,32 @@ class TestTrash:
         trash.empty()
         assert os.listdir(tmp_path / "trash") == []
         assert (tmp_path / "precious" / "file").exists()
+
+    def test_it_is_empty_after_waiting_whoever_empties_it_meanwhile(self, tmp_path: Path) -> None:
+        place = str(tmp_path / "trash")
+        trash, other = Trash(place), taken(f"{place}.lock")
+        (tmp_path / "there").mkdir()
+        trash.throw(str(tmp_path / "there"))
+        threading.Timer(0.2, os.close, (other,)).start()
+        trash.wait()
+        assert os.listdir(place) == []
+
+    def test_many_may_ask_at_once_to_have_it_emptied(self, tmp_path: Path) -> None:
+        trash, faults = Trash(str(tmp_path / "trash")), []
+
+        def ask() -> None:
+            try:
+                for _ in range(200):
+                    trash.empty_soon()
+            except RuntimeError as error:  # a thread started twice
+                faults.append(error)
+
+        askers = [threading.Thread(target=ask) for _ in range(8)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        assert faults == []
 
 
 class TestOverlay:

@@ -27,6 +27,7 @@ class Trash:
         self._prefix = secrets.token_hex(6)
         self._numbers = itertools.count()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
 
     def throw(self, path: str | bytes) -> None:
@@ -41,20 +42,19 @@ class Trash:
 
     def empty_soon(self) -> None:
         """Empties it in a thread that nobody waits for; what is left at the end is removed another time."""
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self.empty, daemon=True)
-            self._thread.start()
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self.empty, daemon=True)
+                self._thread.start()
 
     def wait(self) -> None:
-        """Waits until that thread has ended, and removes what has come meanwhile."""
-        if self._thread is not None:
-            self._thread.join()
-        self.empty()
+        """Waits until nobody empties it any more, and removes what has come meanwhile."""
+        self.empty(waits=True)
 
-    def empty(self) -> None:
-        """Removes everything in it; what cannot be removed stays."""
+    def empty(self, *, waits: bool = False) -> None:
+        """Removes everything in it; what cannot be removed stays, and so does all while another is at it."""
         with suppress(OSError):
-            handle = taken(self._lock)
+            handle = taken(self._lock, waits=waits)
             if handle < 0:
                 return
             try:
