@@ -47,6 +47,8 @@ def aged(path: Path, version: int) -> None:
             connection.execute(f"DROP TABLE IF EXISTS {name}")
     connection.execute("DROP INDEX task_escalated")
     connection.execute("DROP INDEX task_sent_back")
+    connection.execute("DROP INDEX task_active")
+    connection.execute("DROP INDEX task_running")
     connection.pragma("user_version", version)
     connection.close()
 

@@ -14,10 +14,12 @@ from remand.testing.builders import task_id as numbered
 OLD = """
 DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
 DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
+DROP INDEX task_active; DROP INDEX task_running;
 PRAGMA user_version = 2
 """
 VERSION_4 = """
 DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
+DROP INDEX task_active; DROP INDEX task_running;
 PRAGMA user_version = 4
 """
 

@@ -36,7 +36,7 @@ def test_a_run_is_read_as_it_was_written_down(tmp_path: Path) -> None:
     kept = JournalFile(str(tmp_path / "made/on/the/way")).kept(TASK)
 
     assert kept.problems == ()
-    (run,) = kept.runs
+    (run,) = kept.uses
     assert (run.command, run.exit_status, run.excerpt) == ("pytest -q tests/test_login.py", 1, "3 failed")
     assert (run.output_sha256, run.output_size) == (sha256(b"3 failed").hexdigest(), 8)
     assert (run.agent, run.host, run.session, run.tool_use_id, run.duration_ms) == (
@@ -68,7 +68,7 @@ def test_a_hook_that_fires_twice_is_one_run(tmp_path: Path) -> None:
         note(tmp_path, tool_use_id=tool_use_id)
     note(tmp_path, tool_use_id="t1", session="s2")
 
-    assert len(JournalFile(str(tmp_path)).kept(TASK).runs) == 5
+    assert len(JournalFile(str(tmp_path)).kept(TASK).uses) == 5
 
 
 def test_many_writers_at_once_lose_nothing_and_keep_the_chain(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_many_writers_at_once_lose_nothing_and_keep_the_chain(tmp_path: Path) ->
 
     kept = JournalFile(str(tmp_path)).kept(TASK)
 
-    assert sum(written) == 8 * 25 == len(kept.runs)
+    assert sum(written) == 8 * 25 == len(kept.uses)
     assert (kept.problems, kept.is_chained) == ((), True)
 
 
@@ -130,7 +130,7 @@ def test_a_torn_line_is_passed_over_and_the_next_is_not_glued_to_it(tmp_path: Pa
 
     kept = JournalFile(str(tmp_path)).kept(TASK)
 
-    assert [run.command for run in kept.runs] == ["pytest a.py"] + ["pytest b.py"] * 3
+    assert [run.command for run in kept.uses] == ["pytest a.py"] + ["pytest b.py"] * 3
     assert len(kept.problems) == 3
     assert kept.is_chained
 
@@ -146,7 +146,7 @@ def test_no_id_leads_out_of_the_folder(tmp_path: Path, task_id: str) -> None:
     folder = tmp_path / "journal"
 
     assert not note(folder, task_id=task_id)
-    assert JournalFile(str(folder)).kept(task_id).runs == ()
+    assert JournalFile(str(folder)).kept(task_id).uses == ()
     assert list(tmp_path.rglob("*")) == []
 
 
@@ -154,7 +154,7 @@ def test_ten_megabytes_are_hashed_and_excerpted(tmp_path: Path) -> None:
     output = "BEGIN\n" + "\x1b[31mx\x1b[0m\u202e" * (10 << 20) + "\nEND"
     note(tmp_path, "c" * 100_000, output=output, paths=("p" * 5000, "q") * 500)
 
-    (run,) = JournalFile(str(tmp_path)).kept(TASK).runs
+    (run,) = JournalFile(str(tmp_path)).kept(TASK).uses
 
     assert run.output_sha256 == sha256(output.encode()).hexdigest()
     assert run.excerpt.startswith("BEGIN\nxxx")
@@ -173,7 +173,7 @@ def test_the_longest_line_there_can_be_is_still_read_as_the_one_before(tmp_path:
     kept = JournalFile(str(tmp_path)).kept(TASK)
 
     assert max(map(len, lines(tmp_path))) < writing.MAX_LINE
-    assert (len(kept.runs), kept.is_chained) == (3, True)
+    assert (len(kept.uses), kept.is_chained) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_the_longest_line_there_can_be_is_still_read_as_the_one_before(tmp_path:
 def test_no_text_breaks_the_file_or_reaches_a_terminal(tmp_path: Path, text: str) -> None:
     note(tmp_path, text, output=text, tool=text, tool_use_id=text, session=text, paths=(text,))
 
-    (run,) = JournalFile(str(tmp_path)).kept(TASK).runs
+    (run,) = JournalFile(str(tmp_path)).kept(TASK).uses
     shown = run.command + run.excerpt + run.tool + run.session + "".join(run.paths)
 
     assert not {char for char in shown if ord(char) < 32 or 0x7F <= ord(char) < 0xA0}
@@ -274,7 +274,7 @@ def test_lines_of_others_are_said_and_passed_over(tmp_path: Path) -> None:
 
     kept = JournalFile(str(tmp_path)).kept(TASK)
 
-    assert [run.command for run in kept.runs] == ["pytest -q tests/test_login.py"]
+    assert [run.command for run in kept.uses] == ["pytest -q tests/test_login.py"]
     assert len(kept.problems) == len(ODD)
 
 

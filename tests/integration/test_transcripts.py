@@ -10,7 +10,7 @@ import pytest
 from remand.adapters.journal.append import append
 from remand.adapters.journal.journal import JournalFile
 from remand.adapters.journal.transcripts import Told, Transcripts, runs_in
-from remand.domain.runs import Run
+from remand.domain.tool_uses import ToolUse
 
 RECORDED = Path(__file__).parent / "transcripts"
 TASK = "T-20261115-090000-1a2b3c4d"
@@ -56,9 +56,9 @@ def claude_home(folder: Path, name: str = CLAUDE_SESSION) -> Path:
     return kept
 
 
-def run(**changes: Any) -> Run:
+def run(**changes: Any) -> ToolUse:
     given = {"session": CLAUDE_SESSION, "tool_use_id": FAILED, "command": "echo hi; false", "exit_status": 1}
-    return Run(ts="2026-11-15T09:00:00.000000Z", **(given | changes))
+    return ToolUse(ts="2026-11-15T09:00:00.000000Z", **(given | changes))
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,10 @@ class Lookup:
             case c.DeferTask():
                 waits = tuple(name for name in ask.waits_for if self._is_open(name))
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
-            case c.InitiateHandoff():
+            case c.InitiateHandoff() | c.AssignTask() | c.RequestReview() | c.StartRun():
                 return replace(
-                    facts, fresh_handoff_id=self._fresh_handoff(now), target=self._member(ask.target)
+                    facts, fresh_handoff_id=self._fresh_handoff(now), target=self._member(_meant(ask))
                 )
-            case c.RequestReview():
-                return replace(facts, target=self._member(ask.reviewer))
             case (
                 c.LockOut()
                 | c.Unlock()
@@ -95,6 +93,7 @@ class Lookup:
                 | c.ReassignTask()
                 | c.AnswerEscalation()
                 | c.ReopenTask()
+                | c.CheckStaff()
             ):
                 return replace(facts, **self._staff(ask, task, now))
             case c.RejectHandoff() if task:
@@ -116,6 +115,8 @@ class Lookup:
                     "alert_after_gates": policy.alert_after_gates,
                     "escalate_after_gates": policy.escalate_after_gates,
                 }
+            case c.EndRun():
+                return {"budget": policy.budget, "max_faults": policy.max_faults}
             case c.FailTask():
                 return {"max_invalid_rejections": policy.max_invalid_rejections}
             case _:
@@ -196,3 +197,14 @@ class Lookup:
         while self._tx.tasks.get(name := ids.stamp_id("T", now, self._ids.hex())):
             continue
         return name
+
+
+def _meant(ask: c.InitiateHandoff | c.AssignTask | c.RequestReview | c.StartRun) -> str:
+    """The member an ask is about."""
+    match ask:
+        case c.InitiateHandoff():
+            return ask.target
+        case c.RequestReview():
+            return ask.reviewer
+        case _:
+            return ask.agent

@@ -233,6 +233,8 @@ class Handler:
         name = getattr(ask, "task_id", "")
         if isinstance(ask, c.ClaimTask) and not name:
             return self._next(actor)
+        if isinstance(ask, c.AssignTask) and not name:
+            return self._next(self._rules.team.actor(ask.agent))
         return self.tx.tasks.get(locate(self.tx, name))
 
     def _next(self, actor: Actor) -> Task | None:
@@ -282,6 +284,8 @@ _DUE: dict[Status, type[c.TaskAsk]] = {
     Status.ESCALATED: c.RepeatEscalation,
 }
 _NAMES: dict[type[c.Ask], tuple[str, ...]] = {
+    c.AssignTask: ("agent",),
+    c.StartRun: ("agent",),
     c.LockOut: ("agent",),
     c.Unlock: ("agent",),
     c.ReassignTask: ("source", "target"),

@@ -48,6 +48,7 @@ _RELEASING = (
     c.CancelTask,
     c.DeferTask,
     c.EditTask,
+    c.EndRun,
     c.NoteDelivery,
     c.NoteMerge,
     c.NoteReview,

@@ -10,6 +10,7 @@ from remand.config.gates import gate_policy
 from remand.config.keys import project_id, trusted_keys
 from remand.config.policy import policy
 from remand.config.records import RecordSettings, records
+from remand.config.run import RunSettings, run
 from remand.config.team import members
 from remand.config.values import NAME, ConfigError, known, table, text
 from remand.domain.gates.gate import GatePolicy
@@ -23,12 +24,13 @@ __all__ = [
     "ConfigError",
     "ForgeSettings",
     "RecordSettings",
+    "RunSettings",
     "Settings",
     "inherited_environment",
     "parse",
 ]
 
-_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records")
+_TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records", "run")
 
 
 class Settings(Record, kw_only=True):
@@ -39,6 +41,7 @@ class Settings(Record, kw_only=True):
     gate_policy: GatePolicy = GatePolicy()
     forge: ForgeSettings = ForgeSettings()
     records: RecordSettings = RecordSettings()
+    run: RunSettings = RunSettings()
     base: str = ""
     project: str = ""
     """The project's id, which signatures are bound to; empty when it has none."""
@@ -77,6 +80,7 @@ def parse(content: str, source: str = "") -> Settings:
         gate_policy=gate_policy(data),
         forge=forge(table(data, "forge")),
         records=records(table(data, "records")),
+        run=run(table(data, "run")),
         base=text(project.get("base", ""), "project.base"),
         project=project_id(project),
         trusted=trusted_keys(table(data, "keys")),

@@ -7,6 +7,7 @@ from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, known, seconds, texts
 from remand.domain.policy import Policy
+from remand.domain.runs import Budget
 from remand.domain.steps import MAX_LEASE_SECONDS
 
 _POLICY = (
@@ -19,6 +20,9 @@ _POLICY = (
     "escalation_deadline",
     "director",
     "adviser",
+    "budget",
+    "max_faults",
+    "max_waiting_reviews",
     "enforce",
 )
 
@@ -51,6 +55,29 @@ def policy(table: dict[str, Any]) -> Policy:
         deadline_seconds=seconds(table.get("escalation_deadline", "24h"), "policy.escalation_deadline"),
         director=_director(director),
         adviser=_program(table.get("adviser", []), "policy.adviser"),
+        budget=_budget(table.get("budget", {})),
+        max_faults=count(table.get("max_faults", standard.max_faults), "policy.max_faults", most=100),
+        max_waiting_reviews=count(
+            table.get("max_waiting_reviews", standard.max_waiting_reviews), "policy.max_waiting_reviews", 0
+        ),
+    )
+
+
+def _budget(value: Any) -> Budget:
+    """What the runs of one task may cost: `{runs = 20, turns = 400, time = "4h", cost = 20.0}`, each if wanted."""
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f'{NAME}: `policy.budget` must be a table such as {{turns = 400, time = "4h", cost = 20.0}}.'
+        )
+    known(value, ("runs", "turns", "time", "cost"), "policy.budget.")
+    cost = value.get("cost", 0.0)
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < 1e9:
+        raise ConfigError(f"{NAME}: `policy.budget.cost` must be a number of US dollars.")
+    return Budget(
+        runs=count(value.get("runs", 0), "policy.budget.runs", 0),
+        turns=count(value.get("turns", 0), "policy.budget.turns", 0),
+        seconds=seconds(value["time"], "policy.budget.time") if "time" in value else 0.0,
+        cost=float(cost),
     )
 
 

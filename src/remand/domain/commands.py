@@ -29,6 +29,8 @@ from remand.domain.review_asks import (
     Unlock,
 )
 from remand.domain.roles import Actor
+from remand.domain.run_asks import AssignTask, CheckStaff, EndRun, StartRun
+from remand.domain.runs import Budget
 from remand.domain.validation.world import World
 
 __all__ = [
@@ -40,7 +42,9 @@ __all__ = [
     "AnswerRejection",
     "ApproveReview",
     "Ask",
+    "AssignTask",
     "CancelTask",
+    "CheckStaff",
     "ClaimAsk",
     "ClaimTask",
     "Command",
@@ -48,6 +52,7 @@ __all__ = [
     "ContinueTask",
     "DeferTask",
     "EditTask",
+    "EndRun",
     "EscalateTask",
     "ExpireLease",
     "Facts",
@@ -73,6 +78,7 @@ __all__ = [
     "RetractReview",
     "SettleFinding",
     "SettleTask",
+    "StartRun",
     "SubmitTask",
     "TaskAsk",
     "Unlock",
@@ -312,6 +318,9 @@ class Facts(Record, kw_only=True):
     joins: tuple[str, ...] = ()
     """Open tasks that resolve the same blocker, which this agent has met before."""
     max_invalid_rejections: int = 2
+    budget: Budget = Budget()
+    max_faults: int = 3
+    """How many runs in a row may fail before the user is asked."""
     next_agent: str = ""
     """Another agent that may take the task over; empty when the team has none."""
 

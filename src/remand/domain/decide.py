@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
+from remand.domain import assigning, escalations, ids, lockouts
 from remand.domain import commands as c
-from remand.domain import escalations, ids, lockouts
 from remand.domain import events as e
 from remand.domain import gating as g
 from remand.domain import handoffs as h
@@ -15,7 +17,7 @@ from remand.domain import rules as r
 from remand.domain.instant import plus
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
-from remand.domain.task import TERMINAL, Status, Task
+from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
 
 Events = tuple[e.Event, ...]
 HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRejection, c.GiveOpinion)
@@ -39,7 +41,7 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
 
 def _nothing_there(command: c.Command) -> Refused:
     ask = command.ask
-    if isinstance(ask, c.ClaimTask) and not ask.task_id:
+    if isinstance(ask, c.ClaimTask | c.AssignTask) and not ask.task_id:
         return Refused("nothing_to_claim", f"There is no free task for {ask.agent} now.")
     if isinstance(ask, HANDOFF_ASKS):
         return Refused("unknown_handoff", f"There is no handoff {ask.handoff_id}.")
@@ -115,7 +117,7 @@ def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
     return (*edited, *linked, *dropped)
 
 
-def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> Events:
+def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> tuple[e.TaskClaimed | e.HandoffAccepted]:
     r.require_claimable(task, command.actor, command)
     offer = next((o for o in task.offers if o.target == ask.agent and o.lapses_at > command.at), None)
     if offer is not None:
@@ -132,6 +134,24 @@ def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> Events:
             base=command.facts.base,
         ),
     )
+
+
+def _assign(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
+    """A claim for an agent, by the agent's own rights, and the beginning of its run."""
+    agent = command.facts.target
+    if agent is None:
+        raise Refused("bad_value", "Say which agent is to be given the task.")
+    if task.runs:
+        run = task.runs[0]
+        raise Refused("already_running", f"{run.agent} is still at work on task {task.id} (run {run.id}).")
+    own = replace(command, actor=agent, ask=c.ClaimTask(agent=agent.name, task_id=task.id))
+    (claimed,) = _claim(task, c.ClaimTask(agent=agent.name, task_id=task.id), own)
+    return (claimed, assigning.begun(task, claimed, command))
+
+
+def _check_staff(task: Task, ask: c.CheckStaff, command: c.Command) -> Events:
+    """The question to the user, should nobody be left for a task that waits."""
+    return escalations.deadlock(task, command) if task.status in CLAIMABLE else ()
 
 
 def _heartbeat(task: Task, ask: c.Heartbeat, command: c.Command) -> Events:
@@ -283,6 +303,10 @@ def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
 
 _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.EditTask: _edit,
+    c.AssignTask: _assign,
+    c.StartRun: assigning.start,
+    c.EndRun: assigning.end,
+    c.CheckStaff: _check_staff,
     c.ClaimTask: _claim,
     c.AcceptHandoff: h.accept,
     c.CompleteHandoff: h.complete,

@@ -59,6 +59,7 @@ from remand.domain.review_events import (
     ReviewRetracted,
     TaskReassigned,
 )
+from remand.domain.run_events import How, Purpose, RunEnded, RunStarted, TaskReturned
 
 __all__ = [
     "NATIVE",
@@ -91,12 +92,14 @@ __all__ = [
     "HandoffRejected",
     "HandoffRejectionInvalid",
     "HandoffResumed",
+    "How",
     "LeaseExpired",
     "LeaseRenewed",
     "LockoutCleared",
     "LockoutSet",
     "Meta",
     "OpinionGiven",
+    "Purpose",
     "RejectionAnswered",
     "ReviewApproved",
     "ReviewBypassed",
@@ -104,6 +107,8 @@ __all__ = [
     "ReviewRejected",
     "ReviewRequested",
     "ReviewRetracted",
+    "RunEnded",
+    "RunStarted",
     "TaskAdded",
     "TaskBlocked",
     "TaskCancelled",
@@ -121,6 +126,7 @@ __all__ = [
     "TaskReassigned",
     "TaskReleased",
     "TaskReopened",
+    "TaskReturned",
     "TaskSettled",
     "TaskSubmitted",
     "TaskWaiting",
@@ -332,4 +338,7 @@ NATIVE = (
     FindingAccepted,
     FindingRefused,
     GateOverridden,
+    RunStarted,
+    RunEnded,
+    TaskReturned,
 )

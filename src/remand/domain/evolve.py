@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain import gate_steps, ids, rejection_steps, review_steps
+from remand.domain import gate_steps, ids, rejection_steps, review_steps, run_steps
 from remand.domain.rejection_steps import of_answer
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
@@ -347,6 +347,9 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.FindingAccepted: gate_steps.accepted,
     e.FindingRefused: gate_steps.refused,
     e.GateOverridden: gate_steps.overridden,
+    e.RunStarted: run_steps.started,
+    e.RunEnded: run_steps.ended,
+    e.TaskReturned: _fenced(run_steps.returned),
 }
 
 _LEGACY = frozenset({e.TaskAdded, e.TaskEdited, e.TaskDeleted, e.EdgeCreated, e.EdgeDeleted})

@@ -7,9 +7,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.domain import events as e
+from remand.domain.gates.standing import Gating
 from remand.domain.gates.verdict import RELEASING, Verdict
 from remand.domain.steps import advance, bounded, conflict
-from remand.domain.task import Gating, Status, Task
+from remand.domain.task import Status, Task
 
 GateVerdict = e.GatePassed | e.GateRejected | e.GateHeld | e.GateErrored
 

@@ -10,6 +10,7 @@ _TASK = re.compile(r"T-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _STAMPED = re.compile(r"\bT-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}\b")
 _STAMP = re.compile(r"T-([0-9]{8})-([0-9]{6})-[0-9a-f]{4,8}$")
 _HANDOFF = re.compile(r"H-[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_RUN = re.compile(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _ALIAS = re.compile(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
 _AGENT = re.compile(r"[\w@.+\- \[\]:/]{1,64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -50,6 +51,11 @@ def handoff_id(text: str) -> str | None:
     """The bare handoff id in `H-…` or `handoff:H-…`; None when it is none."""
     bare = text.removeprefix("handoff:")
     return bare if _HANDOFF.fullmatch(bare) else None
+
+
+def run_id(text: str) -> str | None:
+    """The id of a run; None when it is none."""
+    return text if _RUN.fullmatch(text) else None
 
 
 def node_id(text: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remand.domain.record import Record
+from remand.domain.runs import Budget
 
 
 class Policy(Record, kw_only=True):
@@ -18,6 +19,12 @@ class Policy(Record, kw_only=True):
     """After this time a question nobody has seen is put to the user again."""
     director: tuple[str, ...] = ("auto",)
     """`auto`, `human`, or a command of the user's that answers valid rejections."""
+    budget: Budget = Budget()
+    """What the runs of one task may cost."""
+    max_faults: int = 3
+    """How many runs of a task may fail in a row."""
+    max_waiting_reviews: int = 0
+    """How many submissions may wait for review before no new work is begun; 0: twice the reviewers, ten at least."""
     adviser: tuple[str, ...] = ()
     """A command of the user's that gives an opinion on each rejection; advice, never the verdict."""
 

@@ -13,6 +13,10 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
 
 
 MEANINGS: dict[str, tuple[str, str]] = {
+    "already_running": (
+        "An agent's process is at work on the task already.",
+        "Wait until its run has ended; `remand top` shows it.",
+    ),
     "already_claimed": (
         "Another agent holds the task under a lease.",
         "Claim another task, or wait until the lease is released or ends.",
@@ -166,6 +170,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "unsure": (
         "What was said may mean more than one thing, so nothing was done.",
         "Use one of the commands that are listed, or say it again in plainer words.",
+    ),
+    "vacuous_approval": (
+        "An agent's approval does not say what was looked at.",
+        "Look at the change, and approve with --checked 'path:line: what holds there', once a place at least.",
     ),
     "user_only": (
         "Only the user may do this, and not from inside an agent's environment.",

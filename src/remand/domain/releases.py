@@ -28,6 +28,7 @@ RELEASING = frozenset(
         "review.bypass",
         "review.note",
         "review.retract",
+        "run.end",
         "task.cancel",
         "task.decompose",
         "task.defer",

@@ -31,6 +31,8 @@ class ApproveReview(TaskAsk, kw_only=True):
     """Accept the submission at a commit."""
 
     commit: str
+    checked: tuple[Finding, ...] = ()
+    """What was looked at, line by line, and found to hold."""
     source: str = ""
 
 

@@ -54,6 +54,8 @@ class ReviewApproved(TaskEvent, tag="review.approve", kw_only=True):
 
     reviewer: str
     commit: str
+    checked: tuple[Finding, ...] = ()
+    """What was looked at and found to hold."""
     tree: str = ""
     source: str = ""
     """Where the review was given, and its id there; empty when it was given here."""

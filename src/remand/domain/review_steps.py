@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from remand.domain import events as e
 from remand.domain.gating import is_rejected_still
 from remand.domain.instant import Instant, plus
+from remand.domain.run_steps import granted
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
     Cause,
@@ -281,7 +282,14 @@ def answered(task: Task, event: e.EscalationAnswered) -> Task:
     if _of(task, event.escalation_id) is None:
         return conflict(task, event, f"the question {event.escalation_id} was not open at that time")
     fixer = event.meta.actor if event.option == FIX else task.fixer
-    return advance(task, event, fixer=fixer, offers=(), feedback=task.feedback + bool(event.guidance))
+    return advance(
+        task,
+        event,
+        fixer=fixer,
+        offers=(),
+        feedback=task.feedback + bool(event.guidance),
+        spent=granted(task.spent, task.escalation.kind if task.escalation else ""),
+    )
 
 
 def _of(task: Task, escalation_id: str) -> Escalation | None:

@@ -20,6 +20,7 @@ from remand.domain.task import TERMINAL, Review, Status, Submission, Task
 
 Events = tuple[e.Event, ...]
 MAX_SOURCE = 200
+WORDS_OF_A_LOOK = 4
 
 
 def request(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
@@ -48,15 +49,37 @@ def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
             "rejected_before",
             f"The code of {submission.commit[:12]} was rejected before, and nobody took that back.",
         )
+    _require_looked(ask, command)
     return (
         e.ReviewApproved(
             task_id=task.id,
             reviewer=command.actor.name,
             commit=submission.commit,
             tree=submission.tree,
+            checked=ask.checked,
             source=ask.source,
         ),
     )
+
+
+def _require_looked(ask: c.ApproveReview, command: c.Command) -> None:
+    """Refuses a yes of an agent that does not say what it looked at: a line of the change, and what holds there."""
+    if len(ask.checked) > r.MAX_FINDINGS:
+        raise Refused("bad_value", f"A review names at most {r.MAX_FINDINGS} places, not {len(ask.checked)}.")
+    for one in ask.checked:
+        r.require_text("text of what was checked", one.text)
+        r.require_text("path of what was checked", one.path, 4096)
+        r.require_number("line of what was checked", one.line)
+    if not command.actor.confined:
+        return
+    changed = command.facts.changed
+    looked = [one for one in ask.checked if one.path and (changed is None or one.path in changed)]
+    if not any(len(set(one.text.lower().split())) >= WORDS_OF_A_LOOK for one in looked):
+        raise Refused(
+            "vacuous_approval",
+            f"{command.actor.name} approves without saying what it looked at: name at least one line of the change"
+            " and what was found to hold there.",
+        )
 
 
 def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:

@@ -1,4 +1,4 @@
-"""What an agent ran, as the hook of its host saw it."""
+"""A task's runs: who is at work on it, and what that has cost."""
 
 from __future__ import annotations
 
@@ -7,28 +7,52 @@ from remand.domain.record import Record
 
 
 class Run(Record, kw_only=True):
-    """One use of a tool. Its texts are redacted and cut; the hash is that of the whole output."""
+    """An agent's process that is at work on a task."""
 
-    ts: Instant
-    host: str = ""
-    session: str = ""
-    """The host's own session."""
-    agent: str = ""
-    task_id: str = ""
-    tool: str = ""
-    tool_use_id: str = ""
-    command: str = ""
-    """The command line; empty when the tool is no shell."""
-    paths: tuple[str, ...] = ()
-    """The files, patterns or addresses that a tool was used on that is no shell."""
-    exit_status: int | None = None
-    """None when the host does not tell."""
-    output_sha256: str = ""
-    output_size: int = 0
-    excerpt: str = ""
-    """The first and the last of what was printed."""
-    duration_ms: int | None = None
-    transcript: str = ""
-    """Where the host keeps its own account of the session."""
-    prev: str = ""
-    """The hash of the line before, so that a change is evident."""
+    id: str
+    agent: str
+    purpose: str
+    started_at: Instant
+    handoff_id: str = ""
+    """The claim it works under; empty when it reviews or directs."""
+    tier: str = ""
+
+
+class Spent(Record, kw_only=True):
+    """What a task's runs have cost so far."""
+
+    runs: int = 0
+    turns: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+    """In US dollars."""
+    faults: int = 0
+    """Runs in a row that ended with an error."""
+    last_fault: Instant = ""
+    grants: int = 0
+    """How often the user let the task go on after its budget was spent."""
+
+
+class Budget(Record, kw_only=True):
+    """What the runs of one task may cost before the user is asked; 0 is no bound."""
+
+    runs: int = 0
+    turns: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+
+    def overdrawn(self, spent: Spent) -> str:
+        """What was spent beyond the budget, in words; empty when nothing was. Each grant is one budget more."""
+        times = 1 + spent.grants
+        rows = (
+            (spent.runs, self.runs, "{:.0f} runs"),
+            (spent.turns, self.turns, "{:.0f} turns"),
+            (spent.seconds / 60, self.seconds / 60, "{:.0f} minutes"),
+            (spent.cost, self.cost, "${:.2f}"),
+        )
+        return ", ".join(
+            f"{form.format(used)} of {form.format(most * times)}"
+            for used, most, form in rows
+            if most and used >= most * times
+        )

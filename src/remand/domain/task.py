@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from remand.domain.gates.verdict import GateStatus
+from remand.domain.gates.standing import Gating
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+from remand.domain.runs import Run, Spent
 
 
 class Status(StrEnum):
@@ -64,6 +65,7 @@ TRANSITIONS: dict[str, Step] = {
     "task.expire": _step(Status.CLAIMED, None),
     "task.release": _step(Status.CLAIMED, None),
     "task.continue": _step(Status.CLAIMED, Status.NEEDS_CONTINUATION),
+    "task.return": _step(Status.CLAIMED, None),
     "task.fail": _step(Status.CLAIMED, Status.FAILED),
     "task.submit": _step(Status.CLAIMED, Status.PROVISIONAL),
     "handoff.complete": _step(Status.CLAIMED, Status.PROVISIONAL),
@@ -106,6 +108,8 @@ class Claim(Record, kw_only=True):
     """The commit the base was at."""
     read: int = 0
     """How many pieces of feedback the agent was given under this claim."""
+    is_run: bool = False
+    """The scheduler runs the agent."""
 
 
 class Offer(Record, kw_only=True):
@@ -220,44 +224,6 @@ class Filed(Record, kw_only=True):
     """The agent had accepted the handoff, and not only been offered it."""
 
 
-class Gating(Record, kw_only=True):
-    """How the last done claim fared at its gates, and what was settled about the task's findings."""
-
-    status: GateStatus | None = None
-    """The last verdict's; None before there was one."""
-    handoff_id: str = ""
-    """The claim it was measured under."""
-    commit: str = ""
-    tree: str = ""
-    base: str = ""
-    policy: str = ""
-    tier: str = ""
-    standing: tuple[str, ...] = ()
-    """The gates that stood in the way."""
-    held: tuple[str, ...] = ()
-    """The findings that wait for a reviewer."""
-    places: tuple[tuple[str, str], ...] = ()
-    """The file each of them is about."""
-    branch: str = ""
-    pr: int = 0
-    failing: int = 0
-    excess: float = 0.0
-    count: int = 0
-    """Rejections of the current claim."""
-    stalled: int = 0
-    """How many of them in a row showed no progress after the alert."""
-    is_released: bool = False
-    """Work with this code tree may be handed in."""
-    accepted: tuple[str, ...] = ()
-    """Findings that a reviewer accepted, for as long as the task lives."""
-    refused: tuple[tuple[str, str], ...] = ()
-    """Findings that a reviewer refused, each with the reviewer's reason: they fail until they are undone."""
-    questioned: tuple[str, ...] = ()
-    """Whose work had findings for a reviewer; none of them settles one."""
-    overridden: tuple[tuple[str, str], ...] = ()
-    """What the user let pass: a gate, and the code tree it is let pass for."""
-
-
 class Conflict(Record, kw_only=True):
     """An event that a merge brought and that could not apply, kept for a human to see."""
 
@@ -322,6 +288,9 @@ class Task(Record, kw_only=True):
     """Whose rejections of the task were accepted: a name for each time."""
     superseded_by: str = ""
     gating: Gating = Gating()
+    runs: tuple[Run, ...] = ()
+    """The agents at work on it now."""
+    spent: Spent = Spent()
     exits: tuple[tuple[str, str], ...] = ()
     """Who has left the task without handing it in, and how: each way once per agent."""
     conflicts: tuple[Conflict, ...] = ()
@@ -386,6 +355,10 @@ class Task(Record, kw_only=True):
             return (self.claim.handoff_id, self.claim.agent) == (handoff_id, agent)
         offer = self.offer(handoff_id)
         return offer is not None and offer.target == agent
+
+    def run(self, run_id: str) -> Run | None:
+        """The run with that id, while it is under way."""
+        return next((run for run in self.runs if run.id == run_id), None)
 
     def reserved_for(self, now: Instant) -> Offer | None:
         """The offer that reserves the task at this time."""

@@ -11,7 +11,7 @@ from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import Record
 from remand.domain.releases import Doubt
 from remand.domain.roles import Actor
-from remand.domain.task import Task
+from remand.domain.task import Status, Task
 from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
 from remand.ledger.traces import Trace
@@ -164,6 +164,18 @@ class TaskTable(Protocol):
     def escalated(self) -> list[Task]:
         """The tasks that wait for the user, by id."""
 
+    def active(self, status: Status, most: int = -1) -> list[Task]:
+        """The tasks that are blocked, claimed, failed, provisional or rejected, by id; no more than `most`."""
+
+    def count_active(self, status: Status) -> int:
+        """How many of those there are."""
+
+    def running(self) -> list[Task]:
+        """The tasks that an agent's process is at work on, by id."""
+
+    def counts(self) -> Mapping[str, int]:
+        """How many tasks there are of each status that any has."""
+
 
 class Queue(Protocol):
     """The ready set: what can be claimed, what is due, and what waits for what."""
@@ -277,3 +289,6 @@ class Store(Protocol):
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Opens a view of one moment."""
+
+    def changes(self) -> int:
+        """A number that is another one once anybody has changed something; it costs next to nothing."""

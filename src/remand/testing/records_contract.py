@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remand.domain.runs import Run, Spent
 from remand.domain.task import Escalation, Status
 from remand.ledger.store import LogLine, Store
 from remand.testing.builders import LATER, NOW, T1, T2, T3, a_task
@@ -63,3 +64,15 @@ class RecordsContract:
             tx.tasks.put(a_task(T2, status=Status.REJECTED, escalation=asked))
 
             assert [task.id for task in tx.tasks.escalated()] == [T1]
+
+    def test_the_tasks_that_somebody_is_at_work_on_are_found(self, store: Store) -> None:
+        run = Run(id="RUN-20261115-090000-00000001", agent="Alice", purpose="work", started_at=NOW)
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, status=Status.CLAIMED, runs=(run,)))
+            tx.tasks.put(a_task(T2, status=Status.CLAIMED))
+            tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, runs=(run,)))
+            tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, spent=Spent(runs=1)))
+
+            assert [task.id for task in tx.tasks.running()] == [T1]
+            assert [task.id for task in tx.tasks.active(Status.CLAIMED)] == [T1, T2]
+            assert [tx.tasks.count_active(one) for one in (Status.PROVISIONAL, Status.BLOCKED)] == [1, 0]

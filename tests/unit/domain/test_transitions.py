@@ -36,6 +36,8 @@ def about_it(event: e.Event) -> e.Event:
             return replace(event, review_id=V1)
         case e.EscalationAnswered():
             return replace(event, escalation_id=E1)
+        case e.TaskReturned():
+            return replace(event, has_work=False)
         case e.TaskReassigned():
             return replace(event, source="Alice", target="Bob")
     return event

@@ -13,16 +13,16 @@ from remand.adapters.journal.transcripts import Told, Transcripts
 from remand.app.ports import Borne
 from remand.domain.corroboration.bearing import Ran, borne_out_by, read
 from remand.domain.instant import Instant
-from remand.domain.runs import Run
+from remand.domain.tool_uses import ToolUse
 
 MAX_RUNS = 5000
-_decode = msgspec.json.Decoder(Run).decode
+_decode = msgspec.json.Decoder(ToolUse).decode
 
 
 class Kept(NamedTuple):
-    """A task's journal: its runs, each once, and what is wrong with the file."""
+    """A task's journal: its uses, each once, and what is wrong with the file."""
 
-    runs: tuple[Run, ...] = ()
+    uses: tuple[ToolUse, ...] = ()
     problems: tuple[str, ...] = ()
     is_chained: bool = True
     """False when a line was changed or taken out."""
@@ -67,7 +67,7 @@ class JournalFile:
         status = told.exit_status if told is not None and run.exit_status is None else run.exit_status
         return Borne(run.command or " ".join((run.tool, *run.paths)), status, told is not None)
 
-    def told(self, run: Run) -> Told | None:
+    def told(self, run: ToolUse) -> Told | None:
         """The same run as the host's transcript tells it; None when it does not."""
         return self._transcripts.tells(run) if self._transcripts is not None else None
 
@@ -75,18 +75,18 @@ class JournalFile:
         key = (task_id, agent)
         if key not in self._calls:
             kept = self.kept(task_id)
-            own = [run for run in kept.runs if self._is_of(run, agent)] if kept.is_chained else []
+            own = [run for run in kept.uses if self._is_of(run, agent)] if kept.is_chained else []
             self._calls[key] = read(own[-MAX_RUNS:])
         return self._calls[key]
 
-    def _is_of(self, run: Run, agent: str) -> bool:
+    def _is_of(self, run: ToolUse, agent: str) -> bool:
         if run.agent:
             return agent in (run.agent, self._name_of(run.agent))
         return bool(self._since) and run.ts >= self._since
 
 
 def _kept(path: str, task_id: str) -> Kept:
-    runs: dict[object, Run] = {}
+    uses: dict[object, ToolUse] = {}
     problems: list[str] = []
     is_chained, before = True, ""
     for number, line in enumerate(_lines(path, problems), 1):
@@ -102,8 +102,8 @@ def _kept(path: str, task_id: str) -> Kept:
         before = link(line)
         if run.task_id == task_id:
             key = (run.session, run.tool_use_id) if run.session and run.tool_use_id else number
-            runs.setdefault(key, run)
-    return Kept(tuple(runs.values()), tuple(problems), is_chained)
+            uses.setdefault(key, run)
+    return Kept(tuple(uses.values()), tuple(problems), is_chained)
 
 
 def _lines(path: str, problems: list[str]) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ import msgspec
 
 from remand.adapters.journal.append import is_plain, shortened
 from remand.adapters.journal.files import open_plain, size
-from remand.domain.runs import Run
+from remand.domain.tool_uses import ToolUse
 
 MAX_FILE = 64 << 20
 MAX_LINE = 4 << 20
@@ -48,7 +48,7 @@ class Transcripts:
         self._codex = codex_home or os.environ.get("CODEX_HOME") or os.path.join(home, ".codex")
         self._read: dict[str, dict[str, Told]] = {}
 
-    def tells(self, run: Run) -> Told | None:
+    def tells(self, run: ToolUse) -> Told | None:
         """The same run as a transcript of its session tells it: the same call, command and end; None when none does."""
         if not run.tool_use_id:
             return None
@@ -60,7 +60,7 @@ class Transcripts:
                 return told
         return None
 
-    def _files(self, run: Run) -> list[str]:
+    def _files(self, run: ToolUse) -> list[str]:
         """Where the run's session may be told: where its hook said, or where hosts keep such files."""
         found = [run.transcript] if run.transcript.endswith(".jsonl") else []
         if is_plain(run.session):
@@ -88,7 +88,7 @@ def runs_in(path: str) -> Iterator[Told]:
     yield from begun.values()
 
 
-def _is_same(run: Run, told: Told) -> bool:
+def _is_same(run: ToolUse, told: Told) -> bool:
     """True when both tell the same: command, files and end, as far as each of them knows."""
     is_status = None in (run.exit_status, told.exit_status) or run.exit_status == told.exit_status
     if run.command or told.command:

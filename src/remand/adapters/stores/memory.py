@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -196,6 +197,19 @@ class MemoryTasks(Table):
     def escalated(self) -> list[Task]:
         return [task for task in self.every() if task.status == Status.ESCALATED]
 
+    def active(self, status: Status, most: int = -1) -> list[Task]:
+        found = [task for task in self.every() if task.status == status]
+        return found if most < 0 else found[:most]
+
+    def count_active(self, status: Status) -> int:
+        return len(self.active(status))
+
+    def running(self) -> list[Task]:
+        return [task for task in self.every() if task.runs]
+
+    def counts(self) -> Mapping[str, int]:
+        return Counter(task.status.value for task in self._state.tasks.values())
+
 
 class MemoryFiles(Table):
     """Which event files were read, and what was wrong with them."""
@@ -249,6 +263,7 @@ class MemoryStore:
     def __init__(self, session: str) -> None:
         self._state = State(Head(session=session))
         self._lock = threading.Lock()
+        self._changes = 0
 
     @contextmanager
     def write(self) -> Iterator[MemoryTransaction]:
@@ -260,8 +275,13 @@ class MemoryStore:
                 transaction.undos.pop_all()
             transaction.state.head = transaction.head
             self._state = transaction.state
+            self._changes += 1
 
     @contextmanager
     def read(self) -> Iterator[MemoryTransaction]:
         """Opens a view of one moment."""
         yield MemoryTransaction(self._state)
+
+    def changes(self) -> int:
+        """How many changes there were."""
+        return self._changes

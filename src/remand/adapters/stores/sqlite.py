@@ -270,6 +270,15 @@ class SqliteStore:
             except FAULTS as error:
                 raise self.fault(error) from error
 
+    def changes(self) -> int:
+        """Another number once this or any other process has changed something."""
+        with self._thread_lock:
+            try:
+                others: int = self.connection.pragma("data_version")
+            except apsw.Error as error:
+                raise self.fault(error) from error
+            return others + self.connection.total_changes()
+
     def stay(self) -> None:
         """Prepares for a long life."""
         self._db.all(sql.STAY)

@@ -59,5 +59,10 @@ def _fold_again(connection: apsw.Connection) -> None:
     Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
 
 
-_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed, _fold_again)
+def _index_runs(connection: apsw.Connection) -> None:
+    """Version 6 finds the tasks that somebody is at work on."""
+    connection.execute(sql.RUN_INDEXES).fetchall()
+
+
+_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed, _fold_again, _index_runs)
 """The step from version n stands at place n - 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 5
+VERSION = 6
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -34,6 +34,11 @@ CREATE TABLE log_line(task TEXT NOT NULL, place TEXT NOT NULL, text TEXT NOT NUL
 CREATE INDEX log_line_place ON log_line(place);
 CREATE INDEX task_escalated ON task(id) WHERE status = 'escalated';
 CREATE INDEX task_sent_back ON task(id) WHERE instr(state, '"rounds":[') > 0;
+"""
+
+RUN_INDEXES = """
+CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected');
+CREATE INDEX task_running ON task(id) WHERE instr(state, '"runs":[') > 0;
 """
 
 SCHEMA = f"""
@@ -68,7 +73,7 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}"""
+{RECORD_TABLES}{RUN_INDEXES}"""
 
 READ_MODELS = ("task", "blocker", "alias", "handoff")
 
@@ -159,6 +164,16 @@ SENT_BACK = (
     "SELECT state FROM task INDEXED BY task_sent_back WHERE instr(state, '\"rounds\":[') > 0 ORDER BY id"
 )
 ESCALATED = "SELECT state FROM task INDEXED BY task_escalated WHERE status = 'escalated' ORDER BY id"
+ACTIVE = """
+SELECT state FROM task INDEXED BY task_active
+WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ? ORDER BY id LIMIT ?
+"""
+COUNTS = "SELECT status, count(*) FROM task GROUP BY status"
+COUNT_ACTIVE = """
+SELECT count(*) FROM task INDEXED BY task_active
+WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ?
+"""
+RUNNING = "SELECT state FROM task INDEXED BY task_running WHERE instr(state, '\"runs\":[') > 0 ORDER BY id"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
 INSERT INTO task(id, status, position, due, rank, pool, state)

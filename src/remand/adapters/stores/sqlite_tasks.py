@@ -14,7 +14,7 @@ from remand.adapters.stores.sqlite_statements import Statements
 from remand.app import ready, waiting
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
-from remand.domain.task import Task
+from remand.domain.task import Status, Task
 
 _MANY = 10_000
 _encoder = msgspec.json.Encoder()
@@ -220,6 +220,23 @@ class SqliteTasks:
     def escalated(self) -> list[Task]:
         """The tasks that wait for the user."""
         return [_decode(row[0]) for row in self._db.rows(sql.ESCALATED)]
+
+    def active(self, status: Status, most: int = -1) -> list[Task]:
+        """The tasks of one status in which somebody has to do something."""
+        return [_decode(row[0]) for row in self._db.rows(sql.ACTIVE, (status.value, most))]
+
+    def count_active(self, status: Status) -> int:
+        """How many there are."""
+        return int(self._db.value(sql.COUNT_ACTIVE, (status.value,)) or 0)
+
+    def running(self) -> list[Task]:
+        """The tasks that an agent's process is at work on."""
+        return [_decode(row[0]) for row in self._db.rows(sql.RUNNING)]
+
+    def counts(self) -> Mapping[str, int]:
+        """How many tasks there are of each status; every task is passed over, and none is read."""
+        rows: Iterator[Any] = self._db.rows(sql.COUNTS)
+        return dict(rows)
 
 
 def _row(n: int, task: Task, by_id: dict[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from remand.domain.corroboration.calls import Call, calls_in
 from remand.domain.corroboration.named import Named, folded, named_in, place
 from remand.domain.corroboration.programs import ABOUT, ORDINARY, WITH_SUBCOMMANDS
-from remand.domain.runs import Run
+from remand.domain.tool_uses import ToolUse
 
 COPIED = 4
 """So many words in a row in common, and a text is a copy of the other."""
@@ -21,7 +21,7 @@ _PARTS = re.compile(r"[\s'\"`()\[\]{},;=|<>]+")
 class Ran(NamedTuple):
     """One call of a run, with what it can be recognised by."""
 
-    run: Run
+    run: ToolUse
     call: Call
     words: frozenset[str]
     code: frozenset[str]
@@ -29,12 +29,12 @@ class Ran(NamedTuple):
     command: str
 
 
-def read(runs: Sequence[Run]) -> list[Ran]:
+def read(runs: Sequence[ToolUse]) -> list[Ran]:
     """The calls of all runs, ready to be held against attempts."""
     return [ran for run in runs for ran in _read(run)]
 
 
-def borne_out_by(attempt: str, calls: Sequence[Ran]) -> Run | None:
+def borne_out_by(attempt: str, calls: Sequence[Ran]) -> ToolUse | None:
     """The run that bears an attempt out; None when what was run does not fit it.
 
     Every command that the attempt writes out must have been run, and the places it names must have been met.
@@ -50,7 +50,7 @@ def borne_out_by(attempt: str, calls: Sequence[Ran]) -> Run | None:
     return next((ran.run for ran in reversed(calls) if _fits(named, ran)), None)
 
 
-def _read(run: Run) -> list[Ran]:
+def _read(run: ToolUse) -> list[Ran]:
     if run.command:
         calls = calls_in(run.command)
     else:

@@ -32,7 +32,7 @@ def _journal(context: Context) -> Result:
     task, _ = find_task(context, options.id)
     journal = journal_reader(context.opened.store.value("id"))
     kept = journal.kept(task.id)
-    runs = [run for run in kept.runs if options.agent in ("", run.agent)]
+    runs = [run for run in kept.uses if options.agent in ("", run.agent)]
     rows = [msgspec.structs.asdict(run) for run in runs]
     if options.transcripts:
         for run, row in zip(runs, rows, strict=True):

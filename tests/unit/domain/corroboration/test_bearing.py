@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remand.domain.corroboration.bearing import borne_out_by, read
-from remand.domain.runs import Run
+from remand.domain.tool_uses import ToolUse
 
 NOW = "2026-11-15T09:00:00.000000Z"
 
 
-def shell(command: str, exit_status: int | None = 0, output: str = "") -> Run:
+def shell(command: str, exit_status: int | None = 0, output: str = "") -> ToolUse:
     """A command line that was run."""
-    return Run(ts=NOW, tool="Bash", command=command, exit_status=exit_status, excerpt=output)
+    return ToolUse(ts=NOW, tool="Bash", command=command, exit_status=exit_status, excerpt=output)
 
 
-def tool(name: str, *paths: str) -> Run:
+def tool(name: str, *paths: str) -> ToolUse:
     """A tool that is no shell."""
-    return Run(ts=NOW, tool=name, paths=paths)
+    return ToolUse(ts=NOW, tool=name, paths=paths)
 
 
 LOGIN = shell(
@@ -145,14 +145,14 @@ ONLY_SAID = [
 @pytest.mark.parametrize(
     ("attempt", "runs"), BORNE_OUT, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_what_was_run_bears_out_the_attempt(attempt: str, runs: list[Run]) -> None:
+def test_what_was_run_bears_out_the_attempt(attempt: str, runs: list[ToolUse]) -> None:
     assert borne_out_by(attempt, read(runs)) in runs
 
 
 @pytest.mark.parametrize(
     ("attempt", "runs"), NOT_BORNE_OUT, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_what_was_not_run_bears_nothing_out(attempt: str, runs: list[Run]) -> None:
+def test_what_was_not_run_bears_nothing_out(attempt: str, runs: list[ToolUse]) -> None:
     assert borne_out_by(attempt, read(runs)) is None
 
 
@@ -192,7 +192,7 @@ WAYS = (
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> tuple[str, str, list[Run]]:
+def stories(draw: st.DrawFn) -> tuple[str, str, list[ToolUse]]:
     """A command, an attempt that tells of it, and runs of other commands or on other places."""
     program, place = draw(st.sampled_from(PROGRAMS)), draw(st.sampled_from(PLACES))
     told = draw(st.sampled_from(WAYS)).format(program=program, place=place, count=draw(st.integers(2, 99)))
@@ -210,7 +210,7 @@ def stories(draw: st.DrawFn) -> tuple[str, str, list[Run]]:
 
 
 @given(stories())
-def test_an_attempt_about_something_never_run_is_not_borne_out(story: tuple[str, str, list[Run]]) -> None:
+def test_an_attempt_about_something_never_run_is_not_borne_out(story: tuple[str, str, list[ToolUse]]) -> None:
     command, told, runs = story
     program = command.split(" ")[0]
     others = [
@@ -222,7 +222,7 @@ def test_an_attempt_about_something_never_run_is_not_borne_out(story: tuple[str,
 
 @given(stories(), st.integers(0, 6))
 def test_an_attempt_is_borne_out_by_the_very_command_among_others(
-    story: tuple[str, str, list[Run]], at: int
+    story: tuple[str, str, list[ToolUse]], at: int
 ) -> None:
     command, told, runs = story
     its_own = shell(f"cd /home/dev && {command} 2>&1 | tail -5", None, "something went wrong")
@@ -234,7 +234,7 @@ def test_an_attempt_is_borne_out_by_the_very_command_among_others(
     st.text(max_size=300),
     st.lists(st.builds(shell, st.text(max_size=300), st.integers(0, 255), st.text(max_size=100)), max_size=5),
 )
-def test_no_text_whatever_it_is_fails(attempt: str, runs: list[Run]) -> None:
+def test_no_text_whatever_it_is_fails(attempt: str, runs: list[ToolUse]) -> None:
     found = borne_out_by(attempt, read(runs))
 
     assert found is None or found in runs

@@ -1,0 +1,152 @@
+"""What the scheduler asks of the world: places to work in, processes to work there, and doors to speak through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from remand.app.errors import RemandError
+from remand.domain.record import Record
+
+
+class CannotRun(RemandError):  # noqa: N818 - a state of affairs of the system, never an agent's fault
+    """A run cannot begin or go on because of the system: no room, no repository, no such program."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """What is wrong, in one word that stays the same: `disk`, `git`, `program`, `sandbox`, `door`."""
+
+
+class Workplace(Record, kw_only=True):
+    """Where the agent of a task works: a worktree of its own, kept from run to run."""
+
+    task_id: str
+    folder: str
+    """The linked worktree."""
+    branch: str
+    """The task's branch, checked out there."""
+    common_dir: str
+    """The repository's own git folder, which no confined agent sees."""
+    private_dir: str = ""
+    """What a confined agent sees in its place: refs, objects and settings of its own. Empty: it is not confined."""
+
+
+class Look(NamedTuple):
+    """What is in a workplace."""
+
+    head: str = ""
+    """The commit at the tip of the task's branch, as the workplace has it; empty when there is none."""
+    uncommitted: tuple[str, ...] = ()
+    """Files outside `.got` that differ from it."""
+
+
+class Workplaces(Protocol):
+    """The worktrees of tasks. Nothing that an agent can configure is run in any of them."""
+
+    def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> Workplace:
+        """A task's workplace, the one it had if it is still there, its uncommitted work kept.
+
+        A branch that is not there begins at the commit `start`. What vanished or cannot be used is made anew, and
+        what can be saved of it is. Raises `CannotRun`.
+        """
+
+    def look(self, workplace: Workplace) -> Look:
+        """What is there now."""
+
+    def bring(self, workplace: Workplace) -> str:
+        """Takes the commits of a confined agent into the repository's own branch; gives the commit at its tip.
+
+        The branch only ever goes forward from what the agent was given. Raises `CannotRun`.
+        """
+
+    def retire(self, task_id: str) -> None:
+        """Takes down the workplace of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
+
+    def sweep(self, kept: Collection[str]) -> list[str]:
+        """Takes down every workplace of other tasks than these, and what a killed scheduler left; gives their ids."""
+
+
+class Bounds(Record, kw_only=True):
+    """What an agent's processes may use and reach."""
+
+    seconds: float = 3600.0
+    has_network: bool = True
+    read: tuple[str, ...] = ()
+    """Further paths it may read."""
+    write: tuple[str, ...] = ()
+    """Further paths it may write, such as its host's own folder in the user's home."""
+    hide: tuple[str, ...] = ()
+    """What it may not see: the repository, the ledger, keys, other workplaces."""
+
+
+class Order(Record, kw_only=True):
+    """One run of an agent: the command, what it is told, and where."""
+
+    run_id: str
+    agent: str
+    command: tuple[str, ...]
+    prompt: str
+    """Given on standard input."""
+    workplace: Workplace
+    door: str
+    """The socket that is this agent's identity."""
+    log: str
+    """The file that what it says is written to, head and tail of it when it is long."""
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    """Besides PATH, HOME and the like."""
+    bounds: Bounds = Bounds()
+
+
+class Ended(NamedTuple):
+    """How a run's processes ended."""
+
+    how: str
+    """`exited`, `signalled`, `timed_out` or `stopped`."""
+    status: int
+    """The exit status, or the signal's number."""
+    seconds: float
+    output: str = ""
+    """What it wrote to standard output: head and tail when that was much."""
+    errors: str = ""
+
+
+class Running(Protocol):
+    """The processes of one run."""
+
+    def ended(self) -> Ended | None:
+        """How they ended; None while they run. Never waits."""
+
+    def stop(self) -> None:
+        """Asks them to end, and makes them after a while. Does not wait."""
+
+
+class Crew(Protocol):
+    """Starts agents. Whatever it started ends when this process does, however that ends."""
+
+    @property
+    def tier(self) -> str:
+        """What holds them: `bubblewrap`, or `plain` where no sandbox is to be had."""
+
+    @property
+    def detail(self) -> str:
+        """Why it is no better; empty when it is the best there is."""
+
+    def start(self, order: Order) -> Running:
+        """Starts a run. Raises `CannotRun`."""
+
+
+class Doors(Protocol):
+    """Sockets through which agents speak. Who speaks through one is settled by which one it is."""
+
+    def open(self, run_id: str, agent: str, task_id: str, workplace: Workplace) -> str:
+        """A socket for one run; gives its path. Raises `CannotRun`."""
+
+    def close(self, run_id: str) -> None:
+        """Ends it. Calls that are under way are finished."""
+
+
+Wake = Callable[[], None]
+"""Tells the scheduler that there is something to look at."""

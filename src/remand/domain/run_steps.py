@@ -1,0 +1,82 @@
+"""What follows from events of runs."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from remand.domain import events as e
+from remand.domain.runs import Run, Spent
+from remand.domain.steps import advance, conflict
+from remand.domain.task import Status, Task
+
+MAX_RUNS = 50
+_MANY = 1e12
+
+
+def started(task: Task, event: e.RunStarted) -> Task:
+    """The agent is at work. Two ledgers may have started one; both are kept in sight until they end."""
+    if task.run(event.run_id) is not None:
+        return conflict(task, event, f"the run {event.run_id} was under way already")
+    run = Run(
+        id=event.run_id,
+        agent=event.agent,
+        purpose=event.purpose,
+        started_at=event.ts,
+        handoff_id=event.handoff_id,
+        tier=event.tier,
+    )
+    claim = task.claim
+    if claim is not None and event.purpose == e.Purpose.WORK and claim.handoff_id == event.handoff_id:
+        claim = replace(claim, is_run=True)
+    return replace(task, runs=(*task.runs, run)[-MAX_RUNS:], claim=claim)
+
+
+def ended(task: Task, event: e.RunEnded) -> Task:
+    """What the run has cost is the task's, whoever it was."""
+    if task.run(event.run_id) is None:
+        return conflict(task, event, f"the run {event.run_id} was not under way at that time")
+    left = tuple(run for run in task.runs if run.id != event.run_id)
+    return replace(task, runs=left, spent=after(task.spent, event))
+
+
+def returned(task: Task, event: e.TaskReturned) -> Task:
+    """Back to its queue; what was begun is gone on with before what is new."""
+    if event.has_work and task.queue == Status.INCOMING:
+        task = replace(task, queue=Status.NEEDS_CONTINUATION)
+    return advance(task, event, claim=None, waiting_for="")
+
+
+def after(spent: Spent, event: e.RunEnded) -> Spent:
+    """What is spent after one more run; figures that are none count as nothing."""
+    return Spent(
+        runs=spent.runs + 1,
+        turns=spent.turns + int(_figure(event.turns)),
+        tokens=spent.tokens + int(_figure(event.tokens)),
+        seconds=spent.seconds + _figure(event.seconds),
+        cost=spent.cost + _figure(event.cost),
+        faults=spent.faults + 1 if event.is_fault else _kept_faults(spent, event),
+        last_fault=event.ts if event.is_fault else spent.last_fault,
+        grants=spent.grants,
+    )
+
+
+def _kept_faults(spent: Spent, event: e.RunEnded) -> int:
+    """A run that was ended from outside says nothing of the faults before it."""
+    return spent.faults if event.how in (e.How.STOPPED, e.How.LOST, e.How.NOT_STARTED) else 0
+
+
+def granted(spent: Spent, kind: str) -> Spent:
+    """What the user's answer to a question about runs allows: another budget, another few tries."""
+    match kind:
+        case "budget":
+            return replace(spent, grants=spent.grants + 1)
+        case "runs":
+            return replace(spent, faults=0)
+        case _:
+            return spent
+
+
+def _figure(value: float) -> float:
+    return min(float(value), _MANY) if math.isfinite(value) and value > 0 else 0.0
