@@ -64,7 +64,7 @@ def _require_run_id(task: Task, run_id: str) -> None:
 def _own_claim(task: Task, agent: Actor, command: c.Command) -> str:
     """The claim that the scheduler made for the agent, and that holds."""
     claim = task.claim
-    if task.status != Status.CLAIMED or claim is None or claim.agent != agent.name or not claim.is_run:
+    if task.status != Status.CLAIMED or claim is None or claim.agent != agent.name or not claim.runner:
         raise Refused("not_yours", f"{agent.name} was not given task {task.id} by the scheduler.")
     r.require_not_locked_out(task, agent.name, command.facts)
     if claim.lease_expires_at <= command.at:
@@ -117,7 +117,7 @@ def end(task: Task, ask: c.EndRun, command: c.Command) -> Events:
 
 def _is_fault(task: Task, run: Run, ask: c.EndRun) -> bool:
     """True when it ended with an error and left undone what it was for."""
-    if ask.how in _KEEPS_CLAIM or ask.is_systems or ask.is_answered:
+    if ask.how in (*_KEEPS_CLAIM, e.How.EXHAUSTED) or ask.is_systems or ask.is_answered:
         return False
     if run.purpose == e.Purpose.WORK and not _holds(task, run):
         return False
@@ -137,7 +137,7 @@ def _what_follows(task: Task, run: Run, ended: e.RunEnded, ask: c.EndRun, comman
         return (opened(task, "budget", f"The budget of {task.label} is spent: {over}", command),)
     if ended.is_fault and may_ask and facts.max_faults and spent.faults >= facts.max_faults:
         return (opened(task, "runs", f"{spent.faults} runs in a row failed, last {_told(ended)}", command),)
-    gives_back = ended.is_fault or ask.is_systems
+    gives_back = ended.is_fault or ask.is_systems or ask.how == e.How.EXHAUSTED
     if not gives_back or not _holds(task, run) or run.purpose != e.Purpose.WORK:
         return ()
     return (
@@ -161,5 +161,7 @@ def _told(ended: e.RunEnded) -> str:
             return f"by signal {ended.status}{detail}"
         case e.How.TIMED_OUT:
             return f"as its time was up{detail}"
+        case e.How.EXHAUSTED:
+            return f"out of turns{detail}"
         case _:
             return f"as it was {ended.how.replace('_', ' ')}{detail}"

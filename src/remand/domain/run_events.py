@@ -26,6 +26,8 @@ class How(StrEnum):
     LOST = "lost"
     """The scheduler was killed, and the agent with it."""
     NOT_STARTED = "not_started"
+    EXHAUSTED = "exhausted"
+    """The host ended it in the middle: no more turns."""
 
 
 class RunStarted(TaskEvent, tag="run.start", kw_only=True):

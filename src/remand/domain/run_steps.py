@@ -26,10 +26,11 @@ def started(task: Task, event: e.RunStarted) -> Task:
         started_at=event.ts,
         handoff_id=event.handoff_id,
         tier=event.tier,
+        session=event.meta.session,
     )
     claim = task.claim
     if claim is not None and event.purpose == e.Purpose.WORK and claim.handoff_id == event.handoff_id:
-        claim = replace(claim, is_run=True)
+        claim = replace(claim, runner=event.meta.session, run_ended="")
     return replace(task, runs=(*task.runs, run)[-MAX_RUNS:], claim=claim)
 
 
@@ -38,7 +39,10 @@ def ended(task: Task, event: e.RunEnded) -> Task:
     if task.run(event.run_id) is None:
         return conflict(task, event, f"the run {event.run_id} was not under way at that time")
     left = tuple(run for run in task.runs if run.id != event.run_id)
-    return replace(task, runs=left, spent=after(task.spent, event))
+    claim, run = task.claim, task.run(event.run_id)
+    if claim is not None and run is not None and run.handoff_id == claim.handoff_id:
+        claim = replace(claim, run_ended=event.how)
+    return replace(task, runs=left, claim=claim, spent=after(task.spent, event))
 
 
 def returned(task: Task, event: e.TaskReturned) -> Task:

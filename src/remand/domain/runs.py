@@ -16,6 +16,8 @@ class Run(Record, kw_only=True):
     handoff_id: str = ""
     """The claim it works under; empty when it reviews or directs."""
     tier: str = ""
+    session: str = ""
+    """The ledger that began it: no other knows whether it is still alive."""
 
 
 class Spent(Record, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from remand.domain.acts import OnForge
 from remand.domain.gates.standing import Gating
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -108,8 +109,10 @@ class Claim(Record, kw_only=True):
     """The commit the base was at."""
     read: int = 0
     """How many pieces of feedback the agent was given under this claim."""
-    is_run: bool = False
-    """The scheduler runs the agent."""
+    runner: str = ""
+    """The ledger whose scheduler runs the agent; empty when none does."""
+    run_ended: str = ""
+    """How its last run under this claim ended; empty while there is one."""
 
 
 class Offer(Record, kw_only=True):
@@ -291,6 +294,7 @@ class Task(Record, kw_only=True):
     runs: tuple[Run, ...] = ()
     """The agents at work on it now."""
     spent: Spent = Spent()
+    forge: OnForge = OnForge()
     exits: tuple[tuple[str, str], ...] = ()
     """Who has left the task without handing it in, and how: each way once per agent."""
     conflicts: tuple[Conflict, ...] = ()

@@ -38,7 +38,7 @@ from remand.testing.reviewing import E1, an_escalation
 RUN = "RUN-20261115-090000-00000001"
 OTHER = "RUN-20261115-090000-00000002"
 AT_WORK = Run(id=RUN, agent="Alice", purpose="work", started_at=NOW, handoff_id=H1)
-HELD = a_task(status=Status.CLAIMED, claim=replace(a_claim(), is_run=True))
+HELD = a_task(status=Status.CLAIMED, claim=replace(a_claim(), runner="s"))
 RUNNING = replace(HELD, runs=(AT_WORK,))
 ASSIGN = c.AssignTask(agent="Alice", run_id=RUN)
 HANDED_IN = a_task(
@@ -78,7 +78,7 @@ def test_a_task_is_claimed_and_its_run_begun_in_one() -> None:
     assert started == e.RunStarted(task_id=T1, run_id=RUN, agent="Alice", handoff_id=H1)
     task = folded(a_task(), claimed, started)
     assert task.claim is not None
-    assert task.claim.is_run
+    assert task.claim.runner
     assert [run.id for run in task.runs] == [RUN]
 
 
@@ -125,7 +125,7 @@ def test_the_agent_that_holds_a_task_is_started_again_under_its_claim() -> None:
     [
         (RUNNING, "already_running"),
         (a_task(status=Status.CLAIMED, claim=a_claim()), "not_yours"),
-        (replace(HELD, claim=replace(a_claim("Bob"), is_run=True)), "not_yours"),
+        (replace(HELD, claim=replace(a_claim("Bob"), runner="s")), "not_yours"),
         (replace(HELD, lockouts=(a_lockout("Alice"),)), "locked_out"),
         (a_task(), "not_yours"),
     ],

@@ -150,3 +150,61 @@ class Doors(Protocol):
 
 Wake = Callable[[], None]
 """Tells the scheduler that there is something to look at."""
+
+
+class Fitted(Record, kw_only=True):
+    """A command as it is started: with its host's hooks and tools, and what these need."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+class Told(NamedTuple):
+    """What a host said of a session when it ended; 0 and empty where it does not tell."""
+
+    text: str = ""
+    """The agent's last words."""
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    is_exhausted: bool = False
+    """The host ended it in the middle: no more turns."""
+    error: str = ""
+    """What went wrong, in the host's words."""
+
+
+class Hosts(Protocol):
+    """The programs that agents are: what each needs to be started with, and what each tells at its end."""
+
+    def fit(self, command: tuple[str, ...], run_id: str, prompt: str) -> Fitted:
+        """The command of a run. Raises `CannotRun`."""
+
+    def told(self, command: tuple[str, ...], output: str) -> Told:
+        """What its output tells; never raises."""
+
+    def drop(self, run_id: str) -> None:
+        """Takes away what was made for a run."""
+
+
+class Submitted(NamedTuple):
+    """The answer to a done claim that the scheduler made for an agent."""
+
+    refused: str = ""
+    """The refusal's code; empty when the work was handed in."""
+    message: str = ""
+
+
+class Claims(Protocol):
+    """Done claims, measured."""
+
+    def submit(self, workplace: Workplace, agent: str, commit: str) -> Submitted:
+        """Claims that a task is done at a commit, for the agent that holds it. Raises `CannotRun`."""
+
+
+class Hands(Protocol):
+    """Threads that do what takes long."""
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Has it done soon; nothing it raises is lost."""

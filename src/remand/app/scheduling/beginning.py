@@ -1,0 +1,143 @@
+"""How a run begins: a place to work, a door, what is told, and the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.ports import (
+    Bounds,
+    CannotRun,
+    Crew,
+    Doors,
+    Hosts,
+    Order,
+    Running,
+    Workplace,
+    Workplaces,
+)
+from remand.domain.events import Purpose
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+from remand.domain.roles import Member
+from remand.domain.task import Task
+
+
+class Assigned(Record, kw_only=True):
+    """A run that the ledger knows, and that is to be begun."""
+
+    run_id: str
+    task: Task
+    member: Member
+    purpose: Purpose
+    note: str = ""
+    """What the agent is told before all else: why its last run was not the end."""
+
+
+class AtWork(NamedTuple):
+    """A run that is under way."""
+
+    assigned: Assigned
+    workplace: Workplace
+    running: Running
+    started_at: Instant
+    log: str
+
+
+class Site(NamedTuple):
+    """What all runs have in common."""
+
+    workplaces: Workplaces
+    doors: Doors
+    hosts: Hosts
+    crew: Crew
+    bounds: Callable[[], Bounds]
+    environment: Callable[[], dict[str, str]]
+    """What the scheduler's own environment hands on."""
+    log: Callable[[str], str]
+    """The file that a run's output is written to."""
+
+
+Brief = Callable[[Assigned], str]
+"""What an agent is told."""
+
+
+class Beginning:
+    """Begins runs. Whatever goes wrong is a `CannotRun`, and leaves nothing behind."""
+
+    def __init__(self, site: Site, desk: Desk, brief: Brief) -> None:
+        self._site = site
+        self._desk = desk
+        self._brief = brief
+
+    def begin(self, assigned: Assigned) -> AtWork:
+        """Starts the process of a run."""
+        site, run_id = self._site, assigned.run_id
+        workplace = self._workplace(assigned)
+        prompt = self._brief(assigned)
+        fitted = site.hosts.fit(assigned.member.command, run_id, prompt)
+        door = site.doors.open(run_id, assigned.member.name, assigned.task.id, workplace)
+        bounds, log = site.bounds(), site.log(run_id)
+        try:
+            running = site.crew.start(
+                Order(
+                    run_id=run_id,
+                    agent=assigned.member.name,
+                    command=fitted.command,
+                    prompt=prompt,
+                    workplace=workplace,
+                    door=door,
+                    log=log,
+                    environment={
+                        **site.environment(),
+                        **fitted.environment,
+                        **self._identity(assigned, door),
+                    },
+                    bounds=Bounds(
+                        seconds=bounds.seconds,
+                        has_network=bounds.has_network,
+                        read=(*bounds.read, *fitted.read),
+                        write=(*bounds.write, *fitted.write),
+                        hide=bounds.hide,
+                    ),
+                )
+            )
+        except CannotRun:
+            self.clear_away(run_id)
+            raise
+        return AtWork(assigned, workplace, running, self._desk.now(), log)
+
+    def clear_away(self, run_id: str) -> None:
+        """Takes down what was put up for a run."""
+        self._site.doors.close(run_id)
+        self._site.hosts.drop(run_id)
+
+    def _workplace(self, assigned: Assigned) -> Workplace:
+        task, is_confined = assigned.task, self._site.crew.tier != "plain"
+        if assigned.purpose == Purpose.WORK:
+            start = (task.claim.base if task.claim else "") or self._desk.rules.base
+            return self._site.workplaces.prepare(
+                task.id, task.branch or branch_of(task), start, is_confined=is_confined
+            )
+        commit = task.submission.commit if task.submission else self._desk.rules.base
+        place = f"{task.id}.{assigned.purpose}"
+        return self._site.workplaces.prepare(
+            place, f"remand/{assigned.purpose}/{task.id}", commit, is_confined=is_confined
+        )
+
+    @staticmethod
+    def _identity(assigned: Assigned, door: str) -> dict[str, str]:
+        """Who the agent is. Behind its own door nothing of it is asked for; without a sandbox it is how it is known."""
+        claim = assigned.task.claim
+        return {
+            "REMAND_ACTOR": assigned.member.name,
+            "REMAND_TASK": assigned.task.id,
+            "REMAND_HANDOFF": claim.handoff_id if claim and assigned.purpose == Purpose.WORK else "",
+            "REMAND_SOCKET": door,
+        }
+
+
+def branch_of(task: Task) -> str:
+    """The branch that a task without one is worked on."""
+    return f"remand/{task.id}"

@@ -1,0 +1,152 @@
+"""The scheduler's own way to the ledger: one thread at a time, each question small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.ledger import Ledger
+from remand.app.prompts import prompt
+from remand.app.ready import pool, suits
+from remand.app.rebuild import story
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.events import Event
+from remand.domain.refusals import Refused
+from remand.domain.roles import THE_COORDINATOR, Actor
+from remand.domain.task import Status, Task
+
+LOOKED_THROUGH = 500
+"""How far down the queue another task is looked for, when the first one has to wait."""
+
+
+class Desk:
+    """Asks the ledger and reads from it, whichever thread asks."""
+
+    def __init__(
+        self, ledger: Ledger, rules: Callable[[], Rules], home: Callable[[], str], fresh: Callable[[], str]
+    ) -> None:
+        self._ledger = ledger
+        self._rules = rules
+        self._home = home
+        self._fresh = fresh
+        self._lock = threading.RLock()
+
+    @property
+    def rules(self) -> Rules:
+        """The team and its policy, as they are now."""
+        with self._lock:
+            return self._rules()
+
+    @property
+    def session(self) -> str:
+        """Whose runs are this ledger's own."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.head.session
+
+    def now(self) -> str:
+        """The time."""
+        return self._ledger.clock.now()
+
+    def fresh_run(self) -> str:
+        """An id for a run."""
+        return ids.stamp_id("RUN", self.now(), self._fresh())
+
+    def ask(self, ask: c.Ask) -> Answer:
+        """Asks as the system itself."""
+        with self._lock:
+            return self._ledger.ask_as(THE_COORDINATOR, ask)
+
+    def ask_as(self, request: Request) -> Answer:
+        """Asks what a member asks, by that member's rights alone."""
+        with self._lock:
+            return self._ledger.ask(request)
+
+    def settle_due(self) -> None:
+        """Lets happen what is due: leases end, deferred tasks wake, questions are repeated."""
+        with self._lock:
+            self._ledger.ask_all([])
+
+    def task(self, task_id: str) -> Task | None:
+        """A task as it is now."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.get(task_id)
+
+    def running(self) -> list[Task]:
+        """The tasks with runs under way, by whichever ledger."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.running()
+
+    def active(self, status: Status) -> list[Task]:
+        """The tasks of a status."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.active(status)
+
+    def waiting_for_review(self) -> int:
+        """How many submissions nobody has looked at yet."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.count_active(Status.PROVISIONAL)
+
+    def open_tasks(self) -> set[str]:
+        """The tasks whose worktrees are kept: all that somebody may go on with."""
+        with self._lock, self._ledger.store.read() as view:
+            return {task.id for task in view.tasks.every() if not task.is_terminal}
+
+    def ready(self) -> list[str]:
+        """Every task that could be claimed now."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.queue.ready()
+
+    def next_for(self, agent: Actor, may_begin: Callable[[Task], bool]) -> Task | None:
+        """The first task of the queue that suits an agent and may be begun now."""
+        has_team = self.rules.team.has_members
+        with self._lock, self._ledger.store.read() as view:
+            first = view.tasks.get(view.queue.next(agent, has_team=has_team))
+            if first is None or may_begin(first):
+                return first
+            others = (view.tasks.get(name) for name in view.queue.ready()[:LOOKED_THROUGH])
+            return next(
+                (one for one in others if one and suits(pool(one), agent, has_team) and may_begin(one)), None
+            )
+
+    def prompt(self, task_id: str, agent: str) -> str:
+        """What the agent that holds a task is told; that it was given its feedback is noted first."""
+        with self._lock:
+            task = self._require(task_id)
+            if task.feedback or task.lockouts or task.parent:
+                fetched = self.ask_as(
+                    Request(ask=c.FetchFeedback(task_id=task.id, agent=agent), actor=agent, confined=True)
+                )
+                if isinstance(fetched, Refused):
+                    raise fetched
+                task = fetched.task
+            return prompt(task, self.events(task_id), self._home())
+
+    def events(self, task_id: str) -> list[Event]:
+        """A task's story."""
+        with self._lock, self._ledger.store.read() as view:
+            return list(story(view, task_id))
+
+    def renew(self, task: Task) -> None:
+        """Says that the agent of a run is still at work."""
+        claim = task.claim
+        if claim is not None:
+            self.ask_as(
+                Request(
+                    ask=c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id),
+                    actor=claim.agent,
+                    confined=True,
+                )
+            )
+
+    def _require(self, task_id: str) -> Task:
+        task = self.task(task_id)
+        if task is None:
+            raise Refused("unknown_task", f"There is no task {task_id}.")
+        return task
+
+
+def taken(answer: Answer) -> Task | None:
+    """The task after what was asked; None when it was refused."""
+    return answer.task if isinstance(answer, Accepted) else None

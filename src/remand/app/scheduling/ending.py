@@ -1,0 +1,86 @@
+"""How a run ends: what it cost, whose fault it was if it was one, and what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remand.app.scheduling.beginning import AtWork
+from remand.app.scheduling.desk import Desk, taken
+from remand.app.scheduling.ports import CannotRun, Ended, Hosts, Told, Workplaces
+from remand.domain import commands as c
+from remand.domain.events import How, Purpose
+from remand.domain.task import Task
+from remand.domain.visible import visible
+
+MAX_DETAIL = 500
+
+Opinion = Callable[[AtWork, Told], bool]
+"""Makes a reviewer's or director's words count; True when they said something that does."""
+
+
+class Ending:
+    """Notes ends in the ledger. What follows from them the ledger decides."""
+
+    def __init__(self, desk: Desk, workplaces: Workplaces, hosts: Hosts, opinion: Opinion) -> None:
+        self._desk = desk
+        self._workplaces = workplaces
+        self._hosts = hosts
+        self._opinion = opinion
+
+    def end(self, work: AtWork, ended: Ended) -> tuple[Task | None, bool]:
+        """Notes the end of a run; gives the task after it, and whether the run failed."""
+        told = self._hosts.told(work.assigned.member.command, ended.output)
+        is_work = work.assigned.purpose == Purpose.WORK
+        is_answered = not is_work and _is_whole(ended, told) and self._opinion(work, told)
+        ask = c.EndRun(
+            task_id=work.assigned.task.id,
+            run_id=work.assigned.run_id,
+            how=How.EXHAUSTED if told.is_exhausted else How(ended.how),
+            status=ended.status if is_work or ended.status or is_answered else 1,
+            seconds=round(ended.seconds, 3),
+            turns=told.turns,
+            tokens=told.tokens,
+            cost=told.cost,
+            detail=_detail(ended, told),
+            has_work=is_work and self._has_work(work),
+            is_answered=is_answered,
+        )
+        after = taken(self._desk.ask(ask))
+        is_fault = after is not None and after.spent.faults > work.assigned.task.spent.faults
+        return after, is_fault
+
+    def never_began(self, task_id: str, run_id: str, fault: CannotRun, *, is_systems: bool) -> None:
+        """Notes that a run could not be begun."""
+        self._desk.ask(
+            c.EndRun(
+                task_id=task_id,
+                run_id=run_id,
+                how=How.NOT_STARTED,
+                detail=str(fault)[:MAX_DETAIL],
+                is_systems=is_systems,
+            )
+        )
+
+    def lost(self, task_id: str, run_id: str) -> None:
+        """Notes that a run ended with the scheduler that had begun it."""
+        self._desk.ask(c.EndRun(task_id=task_id, run_id=run_id, how=How.LOST))
+
+    def _has_work(self, work: AtWork) -> bool:
+        try:
+            look = self._workplaces.look(work.workplace)
+        except CannotRun:
+            return False
+        claim = work.assigned.task.claim
+        return bool(look.uncommitted) or bool(look.head and claim and look.head != claim.base)
+
+
+def _is_whole(ended: Ended, told: Told) -> bool:
+    return ended.how == How.EXITED and not told.is_exhausted and not told.error
+
+
+def _detail(ended: Ended, told: Told) -> str:
+    """The last thing that was said of what went wrong; nothing when nothing did."""
+    if ended.how == How.EXITED and not ended.status and not told.error:
+        return ""
+    lines = visible(told.error or ended.errors or ended.output).strip().splitlines()
+    return lines[-1][:MAX_DETAIL] if lines else ""

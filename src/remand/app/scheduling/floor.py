@@ -1,0 +1,175 @@
+"""Where runs are under way: begun and ended by other hands, with the breaker watching over all of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from remand.app.errors import EnvironmentFault
+from remand.app.scheduling.beginning import Assigned, AtWork, Beginning
+from remand.app.scheduling.ending import Ending
+from remand.app.scheduling.ports import CannotRun, Ended, Hands
+from remand.app.scheduling.staff import Load
+from remand.domain.breaker import Breaker
+from remand.domain.events import How
+from remand.domain.refusals import Refused
+from remand.domain.roles import Member
+from remand.domain.task import Task
+
+MOST_BEGINNING = 8
+"""How many runs are begun at once; more would only wait for one another."""
+SYSTEMS = ("disk", "sandbox", "door")
+"""Causes that are the system's beyond doubt: no second task has to fail to know."""
+SHARED = (*SYSTEMS, "git", "gates", "system")
+
+Finished = Callable[[AtWork, Task | None], None]
+"""What is done when a run has ended and stands in the ledger as ended."""
+
+
+class Floor:
+    """Every run that this process has begun. Its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        beginning: Beginning,
+        ending: Ending,
+        hands: Hands,
+        wake: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._beginning = beginning
+        self._ending = ending
+        self._hands = hands
+        self._wake = wake
+        self._clock = clock
+        self._mine = threading.RLock()
+        self._at_work: dict[str, AtWork] = {}
+        self._being_begun: dict[str, Assigned] = {}
+        self._busy: Counter[str] = Counter()
+        self._is_closing = False
+        self.breaker = Breaker()
+
+    def begin(self, assigned: Assigned) -> None:
+        """Has a run begun that the ledger knows."""
+        self.breaker.begin(*_scopes(assigned.member))
+        with self._mine:
+            self._being_begun[assigned.run_id] = assigned
+        self.do(assigned.task.id, partial(self._start, assigned))
+
+    def collect(self, finished: Finished) -> None:
+        """Takes in the runs that have ended."""
+        with self._mine:
+            over = [(work, ended) for work in self._at_work.values() if (ended := work.running.ended())]
+            for work, ended in over:
+                del self._at_work[work.assigned.run_id]
+                self.do(work.assigned.task.id, partial(self._end, work, ended, finished))
+
+    def close(self) -> None:
+        """Asks every agent to end; one that is just being begun ends as soon as it is there."""
+        with self._mine:
+            self._is_closing = True
+            for work in self._at_work.values():
+                work.running.stop()
+
+    def may_start(self, member: Member) -> bool:
+        """False while something is wrong with what the member needs."""
+        return self.breaker.allows(*_scopes(member), now=self._clock())
+
+    def is_busy(self, task_id: str) -> bool:
+        """True while something is being done about a task."""
+        with self._mine:
+            return self._busy[task_id] > 0
+
+    @property
+    def is_empty(self) -> bool:
+        """True when nothing is under way."""
+        with self._mine:
+            return not (self._at_work or self._being_begun or +self._busy)
+
+    @property
+    def is_crowded(self) -> bool:
+        """True when as many runs are being begun as can be at once."""
+        with self._mine:
+            return len(self._being_begun) >= MOST_BEGINNING
+
+    @property
+    def at_work(self) -> list[AtWork]:
+        """The runs that are under way."""
+        with self._mine:
+            return list(self._at_work.values())
+
+    @property
+    def load(self) -> Load:
+        """How many runs each member has."""
+        with self._mine:
+            runs = (*(work.assigned for work in self._at_work.values()), *self._being_begun.values())
+            return Load(Counter(run.member.name for run in runs))
+
+    def do(self, task_id: str, work: Callable[[], None]) -> None:
+        """Has something done about a task in another thread; until it is, the task is busy."""
+        with self._mine:
+            self._busy[task_id] += 1
+        self._hands.do(partial(self._done, task_id, work))
+
+    def _done(self, task_id: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (CannotRun, EnvironmentFault, OSError) as error:
+            cause = error.cause if isinstance(error, CannotRun) else "system"
+            self.breaker.fail(cause, task_id, str(error), now=self._clock(), is_certain=cause in SYSTEMS)
+        finally:
+            with self._mine:
+                self._busy[task_id] -= 1
+                self._busy += Counter()
+            self._wake()
+
+    def _start(self, assigned: Assigned) -> None:
+        try:
+            work = self._beginning.begin(assigned)
+        except (CannotRun, Refused, EnvironmentFault, OSError) as error:
+            self._never_began(
+                assigned, error if isinstance(error, CannotRun) else CannotRun("system", str(error))
+            )
+            return
+        finally:
+            with self._mine:
+                self._being_begun.pop(assigned.run_id, None)
+        self.breaker.succeed(*SYSTEMS, "git", "system", _program(assigned.member))
+        with self._mine:
+            self._at_work[assigned.run_id] = work
+            if self._is_closing:
+                work.running.stop()
+
+    def _never_began(self, assigned: Assigned, fault: CannotRun) -> None:
+        is_systems = fault.cause in (*SYSTEMS, "program")
+        self._ending.never_began(assigned.task.id, assigned.run_id, fault, is_systems=is_systems)
+        scope = _program(assigned.member) if fault.cause == "program" else fault.cause
+        self.breaker.fail(scope, assigned.task.id, str(fault), now=self._clock(), is_certain=is_systems)
+
+    def _end(self, work: AtWork, ended: Ended, finished: Finished) -> None:
+        assigned = work.assigned
+        self._beginning.clear_away(assigned.run_id)
+        after, is_fault = self._ending.end(work, ended)
+        if is_fault:
+            told = f"{assigned.member.command[0]} ends with an error ({ended.how}, {ended.status})"
+            self.breaker.fail(_own(assigned.member), assigned.task.id, told, now=self._clock())
+        elif ended.how == How.EXITED:
+            self.breaker.succeed(_own(assigned.member))
+        finished(work, after)
+
+
+def _own(member: Member) -> str:
+    """What a program's own failures are charged to."""
+    return f"command {member.command[0]}"
+
+
+def _program(member: Member) -> str:
+    """What is charged with a program that is not there."""
+    return f"program {member.command[0]}"
+
+
+def _scopes(member: Member) -> tuple[str, ...]:
+    return (*SHARED, _own(member), _program(member))

@@ -1,0 +1,250 @@
+"""The scheduler: looks at the ledger, and does the next step of every task that waits for one.
+
+What is under way stands in the ledger. Killed at any moment, it finds there what it had begun.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from remand.app.scheduling.beginning import Assigned, AtWork, branch_of
+from remand.app.scheduling.desk import Desk, taken
+from remand.app.scheduling.ending import Ending
+from remand.app.scheduling.floor import Floor
+from remand.app.scheduling.ports import Workplace, Workplaces
+from remand.app.scheduling.settling import Settling
+from remand.app.scheduling.staff import Load, most_waiting, rotated, workers
+from remand.domain import commands as c
+from remand.domain.events import How, Purpose
+from remand.domain.gates.verdict import GateStatus
+from remand.domain.instant import plus
+from remand.domain.refusals import Refused
+from remand.domain.roles import Member
+from remand.domain.task import Status, Task
+
+LINGER_SECONDS = 30.0
+"""How long an agent may go on talking after its work is handed in."""
+BACKOFF_SECONDS = 5.0
+_GOES_ON = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
+"""While a task is that, somebody's opinion of it is wanted."""
+
+Choose = Callable[[Task, Load], Member | None]
+"""Whom to ask about a task; None when a person has to look."""
+
+
+class Choosers(NamedTuple):
+    """Who is asked, among agents, for what people would be asked for."""
+
+    reviewer: Choose
+    director: Choose
+
+
+class Scheduler:
+    """Each tick is one look at the ledger; what takes long is done by the floor's hands."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        floor: Floor,
+        workplaces: Workplaces,
+        ending: Ending,
+        settling: Settling,
+        choosers: Choosers,
+        tier: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._desk = desk
+        self._floor = floor
+        self._workplaces = workplaces
+        self._ending = ending
+        self._settling = settling
+        self._choosers = choosers
+        self._tier = tier
+        self._clock = clock
+        self._lingering: dict[str, float] = {}
+        self._last = ""
+        self._session = ""
+        self._is_stopping = False
+        self.waiting = ""
+        """Why nothing is begun; empty when nothing keeps it."""
+
+    def recover(self) -> None:
+        """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or taken down."""
+        self._session = self._desk.session
+        for task in self._desk.running():
+            for run in task.runs:
+                if run.session == self._session:
+                    self._ending.lost(task.id, run.id)
+        self._workplaces.sweep(self._desk.open_tasks())
+
+    def stop(self) -> None:
+        """Begins nothing more, and asks every agent to end; ticks go on until the floor is empty."""
+        self._is_stopping = True
+        self._floor.close()
+
+    def check_staff(self) -> None:
+        """Asks the user about every waiting task that nobody on the team is left for."""
+        for task_id in self._desk.ready():
+            self._desk.ask(c.CheckStaff(task_id=task_id))
+
+    def tick(self) -> None:
+        """Does the next step of everything that waits for one."""
+        self._floor.collect(self._finished)
+        self._watch()
+        if self._is_stopping:
+            return
+        self.waiting = ""
+        for task in self._desk.active(Status.CLAIMED):
+            self._go_on(task)
+        self._ask_others(Purpose.REVIEW, self._choosers.reviewer)
+        self._ask_others(Purpose.DIRECT, self._choosers.director)
+        self._assign()
+
+    # ---------------------------------------------------------------------------------------- those at work
+
+    def _watch(self) -> None:
+        """Renews the leases of those at work, and ends those whose task is theirs no longer."""
+        half = plus(self._desk.now(), self._desk.rules.policy.lease_seconds / 2)
+        for work in self._floor.at_work:
+            task = self._desk.task(work.assigned.task.id)
+            if task is None or not self._is_still_its(work, task):
+                work.running.stop()
+            elif task.claim is not None and task.claim.lease_expires_at < half:
+                self._desk.renew(task)
+
+    def _is_still_its(self, work: AtWork, task: Task) -> bool:
+        """True while the agent has something to do; one that has handed in may say a few words more."""
+        run = work.assigned
+        if run.purpose in _GOES_ON:
+            return task.status == _GOES_ON[run.purpose]
+        held = run.task.claim.handoff_id if run.task.claim else ""
+        if task.claim is not None and task.claim.handoff_id == held:
+            return True
+        if task.submission is None or task.submission.handoff_id != held:
+            return False
+        since = self._lingering.setdefault(run.run_id, self._clock())
+        return self._clock() - since < LINGER_SECONDS
+
+    def _finished(self, work: AtWork, after: Task | None) -> None:
+        """What comes after a run: its stop is answered, or its place taken down."""
+        self._lingering.pop(work.assigned.run_id, None)
+        if work.assigned.purpose != Purpose.WORK:
+            self._workplaces.retire(work.workplace.task_id)
+        elif after is not None and after.is_terminal:
+            self._workplaces.retire(after.id)
+        elif after is not None and after.claim is not None and after.claim.run_ended == How.EXITED:
+            self._settle(after, work.workplace)
+
+    # ---------------------------------------------------------------------------------------- going on
+
+    def _go_on(self, task: Task) -> None:
+        """The next step of a task that an agent of ours holds and nobody is at work on."""
+        claim = task.claim
+        is_ours = claim is not None and claim.runner == self._session
+        if claim is None or not is_ours or task.runs or task.waiting_for or _is_held(task):
+            return
+        member = self._member(claim.agent)
+        if member is None or self._floor.is_busy(task.id) or not self._may_start(member):
+            return
+        if claim.run_ended == How.EXITED:
+            self._floor.do(task.id, partial(self._settle_anew, task, claim.base))
+        else:
+            self._start(task, member, Purpose.WORK)
+
+    def _settle_anew(self, task: Task, start: str) -> None:
+        """Answers a stop that an earlier scheduler heard and did not answer, or that could not be answered then."""
+        is_confined = self._tier != "plain"
+        place = self._workplaces.prepare(
+            task.id, task.branch or branch_of(task), start, is_confined=is_confined
+        )
+        self._settle(task, place)
+
+    def _settle(self, task: Task, workplace: Workplace) -> None:
+        note = self._settling.settle(task, workplace)
+        self._floor.breaker.succeed("gates")
+        member = self._member(task.claim.agent) if task.claim else None
+        current = self._desk.task(task.id)
+        if note is not None and member is not None and current is not None and not self._is_stopping:
+            self._start(current, member, Purpose.WORK, note)
+
+    def _ask_others(self, purpose: Purpose, choose: Choose) -> None:
+        """Asks reviewers or directors that are agents about what waits for them."""
+        for task in self._desk.active(_GOES_ON[purpose]):
+            if task.runs or self._floor.is_busy(task.id) or self._has_to_wait(task):
+                continue
+            member = choose(task, self._floor.load)
+            if member is not None and self._may_start(member):
+                self._start(task, member, purpose)
+
+    def _start(self, task: Task, member: Member, purpose: Purpose, note: str = "") -> None:
+        """Begins a further run on a task."""
+        run_id = self._desk.fresh_run()
+        answer = self._desk.ask(
+            c.StartRun(task_id=task.id, agent=member.name, run_id=run_id, purpose=purpose, tier=self._tier)
+        )
+        after = taken(answer)
+        if after is not None:
+            self._floor.begin(Assigned(run_id=run_id, task=after, member=member, purpose=purpose, note=note))
+
+    # ---------------------------------------------------------------------------------------- new work
+
+    def _assign(self) -> None:
+        """Gives free agents the tasks that are next for them, one each, in turn."""
+        rules = self._desk.rules
+        limit = most_waiting(rules.team, rules.policy.max_waiting_reviews)
+        is_full = self._desk.waiting_for_review() >= limit
+        if is_full:
+            self.waiting = (
+                f"{limit} submissions wait for review; nothing new is begun until some are looked at"
+            )
+        for member in rotated(workers(rules.team), self._last):
+            if self._floor.is_crowded:
+                return
+            if self._floor.load.has_room(member) and self._may_start(member):
+                self._give(member, partial(self._may_begin, is_full=is_full))
+
+    def _give(self, member: Member, may_begin: Callable[[Task], bool]) -> None:
+        task = self._desk.next_for(self._desk.rules.team.actor(member.name), may_begin)
+        if task is None:
+            return
+        run_id = self._desk.fresh_run()
+        answer = self._desk.ask(
+            c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._tier)
+        )
+        if isinstance(answer, Refused):
+            return
+        self._last = member.name
+        self._floor.begin(Assigned(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK))
+
+    def _may_begin(self, task: Task, *, is_full: bool) -> bool:
+        if is_full and task.status == Status.INCOMING:
+            return False
+        return not task.runs and not self._floor.is_busy(task.id) and not self._has_to_wait(task)
+
+    def _has_to_wait(self, task: Task) -> bool:
+        """True for a while after runs of the task have failed, each time longer."""
+        if not task.spent.faults:
+            return False
+        seconds = BACKOFF_SECONDS * 2 ** min(task.spent.faults - 1, 6)
+        return plus(task.spent.last_fault, seconds) > self._desk.now()
+
+    def _may_start(self, member: Member) -> bool:
+        """False while something is wrong with what the member needs; that is said instead."""
+        if self._floor.may_start(member):
+            return True
+        self.waiting = "; ".join(breach.message for breach in self._floor.breaker.breaches)
+        return False
+
+    def _member(self, name: str) -> Member | None:
+        """The member of a name, as far as it can be started."""
+        members = self._desk.rules.team.members
+        return next((one for one in members if one.command and name in (one.name, *one.aliases)), None)
+
+
+def _is_held(task: Task) -> bool:
+    """True while a reviewer has to settle what the integrity gate found."""
+    return task.gating.status == GateStatus.HELD and bool(task.gating.held)

@@ -1,0 +1,63 @@
+"""The end of a run that still holds its task is a stop, and answered as one: measured, or sent back."""
+
+from __future__ import annotations
+
+from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.ports import Claims, Look, Workplace, Workplaces
+from remand.domain import commands as c
+from remand.domain.task import Status, Task
+
+IDLE_RUNS = 3
+MAX_NAMED = 10
+LETS_GO = ("gate_held", "gate_errored")
+"""Answers to a done claim after which the agent is not started again."""
+
+
+class Settling:
+    """Answers stops by what is in the workplace. Remembers how often an agent stopped with nothing to show."""
+
+    def __init__(self, desk: Desk, workplaces: Workplaces, claims: Claims) -> None:
+        self._desk = desk
+        self._workplaces = workplaces
+        self._claims = claims
+        self._idle: dict[str, int] = {}
+
+    def settle(self, task: Task, workplace: Workplace) -> str | None:
+        """What the agent is to be told in its next run; None when there is to be none now."""
+        claim = task.claim
+        if claim is None or task.status != Status.CLAIMED or task.waiting_for:
+            return None
+        look = self._workplaces.look(workplace)
+        if look.uncommitted:
+            return self._sent_back(task, _commit_it(look))
+        if not look.head or look.head == claim.base:
+            return self._sent_back(task, "You stopped, and there is no commit of yours on the branch yet.")
+        commit = self._workplaces.bring(workplace)
+        answer = self._claims.submit(workplace, claim.agent, commit)
+        if not answer.refused or answer.refused in LETS_GO:
+            self._idle.pop(claim.handoff_id, None)
+            return None
+        if answer.refused == "gate_rejected":
+            self._idle.pop(claim.handoff_id, None)
+            return ""
+        return self._sent_back(task, answer.message)
+
+    def _sent_back(self, task: Task, text: str) -> str | None:
+        """Sends the agent back with nothing measured, as long as that makes sense."""
+        claim = task.claim
+        if claim is None:
+            return None
+        count = self._idle.get(claim.handoff_id, 0) + 1
+        self._idle[claim.handoff_id] = count
+        if count < IDLE_RUNS:
+            return text
+        why = f"{claim.agent} stopped {count} times with nothing to measure: {text[:300]}"
+        self._desk.ask(c.OpenEscalation(task_id=task.id, reason=why))
+        self._idle.pop(claim.handoff_id, None)
+        return None
+
+
+def _commit_it(look: Look) -> str:
+    names = ", ".join(look.uncommitted[:MAX_NAMED])
+    more = len(look.uncommitted) - MAX_NAMED
+    return f"You stopped with uncommitted changes: {names}{f' and {more} more' if more > 0 else ''}. Commit them."

@@ -1,0 +1,39 @@
+"""Who can be started, and how much each has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from remand.domain.roles import REVIEWERS, Member, Role, Team
+
+LEAST_WAITING = 10
+PER_REVIEWER = 2
+
+
+class Load(NamedTuple):
+    """How many runs each member has, by its name."""
+
+    runs: Mapping[str, int]
+
+    def has_room(self, member: Member) -> bool:
+        """True when the member may be given one more."""
+        return self.runs.get(member.name, 0) < member.capacity
+
+
+def workers(team: Team) -> list[Member]:
+    """The members that can be started to work."""
+    return [member for member in team.members if member.command and Role.AGENT in member.roles]
+
+
+def most_waiting(team: Team, limit: int) -> int:
+    """How many submissions may wait for review before nothing new is begun."""
+    reviewers = sum(any(role in REVIEWERS for role in member.roles) for member in team.members)
+    return limit or max(LEAST_WAITING, PER_REVIEWER * reviewers)
+
+
+def rotated(members: list[Member], after: str) -> list[Member]:
+    """The members in turn, beginning with the one after the last that was given something."""
+    names = [member.name for member in members]
+    start = names.index(after) + 1 if after in names else 0
+    return members[start:] + members[:start]

@@ -1,0 +1,67 @@
+"""The circuit breaker: when different tasks fail the same way, it is the system that is ill, and nothing is begun."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+THRESHOLD = 3
+FIRST_SECONDS = 30.0
+LONGEST_SECONDS = 900.0
+
+
+class Breach(NamedTuple):
+    """What is wrong, since when, and when one run is let through to try."""
+
+    scope: str
+    message: str
+    since: float
+    until: float
+    is_tried: bool = False
+    """One run is on its way to find out."""
+    seconds: float = FIRST_SECONDS
+
+
+class Breaker:
+    """Counts failures by scope: a program, the disk, git. Times are any clock's seconds, and only compared."""
+
+    def __init__(self, threshold: int = THRESHOLD) -> None:
+        self._threshold = threshold
+        self._failing: dict[str, set[str]] = {}
+        self._open: dict[str, Breach] = {}
+
+    def allows(self, *scopes: str, now: float) -> bool:
+        """True when nothing that is known to be wrong stands in the way of a run."""
+        return all(_lets_through(self._open.get(scope), now) for scope in scopes)
+
+    def begin(self, *scopes: str) -> None:
+        """Notes that a run is begun; of a scope that is open, it is the one that finds out."""
+        for scope in scopes:
+            if scope in self._open:
+                self._open[scope] = self._open[scope]._replace(is_tried=True)
+
+    def fail(self, scope: str, task_id: str, message: str, *, now: float, is_certain: bool = False) -> bool:
+        """Notes a failure; True when that opens the breaker. A certain one needs no second."""
+        failing = self._failing.setdefault(scope, set())
+        failing.add(task_id)
+        before = self._open.get(scope)
+        if before is None and not is_certain and len(failing) < self._threshold:
+            return False
+        seconds = min(before.seconds * 2, LONGEST_SECONDS) if before and before.is_tried else FIRST_SECONDS
+        since = before.since if before else now
+        self._open[scope] = Breach(scope, message, since, now + seconds, seconds=seconds)
+        return before is None
+
+    def succeed(self, *scopes: str) -> None:
+        """Notes that something went well there: what was wrong is not wrong any more."""
+        for scope in scopes:
+            self._failing.pop(scope, None)
+            self._open.pop(scope, None)
+
+    @property
+    def breaches(self) -> tuple[Breach, ...]:
+        """What is wrong now, the oldest first."""
+        return tuple(sorted(self._open.values(), key=lambda breach: breach.since))
+
+
+def _lets_through(breach: Breach | None, now: float) -> bool:
+    return breach is None or (now >= breach.until and not breach.is_tried)

@@ -1,0 +1,219 @@
+"""A scheduler on fakes: agents are functions, worktrees are names, and time stands still until it is moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.app.asking import Rules
+from remand.app.scheduling.beginning import Assigned, Beginning, Site
+from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.ending import Ending
+from remand.app.scheduling.floor import Floor
+from remand.app.scheduling.ports import (
+    Bounds,
+    CannotRun,
+    Ended,
+    Fitted,
+    Look,
+    Order,
+    Submitted,
+    Told,
+    Workplace,
+)
+from remand.app.scheduling.scheduler import Choosers, Scheduler
+from remand.app.scheduling.settling import Settling
+from remand.domain import commands as c
+from remand.domain.events import Purpose
+from remand.domain.roles import Member, Role, Team
+from remand.testing.builders import World
+
+WORKED = Ended("exited", 0, 1.0)
+CRASHED = Ended("exited", 1, 1.0, errors="Traceback\nValueError: no")
+
+Script = Callable[["Shop", Order], Ended | None]
+"""What an agent does when it is looked at: how it ended, or None while it goes on."""
+
+
+class FakeRunning:
+    """An agent's process: its script, asked again until it has ended."""
+
+    def __init__(self, shop: Shop, order: Order, script: Script) -> None:
+        self.order = order
+        self.is_stopped = False
+        self._shop = shop
+        self._script = script
+
+    def ended(self) -> Ended | None:
+        """How it ended."""
+        return Ended("stopped", 15, 1.0) if self.is_stopped else self._script(self._shop, self.order)
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.is_stopped = True
+
+
+class FakeWorkplaces:
+    """Worktrees by task, with what their agents put there."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, Look] = {}
+        self.prepared: list[tuple[str, str, str]] = []
+        self.retired: list[str] = []
+        self.kept: set[str] | None = None
+        self.fault: CannotRun | None = None
+
+    def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> Workplace:
+        if self.fault is not None:
+            raise self.fault
+        self.prepared.append((task_id, branch, start))
+        self.looks.setdefault(task_id, Look(head=start))
+        return Workplace(task_id=task_id, folder=f"/w/{task_id}", branch=branch, common_dir="/r/.git")
+
+    def look(self, workplace: Workplace) -> Look:
+        return self.looks.get(workplace.task_id, Look())
+
+    def bring(self, workplace: Workplace) -> str:
+        return self.look(workplace).head
+
+    def retire(self, task_id: str) -> None:
+        self.retired.append(task_id)
+
+    def sweep(self, kept: Collection[str]) -> list[str]:
+        self.kept = set(kept)
+        return []
+
+
+class Shop:
+    """A whole ledger with a scheduler at work on it. `scripts` says what each agent does."""
+
+    tier, detail = "plain", "fake"
+
+    def __init__(self, *members: Member, **policy: Any) -> None:
+        people = (Member(name="Lead", roles=(Role.LEAD,)), Member(name="owner", roles=(Role.USER,)))
+        team = Team((*members, *people))
+        rules = Rules(gates=(), team=team, base="base")
+        self.world = World(rules=replace(rules, policy=replace(rules.policy, **policy)))
+        self.world.repository.add("base")
+        self.workplaces = FakeWorkplaces()
+        self.scripts: dict[str, Script] = {}
+        self.orders: list[Order] = []
+        self.answers: list[Submitted] = []
+        self.reviewer: Member | None = None
+        self.opinions: list[str] = []
+        self.fault: CannotRun | None = None
+        self.seconds = 0.0
+        self.open_doors: set[str] = set()
+        self.scheduler = self.started()
+
+    def started(self) -> Scheduler:
+        """A scheduler that has just been started on the ledger as it is."""
+        self.running: list[FakeRunning] = []
+        desk = Desk(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
+        ending = Ending(desk, self.workplaces, self, lambda _, told: bool(told.text))
+        site = Site(
+            workplaces=self.workplaces,
+            doors=_Doors(self.open_doors),
+            hosts=self,
+            crew=self,
+            bounds=Bounds,
+            environment=dict,
+            log=lambda run_id: f"/l/{run_id}",
+        )
+        self.floor = Floor(
+            Beginning(site, desk, lambda assigned: _brief(desk, assigned)),
+            ending,
+            self,
+            clock=lambda: self.seconds,
+        )
+        self.scheduler = Scheduler(
+            desk=desk,
+            floor=self.floor,
+            workplaces=self.workplaces,
+            ending=ending,
+            settling=Settling(desk, self.workplaces, self),
+            choosers=Choosers(lambda *_: self.reviewer, lambda *_: None),
+            tier="plain",
+            clock=lambda: self.seconds,
+        )
+        self.scheduler.recover()
+        return self.scheduler
+
+    def ticks(self, times: int = 1, seconds: float = 1.0) -> None:
+        """Lets time pass, one look at a time."""
+        for _ in range(times):
+            self.scheduler.tick()
+            self.seconds += seconds
+            self.world.clock.advance(seconds)
+
+    # The ports that are a line each.
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Does it at once."""
+        work()
+
+    def start(self, order: Order) -> FakeRunning:
+        """Starts an agent's script."""
+        if self.fault is not None:
+            raise self.fault
+        self.orders.append(order)
+        self.running.append(FakeRunning(self, order, self.scripts.get(order.agent, _goes_on)))
+        return self.running[-1]
+
+    def fit(self, command: tuple[str, ...], run_id: str, prompt: str) -> Fitted:
+        """The command as it is."""
+        return Fitted(command=command)
+
+    def drop(self, run_id: str) -> None:
+        """Nothing was made for it."""
+
+    def told(self, command: tuple[str, ...], output: str) -> Told:
+        """What the test says that the output tells."""
+        return Told(text=output)
+
+    def submit(self, workplace: Workplace, agent: str, commit: str) -> Submitted:
+        """Hands the work in, unless the test has another answer ready."""
+        if self.answers:
+            return self.answers.pop(0)
+        self.world.repository.add(commit)
+        answer = self.world.ask(c.SubmitTask(task_id=workplace.task_id, agent=agent, commit=commit), agent)
+        return Submitted("" if answer.task.submission else "gate_rejected")
+
+
+class _Doors:
+    def __init__(self, doors: set[str]) -> None:
+        self._doors = doors
+
+    def open(self, run_id: str, agent: str, task_id: str, workplace: Workplace) -> str:
+        self._doors.add(run_id)
+        return f"/d/{run_id}"
+
+    def close(self, run_id: str) -> None:
+        self._doors.discard(run_id)
+
+
+def _brief(desk: Desk, assigned: Assigned) -> str:
+    if assigned.purpose != Purpose.WORK:
+        return assigned.purpose
+    return f"{assigned.note}\n{desk.prompt(assigned.task.id, assigned.member.name)}".strip()
+
+
+def _goes_on(shop: Shop, order: Order) -> None:
+    """An agent that never ends."""
+
+
+def commits(name: str) -> Script:
+    """An agent that commits once and is done."""
+
+    def script(shop: Shop, order: Order) -> Ended:
+        shop.workplaces.looks[order.workplace.task_id] = Look(head=name)
+        return WORKED
+
+    return script
+
+
+def says(ended: Ended) -> Script:
+    """An agent that ends like that and does nothing."""
+    return lambda *_: ended

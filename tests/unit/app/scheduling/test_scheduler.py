@@ -1,0 +1,388 @@
+"""Holds what the scheduler does: who is given what, what follows from an end, and whom nothing is blamed on."""
+
+import pytest
+from msgspec.structs import replace
+
+from remand.app.scheduling.ports import CannotRun, Ended, Look, Order, Submitted
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.roles import Member, Role
+from remand.domain.runs import Budget
+from remand.domain.task import Status
+from remand.testing.scheduling import CRASHED, WORKED, Shop, commits, says
+
+
+def agent(name: str = "Alice", **fields: object) -> Member:
+    return Member(name=name, command=("agent", name), **fields)  # type: ignore[arg-type]
+
+
+def names(shop: Shop) -> list[str]:
+    return [order.agent for order in shop.orders]
+
+
+# Who is given what.
+
+
+def test_a_free_task_is_given_to_a_free_agent_with_its_prompt_and_its_branch() -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add("Mend the roof")
+
+    shop.ticks()
+
+    (order,) = shop.orders
+    assert "Mend the roof" in order.prompt
+    assert shop.workplaces.prepared == [(task_id, f"remand/{task_id}", "base")]
+    assert order.environment["REMAND_TASK"] == task_id
+    assert shop.world.task(task_id).status == Status.CLAIMED
+    assert [run.agent for run in shop.world.task(task_id).runs] == ["Alice"]
+
+
+def test_nobody_has_more_to_do_than_it_can() -> None:
+    shop = Shop(agent("Alice", capacity=2), agent("Bob"))
+    for _ in range(5):
+        shop.world.add()
+
+    shop.ticks(5)
+
+    assert sorted(names(shop)) == ["Alice", "Alice", "Bob"]
+
+
+def test_members_without_a_command_are_people() -> None:
+    shop = Shop(Member(name="Alice"))
+    shop.world.add()
+
+    shop.ticks(3)
+
+    assert shop.orders == []
+
+
+def test_rejected_work_comes_before_new_work_and_goes_to_another_on_the_same_branch() -> None:
+    shop = Shop(agent("Alice"), agent("Bob"))
+    shop.scripts["Alice"] = commits("work")
+    rejected = shop.world.add("First", branch="roof")
+    shop.ticks(2)
+    shop.scripts["Alice"] = lambda *_: None
+    assert shop.world.task(rejected).status == Status.PROVISIONAL
+    shop.world.add("Second", priority="critical")
+    finding = e.Finding(text="It leaks", path="roof.py", line=7)
+    shop.world.ask(c.RejectReview(task_id=rejected, commit="work", findings=(finding,)), "Lead")
+
+    shop.ticks(1)
+
+    last = {order.agent: order for order in shop.orders}
+    assert last["Bob"].environment["REMAND_TASK"] == rejected
+    assert last["Bob"].workplace.branch == "roof"
+    assert last["Bob"].prompt.startswith("## Review Feedback (rejection #1)")
+    assert last["Alice"].environment["REMAND_TASK"] != rejected
+
+
+def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
+    shop = Shop(agent(), max_waiting_reviews=2)
+    shop.scripts["Alice"] = commits("work")
+    for _ in range(4):
+        shop.world.add()
+
+    shop.ticks(20)
+
+    statuses = sorted(task.status for task in shop.world.tasks().values())
+    assert statuses == ["incoming", "incoming", "provisional", "provisional"]
+    assert "2 submissions wait for review" in shop.scheduler.waiting
+
+
+# What follows from an end.
+
+
+def test_work_that_is_committed_is_handed_in_when_its_agent_ends() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    task_id = shop.world.add()
+
+    shop.ticks(2)
+
+    task = shop.world.task(task_id)
+    assert task.status == Status.PROVISIONAL
+    assert task.spent.runs == 1
+    assert shop.open_doors == set()
+
+
+def test_an_agent_that_is_rejected_at_the_gate_goes_on_under_its_claim() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    shop.answers = [Submitted("gate_rejected", "REJECTED: Quality gates failed")]
+    task_id = shop.world.add()
+
+    shop.ticks(4)
+
+    task = shop.world.task(task_id)
+    assert (task.status, task.attempt_count, task.spent.runs) == (Status.PROVISIONAL, 1, 2)
+
+
+def test_uncommitted_work_is_sent_back_with_its_names() -> None:
+    shop = Shop(agent())
+
+    def forgets(shop: Shop, order: Order) -> Ended:
+        shop.workplaces.looks[order.workplace.task_id] = Look(head="base", uncommitted=("roof.py",))
+        return WORKED
+
+    shop.scripts["Alice"] = forgets
+    task_id = shop.world.add()
+
+    shop.ticks(2)
+
+    assert shop.orders[-1].prompt.startswith("You stopped with uncommitted changes: roof.py. Commit them.")
+    shop.ticks(6)
+    task = shop.world.task(task_id)
+    assert task.status == Status.ESCALATED
+    assert task.escalation is not None
+    assert "stopped 3 times with nothing to measure" in task.escalation.reason
+
+
+def test_an_agent_that_waits_is_not_started_again() -> None:
+    shop = Shop(agent())
+
+    def waits(shop: Shop, order: Order) -> Ended:
+        ask = c.WaitTask(task_id=order.workplace.task_id, agent="Alice", reason="the key from ops")
+        shop.world.ask(ask, "Alice", confined=True)
+        return WORKED
+
+    shop.scripts["Alice"] = waits
+    task_id = shop.world.add()
+
+    shop.ticks(5)
+
+    assert len(shop.orders) == 1
+    assert shop.world.task(task_id).status == Status.CLAIMED
+
+
+@pytest.mark.parametrize(
+    "ended", [CRASHED, Ended("signalled", 9, 1.0), Ended("timed_out", 9, 3600.0)], ids=lambda one: one.how
+)
+def test_a_failed_run_is_tried_again_later_then_the_user_is_asked(ended: Ended) -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = says(ended)
+    task_id = shop.world.add()
+
+    shop.ticks(2)
+    assert shop.world.task(task_id).status == Status.INCOMING
+    shop.ticks(2)
+    assert len(shop.orders) == 1, "not at once"
+    shop.ticks(60)
+
+    task = shop.world.task(task_id)
+    assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
+    assert (task.invalid_by, task.lockouts, task.exits) == ((), (), ())
+
+
+def test_a_spent_budget_ends_in_a_question() -> None:
+    shop = Shop(agent(), budget=Budget(runs=2))
+    shop.scripts["Alice"] = commits("work")
+    shop.answers = [Submitted("gate_rejected", "REJECTED")] * 9
+    task_id = shop.world.add()
+
+    shop.ticks(9)
+
+    task = shop.world.task(task_id)
+    assert (task.status, len(shop.orders)) == (Status.ESCALATED, 2)
+    assert task.escalation is not None
+    assert task.escalation.kind == "budget"
+
+
+# Whose fault.
+
+
+def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> None:
+    shop = Shop(agent(capacity=1))
+    shop.scripts["Alice"] = says(CRASHED)
+    for _ in range(20):
+        shop.world.add()
+
+    shop.ticks(25)
+
+    assert len(shop.orders) == 3
+    assert "agent ends with an error" in shop.scheduler.waiting
+    assert not any(task.status == Status.ESCALATED for task in shop.world.tasks().values())
+    shop.scripts["Alice"] = commits("work")
+    shop.ticks(20)
+    assert shop.floor.breaker.breaches == ()
+    assert len(shop.orders) > 4
+
+
+@pytest.mark.parametrize("cause", ["disk", "sandbox", "door", "program"])
+def test_what_the_system_lacks_is_said_once_and_counts_against_nobody(cause: str) -> None:
+    shop = Shop(agent(), agent("Bob", skills=("x",)))
+    shop.fault = CannotRun(cause, "no room on the disk")
+    for _ in range(5):
+        shop.world.add()
+
+    shop.ticks(10)
+
+    tasks = shop.world.tasks().values()
+    assert {task.status for task in tasks} == {Status.INCOMING}
+    assert sum(task.spent.faults for task in tasks) == 0
+    assert "no room on the disk" in shop.scheduler.waiting
+    shop.fault = None
+    shop.ticks(40)
+    assert shop.floor.breaker.breaches == ()
+
+
+def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
+    shop = Shop(agent())
+    shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
+    task_id = shop.world.add(branch="main")
+
+    shop.ticks(60)
+
+    task = shop.world.task(task_id)
+    assert task.status == Status.ESCALATED
+    assert task.escalation is not None
+    assert "checked out elsewhere" in task.escalation.reason
+
+
+# Those at work.
+
+
+def test_a_lease_is_renewed_while_its_agent_is_at_work() -> None:
+    shop = Shop(agent(), lease_seconds=60.0)
+    task_id = shop.world.add()
+
+    shop.ticks(200)
+
+    assert len(shop.orders) == 1
+    assert shop.world.task(task_id).status == Status.CLAIMED
+
+
+def test_an_agent_whose_task_was_taken_away_is_ended() -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add()
+    shop.ticks()
+    shop.world.ask(c.CancelTask(task_id=task_id, reason="not needed"))
+
+    shop.ticks(3)
+
+    assert shop.running[0].is_stopped
+    task = shop.world.task(task_id)
+    assert (task.runs, task.status) == ((), Status.CANCELLED)
+    assert shop.workplaces.retired == [task_id]
+
+
+def test_an_agent_may_say_a_few_words_after_it_has_handed_in() -> None:
+    shop = Shop(agent())
+
+    def hands_in(shop: Shop, order: Order) -> None:
+        task = shop.world.task(order.workplace.task_id)
+        if task.status == Status.CLAIMED:
+            shop.world.submit(task.id)
+
+    shop.scripts["Alice"] = hands_in
+    shop.world.add()
+
+    shop.ticks(20)
+    assert not shop.running[0].is_stopped
+    shop.ticks(20)
+    assert shop.running[0].is_stopped
+
+
+# Starting again.
+
+
+def test_told_to_stop_it_ends_its_agents_and_goes_on_with_them_when_it_is_started_again() -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add()
+    shop.ticks()
+
+    shop.scheduler.stop()
+    shop.ticks(2)
+    assert shop.floor.is_empty
+    stopped = shop.world.task(task_id)
+    assert (stopped.runs, stopped.status) == ((), Status.CLAIMED)
+
+    shop.started()
+    shop.ticks(2)
+    assert names(shop) == ["Alice", "Alice"]
+    again = shop.world.task(task_id)
+    assert (again.attempt_count, again.spent.faults) == (1, 0)
+
+
+def test_killed_it_finds_what_it_had_begun_and_starts_nobody_twice() -> None:
+    shop = Shop(agent(), agent("Bob"))
+    task_id = shop.world.add()
+    shop.ticks()
+
+    shop.started()
+    lost = shop.world.task(task_id)
+    assert (lost.runs, lost.status) == ((), Status.CLAIMED)
+    assert shop.workplaces.kept == {task_id}
+    shop.ticks(5)
+
+    assert len(shop.world.task(task_id).runs) == 1
+    assert [run.order.agent for run in shop.running] == ["Alice"]
+
+
+def test_runs_of_another_ledger_are_left_alone() -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add()
+    shop.ticks()
+    with shop.world.store.write() as tx:
+        task = shop.world.task(task_id)
+        claim = task.claim and replace(task.claim, runner="elsewhere")
+        run = replace(task.runs[0], session="elsewhere")
+        tx.tasks.put(replace(task, runs=(run,), claim=claim))
+
+    shop.started()
+    shop.ticks(3)
+
+    assert [one.session for one in shop.world.task(task_id).runs] == ["elsewhere"]
+    assert len(shop.orders) == 1
+
+
+def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    task_id = shop.world.add()
+    shop.ticks()
+    (run,) = shop.world.task(task_id).runs
+    shop.scheduler._desk.ask(c.EndRun(task_id=task_id, run_id=run.id, how=e.How.EXITED))
+    shop.workplaces.looks[task_id] = Look(head="work")
+
+    shop.started()
+    shop.ticks(2)
+
+    assert shop.world.task(task_id).status == Status.PROVISIONAL
+    assert len(shop.orders) == 1
+
+
+# Nobody left.
+
+
+def test_a_task_that_nobody_is_left_for_is_a_question() -> None:
+    shop = Shop(agent(skills=("frontend",)))
+    task_id = shop.world.add(skills=("frontend",))
+    shop.world.rules = Shop(agent()).world.rules
+
+    shop.scheduler.check_staff()
+
+    task = shop.world.task(task_id)
+    assert task.status == Status.ESCALATED
+    assert task.escalation is not None
+    assert task.escalation.kind == "deadlock"
+
+
+# Reviewers.
+
+
+def test_a_reviewer_that_is_an_agent_is_asked_and_its_place_taken_down_afterwards() -> None:
+    critic = Member(name="Rita", roles=(Role.LEAD,), command=("critic",))
+    shop = Shop(agent(), critic)
+    shop.scripts["Alice"] = commits("work")
+    shop.scripts["Rita"] = says(Ended("exited", 0, 1.0, output="It leaks."))
+    shop.reviewer = critic
+    task_id = shop.world.add()
+
+    shop.ticks(4)
+
+    assert names(shop)[:2] == ["Alice", "Rita"]
+    assert shop.workplaces.retired[0] == f"{task_id}.review"
+    handed_in = shop.world.task(task_id).submission
+    assert handed_in is not None
+    place = (f"{task_id}.review", f"remand/review/{task_id}", handed_in.commit)
+    assert place in shop.workplaces.prepared
