@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,26 +13,17 @@ from remand.app.ports import Commands
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, rejections
 from remand.domain import commands as c
+from remand.domain import events as e
 from remand.domain.answers import context
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType
-from remand.domain.record import Record
 from remand.domain.refusals import Refused
+from remand.domain.reviewing import decision
 from remand.domain.roles import THE_COORDINATOR, THE_DIRECTOR
+from remand.domain.task import Task
 
 ADVICE_SECONDS = 120.0
 DECISION_SECONDS = 600.0
-
-
-class _Said(Record, kw_only=True):
-    """What a director's command may print, as one JSON object."""
-
-    decision_type: str
-    rationale: str = ""
-    message: str = ""
-    override_message: str = ""
-    reassign_to: str = ""
-    created_tasks: tuple[str, ...] = ()
 
 
 class Directing:
@@ -70,20 +61,10 @@ class Directing:
             )
             return f"The director {command[0]} {how}; the rejection waits for a human."
         try:
-            said = msgspec.convert(json.loads(outcome.output, object_pairs_hook=_once), _Said)
-        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+            said = decision.said(outcome.output)
+        except ValueError as error:
             return f"The director {command[0]} did not print a decision ({error}); the rejection waits for a human."
-        answer = self._ledger.ask_as(
-            THE_DIRECTOR,
-            c.AnswerRejection(
-                handoff_id=handoff_id,
-                decision=said.decision_type,
-                rationale=said.rationale,
-                message=said.message or said.override_message,
-                reassign_to=said.reassign_to,
-                created_tasks=said.created_tasks,
-            ),
-        )
+        answer = self._ledger.ask_as(THE_DIRECTOR, said.ask(handoff_id))
         if isinstance(answer, Refused):
             return f"The director's answer was refused: {answer.message}"
         return answer
@@ -95,26 +76,21 @@ class Directing:
         return filed is not None and filed.handoff_id == handoff_id and not filed.decision
 
     def _brief(self, task_id: str, handoff_id: str) -> bytes:
-        """What a command is told: the task, this rejection with its grades, and the earlier ones."""
         with self._ledger.store.read() as view:
-            task = view.tasks.get(task_id)
-            told = rejections(story(view, task_id))
-        this = [one for one in told if one.handoff_id == handoff_id][-1:]
-        brief: dict[str, Any] = {
-            "task": context(task) if task else {},
-            "rejection": [_plain(one) for one in this],
-            "earlier": [_plain(one) for one in told if one not in this],
-            "decisions": list(DecisionType.__members__),
-            "answer": list(_Said.__struct_fields__),
-        }
-        brief["rejection"] = brief["rejection"][0] if this else None
-        return msgspec.json.encode(brief)
+            return msgspec.json.encode(brief(view.tasks.get(task_id), story(view, task_id), handoff_id))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) != len(pairs):
-        raise ValueError("a key stands there twice")
-    return found
+def brief(task: Task | None, events: Sequence[e.Event], handoff_id: str) -> dict[str, Any]:
+    """What a director is told: the task, the last rejection of a handoff with its grades, and the earlier ones."""
+    told = rejections(list(events))
+    this = [one for one in told if one.handoff_id == handoff_id][-1:]
+    return {
+        "task": context(task) if task else {},
+        "rejection": _plain(this[0]) if this else None,
+        "earlier": [_plain(one) for one in told if one not in this],
+        "decisions": list(DecisionType.__members__),
+        "answer": list(decision.Said.__struct_fields__),
+    }
 
 
 def _plain(view: RejectionView) -> dict[str, Any]:

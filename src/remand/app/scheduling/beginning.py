@@ -85,7 +85,7 @@ class Beginning:
                     run_id=run_id,
                     agent=assigned.member.name,
                     command=fitted.command,
-                    prompt=prompt,
+                    prompt="" if fitted.has_prompt else prompt,
                     workplace=workplace,
                     door=door,
                     log=log,
@@ -121,7 +121,7 @@ class Beginning:
                 task.id, task.branch or branch_of(task), start, is_confined=is_confined
             )
         commit = task.submission.commit if task.submission else self._desk.rules.base
-        place = f"{task.id}.{assigned.purpose}"
+        place = f"{task.id}-{assigned.purpose}"
         return self._site.workplaces.prepare(
             place, f"remand/{assigned.purpose}/{task.id}", commit, is_confined=is_confined
         )

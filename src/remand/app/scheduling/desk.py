@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from remand.app.asking import Accepted, Answer, Request, Rules
+from remand.app.family import Family
 from remand.app.ledger import Ledger
 from remand.app.prompts import prompt
 from remand.app.ready import pool, suits
@@ -17,6 +19,7 @@ from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Actor
 from remand.domain.task import Status, Task
 
+T = TypeVar("T")
 LOOKED_THROUGH = 500
 """How far down the queue another task is looked for, when the first one has to wait."""
 
@@ -44,6 +47,32 @@ class Desk:
         """Whose runs are this ledger's own."""
         with self._lock, self._ledger.store.read() as view:
             return view.head.session
+
+    @property
+    def home(self) -> str:
+        """The address of the project's own repository."""
+        with self._lock:
+            return self._home()
+
+    def with_ledger(self, look: Callable[[], T]) -> T:
+        """Looks at something that the ledger's own means are needed for."""
+        with self._lock:
+            return look()
+
+    def changed(self, task: Task) -> tuple[str, ...] | None:
+        """The paths that a submission changes; None when that is not known."""
+        if task.submission is None:
+            return None
+        with self._lock:
+            found = self._ledger.difference(task, task.submission.commit)
+        return found.paths if found else None
+
+    def kept_away(self, task: Task) -> tuple[str, ...]:
+        """Who is locked out of a task that this one was cut from."""
+        if not task.parent:
+            return ()
+        with self._lock, self._ledger.store.read() as view:
+            return tuple(agent for agent, _ in Family(view).inherited(task))
 
     def now(self) -> str:
         """The time."""
@@ -121,7 +150,7 @@ class Desk:
                 if isinstance(fetched, Refused):
                     raise fetched
                 task = fetched.task
-            return prompt(task, self.events(task_id), self._home())
+            return prompt(task, self.events(task_id), self.home)
 
     def events(self, task_id: str) -> list[Event]:
         """A task's story."""

@@ -14,8 +14,8 @@ from remand.domain.visible import visible
 
 MAX_DETAIL = 500
 
-Opinion = Callable[[AtWork, Told], bool]
-"""Makes a reviewer's or director's words count; True when they said something that does."""
+Opinion = Callable[[AtWork, Told], str]
+"""Makes a reviewer's or director's words count; gives why they do not, should that be so."""
 
 
 class Ending:
@@ -29,9 +29,10 @@ class Ending:
 
     def end(self, work: AtWork, ended: Ended) -> tuple[Task | None, bool]:
         """Notes the end of a run; gives the task after it, and whether the run failed."""
-        told = self._hosts.told(work.assigned.member.command, ended.output)
+        told = self._hosts.told(work.assigned.member.command, ended.output, ended.status)
         is_work = work.assigned.purpose == Purpose.WORK
-        is_answered = not is_work and _is_whole(ended, told) and self._opinion(work, told)
+        unheard = "" if is_work or not _is_whole(ended, told) else self._opinion(work, told)
+        is_answered = not is_work and _is_whole(ended, told) and not unheard
         ask = c.EndRun(
             task_id=work.assigned.task.id,
             run_id=work.assigned.run_id,
@@ -41,7 +42,7 @@ class Ending:
             turns=told.turns,
             tokens=told.tokens,
             cost=told.cost,
-            detail=_detail(ended, told),
+            detail=unheard[:MAX_DETAIL] or _detail(ended, told),
             has_work=is_work and self._has_work(work),
             is_answered=is_answered,
         )

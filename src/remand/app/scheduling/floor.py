@@ -44,7 +44,7 @@ class Floor:
         self._ending = ending
         self._hands = hands
         self._wake = wake
-        self._clock = clock
+        self.clock = clock
         self._mine = threading.RLock()
         self._at_work: dict[str, AtWork] = {}
         self._being_begun: dict[str, Assigned] = {}
@@ -76,7 +76,7 @@ class Floor:
 
     def may_start(self, member: Member) -> bool:
         """False while something is wrong with what the member needs."""
-        return self.breaker.allows(*_scopes(member), now=self._clock())
+        return self.breaker.allows(*_scopes(member), now=self.clock())
 
     def is_busy(self, task_id: str) -> bool:
         """True while something is being done about a task."""
@@ -119,7 +119,7 @@ class Floor:
             work()
         except (CannotRun, EnvironmentFault, OSError) as error:
             cause = error.cause if isinstance(error, CannotRun) else "system"
-            self.breaker.fail(cause, task_id, str(error), now=self._clock(), is_certain=cause in SYSTEMS)
+            self.breaker.fail(cause, task_id, str(error), now=self.clock(), is_certain=cause in SYSTEMS)
         finally:
             with self._mine:
                 self._busy[task_id] -= 1
@@ -147,7 +147,7 @@ class Floor:
         is_systems = fault.cause in (*SYSTEMS, "program")
         self._ending.never_began(assigned.task.id, assigned.run_id, fault, is_systems=is_systems)
         scope = _program(assigned.member) if fault.cause == "program" else fault.cause
-        self.breaker.fail(scope, assigned.task.id, str(fault), now=self._clock(), is_certain=is_systems)
+        self.breaker.fail(scope, assigned.task.id, str(fault), now=self.clock(), is_certain=is_systems)
 
     def _end(self, work: AtWork, ended: Ended, finished: Finished) -> None:
         assigned = work.assigned
@@ -155,7 +155,7 @@ class Floor:
         after, is_fault = self._ending.end(work, ended)
         if is_fault:
             told = f"{assigned.member.command[0]} ends with an error ({ended.how}, {ended.status})"
-            self.breaker.fail(_own(assigned.member), assigned.task.id, told, now=self._clock())
+            self.breaker.fail(_own(assigned.member), assigned.task.id, told, now=self.clock())
         elif ended.how == How.EXITED:
             self.breaker.succeed(_own(assigned.member))
         finished(work, after)

@@ -159,6 +159,8 @@ class Fitted(Record, kw_only=True):
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    has_prompt: bool = False
+    """What the agent is told stands in the command: nothing is given on standard input."""
 
 
 class Told(NamedTuple):
@@ -181,8 +183,8 @@ class Hosts(Protocol):
     def fit(self, command: tuple[str, ...], run_id: str, prompt: str) -> Fitted:
         """The command of a run. Raises `CannotRun`."""
 
-    def told(self, command: tuple[str, ...], output: str) -> Told:
-        """What its output tells; never raises."""
+    def told(self, command: tuple[str, ...], output: str, status: int = 0) -> Told:
+        """What its output and its exit status tell; never raises."""
 
     def drop(self, run_id: str) -> None:
         """Takes away what was made for a run."""

@@ -69,6 +69,7 @@ class Scheduler:
         self._last = ""
         self._session = ""
         self._is_stopping = False
+        self._takes_new = True
         self.waiting = ""
         """Why nothing is begun; empty when nothing keeps it."""
 
@@ -86,6 +87,10 @@ class Scheduler:
         self._is_stopping = True
         self._floor.close()
 
+    def take_nothing_new(self) -> None:
+        """Goes on with what is begun, and begins no other task."""
+        self._takes_new = False
+
     def check_staff(self) -> None:
         """Asks the user about every waiting task that nobody on the team is left for."""
         for task_id in self._desk.ready():
@@ -102,7 +107,8 @@ class Scheduler:
             self._go_on(task)
         self._ask_others(Purpose.REVIEW, self._choosers.reviewer)
         self._ask_others(Purpose.DIRECT, self._choosers.director)
-        self._assign()
+        if self._takes_new:
+            self._assign()
 
     # ---------------------------------------------------------------------------------------- those at work
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser
 from typing import Any
 
@@ -13,8 +12,8 @@ from remand.app.escalations import question, ways
 from remand.app.under_review import UnderReview, awaiting
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.feedback.severity import finding_of
 from remand.domain.refusals import Refused
+from remand.domain.reviewing.lines import finding, findings_in
 from remand.domain.roles import REVIEWERS, Actor
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
@@ -22,8 +21,6 @@ from remand.interfaces.cli.output import Result, one_line, table
 from remand.interfaces.cli.task_views import find_task, waits_for_forge
 
 SOURCE = "reject-task"
-_FINDING = re.compile(r"(?P<path>[^\s:][^:]*):(?P<line>\d{1,9}):\s*(?P<text>.+)", re.DOTALL)
-_BULLET = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s+")
 _COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "nos", "title")
 
 
@@ -82,8 +79,21 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--commit", required=True, metavar="SHA")
 
 
+def _approve_arguments(parser: ArgumentParser) -> None:
+    _arguments(parser)
+    parser.add_argument(
+        "--checked",
+        action="append",
+        default=[],
+        metavar="'path:line: text'",
+        help="a line that was looked at, and what holds there; an agent's approval needs one",
+    )
+
+
 def _approve(context: Context) -> Result:
-    ask = c.ApproveReview(task_id=context.arguments.task, commit=context.commit(context.arguments.commit))
+    options = context.arguments
+    checked = tuple(finding(context.text(text), is_blocking=False) for text in options.checked)
+    ask = c.ApproveReview(task_id=options.task, commit=context.commit(options.commit), checked=checked)
     task = context.ask(ask, context.actor(option="reviewer")).task
     return Result({"task_id": task.id, "status": task.status.value}, f"{task.id} is {task.status}")
 
@@ -104,14 +114,6 @@ def _reject(context: Context) -> Result:
     return _rejected(context, context.ask(ask, context.actor(option="reviewer")))
 
 
-def finding(text: str, *, is_blocking: bool) -> e.Finding:
-    """A finding from `path:line: text`, or from text alone."""
-    match = _FINDING.fullmatch(text.strip())
-    if match is None:
-        return e.Finding(text=text.strip(), is_blocking=is_blocking)
-    return e.Finding(text=match["text"], path=match["path"], line=int(match["line"]), is_blocking=is_blocking)
-
-
 def _reject_task_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
     parser.add_argument("text", help="what has to be done about it, one finding a line (@file, -)")
@@ -127,22 +129,6 @@ def _reject_task(context: Context) -> Result:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
     ask = c.RejectReview(task_id=task.id, commit=task.submission.commit, findings=findings, source=SOURCE)
     return _rejected(context, context.ask(ask, context.actor(option="reviewer")))
-
-
-def findings_in(text: str) -> tuple[e.Finding, ...]:
-    """The findings of a text, one a line. Each blocks unless it begins as one that does not: `nit:`, `optional:`."""
-    rows = (_BULLET.sub("", row.strip(), count=1) for row in text.splitlines())
-    return tuple(_weighed(row) for row in rows if any(map(str.isalnum, row)))
-
-
-def _weighed(row: str) -> e.Finding:
-    """One line as a finding; its place may stand before or after the word that says whether it blocks."""
-    label, _, rest = row.partition(": ")
-    after = finding(rest, is_blocking=True)
-    if after.path and label.isalpha():
-        return finding_of(f"{label}: {after.text}", after.path, after.line)
-    found = finding(row, is_blocking=True)
-    return finding_of(found.text, found.path, found.line)
 
 
 def _rejected(context: Context, answer: Accepted) -> Result:
@@ -213,7 +199,7 @@ def _retract(context: Context) -> Result:
 COMMANDS = {
     "review list": Command(_list_arguments, _list),
     "review request": Command(_request_arguments, _request),
-    "review approve": Command(_arguments, _approve),
+    "review approve": Command(_approve_arguments, _approve),
     "review reject": Command(_reject_arguments, _reject),
     "review retract": Command(_retract_arguments, _retract),
     "reject-task": Command(_reject_task_arguments, _reject_task),

@@ -381,8 +381,8 @@ def test_a_reviewer_that_is_an_agent_is_asked_and_its_place_taken_down_afterward
     shop.ticks(4)
 
     assert names(shop)[:2] == ["Alice", "Rita"]
-    assert shop.workplaces.retired[0] == f"{task_id}.review"
+    assert shop.workplaces.retired[0] == f"{task_id}-review"
     handed_in = shop.world.task(task_id).submission
     assert handed_in is not None
-    place = (f"{task_id}.review", f"remand/review/{task_id}", handed_in.commit)
+    place = (f"{task_id}-review", f"remand/review/{task_id}", handed_in.commit)
     assert place in shop.workplaces.prepared

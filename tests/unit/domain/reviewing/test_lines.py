@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.events import Finding
-from remand.interfaces.cli.reviews import finding, findings_in
+from remand.domain.reviewing.lines import finding, findings_in
 
 
 @pytest.mark.parametrize(

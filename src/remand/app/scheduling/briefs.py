@@ -1,0 +1,27 @@
+"""What an agent is told when its run begins."""
+
+from __future__ import annotations
+
+from remand.app.scheduling.beginning import Assigned, Brief
+from remand.app.scheduling.desk import Desk
+from remand.domain.events import Purpose
+from remand.domain.visible import visible
+
+
+class Briefs:
+    """The prompt of a run: of one that works its task, of others what the one who asks them has to say."""
+
+    def __init__(self, desk: Desk, of_others: dict[Purpose, Brief]) -> None:
+        self._desk = desk
+        self._of_others = of_others
+
+    def brief(self, assigned: Assigned) -> str:
+        """What is told. Why the last run was not the end comes first."""
+        other = self._of_others.get(assigned.purpose)
+        if other is not None:
+            return other(assigned)
+        text = self._desk.prompt(assigned.task.id, assigned.member.name)
+        if not assigned.note:
+            return text
+        quoted = "\n".join(f"> {line}" for line in visible(assigned.note).splitlines())
+        return f"## You stopped before the task was done\n\n{quoted}\n\n{text}"

@@ -1,0 +1,120 @@
+"""The scheduler's day: looks whenever something has changed, and does its chores in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from remand.app.errors import LedgerReplaced, RemandError
+from remand.app.scheduling.floor import Floor
+from remand.app.scheduling.scheduler import Scheduler
+
+GLANCE_SECONDS = 0.05
+LOOK_SECONDS = 1.0
+"""Leases end and backoffs pass without anybody writing anything."""
+
+
+class Chore:
+    """Something done now and then, one at a time, in a thread of its own: it may wait for a network."""
+
+    def __init__(self, name: str, seconds: float, work: Callable[[], str]) -> None:
+        self.name = name
+        self.trouble = ""
+        """What kept it from being done; empty when nothing did."""
+        self._seconds = seconds
+        self._work = work
+        self._next = 0.0
+        self._thread: threading.Thread | None = None
+
+    def begin_if_due(self, now: float) -> None:
+        """Begins it when its time has come and it is not under way."""
+        if now >= self._next and (self._thread is None or not self._thread.is_alive()):
+            self._next = now + self._seconds
+            self._thread = threading.Thread(target=self._do, name=self.name, daemon=True)
+            self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Waits for the end of what is under way."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _do(self) -> None:
+        try:
+            self.trouble = self._work()
+        except (RemandError, OSError) as error:
+            self.trouble = str(error)
+
+
+class Loop:
+    """Goes round until it is told to stop and everybody has gone home."""
+
+    def __init__(self, changes: Callable[[], int], tell: Callable[[str], None]) -> None:
+        self._changes = changes
+        self._tell = tell
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self.trouble = ""
+        """Why the last look failed; empty when it did not."""
+
+    def look_after(self, scheduler: Scheduler, floor: Floor, chores: Sequence[Chore]) -> None:
+        """Says what is gone round with."""
+        self._scheduler = scheduler
+        self._floor = floor
+        self._chores = chores
+
+    def wake(self) -> None:
+        """Has it look at once."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Asks it to end; may be called from a signal handler."""
+        self._stopping.set()
+        self._woken.set()
+
+    def run(self, *, once: bool = False) -> None:
+        """Goes round. `once`: what one look finds is begun, and gone on with to its end."""
+        self._scheduler.recover()
+        seen, looked, has_stopped = -1, 0.0, False
+        while True:
+            if self._stopping.is_set() and not has_stopped:
+                self._scheduler.stop()
+                has_stopped = True
+            now = time.monotonic()
+            changes = self._count()
+            if changes != seen or now - looked >= LOOK_SECONDS or self._woken.is_set():
+                self._woken.clear()
+                self._look()
+                seen, looked = changes, now
+                if once:
+                    self._scheduler.take_nothing_new()
+            if (has_stopped or once) and self._floor.is_empty:
+                break
+            if not has_stopped:
+                for chore in self._chores:
+                    chore.begin_if_due(now)
+            self._woken.wait(GLANCE_SECONDS)
+        for chore in self._chores:
+            chore.wait(1.0)
+
+    def _count(self) -> int:
+        """The ledger's change counter; another number each time while it cannot be read."""
+        try:
+            return self._changes()
+        except LedgerReplaced:
+            raise
+        except (RemandError, OSError):
+            return -1
+
+    def _look(self) -> None:
+        """One look; what goes wrong with the ledger or the disk is said once and tried again."""
+        trouble = ""
+        try:
+            self._scheduler.tick()
+        except LedgerReplaced:
+            raise
+        except (RemandError, OSError) as error:
+            trouble = str(error)
+        if trouble and trouble != self.trouble:
+            self._tell(trouble)
+        self.trouble = trouble

@@ -1,0 +1,185 @@
+"""Holds whom the scheduler asks for a review or a decision, and whom never."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from remand.app.scheduling.reviewers import able_reviewers, director_for, reviewer_for
+from remand.app.scheduling.staff import Load
+from remand.domain import commands as c
+from remand.domain.events import Purpose
+from remand.domain.roles import Member, Role, Team
+from remand.domain.runs import Run
+from remand.domain.task import Status, Task
+from remand.testing.builders import (
+    NOW,
+    a_claim,
+    a_filed,
+    a_lockout,
+    a_submission,
+    a_task,
+    decided,
+    member,
+    refused,
+)
+
+COMMAND = ("agent",)
+LEA = member("Lea", Role.LEAD, command=COMMAND, aliases=("l",), accounts=("github:lea",))
+RITA = member("Rita", Role.LEAD, command=COMMAND)
+TESS = member("Tess", Role.TESTER, command=COMMAND)
+HUMAN = member("Hugo", Role.LEAD)
+DORA = member("Dora", Role.DIRECTOR, command=COMMAND, aliases=("d",))
+WORK = a_task(
+    status=Status.PROVISIONAL, submission=a_submission("Alice"), authors=("Alice",), holders=("Alice",)
+)
+REVIEW = Run(id="RUN-1", agent="Lea", purpose=Purpose.REVIEW, started_at=NOW)
+IDLE = Load({})
+
+
+def chosen(
+    task: Task,
+    *members: Member,
+    changed: Collection[str] | None = ("roof.py",),
+    load: Load = IDLE,
+    **options: Any,
+) -> str:
+    found = reviewer_for(task, Team(members), lambda: changed, load, **options)
+    return found.name if found else ""
+
+
+def test_a_reviewer_that_can_be_started_is_asked() -> None:
+    assert chosen(WORK, member("Alice"), member("Bob", command=COMMAND), HUMAN, LEA) == "Lea"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        member("Bob", command=COMMAND),
+        HUMAN,
+        member("owner", Role.USER, command=COMMAND),
+        DORA,
+        member("Lea", Role.LEAD, command=COMMAND, capacity=0),
+    ],
+)
+def test_who_is_no_reviewer_or_cannot_be_started_is_not(other: Member) -> None:
+    assert chosen(WORK, other) == ""
+
+
+@pytest.mark.parametrize("name", ["Lea", "l", "github:lea"])
+def test_who_had_a_part_is_never_asked_under_any_name(name: str) -> None:
+    own = (
+        replace(WORK, authors=("Alice", name)),
+        replace(WORK, holders=("Alice", name)),
+        replace(WORK, lockouts=(a_lockout(name),)),
+    )
+    for task in own:
+        assert chosen(task, LEA) == ""
+        assert chosen(task, LEA, RITA) == "Rita"
+    assert chosen(WORK, LEA, kept_away=(name,)) == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [(("tests/test_a.py",), "Tess"), (("tests/test_a.py", "roof.py"), ""), (None, ""), ((), "Tess")],
+)
+def test_a_reviewer_s_word_has_to_reach_every_file(changed: Collection[str] | None, expected: str) -> None:
+    assert chosen(WORK, TESS, changed=changed) == expected
+
+
+def test_what_was_changed_is_looked_up_only_where_it_matters() -> None:
+    def never() -> None:
+        raise AssertionError("nobody's scope is limited")
+
+    assert able_reviewers(WORK, Team((LEA,)), never) == [LEA]
+
+
+def test_who_was_asked_for_by_name_is_the_one() -> None:
+    assert chosen(replace(WORK, requested=("Rita",)), LEA, RITA) == "Rita"
+    assert chosen(replace(WORK, requested=("l",)), RITA, LEA) == "Lea"
+
+
+def test_when_a_person_was_asked_for_no_agent_is() -> None:
+    assert chosen(replace(WORK, requested=("Hugo",)), LEA, RITA, HUMAN) == ""
+
+
+def test_the_one_with_least_to_do_is_asked_in_turn() -> None:
+    lea, rita = replace(LEA, capacity=3), replace(RITA, capacity=3)
+
+    assert chosen(WORK, lea, rita, load=Load({"Lea": 1})) == "Rita"
+    assert chosen(WORK, lea, rita, after="Lea") == "Rita"
+    assert chosen(WORK, lea, rita, after="Rita") == "Lea"
+    assert chosen(WORK, lea, rita, load=Load({"Lea": 3, "Rita": 3})) == ""
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        a_task(),
+        a_task(status=Status.DONE, submission=a_submission()),
+        replace(WORK, submission=None),
+        replace(WORK, runs=(REVIEW,)),
+    ],
+)
+def test_nobody_is_asked_when_nothing_waits_or_somebody_looks_already(task: Task) -> None:
+    assert chosen(task, LEA) == ""
+
+
+@pytest.mark.parametrize("changed", [("roof.py",), ("tests/test_a.py",), None])
+def test_whoever_is_asked_may_approve(changed: tuple[str, ...] | None) -> None:
+    team = Team((LEA, RITA, TESS, DORA, HUMAN))
+    task = replace(WORK, lockouts=(a_lockout("Rita"),))
+    commit = task.submission.commit if task.submission else ""
+    approve = c.ApproveReview(task_id=task.id, commit=commit)
+    facts: dict[str, Any] = {"commit": commit, "changed": changed}
+
+    able = {one.name for one in able_reviewers(task, team, lambda: changed)}
+
+    assert able
+    for one in (LEA, RITA, TESS, DORA):
+        who = team.actor(one.name)
+        if one.name in able:
+            assert decided(task, approve, who, **facts)
+        else:
+            assert refused(task, approve, who, **facts)
+
+
+# Directors.
+
+
+WAITING = a_task(status=Status.BLOCKED, filed=a_filed())
+
+
+def directing(task: Task, *members: Member, load: Load = IDLE) -> str:
+    found = director_for(task, Team(members), load)
+    return found.name if found else ""
+
+
+def test_a_director_that_can_be_started_is_asked_about_what_waits() -> None:
+    assert directing(WAITING, LEA, member("Dirk", Role.DIRECTOR), DORA) == "Dora"
+    assert directing(WAITING, DORA, load=Load({"Dora": 1})) == ""
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        a_task(),
+        a_task(status=Status.BLOCKED),
+        a_task(status=Status.BLOCKED, filed=a_filed("ACCEPT")),
+        a_task(status=Status.CLAIMED, claim=a_claim(), filed=a_filed()),
+        replace(WAITING, runs=(replace(REVIEW, purpose=Purpose.DIRECT),)),
+    ],
+)
+def test_no_director_is_asked_when_nothing_waits(task: Task) -> None:
+    assert directing(task, DORA) == ""
+
+
+@pytest.mark.parametrize("name", ["Dora", "d"])
+def test_a_director_is_not_asked_about_its_own_rejection(name: str) -> None:
+    assert directing(replace(WAITING, filed=a_filed(agent=name)), DORA) == ""
+    assert directing(replace(WAITING, lockouts=(a_lockout(name),)), DORA) == ""
+
+
+def test_the_user_is_no_agent_to_be_started() -> None:
+    assert directing(WAITING, member("owner", Role.USER, command=COMMAND)) == ""

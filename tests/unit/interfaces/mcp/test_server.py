@@ -1,0 +1,81 @@
+"""The server itself: what it tells a client that waits, and what is left of its schemas."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from remand.interfaces.mcp import agents
+from remand.interfaces.mcp.desk import Answer, Failed
+from remand.interfaces.mcp.server import RemandServer, plain
+
+PASSED = {
+    "task_id": "T-1",
+    "status": "provisional",
+    "verdict": {"status": "passed", "message": "All gates passed"},
+}
+
+
+class HeldDesk:
+    """A desk whose done claims last until somebody lets them go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+    async def call(self, command: str, *_: str, **__: object) -> Answer:
+        if command == "task submit":
+            await self.go.wait()
+            return Answer(0, PASSED)
+        if command == "whoami":
+            return Answer(0, {"name": "Fenster", "roles": ["agent"], "confined": False, "task": None})
+        raise Failed("There is nothing here. Make something.")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_that_waits_for_gates_is_told_that_they_run_and_others_are_answered(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(agents, "PROGRESS_SECONDS", 0.01)
+
+    async def scene() -> tuple[Any, list[str | None]]:
+        desk = HeldDesk()
+        told: list[str | None] = []
+
+        async def progress(_: float, __: float | None, message: str | None) -> None:
+            told.append(message)
+            if len(told) == 2:
+                assert (await client.list_tools()).tools, "nobody waits for another's gates"
+                desk.go.set()
+
+        async with Client(RemandServer(desk), mode=mode) as client:
+            result = await client.call_tool("submit", {"task": "T-1"}, progress_callback=progress)
+        return result, told
+
+    result, told = asyncio.run(scene())
+    assert result.structured_content["status"] == "provisional"
+    assert result.structured_content["message"] == "All gates passed"
+    assert told[0] is not None
+    assert "gates" in told[0]
+
+
+def test_a_fault_of_the_environment_is_an_error_that_says_the_remedy() -> None:
+    async def scene() -> Any:
+        async with Client(RemandServer(HeldDesk())) as client:
+            return await client.call_tool("feedback", {"task": "T-1"})
+
+    result = asyncio.run(scene())
+    assert result.is_error
+    assert "Make something." in result.content[0].text
+
+
+def test_a_schema_keeps_a_field_that_is_called_title() -> None:
+    schema = {
+        "title": "SubTask",
+        "properties": {"title": {"title": "Title", "type": "string"}},
+        "anyOf": [{"title": "x"}],
+    }
+
+    assert plain(schema) == {"properties": {"title": {"type": "string"}}, "anyOf": [{}]}
