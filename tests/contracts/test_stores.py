@@ -8,8 +8,10 @@ import pytest
 
 from remand.adapters.stores.memory import MemoryStore
 from remand.adapters.stores.sqlite import SqliteStore
+from remand.testing.builders import a_task
 
 pytest.register_assert_rewrite(
+    "remand.testing.errand_contract",
     "remand.testing.queue_contract",
     "remand.testing.records_contract",
     "remand.testing.rejected_contract",
@@ -44,3 +46,15 @@ class TestSqliteStore(StoreContract):
         yield new
         for store in opened:
             store.close()
+
+    def test_what_another_process_changes_is_seen_by_the_same_number(self, tmp_path: Path) -> None:
+        ours, theirs = SqliteStore(tmp_path / "ledger.db"), SqliteStore(tmp_path / "ledger.db")
+        before, again = ours.changes(), ours.changes()
+        with theirs.write() as tx:
+            tx.tasks.put(a_task())
+        after = ours.changes()
+        ours.close()
+        theirs.close()
+
+        assert again == before
+        assert after != before

@@ -173,6 +173,9 @@ class TaskTable(Protocol):
     def running(self) -> list[Task]:
         """The tasks that an agent's process is at work on, by id."""
 
+    def with_errand(self, names: Collection[str]) -> list[Task]:
+        """The tasks that have one of these errands on the forge (`domain/forging.errands`), by id."""
+
     def counts(self) -> Mapping[str, int]:
         """How many tasks there are of each status that any has."""
 

@@ -26,6 +26,7 @@ from remand.testing.builders import (
     claimed,
     task_id,
 )
+from remand.testing.errand_contract import ErrandContract
 from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
 from remand.testing.records_contract import RecordsContract
 from remand.testing.rejected_contract import RejectedContract
@@ -129,6 +130,22 @@ class TaskContract:
 
             assert [task.id for task in tx.tasks.every()] == [T1, T2, T3]
 
+    def test_tasks_are_counted_by_their_status(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1))
+            tx.tasks.put(a_task(T2))
+            tx.tasks.put(a_task(T3, status=Status.DONE))
+            tx.tasks.put(a_task(T2, status=Status.DONE))
+
+            assert tx.tasks.counts() == {"incoming": 1, "done": 2}
+
+    def test_no_more_tasks_of_a_status_are_read_than_are_asked_for(self, store: Store) -> None:
+        with store.write() as tx:
+            for name in (T3, T1, T2):
+                tx.tasks.put(a_task(name, status=Status.FAILED))
+
+            assert [task.id for task in tx.tasks.active(Status.FAILED, 2)] == [T1, T2]
+
     def test_a_task_is_found_by_its_alias_until_it_loses_it(self, store: Store) -> None:
         with store.write() as tx:
             tx.tasks.put(a_task(aliases=("#1", "#2")))
@@ -215,6 +232,17 @@ class TransactionContract:
         with store.read() as view:
             assert view.head == head
 
+    def test_a_change_is_seen_by_a_number_that_reading_leaves_alone(self, store: Store) -> None:
+        before = store.changes()
+        with store.read() as view:
+            list(view.tasks.every())
+        was_read = store.changes()
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1))
+
+        assert was_read == before
+        assert store.changes() != before
+
     def test_a_change_that_fails_leaves_nothing(self, store: Store) -> None:
         session = Session()
         with store.write() as tx:
@@ -276,6 +304,7 @@ class StoreContract(
     TaskContract,
     QueueContract,
     WaitingContract,
+    ErrandContract,
     RecordsContract,
     RejectedContract,
     TraceContract,

@@ -15,6 +15,7 @@ from remand.app import ready, waiting
 from remand.app.similar import richest, was_rejected
 from remand.app.words import all_words_of
 from remand.domain.events import Event
+from remand.domain.forging import errands
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
@@ -206,6 +207,9 @@ class MemoryTasks(Table):
 
     def running(self) -> list[Task]:
         return [task for task in self.every() if task.runs]
+
+    def with_errand(self, names: Collection[str]) -> list[Task]:
+        return [task for task in self.every() if not set(errands(task)).isdisjoint(names)]
 
     def counts(self) -> Mapping[str, int]:
         return Counter(task.status.value for task in self._state.tasks.values())

@@ -10,6 +10,7 @@ from remand.adapters.stores.sqlite_events import SqliteTraces
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.domain.events import subject
+from remand.domain.forging import errands
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.traces import NAMES, trace
@@ -64,5 +65,13 @@ def _index_runs(connection: apsw.Connection) -> None:
     connection.execute(sql.RUN_INDEXES).fetchall()
 
 
-_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed, _fold_again, _index_runs)
+def _index_errands(connection: apsw.Connection) -> None:
+    """Version 7 finds the tasks for which something is to be done on the forge."""
+    statements = Statements(connection)
+    statements.run(sql.ERRAND_TABLE)
+    tasks = [_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS)]
+    statements.run_many(sql.ADD_ERRAND, ((name, task.id) for task in tasks for name in errands(task)))
+
+
+_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed, _fold_again, _index_runs, _index_errands)
 """The step from version n stands at place n - 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 6
+VERSION = 7
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -41,6 +41,10 @@ CREATE INDEX task_active ON task(status, id) WHERE status IN ('blocked', 'claime
 CREATE INDEX task_running ON task(id) WHERE instr(state, '"runs":[') > 0;
 """
 
+ERRAND_TABLE = """
+CREATE TABLE errand(errand TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (errand, task)) WITHOUT ROWID;
+"""
+
 SCHEMA = f"""
 {TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head(
@@ -73,9 +77,9 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{RUN_INDEXES}"""
+{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}"""
 
-READ_MODELS = ("task", "blocker", "alias", "handoff")
+READ_MODELS = ("task", "blocker", "alias", "handoff", "errand")
 
 SETTINGS = """
 PRAGMA synchronous = NORMAL;
@@ -174,6 +178,12 @@ SELECT count(*) FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ?
 """
 RUNNING = "SELECT state FROM task INDEXED BY task_running WHERE instr(state, '\"runs\":[') > 0 ORDER BY id"
+WITH_ERRAND = """
+SELECT state FROM task WHERE id IN (SELECT task FROM errand WHERE errand IN (SELECT value FROM json_each(?)))
+ORDER BY id
+"""
+ADD_ERRAND = "INSERT OR IGNORE INTO errand VALUES (?, ?)"
+DROP_ERRAND = "DELETE FROM errand WHERE errand = ? AND task = ?"
 STATUSES = "SELECT id, status FROM task WHERE id IN (SELECT value FROM json_each(?))"
 ADD_TASK = """
 INSERT INTO task(id, status, position, due, rank, pool, state)

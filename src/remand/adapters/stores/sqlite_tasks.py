@@ -12,6 +12,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.app import ready, waiting
+from remand.domain.forging import errands
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
@@ -118,6 +119,7 @@ class SqliteTasks:
         if (before.aliases if before else ()) != task.aliases:
             self._rename(task, before.aliases if before else ())
         self._rejected.follow(before, task)
+        self._send(task, errands(before) if before else ())
         self._stand_again(waiters)
         has_turned = before is not None and before.is_terminal != task.is_terminal
         if has_turned and (not task.is_terminal or self._db.value(sql.HAS_VOID)):
@@ -170,6 +172,14 @@ class SqliteTasks:
         for alias in task.aliases:
             self._db.run(sql.ADD_ALIAS, (alias, task.id))
 
+    def _send(self, task: Task, before: tuple[str, ...]) -> None:
+        """Writes down what may be due for a task on the forge."""
+        now = errands(task)
+        for gone in set(before) - set(now):
+            self._db.run(sql.DROP_ERRAND, (gone, task.id))
+        for new in set(now) - set(before):
+            self._db.run(sql.ADD_ERRAND, (new, task.id))
+
     def _stand_again(self, names: list[str]) -> None:
         """Places tasks in the queue again, after what they wait for has changed."""
         for name in names:
@@ -192,6 +202,9 @@ class SqliteTasks:
             sql.ADD_ALIAS, ((alias, task.id) for task in by_id.values() for alias in task.aliases)
         )
         self._db.run_many(sql.ADD_HANDOFF, handoffs)
+        self._db.run_many(
+            sql.ADD_ERRAND, ((name, task.id) for task in by_id.values() for name in errands(task))
+        )
         self._rejected.replace_all((n, by_id[name]) for n, name in enumerate(order, 1))
         self._loaded.clear()
 
@@ -232,6 +245,10 @@ class SqliteTasks:
     def running(self) -> list[Task]:
         """The tasks that an agent's process is at work on."""
         return [_decode(row[0]) for row in self._db.rows(sql.RUNNING)]
+
+    def with_errand(self, names: Collection[str]) -> list[Task]:
+        """The tasks for which one of these may be due on the forge."""
+        return [_decode(row[0]) for row in self._db.rows(sql.WITH_ERRAND, (json.dumps(sorted(names)),))]
 
     def counts(self) -> Mapping[str, int]:
         """How many tasks there are of each status; every task is passed over, and none is read."""

@@ -86,7 +86,7 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
             option=key,
             guidance=_guidance(context, key),
         )
-        _say(context, f"{_followed(context.ask(ask, context.actor(), step=answered), key)}\n\n")
+        _say(context, f"{followed(context.ask(ask, context.actor(), step=answered), key)}\n\n")
     return f"{answered} answered, {len(questions) - answered} still waiting."
 
 
@@ -155,7 +155,7 @@ def _answer(context: Context) -> Result:
         "reassigned_to": reserved.target_agent if reserved else None,
         "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
     }
-    return Result(data, _followed(answer, key))
+    return Result(data, followed(answer, key))
 
 
 def _asking(context: Context, name: str) -> Task:
@@ -169,7 +169,7 @@ def _asking(context: Context, name: str) -> Task:
     return found
 
 
-def _followed(answer: Accepted, key: str) -> str:
+def followed(answer: Accepted, key: str) -> str:
     """What came of an answer."""
     task, (choice, _, name) = answer.task, key.partition(":")
     held = f"; it is reserved for {name} for now" if task.offers else ""
