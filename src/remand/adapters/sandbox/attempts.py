@@ -13,13 +13,16 @@ import sys
 import time
 
 REMOUNT_BIND = 32 | 4096
+WRITTEN = "written"
+NEW_USERS = 0x10000000
+TRACE, TRACE_NO_MORE = 16, 17
 NOWHERE = ("192.0.2.1", 9)
 """An address that is nobody's; a datagram socket sends nothing when it is told to use it."""
 
 
 def write(path: str) -> str:
     with open(path, "w", encoding="ascii") as file:
-        file.write("written")
+        file.write(WRITTEN)
     return f"wrote {path}"
 
 
@@ -31,6 +34,11 @@ def cut(path: str) -> str:
 def read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return f"read {path}" if file.read() else ""
+
+
+def find(path: str, word: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return f"read {path}" if word in file.read() else ""
 
 
 def connect_out() -> str:
@@ -53,6 +61,21 @@ def connect_unix(path: str) -> str:
 def end(pid: str) -> str:
     os.kill(int(pid), 9)
     return "ended another process"
+
+
+def trace(pid: str) -> str:
+    if ctypes.CDLL(None).ptrace(TRACE, int(pid), None, None):
+        return ""
+    ctypes.CDLL(None).ptrace(TRACE_NO_MORE, int(pid), None, None)
+    return "held another process by its memory"
+
+
+def become_root() -> str:
+    """Makes users of its own, in a process of its own: it would be somebody else afterwards."""
+    child = os.fork()
+    if child == 0:
+        os._exit(ctypes.CDLL(None).unshare(NEW_USERS) & 1)
+    return "" if os.waitpid(child, 0)[1] else "made itself users of its own"
 
 
 def find_in_environments(word: str) -> str:
@@ -110,7 +133,7 @@ def fill(path: str, size: str) -> str:
 
 
 if __name__ == "__main__":
-    for name, *arguments in json.loads(sys.argv[1]):
+    for name, *arguments in json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.read()):
         try:
             done = globals()[name](*arguments)
         except (OSError, MemoryError) as fault:

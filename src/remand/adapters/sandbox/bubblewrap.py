@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from remand.adapters.sandbox.limits import Fence
 from remand.adapters.sandbox.masks import sockets
@@ -27,6 +28,69 @@ def find() -> str:
     return shutil.which("bwrap", path=os.pathsep.join(PLACES)) or ""
 
 
+class Wrapper:
+    """Words what bubblewrap is asked for."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._knows = _options(path)
+
+    def arguments(
+        self, view: View, *, has_network: bool, room: int, files: Mapping[str, int] = MappingProxyType({})
+    ) -> Iterator[str]:
+        """Namespaces and mounts. `room` is how much each folder that is seen fresh can hold.
+
+        `files` are paths in a masked folder, each with the descriptor that its content is read from.
+        """
+        yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL")
+        yield from ("--die-with-parent", "--new-session", "--hostname", "localhost")
+        if "--disable-userns" in self._knows:
+            yield "--disable-userns"
+        if has_network:
+            yield "--share-net"
+        if os.geteuid() == 0:
+            # Root's files stay root's own to write, yet no program inside takes itself for root.
+            yield from ("--uid", NOBODY, "--gid", NOBODY)
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from self._mounts(view, room, files)
+
+    def _mounts(self, view: View, room: int, files: Mapping[str, int]) -> Iterator[str]:
+        """Masks and what is shown all the same, outer paths first; masks cannot be written once all is in place."""
+        masks = []
+        for path, sight in view.places():
+            match sight:
+                case Sight.HIDDEN if os.path.isdir(path):
+                    masks.append(path)
+                    yield from ("--tmpfs", path)
+                case Sight.HIDDEN:
+                    yield from ("--ro-bind", "/dev/null", path)
+                case Sight.FRESH:
+                    yield from self._fresh(path, room)
+                case Sight.READ:
+                    yield from ("--ro-bind-try", view.source(path), path)
+                case Sight.WRITE:
+                    yield from ("--bind", view.source(path), path)
+        for path, target in view.links():
+            yield from ("--symlink", target, path)
+        for path, descriptor in files.items():
+            yield from ("--ro-bind-data", str(descriptor), path)
+        yield from ("--dir", HOME)
+        for path in masks:
+            yield from ("--remount-ro", path)
+
+    def _fresh(self, path: str, room: int) -> Iterator[str]:
+        if "--size" in self._knows:
+            yield from ("--size", str(room))
+        yield from ("--tmpfs", path)
+
+
+def setting(folder: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Where the program begins and its environment. Bubblewrap's own is empty: inside, that of process 1 can be read."""
+    yield from ("--chdir", folder, "--clearenv")
+    for name, value in environment.items():
+        yield from ("--setenv", name, value)
+
+
 class Bubblewrap:
     """Runs jobs apart from everything else: files, processes, users, network."""
 
@@ -34,8 +98,7 @@ class Bubblewrap:
 
     def __init__(self, path: str, *, detail: str = "") -> None:
         self.detail = detail
-        self._path = path
-        self._knows = _options(path)
+        self._wrapper = Wrapper(path)
 
     def run(self, job: Job) -> Ended:
         """Runs a job to its end."""
@@ -51,8 +114,8 @@ class Bubblewrap:
         command = encoded([start, *job.command[1:]])
         return Launch(
             argv=lambda plan, says, leave: [
-                *(self._path, "--json-status-fd", str(says), "--block-fd", str(leave), "--args", str(plan)),
-                *("--", *map(os.fsdecode, command)),
+                *(self._wrapper.path, "--json-status-fd", str(says), "--block-fd", str(leave)),
+                *("--args", str(plan), "--", *map(os.fsdecode, command)),
             ],
             plan=b"".join(argument + b"\x00" for argument in plan),
             mark="",
@@ -62,48 +125,8 @@ class Bubblewrap:
         )
 
     def _arguments(self, job: Job, view: View) -> Iterator[str]:
-        """What bubblewrap is asked for. Its own environment is empty: a job can read that of its process 1."""
-        yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL")
-        yield from ("--die-with-parent", "--new-session", "--hostname", "localhost")
-        if "--disable-userns" in self._knows:
-            yield "--disable-userns"
-        if job.has_network:
-            yield "--share-net"
-        if os.geteuid() == 0:
-            # Root's files stay root's own to write, yet no program inside takes itself for root.
-            yield from ("--uid", NOBODY, "--gid", NOBODY)
-        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-        yield from self._mounts(job, view)
-        yield from ("--chdir", job.folder, "--clearenv")
-        for name, value in environment(job, home=HOME, temporary=TEMPORARY).items():
-            yield from ("--setenv", name, value)
-
-    def _mounts(self, job: Job, view: View) -> Iterator[str]:
-        """Masks and what is shown all the same, outer paths first; masks cannot be written once all is in place."""
-        masks = []
-        for path, sight in view.places():
-            match sight:
-                case Sight.HIDDEN if os.path.isdir(path):
-                    masks.append(path)
-                    yield from ("--tmpfs", path)
-                case Sight.HIDDEN:
-                    yield from ("--ro-bind", "/dev/null", path)
-                case Sight.FRESH:
-                    yield from self._fresh(path, job.limits.file_size)
-                case Sight.READ:
-                    yield from ("--ro-bind-try", path, path)
-                case Sight.WRITE:
-                    yield from ("--bind", path, path)
-        for path, target in view.links():
-            yield from ("--symlink", target, path)
-        yield from ("--dir", HOME)
-        for path in masks:
-            yield from ("--remount-ro", path)
-
-    def _fresh(self, path: str, size: int) -> Iterator[str]:
-        if "--size" in self._knows:
-            yield from ("--size", str(size))
-        yield from ("--tmpfs", path)
+        yield from self._wrapper.arguments(view, has_network=job.has_network, room=job.limits.file_size)
+        yield from setting(job.folder, environment(job, home=HOME, temporary=TEMPORARY))
 
 
 def _options(path: str) -> frozenset[str]:

@@ -70,6 +70,10 @@ class Group:
             return f"It ran into the limit of {self._limits.processes} processes."
         return ""
 
+    def is_removed(self) -> bool:
+        """Removes the groups as far as nothing is left in them; False when something is."""
+        return not [folder for folder in dict.fromkeys(self._folders.values()) if not _remove(folder)]
+
     def close(self) -> bool:
         """Removes the groups; False when something in them would not end."""
         deadline = time.monotonic() + CLOSE_SECONDS

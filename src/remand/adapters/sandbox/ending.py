@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from remand.adapters.sandbox.polling import is_ready
 
 _STEP = 0.005
+_CENSUS_SECONDS = 0.05
 
 
 class Handle:
     """A process that is no child of ours, held so that no other can be mistaken for it."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._is_gone = False
         try:
             self._descriptor = os.pidfd_open(pid)
@@ -34,7 +35,12 @@ class Handle:
             if self._descriptor >= 0:
                 signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
             elif not self._is_gone:
-                os.killpg(self._pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
+
+    @property
+    def descriptor(self) -> int:
+        """Has something to read once the process has ended; below 0 where the system has no such thing."""
+        return self._descriptor
 
     def has_ended(self, seconds: float) -> bool:
         """True when it ends within so many seconds."""
@@ -43,7 +49,7 @@ class Handle:
         deadline = time.monotonic() + seconds
         while not self._is_gone and time.monotonic() < deadline:
             try:
-                os.kill(self._pid, 0)
+                os.kill(self.pid, 0)
             except OSError:
                 return True
             time.sleep(_STEP)
@@ -53,9 +59,10 @@ class Handle:
         """Lets go of it."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
+            self._descriptor = -1
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """One line of the process table."""
 
     pid: int
@@ -78,19 +85,44 @@ def end_all_below(keeper: int, mark: str, seconds: float) -> bool:
 
 def _below(keeper: int, mark: str) -> set[int]:
     """Everything a keeper answers for. Orphans become its children; should it be dead, the rest tells them."""
-    table = list(_table())
-    found: set[int] = set()
-    size = -1
-    while size < len(found):
-        size = len(found)
-        found |= {seen.pid for seen in table if seen.parent == keeper or seen.parent in found}
+    table = running()
+    found = descendants(keeper, table)
     is_alive = any(seen.pid == keeper for seen in table)
     if not is_alive:
         found |= {seen.pid for seen in table if seen.session == keeper or _has_mark(seen.pid, mark)}
     return found - {keeper, os.getpid()}
 
 
-def _table() -> Iterator[_Seen]:
+def descendants(keeper: int, table: Sequence[Seen]) -> set[int]:
+    """The processes that a process has started, and those that these have."""
+    found: set[int] = set()
+    size = -1
+    while size < len(found):
+        size = len(found)
+        found |= {seen.pid for seen in table if seen.parent == keeper or seen.parent in found}
+    return found
+
+
+def running() -> list[Seen]:
+    """The processes that run now."""
+    return list(_table())
+
+
+class Census:
+    """The processes that run, counted again only when the last time is a while ago."""
+
+    def __init__(self) -> None:
+        self._taken = -_CENSUS_SECONDS
+        self._table: list[Seen] = []
+
+    def now(self) -> list[Seen]:
+        """Those of just now."""
+        if time.monotonic() - self._taken >= _CENSUS_SECONDS:
+            self._table, self._taken = running(), time.monotonic()
+        return self._table
+
+
+def _table() -> Iterator[Seen]:
     """The processes that run; those that have ended and were not fetched are left out."""
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if not name.isdigit():
@@ -101,13 +133,13 @@ def _table() -> Iterator[_Seen]:
         except (OSError, ValueError):
             continue
         if state not in (b"Z", b"X"):
-            yield _Seen(int(name), int(parent), int(session))
+            yield Seen(int(name), int(parent), int(session))
 
 
 def _has_mark(pid: int, mark: str) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return os.fsencode(mark) in file.read()
+            return bool(mark) and os.fsencode(mark) in file.read()
     except OSError:
         return False
 

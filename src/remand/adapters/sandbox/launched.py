@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -90,7 +90,32 @@ def run_launched(job: Job, confine: Confiner) -> Ended:
 
 def _launch(job: Job, start: str, private: Private, confinement: Confinement, fence: Fence) -> Launch:
     given = environment(job, home=private.home, temporary=private.temporary)
+    return Launch(
+        argv=launcher_command,
+        plan=plan_of(job, start, given, confinement, fence),
+        mark=private.root,
+        limits={},
+        has_own_processes=confinement.has_namespaces,
+    )
+
+
+def launcher_command(*ends: int) -> list[str]:
+    """How our own launcher is run, given the descriptors of its plan, of what it says, and of the leave it waits for."""
+    return [sys.executable, "-I", "-S", launcher.__file__, *map(str, ends)]
+
+
+def plan_of(
+    job: Job,
+    start: str,
+    given: Mapping[str, str],
+    confinement: Confinement,
+    fence: Fence,
+    *,
+    clears: bool = False,
+) -> bytes:
+    """What a launcher reads. One that clears ends everything below it with the job, or with whoever started it."""
     names, values = encoded(list(given)), encoded(list(given.values()))
+    rules = confinement.rules
     plan = {
         "parent": os.getpid(),
         "program": os.fsencode(start),
@@ -99,19 +124,12 @@ def _launch(job: Job, start: str, private: Private, confinement: Confinement, fe
         "folder": os.fsencode(job.folder),
         "network": job.has_network,
         "namespaces": confinement.has_namespaces,
+        "clears": clears,
         "user": os.geteuid() or NOBODY,
         "group": os.getegid() if os.geteuid() else NOBODY,
         "signals": [int(number) for number in UNHEEDED],
         "limits": dict(fence.of_each_process(has_own_users=confinement.has_namespaces)),
         "sockets": encoded(list(confinement.sockets)),
-        "rules": None
-        if confinement.rules is None
-        else [(os.fsencode(path), may_write) for path, may_write in confinement.rules],
+        "rules": None if rules is None else [(os.fsencode(path), may_write) for path, may_write in rules],
     }
-    return Launch(
-        argv=lambda *ends: [sys.executable, "-I", "-S", launcher.__file__, *map(str, ends)],
-        plan=marshal.dumps(plan),
-        mark=private.root,
-        limits={},
-        has_own_processes=confinement.has_namespaces,
-    )
+    return marshal.dumps(plan)

@@ -11,13 +11,17 @@ import errno
 import marshal
 import os
 import resource
+import select
 import sys
+import time
+from _thread import start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing or signal would take longer than all the rest
     from typing import Any, NoReturn
 
 KILL = 9
+STEP = 0.005
 
 # prctl
 SET_PDEATHSIG = 1
@@ -70,10 +74,14 @@ def main(plan: int, status: int, leave: int) -> None:
     except OSError as fault:
         _say(status, fault=str(fault))
         return
+    keeper = os.getpid()
     child = os.fork()
     if child == 0:
-        _inside(wanted, status, leave)
+        _inside(wanted, status, leave, keeper)
     _say(status, child_pid=child)
+    if wanted["clears"]:
+        _hold(child, status, leave)
+        return
     _watch(child, -1 if wanted["namespaces"] else status)
     while os.read(leave, 1):
         pass
@@ -117,9 +125,10 @@ def _keep(wanted: dict[str, Any]) -> None:
         return
     if wanted["namespaces"]:
         _go_apart(wanted)
-    _check(_control(SET_PDEATHSIG, KILL), "the death signal")
-    if os.getppid() != wanted["parent"]:
-        os._exit(1)
+    if not wanted["clears"]:
+        _check(_control(SET_PDEATHSIG, KILL), "the death signal")
+        if os.getppid() != wanted["parent"]:
+            os._exit(1)
     _check(_control(SET_CHILD_SUBREAPER, 1), "keeping orphans")
     _check(_control(SET_DUMPABLE, 0), "keeping its memory to itself")
 
@@ -142,28 +151,100 @@ def _go_apart(wanted: dict[str, Any]) -> None:
 
 def _watch(job: int, status: int) -> None:
     """Fetches every process that ends, until the job itself does; says how it did."""
+    how = _wait_for(job)
+    if status >= 0 and how is not None:
+        _say_how(status, how)
+
+
+def _wait_for(job: int) -> int | None:
+    """Fetches every process that ends, until the job itself does; how it did, if that is to be known."""
     while True:
         try:
             pid, how = os.wait()
         except ChildProcessError:
-            return
+            return None
         if pid == job:
-            break
-    if status >= 0 and os.WIFSIGNALED(how):
+            return how
+
+
+def _say_how(status: int, how: int) -> None:
+    if os.WIFSIGNALED(how):
         _say(status, signal=os.WTERMSIG(how))
-    elif status >= 0:
+    else:
         _say(status, exit_code=os.WEXITSTATUS(how))
+
+
+# ------------------------------------------------------------------------------------ what leaves nothing behind
+
+
+def _hold(job: int, status: int, leave: int) -> None:
+    """Watches over a job; when it ends, or nobody is left who could give leave, ends all that it has started."""
+    start_new_thread(_end_with, (leave, job))
+    how = _wait_for(job)
+    _clear(job)
+    try:
+        _say_how(status, how or 0)
+    except BrokenPipeError:
+        os._exit(1)  # nobody is left to tell
+
+
+def _end_with(leave: int, job: int) -> None:
+    """Ends everything, again and again, once the other end of a pipe is closed."""
+    closing = select.poll()
+    closing.register(leave, 0)
+    closing.poll()
+    while True:
+        _kill_all(job)
+        time.sleep(STEP)
+
+
+def _clear(job: int) -> None:
+    """Ends everything below this process. What its parents have left behind are children of this one by then."""
+    while True:
+        _kill_all(job)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(STEP)
+
+
+def _kill_all(job: int) -> None:
+    """Ends what is below this process; where that cannot be told, the group that the job leads."""
+    for pid in _below(os.getpid()) if IS_LINUX else [-job]:
+        try:
+            os.kill(pid, KILL)
+        except OSError:
+            continue
+
+
+def _below(keeper: int) -> list[int]:
+    """The processes that descend from one."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parents[int(name)] = int(file.read().rpartition(b") ")[2].split()[1])
+            except (OSError, ValueError):
+                continue
+    found = [keeper]
+    for parent in found:
+        found += [pid for pid, above in parents.items() if above == parent]
+    return found[1:]
 
 
 # ---------------------------------------------------------------------------------------------------- the job
 
 
-def _inside(wanted: dict[str, Any], status: int, leave: int) -> NoReturn:
+def _inside(wanted: dict[str, Any], status: int, leave: int, keeper: int) -> NoReturn:
     """Waits for leave and becomes the job; with processes of its own, stays as the first of them."""
     try:
         if IS_LINUX:
             _check(_control(SET_PDEATHSIG, KILL), "the death signal")
-        if os.read(leave, 1) != b"\n":
+        is_alone = wanted["clears"] and os.getppid() != keeper
+        if is_alone or os.read(leave, 1) != b"\n":
             os._exit(1)
         os.close(leave)
         if wanted["namespaces"]:

@@ -6,14 +6,18 @@ import math
 import os
 import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from remand.adapters.sandbox.cgroups import group
-from remand.app.gates.ports import Limits
+from remand.app.gates.ports import MIB, Limits
 
 OPEN_FILES = 4096
 MAX_SECONDS = 1e6
+RESERVE = 512 * MIB
+RESERVED_FILES = 10_000
+"""Room that whoever writes has to leave on a disk."""
 # Reserved and never used address space is normal for JavaScript and Go; only what is written counts as data.
 ADDRESS_SPACE = 16
 
@@ -65,6 +69,10 @@ class Fence:
             self._reached = self._reached or self._group.reached()
             self._group.kill()
 
+    def is_closed(self) -> bool:
+        """Removes the group if nothing is left in it; False when that has to be tried again. Never waits."""
+        return self._group is None or self._group.is_removed()
+
     def reached(self) -> str:
         """Which bound had been run into when the job was ended; empty when it cannot be told."""
         return self._reached
@@ -96,3 +104,22 @@ def _running() -> int:
             except OSError:
                 continue
     return total
+
+
+def is_full(folder: str) -> bool:
+    """True when hardly any room is left where something writes."""
+    try:
+        state = os.statvfs(folder)
+    except OSError:
+        return False
+    has_room = state.f_bavail * state.f_frsize >= min(RESERVE, state.f_blocks * state.f_frsize // 20)
+    return not has_room or state.f_favail < min(RESERVED_FILES, state.f_files // 20)
+
+
+def allow_open_files(count: int) -> None:
+    """Lets this process have so many files open, as far as it may say so itself: each agent takes a few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

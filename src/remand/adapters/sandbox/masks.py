@@ -32,6 +32,13 @@ CREDENTIALS = ("credentials", "credentials.toml", ".npmrc", ".netrc", ".pypirc",
 """Files of this name at the top of a tool's folder are secrets (cargo keeps its tokens beside its programs)."""
 
 
+NEVER_WHOLE = (
+    *(".local", ".config", ".cache", ".ssh", ".gnupg", ".docker", ".kube", ".aws", ".azure", ".gcloud"),
+    *(".password-store", ".mozilla", ".vault"),
+)
+"""Folders in a home that hold much besides programs: of a `bin` in one of them, nothing but that is shown."""
+
+
 def homes() -> list[str]:
     """The calling user's home as the user database has it, and as the environment has it: that may be an agent's."""
     named = [os.path.expanduser("~")]
@@ -46,10 +53,10 @@ def hidden() -> Iterator[str]:
     yield from SOCKETS
     yield from (path for path in (*_SYSTEM, *glob.iglob(_HOST_KEYS)) if os.access(path, os.R_OK))
     named = (*homes(), *(os.environ.get(name, "") for name in _PRIVATE_FOLDERS))
-    yield from (folder for folder in named if not _is_systems(folder))
+    yield from (folder for folder in named if not is_systems(folder))
 
 
-def _is_systems(folder: str) -> bool:
+def is_systems(folder: str) -> bool:
     """True for a folder that no job can do without: some users of the system have it for a home."""
     above = os.path.realpath(folder).rstrip("/") + "/"
     return any(f"{os.path.realpath(place)}/".startswith(above) for place in (*SYSTEM_PATH, "/etc"))
@@ -58,7 +65,7 @@ def _is_systems(folder: str) -> bool:
 def shared() -> Iterator[str]:
     """Folders that every job gets anew."""
     yield from SHARED
-    if not _is_systems(tempfile.gettempdir()):
+    if not is_systems(tempfile.gettempdir()):
         yield tempfile.gettempdir()
 
 

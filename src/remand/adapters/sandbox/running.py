@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import selectors
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from io import FileIO
 from typing import NamedTuple
 
 from remand.adapters.sandbox.ending import Handle, end_all_below
-from remand.adapters.sandbox.limits import Fence, set_limits
+from remand.adapters.sandbox.limits import Fence, is_full, set_limits
 from remand.adapters.sandbox.output import Kept
+from remand.adapters.sandbox.pipes import file_of, pipe_of
 from remand.adapters.sandbox.status import StatusPipe
-from remand.app.gates.ports import MIB, Job
+from remand.app.gates.ports import Job
 
 START_SECONDS = 30.0
 END_SECONDS = 5.0
 PATIENCE_SECONDS = 0.5
 LOOK_SECONDS = 0.25
 CHUNK = 1 << 18
-RESERVE = 512 * MIB
-RESERVED_FILES = 10_000
-"""Room that a job has to leave on the disk it writes to."""
 
 
 class Launch(NamedTuple):
@@ -52,11 +49,11 @@ class Running:
         self._child: Handle | None = None
         self._has_ended: bool | None = None
         self.hindrance = ""
-        told, says = _pipe(stack)
-        leave, self._leave = _pipe(stack)
-        heard, output = _pipe(stack)
-        warned, errors = _pipe(stack)
-        plan = stack.enter_context(_file(launch.plan))
+        told, says = pipe_of(stack)
+        leave, self._leave = pipe_of(stack)
+        heard, output = pipe_of(stack)
+        warned, errors = pipe_of(stack)
+        plan = stack.enter_context(file_of(launch.plan))
         self.status = StatusPipe(told)
         self.output, self.errors = Kept(job.limits.output), Kept(job.limits.output)
         self._streams = ((heard, self.output), (warned, self.errors))
@@ -104,7 +101,7 @@ class Running:
                     return "timed_out"
                 if now >= look:
                     look = now + LOOK_SECONDS
-                    if _is_full(self._job.folder):
+                    if is_full(self._job.folder):
                         return "full"
                 self._take(selector, min(deadline - now, LOOK_SECONDS))
         return "ended"
@@ -149,24 +146,6 @@ class Running:
         return False
 
 
-def _pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
-    """The two ends of a pipe: to read without waiting, and to write."""
-    reading, writing = os.pipe()
-    ends = FileIO(reading, "rb"), FileIO(writing, "wb")
-    for end in ends:
-        stack.enter_context(end)
-    return ends
-
-
-@contextmanager
-def _file(content: bytes) -> Iterator[int]:
-    """The descriptor of a file without a name that holds a content."""
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
-        yield file.fileno()
-
-
 def _hear(pipe: FileIO, kept: Kept) -> bool:
     """Takes in what a stream has to say; False when it is closed."""
     part = pipe.read(CHUNK)
@@ -183,13 +162,3 @@ def _hear_the_rest(pipe: FileIO, kept: Kept) -> None:
         if not part:
             return
         kept.add(part)
-
-
-def _is_full(folder: str) -> bool:
-    """True when hardly any room is left where a job writes."""
-    try:
-        state = os.statvfs(folder)
-    except OSError:
-        return False
-    has_room = state.f_bavail * state.f_frsize >= min(RESERVE, state.f_blocks * state.f_frsize // 20)
-    return not has_room or state.f_favail < min(RESERVED_FILES, state.f_files // 20)

@@ -28,7 +28,8 @@ class StatusPipe:
     def __init__(self, pipe: FileIO) -> None:
         self.pipe = pipe
         self._unread = b""
-        self._is_closed = False
+        self.is_closed = False
+        """True once nobody is left to say anything."""
         self.child = 0
         self.exit_code: int | None = None
         self.signal: int | None = None
@@ -37,12 +38,12 @@ class StatusPipe:
     @property
     def has_ended(self) -> bool:
         """True when nothing more is to come that matters."""
-        return self._is_closed or self.exit_code is not None or self.signal is not None or bool(self.fault)
+        return self.is_closed or self.exit_code is not None or self.signal is not None or bool(self.fault)
 
     def read(self) -> None:
         """Takes in what is there; to be called when something is."""
         part = self.pipe.read(_MAX) or b""
-        self._is_closed = not part
+        self.is_closed = not part
         *lines, self._unread = (self._unread + part).split(b"\n")
         for line in lines:
             self._take(line)

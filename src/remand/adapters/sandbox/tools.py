@@ -107,7 +107,7 @@ class Needs:
 
     def _program(self, program: str, path: list[str]) -> None:
         self._file(program)
-        interpreter = _interpreter(program)
+        interpreter = interpreter_of(program)
         found = shutil.which(interpreter, path=os.pathsep.join(path)) if interpreter else None
         if found:
             self._file(found)
@@ -141,7 +141,7 @@ def _base_interpreter(prefix: str) -> str:
     return folder if os.access(os.path.join(folder, "python3"), os.X_OK) else ""
 
 
-def _interpreter(program: str) -> str:
+def interpreter_of(program: str) -> str:
     """What a script's first line says it is run by; empty when it is no script."""
     try:
         with open(program, "rb") as file:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from remand.adapters.sandbox.masks import CREDENTIALS, hidden, homes, shared
+from remand.adapters.sandbox.masks import CREDENTIALS, NEVER_WHOLE, hidden, homes, shared
 from remand.adapters.sandbox.setting import search_path
 from remand.adapters.sandbox.tools import Needs, Trails
 from remand.app.gates.ports import Job
@@ -33,6 +33,7 @@ class View:
     def __init__(self) -> None:
         self._places: dict[str, Sight] = {"/": Sight.READ}
         self._links: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         self.trails = Trails()
 
     def show(self, path: str, sight: Sight) -> None:
@@ -44,6 +45,20 @@ class View:
             return
         self._links.update(links)
         self._places[real] = sight
+
+    def cover(self, path: str, source: str, sight: Sight) -> None:
+        """Puts something else in a path's place: what is said about anything below it no longer holds."""
+        links, real = self.trails.follow(path)
+        self._links.update(links)
+        below = real + "/"
+        for inner in [place for place in self._places if place.startswith(below)]:
+            del self._places[inner]
+        self._places[real] = sight
+        self._sources[real] = source
+
+    def source(self, path: str) -> str:
+        """What is seen at a path: itself, unless something else was put in its place."""
+        return self._sources.get(path, path)
 
     def at(self, path: str) -> Sight:
         """How a path without links is seen."""
@@ -60,11 +75,11 @@ class View:
         )
 
     def places(self) -> list[tuple[str, Sight]]:
-        """Every path whose sight differs from that of what holds it, outer ones first."""
+        """Every path that is seen otherwise than what holds it, outer ones first."""
         return [
             (path, sight)
             for path, sight in sorted(self._places.items())
-            if path != "/" and _differs(sight, self.at(os.path.dirname(path)))
+            if path in self._sources or (path != "/" and _differs(sight, self.at(os.path.dirname(path))))
         ]
 
     def links(self) -> list[tuple[str, str]]:
@@ -134,7 +149,7 @@ def _writable(job: Job) -> list[str]:
 
 def _readable(view: View, job: Job, program: str) -> list[str]:
     """What is asked for, and what the job's programs need, but for secrets that lie among it."""
-    of_many = [os.path.join(home, ".local") for home in homes()]
+    of_many = [os.path.join(home, name) for home in homes() for name in NEVER_WHOLE]
     needs = Needs(view.trails, lambda path: not view.covers(path) and path not in of_many)
     own = tuple(os.path.join(view.trails.follow(path).real, "") for path in _writable(job))
     # Tools in a folder of the job's own stay writable with it.

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from remand.app.errors import EnvironmentFault
 from remand.app.verify import verify
+from remand.bootstrap.crew import self_test
 from remand.bootstrap.health import git_version, sqlite_version
 from remand.bootstrap.quick import find_socket
 from remand.interfaces.cli.checks import Check
 from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.doctor_agents import agent_checks, tier_of
 from remand.interfaces.cli.doctor_gates import gate_checks
 from remand.interfaces.cli.output import Result, clean
 from remand.ledger.store import Unconfirmed
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SAFE_SQLITE = (3, 51, 3)
-TIER = 0
+TIERS = {
+    0: "Tier 0: agents run as the same user without a sandbox. What they tamper with is evident\n"
+    "(chains, high-water mark, refusals at every door), not impossible.",
+    1: "Tier 1: agents that `remand run` starts are held in a sandbox and speak through a socket of their own.\n"
+    "One that you start yourself is not held: what it tampers with is evident, not impossible.",
+}
 
 
 def _nothing(parser: ArgumentParser) -> None:
@@ -29,9 +36,15 @@ def _nothing(parser: ArgumentParser) -> None:
 
 
 def _doctor(context: Context) -> Result:
-    checks = list(_checks(context))
-    data = {"tier": TIER, "checks": [check._asdict() for check in checks]}
-    return Result(data, _page(checks), code=0 if all(check.ok for check in checks) else 1)
+    agents = self_test()
+    checks = [*_checks(context), *agent_checks(agents)]
+    tier = tier_of(agents)
+    data = {
+        "tier": tier,
+        "checks": [check._asdict() for check in checks],
+        "agent_probes": [probe._asdict() for probe in agents.probes],
+    }
+    return Result(data, _page(checks, tier), code=0 if all(check.ok for check in checks) else 1)
 
 
 def _checks(context: Context) -> Iterator[Check]:
@@ -112,7 +125,7 @@ def _ignored(context: Context) -> tuple[bool, str, str]:
     return False, ".got/.gitignore is missing", "Run `remand init`."
 
 
-def _page(checks: list[Check]) -> Any:
+def _page(checks: list[Check], tier: int) -> Any:
     def show(out: Console) -> None:
         from rich.text import Text
 
@@ -122,10 +135,7 @@ def _page(checks: list[Check]) -> Any:
             if check.fix:
                 out.print(Text(clean(f"      {'':<14} {check.fix}"), style="dim"))
         out.print()
-        out.print(
-            f"Tier {TIER}: agents run as the same user without a sandbox. What they tamper with is evident"
-        )
-        out.print("(chains, high-water mark, refusals at every door), not impossible.")
+        out.print(TIERS[tier])
 
     return show
 

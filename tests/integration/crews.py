@@ -1,0 +1,100 @@
+"""Every crew that this machine has, and what tests ask of agents that one has started."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from remand.adapters.sandbox.agent_stand import Stand
+from remand.adapters.sandbox.bubblewrap import find
+from remand.adapters.sandbox.confined import ConfinedCrew
+from remand.adapters.sandbox.unconfined import UnconfinedCrew
+from remand.app.scheduling.ports import Crew, Ended, Order, Running
+from tests.integration.sandboxes import sandbox_of
+
+KINDS = ("confined", "unconfined")
+PATIENCE = 60.0
+
+
+def crew_of(kind: str, **more: int) -> Crew:
+    """A crew of a kind; skips the test where there is none."""
+    if kind == "unconfined":
+        return UnconfinedCrew(**more)
+    sandbox_of("bubblewrap")
+    return ConfinedCrew(find(), **more)
+
+
+def eventually(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Waits until something is so; fails when it is not to be."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be so"
+        time.sleep(0.005)
+
+
+def end_of(running: Running) -> Ended:
+    """How a run ends, waited for."""
+    eventually(lambda: running.ended() is not None)
+    ended = running.ended()
+    assert ended is not None
+    return ended
+
+
+class Bench:
+    """A crew, a small world for its agents, and a mark by which everything of them is found again."""
+
+    def __init__(self, crew: Crew, stand: Stand) -> None:
+        self.crew = crew
+        self.stand = stand
+        self.folder = Path(stand.workplace.folder)
+        self.mark = secrets.token_hex(16)
+
+    def order(self, *command: str, **more: object) -> Order:
+        """A run that carries the mark."""
+        given: dict[str, object] = {
+            "environment": {"MARK": self.mark},
+            "log": self.stand.path(f"logs/{self.mark}"),
+        } | more
+        return self.stand.order(*command, **given)
+
+    def start(self, *command: str, seconds: float = 60.0, **more: object) -> Running:
+        """Starts an agent."""
+        order = self.order(*command, **more)
+        bounds = msgspec.structs.replace(order.bounds, seconds=seconds)
+        return self.crew.start(msgspec.structs.replace(order, bounds=bounds))
+
+    def shell(self, script: str, *arguments: str, **more: object) -> Ended:
+        """Runs an agent that is a shell script to its end."""
+        return end_of(self.start("/bin/sh", "-c", script, self.mark, *arguments, **more))
+
+    def python(self, script: str, *arguments: str, **more: object) -> Ended:
+        """Runs an agent that is a Python script to its end."""
+        return end_of(self.start(sys.executable, "-I", "-S", "-c", script, *arguments, **more))
+
+    def log(self) -> bytes:
+        """What was written to the log."""
+        return Path(self.order().log).read_bytes()
+
+    def survivors(self) -> list[str]:
+        """What runs that carries the mark, in its environment or on its command line."""
+        return marked(self.mark)
+
+
+def marked(mark: str) -> list[str]:
+    """The command lines of processes that carry a mark."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                told = [(entry / name).read_bytes() for name in ("cmdline", "environ")]
+            except OSError:
+                continue
+            if any(mark.encode() in text for text in told):
+                found.append(told[0].decode(errors="replace"))
+    return found
