@@ -21,6 +21,7 @@ SAFE = {
     "LC_ALL": "C",
 }
 MAX_KNOWN = 10_000
+SECONDS = 60.0
 SETTINGS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
@@ -33,7 +34,11 @@ _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def git(
-    folder: str, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    folder: str,
+    *arguments: str,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs git in a folder without hooks, prompts, lazy fetches or anyone's configuration but the repository's."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -44,13 +49,15 @@ def git(
             input=stdin,
             env=kept | SAFE | dict(environment or {}),
             capture_output=True,
-            timeout=60,
+            timeout=seconds,
             check=False,
         )
     except FileNotFoundError:
         raise EnvironmentFault("git is not installed, or not on PATH. Install it, then repeat.") from None
     except subprocess.TimeoutExpired:
-        raise EnvironmentFault(f"git {arguments[0]} did not answer within 60 s in {folder}.") from None
+        raise EnvironmentFault(
+            f"git {arguments[0]} did not answer within {seconds:.0f} s in {folder}."
+        ) from None
 
 
 class GitRepository:

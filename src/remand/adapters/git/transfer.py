@@ -12,7 +12,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
 from remand.adapters.git.bare import COSMETIC, BareRepository, Damaged, said
@@ -156,20 +156,37 @@ def _parents(own: BareRepository, commits: set[str]) -> dict[str, list[str]]:
 def _sent(own: BareRepository, objects: str, commit: str, known: Sequence[str], cut: str) -> str:
     """Sends a commit from an object folder to our own repository; returns why it failed."""
     environment = {"GIT_SHALLOW_FILE": cut} if cut else {}
+    return piped(
+        own,
+        [commit],
+        known,
+        sends=environment | {"GIT_OBJECT_DIRECTORY": objects},
+        keeps=environment,
+        keeping=("index-pack", "--stdin", _STRICT),
+    )
+
+
+def piped(
+    own: BareRepository,
+    commits: Sequence[str],
+    known: Sequence[str],
+    *,
+    sends: Mapping[str, str],
+    keeps: Mapping[str, str],
+    keeping: Sequence[str],
+) -> str:
+    """Sends commits, without what known ones have, from one object folder to another; returns why it failed.
+
+    `sends` and `keeps` are what the two sides' environments have besides, `keeping` is the receiving command.
+    """
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
-        asked.write("\n".join((commit, "--not", *known, "")).encode())
+        asked.write("\n".join((*commits, "--not", *known, "")).encode())
         asked.seek(0)
-        packing = own.start(
-            *_PACKING,
-            stdin=asked,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            environment=environment | {"GIT_OBJECT_DIRECTORY": objects},
-        )
+        packing = own.start(*_PACKING, stdin=asked, stdout=subprocess.PIPE, stderr=errors, environment=sends)
         with packing:
-            keeping = _keeping(own, packing.stdout, errors, environment)
-            with keeping:
-                is_done = _ended(packing, keeping, seconds=NEWS_SECONDS if known else SECONDS)
+            receiving = _keeping(own, packing.stdout, keeping, errors, keeps)
+            with receiving:
+                is_done = _ended(packing, receiving, seconds=NEWS_SECONDS if known else SECONDS)
         if is_done:
             return ""
         errors.seek(0)
@@ -177,20 +194,18 @@ def _sent(own: BareRepository, objects: str, commit: str, known: Sequence[str], 
 
 
 def _keeping(
-    own: BareRepository, pack: IO[bytes] | None, errors: IO[bytes], environment: dict[str, str]
+    own: BareRepository,
+    pack: IO[bytes] | None,
+    command: Sequence[str],
+    errors: IO[bytes],
+    environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
     """Starts the side that names every object by its content and wants all of them to be there."""
     if pack is None:
         raise EnvironmentFault("git cannot be asked.")
     with pack:
         return own.start(
-            "index-pack",
-            "--stdin",
-            _STRICT,
-            stdin=pack,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            environment=environment,
+            *command, stdin=pack, stdout=subprocess.DEVNULL, stderr=errors, environment=environment
         )
 
 

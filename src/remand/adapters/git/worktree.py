@@ -50,6 +50,7 @@ def uncommitted(place: Place, ours: frozenset[str] = frozenset()) -> tuple[str, 
         answer = git(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
+            "--ignore-submodules=dirty",  # said here: what `.gitmodules` says of it outranks the configuration
             environment={
                 "GIT_DIR": folder,
                 "GIT_WORK_TREE": place.worktree,

@@ -1,0 +1,88 @@
+"""How a linked worktree stands: what it is checked out at, and what was left undone in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from remand.adapters.git.below import line_below, read_below
+from remand.adapters.git.place import read_ref
+from remand.domain.ids import is_commit
+
+HEADS = "refs/heads/"
+BUSY = (
+    *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG"),
+    *("rebase-merge", "rebase-apply", "sequencer"),
+)
+"""What git keeps beside HEAD while something is under way."""
+_ILLEGAL = re.compile(
+    r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\A/|/\Z|\.\Z|(?:\A|/)\.|\.lock(?:/|\Z)",
+)
+_MAX_NAME = 240
+"""Of a file name's 255 bytes; git adds `.lock`."""
+_MAX_PACKED = 64 << 20
+
+
+class Standing(NamedTuple):
+    """How a worktree stands."""
+
+    tip: str = ""
+    """The commit of the task's branch; empty when it has none."""
+    at: str = ""
+    """The commit that its files go by; empty when that cannot be told."""
+    is_on_branch: bool = True
+    is_busy: bool = False
+    """A merge, a rebase or the like was left behind."""
+
+
+def is_legal(branch: str) -> bool:
+    """True for what git takes as the name of a branch. `-x` is one."""
+    try:
+        parts = branch.encode().split(b"/")
+    except UnicodeEncodeError:
+        return False
+    is_short = len(branch) <= 1024 and all(len(part) <= _MAX_NAME for part in parts)
+    return bool(branch) and is_short and branch not in ("HEAD", "@") and not _ILLEGAL.search(branch)
+
+
+def real_standing(common_dir: str, entry: str, branch: str) -> Standing:
+    """How a worktree stands by the repository itself."""
+    return _standing(common_dir, entry, branch, lambda name: read_ref(common_dir, name))
+
+
+def private_standing(git_dir: str, entry: str, branch: str) -> Standing:
+    """How a worktree stands by a git folder that an agent could write anything into."""
+    return _standing(git_dir, entry, branch, lambda name: ref_below(git_dir, name))
+
+
+def _standing(git_dir: str, entry: str, branch: str, read: Callable[[str], str]) -> Standing:
+    own = f"worktrees/{entry}"
+    head = line_below(git_dir, f"{own}/HEAD")
+    name = head.removeprefix("ref: ").strip() if head.startswith("ref: ") else ""
+    is_branch = name.startswith(HEADS) and is_legal(name.removeprefix(HEADS))
+    tip = _commit(read(HEADS + branch))
+    return Standing(
+        tip=tip,
+        at=_commit(read(name)) if is_branch else _commit(head),
+        is_on_branch=name == HEADS + branch,
+        is_busy=any(os.path.lexists(os.path.join(git_dir, own, left)) for left in BUSY),
+    )
+
+
+def ref_below(git_dir: str, name: str) -> str:
+    """The commit a ref points to in a git folder of an agent's; empty when there is none."""
+    for _ in range(2):  # git may move it from one place to the other meanwhile
+        line = line_below(git_dir, name, 100)
+        if is_commit(line):
+            return line
+        wanted = b" " + name.encode("utf-8", "surrogateescape")
+        for row in (read_below(git_dir, "packed-refs", _MAX_PACKED) or b"").split(b"\n"):
+            if row.endswith(wanted):
+                return row.removesuffix(wanted).decode("ascii", "replace")
+    return ""
+
+
+def _commit(text: str) -> str:
+    return text if is_commit(text) else ""

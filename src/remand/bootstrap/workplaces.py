@@ -1,0 +1,33 @@
+"""The places that agents work in, for the ledger of a place."""
+
+from __future__ import annotations
+
+import os
+
+from remand.adapters.git.place import Place
+from remand.adapters.git.repository import GitRepository
+from remand.adapters.git.workplaces import GitWorkplaces
+from remand.adapters.system.folders import state_folder
+from remand.app.scheduling.ports import Workplaces
+from remand.bootstrap.hosts import server_files, settings_files
+from remand.bootstrap.quick import ledger_id
+from remand.bootstrap.settings import SettingsSource
+from remand.config import NAME
+
+__all__ = ["make_workplaces", "workplaces_folder"]
+
+
+def workplaces_folder(place: Place, folder: str = "") -> str:
+    """Where the worktrees of tasks are: the named folder, seen from the main worktree, or out of everybody's way."""
+    if folder:
+        return os.path.join(place.root, os.path.expanduser(folder))
+    return os.path.join(state_folder(), ledger_id(place), "worktrees")
+
+
+def make_workplaces(place: Place, folder: str = "") -> Workplaces:
+    """The workplaces of a place's ledger."""
+    settings = SettingsSource(GitRepository(place))
+    files = (*settings_files(), *server_files())
+    own = (NAME, *(name for name in files if not name.startswith("~")))
+    base = settings.settings().base or settings.base()
+    return GitWorkplaces(place, workplaces_folder(place, folder), base=base, ours=own)
