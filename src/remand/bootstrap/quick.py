@@ -10,6 +10,7 @@ from remand.adapters.git.place import Place, current_branch, locate
 from remand.adapters.system.folders import private_folder, runtime_folder, state_folder
 
 __all__ = [
+    "MAX_CALL",
     "Bound",
     "Lost",
     "Place",
@@ -26,6 +27,8 @@ __all__ = [
     "state_folder",
 ]
 
+MAX_CALL = frames.MAX_FRAME - 4096
+"""How many bytes a forwarded call may have, with all that comes along."""
 TELL_AGAIN = 3
 """How often a session is sent back when nothing can be known of its task."""
 
@@ -132,10 +135,21 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def forward(path: str, folder: str, settings: list[str], arguments: list[str]) -> tuple[int, bytes, bytes]:
-    """Has a coordinator run a call of the command line; raises `Lost` when it cannot."""
-    connection = Connection(path)
+def forward(
+    path: str,
+    folder: str,
+    settings: list[str],
+    arguments: list[str],
+    *,
+    given: bytes = b"",
+    patience: float = 0.0,
+) -> tuple[int, bytes, bytes]:
+    """Has a coordinator, or a door, run a call of the command line; raises `Lost` when it cannot."""
+    connection = Connection(path, patience)
     try:
-        return frames.unpack_result(connection.exchange(frames.pack_call(folder, settings, arguments)))
+        frame = frames.pack_call(folder, settings, arguments, given)
+        return frames.unpack_result(connection.exchange(frame))
+    except IndexError:
+        raise Lost("the answer is none") from None
     finally:
         connection.close()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 HEADER = 4
 MAX_FRAME = 8 << 20
+MAX_TEXTS = 4096
+"""How many texts a call may have: taking millions of them apart would keep everyone else waiting."""
 ASKS = b"A"
 CALL = b"C"
+GIVEN = b"G"
+"""A call that brings along what it would have read from files or standard input. Only doors take these."""
 ANSWER = b"R"
 
 
@@ -27,18 +31,31 @@ def unpack(buffer: bytes | bytearray) -> tuple[bytes, bytes, int] | None:
     return bytes(buffer[HEADER : HEADER + 1]), bytes(buffer[HEADER + 1 : end]), end
 
 
-def pack_call(folder: str, settings: list[str], arguments: list[str]) -> bytes:
+def pack_call(folder: str, settings: list[str], arguments: list[str], given: bytes = b"") -> bytes:
     """A call of the command line, forwarded as it is."""
     texts = [folder, *settings, *arguments]
     head = bytes([len(settings)])
-    return pack(CALL, head + b"\0".join(text.encode("utf-8", "surrogateescape") for text in texts))
+    call = head + b"\0".join(text.encode("utf-8", "surrogateescape") for text in texts)
+    return pack(GIVEN, len(call).to_bytes(HEADER, "big") + call + given) if given else pack(CALL, call)
 
 
 def unpack_call(payload: bytes) -> tuple[str, list[str], list[str]]:
     """The folder, settings and arguments of a forwarded call."""
+    if payload.count(b"\0") >= MAX_TEXTS:
+        raise ValueError(f"a call of more than {MAX_TEXTS} texts")
     count = payload[0]
     folder, *rest = [part.decode("utf-8", "surrogateescape") for part in payload[1:].split(b"\0")]
     return folder, rest[:count], rest[count:]
+
+
+def unpack_given(kind: bytes, payload: bytes) -> tuple[str, list[str], list[str], bytes]:
+    """The folder, settings and arguments of a call of either kind, and what came along with it."""
+    if kind == CALL:
+        return (*unpack_call(payload), b"")
+    end = HEADER + int.from_bytes(payload[:HEADER], "big")
+    if kind != GIVEN or not HEADER < end <= len(payload):
+        raise ValueError(f"kind {kind!r}")
+    return (*unpack_call(payload[HEADER:end]), payload[end:])
 
 
 def pack_result(code: int, output: bytes, errors: bytes) -> bytes:

@@ -111,7 +111,7 @@ class Coordinator:
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
-                if not _is_own(connection):
+                if not is_own(connection):
                     connection.close()
                     continue
                 connection.setblocking(False)
@@ -231,7 +231,7 @@ def _listen(path: str) -> tuple[socket.socket, int]:
     return listener, lock
 
 
-def _is_own(connection: socket.socket) -> bool:
+def is_own(connection: socket.socket) -> bool:
     """True when the one who connects is this very user, or root."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True

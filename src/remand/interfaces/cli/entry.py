@@ -57,6 +57,12 @@ def run(arguments: list[str]) -> int:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.
         call.key = f"cli-{os.urandom(8).hex()}"
         arguments = ["--key", call.key, *arguments]
+    door = os.environ.get("REMAND_SOCKET", "")
+    if door:
+        through = import_module("remand.interfaces.cli.through")
+        if not through.is_local(call):
+            spoken: int = through.run(door, call, arguments, _settings())
+            return spoken
     forwarded = _forwarded(call, arguments)
     if forwarded is not None:
         return forwarded
@@ -85,16 +91,20 @@ def _forwarded(call: Call, arguments: list[str]) -> int | None:
     path = quick.find_socket(place)
     if not path:
         return None
-    settings = [os.environ.get(name, "") for name in ENVIRONMENT]
-    settings += ["1" if sys.stdout.isatty() else "", _width()]
     try:
-        code, output, errors = quick.forward(path, os.getcwd(), settings, arguments)
+        code, output, errors = quick.forward(path, os.getcwd(), _settings(), arguments)
     except quick.Lost:
         return None
     sys.stdout.buffer.write(output)
     sys.stderr.buffer.write(errors)
     sys.stderr.buffer.flush()
     return code
+
+
+def _settings() -> list[str]:
+    """What a call depends on besides its arguments."""
+    own = [os.environ.get(name, "") for name in ENVIRONMENT]
+    return [*own, "1" if sys.stdout.isatty() else "", _width()]
 
 
 def _width() -> str:

@@ -23,7 +23,7 @@ LOCK_PATIENCE = 60
 _UNATTENDED = ("serve", "hook", "hook relay")
 """Commands after which nobody reads what is said, or an agent does."""
 
-__all__ = ["Surroundings", "command_parser", "run"]
+__all__ = ["Surroundings", "command_parser", "run", "say_failure", "unknown"]
 
 
 def run(arguments: list[str], surroundings: Surroundings) -> int:
@@ -39,19 +39,28 @@ def _run(call: Call, surroundings: Surroundings, asides: list[str]) -> int:
     try:
         with _patience(call, surroundings):
             result = _result(call, surroundings, asides)
-    except Refused as refusal:
-        return _say_refused(call, surroundings, refusal)
-    except UsageError as error:
-        return _say_error(call, surroundings, "usage", str(error), USAGE)
-    except BadLine as bad:
-        message = f"The ledger is damaged: a line in it {bad}. `remand log verify` says more."
-        return _say_error(call, surroundings, "environment", message, ENVIRONMENT)
-    except (RemandError, OSError) as error:
+    except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and surroundings.opened is not None:
             raise
-        return _say_error(call, surroundings, "environment", str(error), ENVIRONMENT)
+        return say_failure(call, surroundings, error)
     _show(call, surroundings, result)
     return result.code
+
+
+def say_failure(
+    call: Call, surroundings: Surroundings, error: Refused | BadLine | RemandError | OSError
+) -> int:
+    """Says why a call was not carried out; gives its exit code."""
+    match error:
+        case Refused():
+            return _say_refused(call, surroundings, error)
+        case UsageError():
+            return _say_error(call, surroundings, "usage", str(error), USAGE)
+        case BadLine():
+            message = f"The ledger is damaged: a line in it {error}. `remand log verify` says more."
+            return _say_error(call, surroundings, "environment", message, ENVIRONMENT)
+        case _:
+            return _say_error(call, surroundings, "environment", str(error), ENVIRONMENT)
 
 
 def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result:
@@ -62,7 +71,7 @@ def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result
     if call.command == "--version":
         return _version()
     if call.command not in COMMANDS:
-        raise UsageError(_unknown(call))
+        raise UsageError(unknown(call))
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
@@ -97,7 +106,8 @@ def command_parser(name: str) -> tuple[Command, Parser]:
     return command, parser
 
 
-def _unknown(call: Call) -> str:
+def unknown(call: Call) -> str:
+    """What to say of a command that there is not."""
     group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
     close = difflib.get_close_matches(call.command, COMMANDS, 1)
     if close:

@@ -83,7 +83,7 @@ class _Session:
 
     def _item(self, task: Task) -> Answer:
         """An item of the host's own list is no done claim; it is only told what is known of the work."""
-        commit = head(self._place)
+        commit = self._head
         if task.claim is None or task.status != Status.CLAIMED or not commit:
             return Answer.allow()
         judged = self._gates.known(self._gates.terms(task, commit))
@@ -132,15 +132,28 @@ class _Session:
                 f"{agent} may not work on task {task.id} any more. Said of its work: “{' '.join(why.split())[:300]}”. "
                 "Other tasks are free: `remand task claim`."
             )
-        found: list[str] = _guarding().guarded(
-            self._words, self._place, self._base(), self._opened.settings.settings().gate_policy.protected
-        )
+        found = self._guarded()
         if not found:
             return Answer.allow()
         return self._denied(
             f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
             "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
         )
+
+    def _guarded(self) -> list[str]:
+        """What a tool is about to touch that is not an agent's. What it may call is for its door to say, if it has one."""
+        place, worktree = self._place, self._words.workplace
+        if worktree:
+            place = Place(
+                root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
+            )
+        protected = self._opened.settings.settings().gate_policy.protected
+        found: list[str] = _guarding().guarded(self._words, place, self._base(), protected)
+        return [name for name in found if not worktree or name != _guarding().PERSONS_ONLY]
+
+    @property
+    def _head(self) -> str:
+        return self._words.head if self._words.workplace else head(self._place)
 
     def _locked_out(self, task: Task, agent: str) -> str:
         """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
@@ -192,7 +205,7 @@ class _Session:
         return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._words.session, 1e9)
 
     def _stop(self, task: Task, deadline: float) -> Answer:
-        commit = head(self._place)
+        commit, words = self._head, self._words
         number = self._gates.sessions.occurrence(task.id, self._words.firing)
         stop = Stop(
             task_id=task.id,
@@ -200,16 +213,20 @@ class _Session:
             key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
             agent=self._agent(task),
             commit=commit,
-            branch=current_branch(self._place.git_dir),
-            uncommitted=uncommitted(self._place, frozenset({"remand.toml", *hosts.settings_files()})),
-            has_background_work=self._words.has_background_work,
-            is_broken=self._words.is_broken,
+            branch=words.branch if words.workplace else current_branch(self._place.git_dir),
+            uncommitted=words.uncommitted if words.workplace else self._uncommitted(),
+            has_background_work=words.has_background_work,
+            is_broken=words.is_broken,
+            fault=words.fault,
         )
         stopping = self._gates.stopping()
         reply = stopping.reply(stop)
         if reply is None and not deadline:
             return Answer(MEASURE)
         return _told(reply or self._measured(task, stop, stopping, deadline))
+
+    def _uncommitted(self) -> tuple[str, ...]:
+        return uncommitted(self._place, _of_ours())
 
     def _measured(self, task: Task, stop: Stop, stopping: Stopping, deadline: float) -> Reply:
         """Runs the gates, in a process that goes on should they outlast the host's patience.
@@ -235,6 +252,11 @@ class _Session:
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", "--branch", stop.branch),
         ]
+
+
+def _of_ours() -> frozenset[str]:
+    """The files that `remand init` writes."""
+    return frozenset({"remand.toml", *hosts.settings_files(), *hosts.server_files()})
 
 
 def _message(said: bytes) -> str:

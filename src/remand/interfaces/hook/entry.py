@@ -13,6 +13,8 @@ from remand.bootstrap.hosts import Answer, Call
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
+FAILED = 3
+"""The exit code of a call that a door could not carry out, which no host takes for a no."""
 LATE = (
     "Remand could not answer in time whether this session may stop. Go on with your task and stop again later; "
     "if it stays so, tell the user."
@@ -31,7 +33,7 @@ BROKEN = (
 
 def run(arguments: list[str], environment: dict[str, str]) -> int:
     """Answers one call of a host. A failure of our own is a no, never silence."""
-    found = _named(arguments)
+    found = named(arguments)
     if found is None:
         sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(hosts.HOSTS)} EVENT\n")
         return 2
@@ -42,21 +44,44 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     if environment.get("REMAND_HOOK_PROBE"):
         return _say(module.render(event, Answer.block(PROBE)))
     project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
-    kind = event
+    door, kind = environment.get("REMAND_SOCKET", ""), event
     try:
-        call = module.read(event, sys.stdin.buffer.read(MAX_PAYLOAD + 1))
+        payload = sys.stdin.buffer.read(MAX_PAYLOAD + 1)
+        call = module.read(event, payload)
         kind = call.event
         late = Answer.block(LATE) if kind in hosts.ENDINGS else Answer.allow()
         _watch(hosts.deadline(kind) + WATCH_MARGIN, module.render(event, late))
+        if door:
+            return _through(door, arguments, call, payload, environment)
         said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
         if said.kind not in hosts.KINDS:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
         why = BROKEN.format(why=f"{type(error).__name__}: {error}"[:600])
-        is_ours = environment.get("REMAND_TASK", "")
+        is_ours = environment.get("REMAND_TASK", "") or door
         may_block = is_ours and kind in hosts.ENDINGS and quick.may_tell_again("broken", is_ours)
         said = Answer.block(why) if may_block else Answer.allow(why if is_ours else "")
     return _say(module.render(event, said))
+
+
+def _through(door: str, arguments: list[str], call: Call, payload: bytes, environment: dict[str, str]) -> int:
+    """Has the call answered at the agent's door, where all that counts of it is looked up. Raises `Lost`."""
+    settings = [environment.get("REMAND_ACTOR", ""), environment.get("REMAND_TASK", ""), "", "", "", "", ""]
+    patience = hosts.deadline(call.event) + 2 * WATCH_MARGIN
+    try:
+        code, out, errors = quick.forward(
+            door,
+            "",
+            [*settings, call.firing],
+            ["hook", *arguments],
+            given=payload[: quick.MAX_CALL],
+            patience=patience,
+        )
+    except quick.Lost as lost:
+        raise quick.Lost(f"the door of this run is closed ({lost})") from None
+    if code == FAILED:
+        raise quick.Lost(errors.decode("utf-8", "replace"))
+    return _say((out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), code))
 
 
 def _watch(seconds: float, rendered: tuple[str, str, int]) -> None:
@@ -109,12 +134,15 @@ def _lost(call: Call, named: str) -> Answer:
 
 
 def _may_bind(call: Call) -> bool:
-    """True when the call tells of a command that may have claimed a task for this session."""
-    command = call.tool.command if call.tool and call.event in hosts.AFTER_TOOLS else ""
-    return "remand" in command and ("claim" in command or "accept" in command)
+    """True when the call tells of a command, or of a tool of ours, that may have claimed a task for this session."""
+    if call.tool is None or call.event not in hosts.AFTER_TOOLS:
+        return False
+    command = call.tool.command
+    is_command = "remand" in command and ("claim" in command or "accept" in command)
+    return is_command or call.tool.name.endswith("next_task")
 
 
-def _named(arguments: list[str]) -> tuple[str, str, str] | None:
+def named(arguments: list[str]) -> tuple[str, str, str] | None:
     """The host, the event and the folder that a call names."""
     host = event = folder = ""
     words = iter(arguments)

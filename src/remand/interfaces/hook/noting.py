@@ -18,6 +18,9 @@ _CLAIM = re.compile(
     r"(?:^|[;&|(\n]|\b(?:then|do|else|time|exec|env)\b)\s*(?:\w+=\S*\s+)*(?:\S*/)?remand(?:\s+-\S+(?:\s+[^-\s]\S*)?)*"
     r"\s+(?:task\s+claim|handoff\s+accept)\b"
 )
+_OWN_TOOL = re.compile(r"(?:mcp_{1,2}remand_{1,2}|remand[-_.:/]{1,2}|MCP:)next_task")
+"""Our own tool for claiming, as hosts call it."""
+_GIVEN = re.compile(r'"task_id":\s*"(T-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8})"')
 _AGENT = re.compile(r"--agent[= ]+[\"']?([\w@.+:/-]{1,64})")
 
 
@@ -28,7 +31,7 @@ def note(call: Call, place: Place, bound: Bound | None, environment: dict[str, s
         bound = import_module("remand.interfaces.hook.claiming").resolved(place, bound)
     if bound is None:
         return
-    _write_down(call, place, bound)
+    write_down(call, place, bound)
     _keep_alive(place, bound, environment)
 
 
@@ -38,10 +41,14 @@ def _claimed(call: Call, place: Place) -> Bound | None:
     What a command prints proves nothing: a task counts that its agent has claimed just now.
     """
     tool = call.tool
-    if tool is None or tool.has_failed or not _CLAIM.search(tool.command):
+    if tool is None or tool.has_failed:
+        return None
+    is_own_tool = bool(_OWN_TOOL.fullmatch(tool.name))
+    if not is_own_tool and not _CLAIM.search(tool.command):
         return None
     named = _AGENT.search(tool.command)
-    ids = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
+    told = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
+    ids = set(_GIVEN.findall(tool.output)) if is_own_tool else told
     found: tuple[str, str] | None = import_module("remand.interfaces.hook.claiming").claimed_lately(
         place, named[1] if named else "", ids, LATELY_SECONDS
     )
@@ -51,7 +58,8 @@ def _claimed(call: Call, place: Place) -> Bound | None:
     return Bound(*found)
 
 
-def _write_down(call: Call, place: Place, bound: Bound) -> None:
+def write_down(call: Call, place: Place, bound: Bound) -> None:
+    """Adds what was run to the journal of its task."""
     tool = call.tool
     if tool is None:
         return
@@ -72,9 +80,14 @@ def _write_down(call: Call, place: Place, bound: Bound) -> None:
     )
 
 
+def is_heartbeat_due(place: Place, task_id: str) -> bool:
+    """True when the agent of a task was last said to be at work a while ago; notes that it now is."""
+    return noting.is_due(quick.ledger_id(place), task_id, HEARTBEAT_SECONDS)
+
+
 def _keep_alive(place: Place, bound: Bound, environment: dict[str, str]) -> None:
     """Renews the lease of an agent that is at work, now and then, without anyone waiting for it."""
-    if not bound.agent or not noting.is_due(quick.ledger_id(place), bound.task_id, HEARTBEAT_SECONDS):
+    if not bound.agent or not is_heartbeat_due(place, bound.task_id):
         return
     subprocess.Popen(
         [

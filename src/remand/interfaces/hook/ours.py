@@ -21,7 +21,7 @@ def reply(call: Call, place: Place, bound: Bound | None, environment: dict[str, 
         return Answer.allow()
     if bound is None or call.is_aborted:
         return Answer.allow()
-    words = _words(call, bound)
+    words = words_of(call, bound)
     forwarded = _forwarded(place, words, environment)
     if forwarded is not None:
         return forwarded
@@ -40,7 +40,7 @@ def _deadline(event: str, environment: dict[str, str]) -> float:
         return own
 
 
-def _words(call: Call, bound: Bound) -> dict[str, object]:
+def words_of(call: Call, bound: Bound) -> dict[str, object]:
     """What of a call the answer depends on, as plain values."""
     tool = call.tool
     return {
@@ -75,7 +75,12 @@ def _forwarded(place: Place, words: dict[str, object], environment: dict[str, st
         )
     except quick.Lost:
         return None
+    return relayed(code, output)
+
+
+def relayed(code: int, output: bytes) -> Answer | None:
+    """The answer to a call that was handed on; None when there is none: that failed, or a gate has to be run."""
     found = hosts.parse(output)
     if code or found.text("kind") not in hosts.KINDS:
-        return None  # it failed, or a gate has to be run
+        return None
     return Answer(found.text("kind"), found.text("text"), notice=found.text("notice"))

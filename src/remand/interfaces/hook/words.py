@@ -26,3 +26,11 @@ class Words(Record, kw_only=True):
     paths: tuple[str, ...] = ()
     config_source: str = ""
     config_file: str = ""
+    workplace: str = ""
+    """The worktree of an agent that speaks through a door: what is in it is not looked up, but told here."""
+    head: str = ""
+    uncommitted: tuple[str, ...] = ()
+    fault: str = ""
+    """Why the work there could not be taken over."""
+    patience: float = 0.0
+    """How many seconds the gates may take, where they may be run at all."""

@@ -1,0 +1,36 @@
+"""The page about doors lists what an agent may call there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from remand.interfaces.cli.door import ADMITTED
+
+PAGE = (Path(__file__).parents[2] / "docs" / "doors.md").read_text(encoding="utf-8")
+LISTED = PAGE.partition("An agent may call:")[2].partition("\n\n")[0]
+
+
+def listed() -> set[str]:
+    """The commands of the list, in which those of one group follow its first."""
+    found: set[str] = set()
+    for group in LISTED.split(";"):
+        family = ""
+        for words in re.findall(r"`([a-z -]+)`", group):
+            head, _, rest = words.partition(" ")
+            if rest:
+                family = head
+            is_of_family = not rest and f"{family} {words}" in ADMITTED
+            found.add(f"{family} {words}" if is_of_family else words)
+    return found
+
+
+@pytest.mark.parametrize("command", ADMITTED)
+def test_what_an_agent_may_call_is_listed(command: str) -> None:
+    assert command in listed()
+
+
+def test_nothing_else_is_listed() -> None:
+    assert listed() - set(ADMITTED) <= {"--version", "mcp"}

@@ -1,0 +1,90 @@
+"""A real agent's place: a linked worktree in a sandbox whose only way out is the door."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from remand.adapters.git.place import locate
+from remand.adapters.git.workplaces import GitWorkplaces
+from remand.adapters.sandbox.bubblewrap import find
+from remand.app.scheduling.ports import Workplace
+from remand.interfaces.cli.keeper import doors_of
+from tests.integration.machine import REMAND, Machine, Repository, Said
+from tests.integration.sandboxes import sandbox_of
+from tests.integration.yard import CONFIG
+
+
+class Cell:
+    """A workplace of a confined agent, and a door."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        machine = repository.machine
+        self.task = repository.add("Mend the roof", "--branch", "task/1")
+        repository.ok("task", "claim", self.task, "--agent", "Alice")
+        place = locate(str(repository.path))
+        assert place is not None
+        places = GitWorkplaces(place, str(machine.folder / "places"), base="main")
+        self.workplace: Workplace = places.prepare(self.task, "task/1", repository.head(), is_confined=True)
+        self.doors = doors_of(str(repository.path), bring=places.bring, look=places.look)
+        self.door = self.doors.open("R-1", "Alice", self.task, self.workplace)
+
+    def run(self, *command: str, stdin: str = "") -> Said:
+        """Runs a command where the agent is."""
+        machine, folder, common = self.repository.machine, self.workplace.folder, self.workplace.common_dir
+        view = [
+            *("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent"),
+            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", str(machine.folder)),
+            *("--bind", folder, folder, "--bind", self.workplace.private_dir, common),
+            *("--ro-bind", f"{common}/objects", f"{common}/base-objects"),
+            *("--bind", self.door, self.door, "--chdir", folder),
+        ]
+        done = subprocess.run(
+            [find(), *view, *command],
+            input=stdin,
+            env=machine.environment | {"REMAND_SOCKET": self.door},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def cell(near_machine: Machine) -> Iterator[Cell]:
+    sandbox_of("bubblewrap")
+    repository = near_machine.repository(config=CONFIG)
+    repository.add("The first")
+    repository.start_coordinator()
+    made = Cell(repository)
+    yield made
+    made.doors.end(5)
+
+
+def test_work_is_committed_and_handed_in_from_inside(cell: Cell) -> None:
+    assert cell.run(REMAND, "whoami", "--json").data["name"] == "Alice"
+    committing = "echo bad > work.txt && git add work.txt && git commit -q -m work && git rev-parse HEAD"
+    done = cell.run("sh", "-c", committing)
+    assert done.code == 0, done
+    submit = (REMAND, "task", "submit", cell.task, "--json", "--commit")
+    assert cell.run(*submit, "HEAD").data["refused"] == "gate_rejected"
+    assert cell.run("sh", "-c", "echo good > work.txt").code == 0
+    stop = (REMAND, "hook", "--host", "claude", "stop")
+    assert "work.txt" in cell.run(*stop, stdin='{"session_id": "s", "prompt_id": "1"}').out
+    tip = cell.run("sh", "-c", "git commit -q -a -m good && git rev-parse HEAD").out.strip()
+    assert cell.run(*submit, tip).data["status"] == "provisional"
+    assert cell.repository.head("refs/heads/task/1") == tip
+
+
+def test_there_is_no_way_round_the_door(cell: Cell) -> None:
+    machine = cell.repository.machine
+    listing = cell.run("sh", "-c", f"find {machine.folder} -name '*.sock' -o -name '.got' -o -name 'ledger*'")
+    assert listing.out.split() == [cell.door]
+    bare = cell.run("env", "-u", "REMAND_SOCKET", REMAND, "task", "fail", cell.task, "--agent", "Alice")
+    assert bare.code != 0
+    assert cell.run(REMAND, "task", "heartbeat", cell.task, "--agent", "Bob").code == 1
+    assert cell.repository.ok("task", "show", cell.task)["status"] == "claimed"
