@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from remand.adapters.hosts import codex_trust, hook, probe, settings
 from remand.adapters.hosts.setup import Setup
-from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.errors import UsageError
+from remand.bootstrap import host_files
 from remand.bootstrap.hosts import HOSTS, Answer, host
 
-MAX_SETTINGS = 8 << 20
 AGAIN = "Run `remand init --hosts {}`."
 
 
@@ -37,14 +35,14 @@ def install_hosts(
     planned = []
     for name in names:
         setup = _setup(name)
-        path = _inside(root, setup)
+        path = host_files.inside(root, setup.path)
         program = [_located(root, setup, executable, is_portable=is_portable)]
         try:
-            planned.append((path, settings.install(setup, _text(path), program)))
+            planned.append((path, settings.install(setup, host_files.read(path), program)))
         except settings.UnusableSettings as problem:
-            raise _fault(path, problem) from None
+            raise host_files.fault(path, problem) from None
     for path, text in planned:
-        _write(path, text)
+        host_files.write(path, text)
     return [path for path, _ in planned]
 
 
@@ -53,18 +51,18 @@ def remove_hosts(root: str) -> list[str]:
     planned = []
     for name in HOSTS:
         setup = _setup(name)
-        path = _inside(root, setup)
-        text = _text(path)
+        path = host_files.inside(root, setup.path)
+        text = host_files.read(path)
         try:
             if text is not None and settings.find(setup, text):
                 planned.append((path, settings.uninstall(setup, text)))
         except settings.UnusableSettings as problem:
-            raise _fault(path, problem) from None
+            raise host_files.fault(path, problem) from None
     for path, left in planned:
         if left is None:
-            _remove(root, path)
+            host_files.remove(root, path)
         else:
-            _write(path, left)
+            host_files.write(path, left)
     return [path for path, _ in planned]
 
 
@@ -77,13 +75,13 @@ def loss(name: str, root: str) -> str:
     """What keeps a host's hooks in the project from being called; empty when they are there."""
     setup = _setup(name)
     for path in (_placed(root, one) for one in setup.paths):
-        text = _text(path)
+        text = host_files.read(path)
         try:
             if text is not None and settings.is_off(setup, text):
                 return f"{path} turns hooks off"
         except settings.UnusableSettings as problem:
-            return str(_fault(path, problem))
-    text = _text(_inside(root, setup))
+            return str(host_files.fault(path, problem))
+    text = host_files.read(host_files.inside(root, setup.path))
     there = {entry.event for entry in settings.find(setup, text)} if text is not None else set()
     gone = [
         own for own in setup.events.values() if own not in there and setup.other_names.get(own) not in there
@@ -100,15 +98,15 @@ def prove(name: str, root: str, seconds: float = probe.SECONDS) -> Proof:
     """Calls a host's installed stop hook as the host would, with a stop that is none, and judges the answer."""
     setup = _setup(name)
     for path in (_placed(root, one) for one in setup.paths):
-        text = _text(path)
+        text = host_files.read(path)
         try:
             if text is not None and settings.is_off(setup, text):
                 detail = f"hooks are turned off by {'.'.join(setup.switch)} in {path}"
                 return Proof(name, False, detail, "Take that line out.")
         except settings.UnusableSettings as problem:
-            return Proof(name, False, str(_fault(path, problem)), "Mend the file.")
+            return Proof(name, False, str(host_files.fault(path, problem)), "Mend the file.")
     for path in (_placed(root, one) for one in setup.paths):
-        text = _text(path)
+        text = host_files.read(path)
         if text is None:
             continue
         entries = settings.find(setup, text)
@@ -157,7 +155,7 @@ def _setup(name: str) -> Setup:
 
 
 def _has_entry(setup: Setup, root: str) -> bool:
-    text = _text(_placed(root, setup.path))
+    text = host_files.read(_placed(root, setup.path))
     try:
         return text is not None and bool(settings.find(setup, text))
     except settings.UnusableSettings:
@@ -173,62 +171,3 @@ def _located(root: str, setup: Setup, executable: str, *, is_portable: bool) -> 
 
 def _placed(root: str, path: str) -> str:
     return os.path.expanduser(path) if path.startswith("~") else os.path.join(root, path)
-
-
-def _inside(root: str, setup: Setup) -> str:
-    """The settings file of the project; a link that leads out of it is not followed."""
-    path = _placed(root, setup.path)
-    real_root = os.path.realpath(root)
-    if os.path.commonpath([real_root, os.path.realpath(path)]) != real_root:
-        raise EnvironmentFault(f"{path} is a link that leads out of the repository. Replace it by a file.")
-    return path
-
-
-def _text(path: str) -> str | None:
-    """What a settings file holds; None when it is not there."""
-    if not os.path.lexists(path):
-        return None
-    try:
-        if not os.path.isfile(path) or os.path.getsize(path) > MAX_SETTINGS:
-            raise EnvironmentFault(f"{path} is not a settings file. Move it away, then repeat.")
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError:
-        raise EnvironmentFault(f"{path} is not text in UTF-8. Mend it, then repeat.") from None
-    except OSError as error:
-        raise EnvironmentFault(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _fault(path: str, problem: settings.UnusableSettings) -> EnvironmentFault:
-    return EnvironmentFault(f"{path} is left as it is: {problem}. Mend it, then repeat.")
-
-
-def _write(path: str, text: str) -> None:
-    """Replaces a file in one step; one that holds the same already is not touched."""
-    target = os.path.realpath(path)
-    if _text(target) == text:
-        return
-    try:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o644
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=os.path.dirname(target), prefix=".remand-", delete=False
-        ) as draft:
-            draft.write(text)
-        os.chmod(draft.name, mode)
-        os.replace(draft.name, target)
-    except OSError as error:
-        raise EnvironmentFault(f"{path} cannot be written: {error.strerror}.") from None
-
-
-def _remove(root: str, path: str) -> None:
-    """Deletes a file that held nothing but our entries, with the folders that it leaves empty."""
-    try:
-        os.unlink(path)
-    except OSError as error:
-        raise EnvironmentFault(f"{path} cannot be deleted: {error.strerror}.") from None
-    folder = os.path.dirname(path)
-    with suppress(OSError):
-        while folder != root:
-            os.rmdir(folder)
-            folder = os.path.dirname(folder)

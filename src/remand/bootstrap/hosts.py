@@ -44,6 +44,7 @@ __all__ = [
     "deadline",
     "host",
     "parse",
+    "server_files",
     "settings_files",
 ]
 
@@ -82,6 +83,12 @@ def settings_files() -> tuple[str, ...]:
     """The files that hold hosts' hooks: in a project, and behind `~` in a home folder."""
     modules = [host(name) for name in HOSTS]
     return tuple(path for module in modules if module for path in module.SETUP.paths)
+
+
+def server_files() -> tuple[str, ...]:
+    """The files of a project that name our MCP server."""
+    entries = import_module("remand.adapters.hosts.mcp_entries").ENTRIES
+    return tuple(entry.path for entry in entries.values() if entry.path)
 
 
 def is_reading_tool(name: str) -> bool:

@@ -24,6 +24,10 @@ ENDPOINT = Path(__file__).with_name("endpoint.py")
 SECONDS = 50
 CLAUDE = "@anthropic-ai/claude-code-*/claude"
 CODEX = "@openai/codex-*/vendor/*/bin/codex"
+COPILOT = "@github/copilot-*/copilot"
+GEMINI = "@google/gemini-cli/bundle/gemini.js"
+QWEN = "@qwen-code/qwen-code/cli-entry.js"
+NODE = "node-*/bin/node"
 QUIET = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
@@ -70,7 +74,10 @@ class Told(NamedTuple):
     def request(self, number: int) -> str:
         """The conversation as the model was told it in one of the agent's requests."""
         turns = [request for request in self.heard if request.get("tools")]
-        return json.dumps(turns[number].get("messages") or turns[number].get("input"), ensure_ascii=False)
+        asked = next(
+            turns[number][name] for name in ("messages", "input", "contents") if name in turns[number]
+        )
+        return json.dumps(asked, ensure_ascii=False)
 
 
 def say(text: str) -> dict[str, Any]:
@@ -81,6 +88,11 @@ def say(text: str) -> dict[str, Any]:
 def use(tool: str, **given: object) -> dict[str, Any]:
     """A turn in which the model uses a tool."""
     return {"use": tool, "input": given}
+
+
+def fail(status: int, message: str) -> dict[str, Any]:
+    """A turn in which the model cannot be asked."""
+    return {"fail": status, "message": message}
 
 
 def run_claude(
@@ -95,7 +107,7 @@ def run_claude(
     words = ["-p", "Do the task.", "--output-format", "text", "--allowedTools", "Bash,Write,Edit"]
     command = [found(CLAUDE), *words, *options]
     address = {"ANTHROPIC_BASE_URL": HERE, "ANTHROPIC_API_KEY": "none"}
-    return _run(command, folder, home, script=script, environment={**QUIET, **address, **environment})
+    return run_agent(command, folder, home, script=script, environment={**QUIET, **address, **environment})
 
 
 def run_codex(
@@ -113,20 +125,23 @@ def run_codex(
     command = [found(CODEX), "exec", *bypass, "Do the task."]
     files = {str(home / ".codex" / "config.toml"): config}
     keyed = {"SCRIPTED_KEY": "none", **environment}
-    return _run(command, folder, home, script=script, environment=keyed, files=files)
+    return run_agent(command, folder, home, script=script, environment=keyed, files=files)
 
 
-def _run(
-    command: list[str],
+def run_agent(
+    command: Sequence[str],
     folder: Path,
     home: Path,
     *,
     script: Sequence[dict[str, Any]],
     environment: Mapping[str, str],
     files: Mapping[str, str] | None = None,
+    prompt: str = "",
 ) -> Told:
+    """Runs a command that talks to a model, with files in which the model's address has to stand."""
     plan = {
-        "command": command,
+        "command": list(command),
+        "stdin": prompt,
         "folder": str(folder),
         "environment": {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
         "script": list(script),
@@ -165,7 +180,8 @@ def found(pattern: str) -> str:
     programs = sorted((folder / "node_modules").glob(pattern))
     if not programs:
         pytest.skip(
-            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test does it"
+            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test does it for"
+            " Claude Code and Codex, others are looked for in the folder that REMAND_REAL_AGENTS names"
         )
     return str(programs[0])
 

@@ -1,4 +1,4 @@
-"""A model that says what it is told to, on loopback, in the words of the two wire formats that agents speak.
+"""A model that says what it is told to, on loopback, in the words of the wire formats that agents speak.
 
 Run as a program inside a network namespace of its own, it starts the endpoint, lets an agent talk to it, and
 prints what both have said.
@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,7 +22,10 @@ HERE = "THE-ENDPOINTS-ADDRESS"
 
 
 class Model(ThreadingHTTPServer):
-    """Plays a script: a list of turns, each `{"say": text}` or `{"use": tool, "input": {…}}`."""
+    """Plays a script: a list of turns, each `{"say": text}`, `{"use": tool, "input": {…}}` or `{"fail": status}`.
+
+    A turn that awaits a tool is put off, with another one meanwhile, until the agent offers that tool.
+    """
 
     def __init__(self, script: list[dict[str, Any]]) -> None:
         super().__init__(("127.0.0.1", 0), Conversation)
@@ -40,6 +43,9 @@ class Model(ThreadingHTTPServer):
             self.heard.append(request)
             if not request.get("tools"):
                 return {"say": "Title"}
+            awaited = self.script[0].get("awaits", "") if self.script else ""
+            if awaited not in json.dumps(request["tools"]):
+                return dict(self.script[0]["meanwhile"])
             return self.script.pop(0) if self.script else {"say": "I have nothing left to do."}
 
 
@@ -52,12 +58,11 @@ class Conversation(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         path = self.path.partition("?")[0]
-        if path.endswith("/messages"):
-            self._answer(messages, json.loads(body))
-        elif path.endswith("/responses"):
-            self._answer(responses, json.loads(body))
-        elif path.endswith("/count_tokens"):
-            self._send("application/json", b'{"input_tokens": 10}')
+        speak = next((speak for ending, speak in WIRES.items() if path.endswith(ending)), None)
+        if speak:
+            self._answer(speak, json.loads(body))
+        elif path.endswith(("/count_tokens", ":countTokens")):
+            self._send("application/json", b'{"input_tokens": 10, "totalTokens": 10}')
         else:
             self._send("application/json", b"{}", 404)
 
@@ -72,10 +77,11 @@ class Conversation(BaseHTTPRequestHandler):
 
     def _answer(self, speak: Any, request: dict[str, Any]) -> None:
         turn = self.server.turn(request)
-        number = len(self.server.heard)
-        events = "".join(
-            f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in speak(turn, number)
-        )
+        if "fail" in turn:
+            problem = {"type": "error", "error": {"type": "scripted", "message": turn["message"]}}
+            self._send("application/json", json.dumps(problem).encode(), turn["fail"])
+            return
+        events = "".join(map(framed, speak(turn, len(self.server.heard))))
         self._send("text/event-stream", events.encode())
 
     def _send(self, kind: str, body: bytes, status: int = 200) -> None:
@@ -84,6 +90,12 @@ class Conversation(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def framed(event: dict[str, Any]) -> str:
+    """An event as it is sent; those of some formats have no name."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n"
 
 
 def messages(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
@@ -120,6 +132,7 @@ def responses(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
             "call_id": f"call_{number}",
             "name": turn["use"],
             "arguments": json.dumps(turn["input"]),
+            **({"namespace": turn["of"]} if "of" in turn else {}),
         }
     else:
         content = [{"type": "output_text", "text": turn["say"], "annotations": []}]
@@ -130,6 +143,43 @@ def responses(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
     done = {"id": f"resp_{number}", "status": "completed", "output": [item], "usage": usage}
     yield {"type": "response.completed", "response": done}
+
+
+def completions(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    """A turn as the chunks of OpenAI's older Chat Completions."""
+    if "use" in turn:
+        function = {"name": turn["use"], "arguments": json.dumps(turn["input"])}
+        call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+        delta, reason = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    else:
+        delta, reason = {"role": "assistant", "content": turn["say"]}, "stop"
+    start = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    yield {**start, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield {**start, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    yield {**start, "choices": [], "usage": usage}
+
+
+def contents(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    """A turn as the one chunk of Google's generated contents."""
+    call = {"functionCall": {"name": turn.get("use"), "args": turn.get("input")}}
+    part = call if "use" in turn else {"text": turn["say"]}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    said = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    yield {
+        "candidates": [said],
+        "usageMetadata": usage,
+        "modelVersion": "scripted",
+        "responseId": str(number),
+    }
+
+
+WIRES: dict[str, Callable[[dict[str, Any], int], Iterator[dict[str, Any]]]] = {
+    "/messages": messages,
+    "/responses": responses,
+    "/chat/completions": completions,
+    ":streamGenerateContent": contents,
+}
 
 
 def raise_loopback() -> None:
@@ -158,7 +208,7 @@ def run_agent(plan: dict[str, Any]) -> dict[str, Any]:
             plan["command"],
             cwd=plan["folder"],
             env=plan["environment"],
-            stdin=subprocess.DEVNULL,
+            input=plan.get("stdin", "").encode(),
             capture_output=True,
             timeout=plan["seconds"],
             check=False,

@@ -7,6 +7,7 @@ from remand.adapters.hosts.dialect import rendered, told
 from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered
 from remand.adapters.hosts.payload import parse, wording
 from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.tools import CLAIMING
 
 NAME = "claude"
 WRITING = "Bash|Edit|Write|MultiEdit|NotebookEdit"
@@ -25,7 +26,11 @@ SETUP = Setup(
         hook.PROMPT: "UserPromptSubmit",
         hook.CONFIG_CHANGE: "ConfigChange",
     },
-    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING, hook.POST_TOOL_FAILURE: WRITING},
+    matchers={
+        hook.PRE_TOOL: WRITING,
+        hook.POST_TOOL: f"{WRITING}|{CLAIMING}",
+        hook.POST_TOOL_FAILURE: WRITING,
+    },
     extras={"type": "command"},
     project="CLAUDE_PROJECT_DIR",
     switch=("disableAllHooks",),

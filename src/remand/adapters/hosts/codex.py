@@ -7,6 +7,7 @@ from remand.adapters.hosts.dialect import rendered, told
 from remand.adapters.hosts.hook import Answer, Call, Rendered
 from remand.adapters.hosts.payload import parse
 from remand.adapters.hosts.setup import Setup
+from remand.adapters.hosts.tools import CLAIMING
 
 NAME = "codex"
 WRITING = "Bash|apply_patch"
@@ -23,7 +24,7 @@ SETUP = Setup(
         hook.SESSION_START: "SessionStart",
         hook.PROMPT: "UserPromptSubmit",
     },
-    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING},
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|{CLAIMING}"},
     extras={"type": "command"},
     hint=HINT,
 )

@@ -27,7 +27,7 @@ SETUP = Setup(
         hook.POST_TOOL_FAILURE: "postToolUseFailure",
         hook.SESSION_START: "sessionStart",
     },
-    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING},
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|remand-next_task"},
     is_grouped=False,
     command_key="bash",
     timeout_key="timeoutSec",

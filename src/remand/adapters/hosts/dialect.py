@@ -65,9 +65,14 @@ def _tool(event: str, given: Payload, *, tells_failures: bool) -> ToolUse | None
         use_id=given.identifier("tool_use_id"),
         exit_code=_exit_code(event, given, answered, tells_failures=tells_failures),
         has_failed=event == hook.POST_TOOL_FAILURE,
-        output=given.text("error") or given.text("tool_response") or printed(answered),
+        output=given.text("error") or given.text("tool_response") or printed(answered) or _listed(given),
         milliseconds=given.number("duration_ms"),
     )
+
+
+def _listed(given: Payload) -> str:
+    """What a tool of an MCP server has answered, part by part."""
+    return "\n".join(part.text("text") for part in given.parts("tool_response", "tool_result"))
 
 
 def _exit_code(event: str, given: Payload, answered: Payload, *, tells_failures: bool) -> int | None:

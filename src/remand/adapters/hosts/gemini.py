@@ -22,7 +22,7 @@ SETUP = Setup(
         hook.SESSION_START: "SessionStart",
         hook.PROMPT: "BeforeAgent",
     },
-    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING},
+    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: f"{WRITING}|mcp_remand_next_task"},
     timeout_factor=1000,
     extras={"type": "command"},
     project="GEMINI_PROJECT_DIR",

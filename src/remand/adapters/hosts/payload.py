@@ -97,6 +97,10 @@ class Payload:
         value = self.first(*names)
         return [Payload(one) for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
+    def each(self) -> list[Payload]:
+        """The objects inside, whatever their names."""
+        return [Payload(one) for one in self._fields.values() if isinstance(one, dict)]
+
     def texts(self, *names: str) -> list[str]:
         """The strings of a list, or the one string there is."""
         value = self.first(*names)

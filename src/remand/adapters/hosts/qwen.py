@@ -7,7 +7,7 @@ from remand.adapters.hosts.dialect import rendered, told
 from remand.adapters.hosts.hook import Answer, Call, Rendered
 from remand.adapters.hosts.payload import parse
 from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import worded_code
+from remand.adapters.hosts.tools import CLAIMING, worded_code
 
 NAME = "qwen"
 WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
@@ -24,7 +24,11 @@ SETUP = Setup(
         hook.SESSION_START: "SessionStart",
         hook.PROMPT: "UserPromptSubmit",
     },
-    matchers={hook.PRE_TOOL: WRITING, hook.POST_TOOL: WRITING, hook.POST_TOOL_FAILURE: WRITING},
+    matchers={
+        hook.PRE_TOOL: WRITING,
+        hook.POST_TOOL: f"{WRITING}|{CLAIMING}",
+        hook.POST_TOOL_FAILURE: WRITING,
+    },
     # Older versions take the figure for milliseconds, newer ones do so from a thousand on.
     timeout_factor=1000,
     extras={"type": "command"},

@@ -40,7 +40,7 @@ def install(setup: Setup, text: str | None, program: Sequence[str]) -> str:
     for event, name in setup.events.items():
         own_name = _spelling(setup, table, name)
         table[own_name] = _replaced(setup, _listed(table, own_name), _entry(setup, event, program))
-    return _dumped(settings, text)
+    return dump(settings, text)
 
 
 def uninstall(setup: Setup, text: str) -> str | None:
@@ -56,7 +56,7 @@ def uninstall(setup: Setup, text: str) -> str | None:
     if table is not settings and not table:
         del settings[SECTION]
     has_more = any(settings[name] != setup.base.get(name) for name in settings)
-    return _dumped(settings, text) if has_more else None
+    return dump(settings, text) if has_more else None
 
 
 def find(setup: Setup, text: str) -> list[Installed]:
@@ -207,7 +207,8 @@ def _found(setup: Setup, own_name: str, groups: object) -> Iterator[Installed]:
                 )
 
 
-def _dumped(settings: Table, before: str | None) -> str:
+def dump(settings: Table, before: str | None) -> str:
+    """A settings file, indented as it was before."""
     return json.dumps(settings, indent=_indent(before or ""), ensure_ascii=False) + "\n"
 
 

@@ -30,6 +30,8 @@ PATH_KEYS = ("file_path", "notebook_path", "path", "filePath", "absolute_path", 
 PATCH_KEYS = ("command", "input", "patch", "cmd")
 PATCH_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 REACH = 4096
+CLAIMING = "mcp__remand__next_task"
+"""The tool of our own by which a session claims a task, as most hosts call it."""
 MAX_PATHS = 1000
 
 

@@ -1,0 +1,245 @@
+"""Our MCP server in a host's settings of a project: put in, taken out; all else there is left as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from remand.adapters.hosts.settings import Table, UnusableSettings, dump, load
+
+NAME = "remand"
+HANDED_ON = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "REMAND_SOCKET")
+"""What tells our server whom it speaks for."""
+PLACES = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME")
+"""What tells it where things are kept, for hosts that hand nothing on by themselves."""
+SECONDS = 900
+"""How long a host is told to wait for a tool: handing work in takes as long as the gates do."""
+_SECTION = "mcpServers"
+_CODEX_SECTION = "mcp_servers"
+_OWN = f"{_CODEX_SECTION}.{NAME}"
+_END = "\n"
+
+
+class Entry:
+    """How one host is told of our server."""
+
+    __slots__ = ("arguments", "extras", "hint", "host", "path")
+
+    def __init__(
+        self,
+        host: str,
+        path: str,
+        extras: Mapping[str, object] | None = None,
+        hint: str = "",
+        *,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self.host = host
+        self.path = path
+        """The file in the project; empty when the host has none there."""
+        self.extras = dict(extras or {})
+        """What the entry has besides the program."""
+        self.hint = hint
+        """What a person still has to do."""
+        self.arguments = ["mcp", *arguments]
+
+    @property
+    def is_toml(self) -> bool:
+        """True when the file is TOML; else it is JSON."""
+        return self.path.endswith(".toml")
+
+
+ENTRIES = {
+    entry.host: entry
+    for entry in (
+        Entry(
+            "claude", ".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."
+        ),
+        Entry(
+            "codex",
+            ".codex/config.toml",
+            {"env_vars": [*HANDED_ON, *PLACES], "tool_timeout_sec": SECONDS},
+            "Codex reads .codex/config.toml in a trusted project only.",
+        ),
+        Entry(
+            "copilot",
+            ".github/mcp.json",
+            {
+                "type": "stdio",
+                "tools": ["*"],
+                "env": {name: f"${{{name}:-}}" for name in (*HANDED_ON, *PLACES)},
+            },
+            "Copilot reads .github/mcp.json in a trusted folder only.",
+        ),
+        Entry(
+            "cursor",
+            ".cursor/mcp.json",
+            {"env": {name: f"${{env:{name}}}" for name in HANDED_ON}},
+            # Cursor starts servers wherever it was started itself.
+            arguments=("-C", "${workspaceFolder}"),
+        ),
+        Entry("gemini", ".gemini/settings.json", {"timeout": SECONDS * 1000}),
+        Entry("qwen", ".qwen/settings.json", {"timeout": SECONDS * 1000}),
+        Entry(
+            "openhands",
+            "",
+            hint="OpenHands reads no MCP servers from a project: openhands mcp add remand --transport stdio {program} -- mcp",
+        ),
+    )
+}
+
+
+def install(entry: Entry, text: str | None, program: str) -> str:
+    """The settings with our entry in them. One of ours keeps what somebody has added to it: a name, say."""
+    return _installed_toml(entry, text or "", program) if entry.is_toml else _installed(entry, text, program)
+
+
+def uninstall(entry: Entry, text: str) -> str | None:
+    """The settings without our entry; None when nothing else is in the file."""
+    return _uninstalled_toml(text) if entry.is_toml else _uninstalled(text)
+
+
+def is_installed(entry: Entry, text: str) -> bool:
+    """Whether our entry stands in the settings."""
+    data = _toml(text) if entry.is_toml else load(text)
+    return _is_ours(_servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(NAME))
+
+
+def _installed(entry: Entry, text: str | None, program: str) -> str:
+    settings = load(text) if text and text.strip("\ufeff \t\r\n") else {}
+    servers = _servers(settings, _SECTION)
+    known = servers.get(NAME)
+    _require_ours(known)
+    settings[_SECTION] = {
+        **servers,
+        NAME: {**known, "command": program} if isinstance(known, dict) else _fresh(entry, program),
+    }
+    return dump(settings, text)
+
+
+def _uninstalled(text: str) -> str | None:
+    settings = load(text)
+    servers = _servers(settings, _SECTION)
+    if not _is_ours(servers.get(NAME)):
+        return text
+    left = {name: server for name, server in servers.items() if name != NAME}
+    if left:
+        settings[_SECTION] = left
+    else:
+        del settings[_SECTION]
+    return dump(settings, text) if settings else None
+
+
+def _fresh(entry: Entry, program: str) -> Table:
+    kind: Table = {name: value for name, value in entry.extras.items() if name == "type"}
+    return {**kind, "command": program, "args": entry.arguments, **entry.extras}
+
+
+def _servers(settings: Table, section: str) -> Table:
+    servers = settings.get(section, {})
+    if not isinstance(servers, dict):
+        raise UnusableSettings(f"{section!r} is no table of servers")
+    return servers
+
+
+def _is_ours(server: object) -> bool:
+    if not isinstance(server, dict):
+        return False
+    words = server.get("args")
+    return "remand" in str(server.get("command", "")) and isinstance(words, list) and words[:1] == ["mcp"]
+
+
+def _require_ours(server: object) -> None:
+    if server is not None and not _is_ours(server):
+        raise UnusableSettings(f"its server {NAME!r} is another one; give that another name")
+
+
+def _installed_toml(entry: Entry, text: str, program: str) -> str:
+    before = _toml(text)
+    known = _servers(before, _CODEX_SECTION).get(NAME)
+    _require_ours(known)
+    if isinstance(known, dict):
+        wanted: Table = {**known, "command": program}
+        made = _with_command(text, program)
+    else:
+        wanted = _fresh(entry, program)
+        rows = [
+            f"[{_CODEX_SECTION}.{NAME}]",
+            *(f"{name} = {_written(value)}" for name, value in wanted.items()),
+        ]
+        first = f"{text.removesuffix(_END)}{_END}{_END}" if text.strip() else ""
+        made = first + _END.join([*rows, ""])
+    after = {**before, _CODEX_SECTION: {**_servers(before, _CODEX_SECTION), NAME: wanted}}
+    _require_same(_toml(made), after)
+    return made
+
+
+def _uninstalled_toml(text: str) -> str | None:
+    before = _toml(text)
+    servers = _servers(before, _CODEX_SECTION)
+    if not _is_ours(servers.get(NAME)):
+        return text
+    made = _END.join(_kept(_marked(text)))
+    left = {name: server for name, server in servers.items() if name != NAME}
+    others = {name: value for name, value in before.items() if name != _CODEX_SECTION}
+    _require_same(_toml(made), {**others, _CODEX_SECTION: left} if left else others)
+    return made if made.strip() else None
+
+
+def _with_command(text: str, program: str) -> str:
+    """The text with another program in our table, and every other line as it was."""
+    rows = [
+        f"command = {_written(program)}" if is_own and row.split("=")[0].strip() == "command" else row
+        for row, is_own in _marked(text)
+    ]
+    return _END.join(rows)
+
+
+def _marked(text: str) -> list[tuple[str, bool]]:
+    """Each line, and whether it is of our table or one inside it. What this misreads is found by reading again."""
+    rows, is_own = [], False
+    for row in text.split(_END):
+        if row.startswith("["):
+            name = row.strip("[ \t").partition("]")[0].rstrip()
+            is_own = name == _OWN or name.startswith(f"{_OWN}.")
+        rows.append((row, is_own))
+    return rows
+
+
+def _kept(marked: list[tuple[str, bool]]) -> list[str]:
+    """The lines that are not of our table. Comments behind it belong to what follows, the gap before it to it."""
+    kept: list[str] = []
+    held: list[str] = []
+    was_own = False
+    for row, is_own in marked:
+        if is_own and not row.startswith("[") and (not row.strip() or row.startswith("#")):
+            held.append(row)
+            continue
+        if is_own and not was_own and kept and not kept[-1].strip():
+            kept.pop()
+        kept += [] if is_own else [*held, row]
+        held, was_own = [], is_own
+    return [*kept, *held]
+
+
+def _toml(text: str) -> Table:
+    # Loaded here: hooks start with this module's neighbours, and have no use for it.
+    import tomllib
+
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UnusableSettings(f"it is not TOML ({error})") from None
+
+
+def _require_same(found: Table, wanted: Table) -> None:
+    """Refuses a text that says anything else than it should."""
+    if {_CODEX_SECTION: {}} | found != {_CODEX_SECTION: {}} | wanted:
+        raise UnusableSettings(f"our table [{_OWN}] cannot be told apart in it")
+
+
+def _written(value: object) -> str:
+    """A value in TOML, on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
