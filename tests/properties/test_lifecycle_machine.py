@@ -20,6 +20,7 @@ from remand.app.rebuild import rebuild, refold, story
 from remand.app.verify import verify
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain import ids
 from remand.domain.amending import let_pass
 from remand.domain.decide import decide
 from remand.domain.escalations import options
@@ -91,6 +92,8 @@ class Lifecycle(RuleBasedStateMachine):
         super().__init__()
         self.world = World(rules=Rules(gates=("tests",), gates_digest="rules 0", team=TEAM))
         self.written = 0
+        with self.world.store.read() as view:
+            self.own_session = view.head.session
         self.keys = 0
         for name in COMMITS:
             self.world.repository.add(name, tree=f"tree of {name.split()[-1]}")
@@ -100,7 +103,7 @@ class Lifecycle(RuleBasedStateMachine):
     def ask(self, ask: c.Ask, by: str, *, confined: bool = False) -> Answer:
         """Asks, and holds what is true of every answer."""
         before = self.world.tasks()
-        if isinstance(ask, c.RecordVerdict):
+        if isinstance(ask, c.RecordVerdict | c.AssignTask | c.StartRun | c.EndRun):
             answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
         else:
             answer = self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
@@ -156,6 +159,55 @@ class Lifecycle(RuleBasedStateMachine):
         if isinstance(answer, Accepted):
             before = holders[answer.task.id]
             assert before is None or before.lease_expires_at <= self.world.clock.time, "two hold one task"
+
+    @rule(task=st.just("") | tasks, by=agents)
+    def assign(self, task: str, by: str) -> None:
+        holders = {name: held.claim for name, held in self.world.tasks().items()}
+        answer = self.ask(c.AssignTask(agent=by, task_id=task, run_id=self.fresh_run()), by)
+        if isinstance(answer, Accepted):
+            before = holders[answer.task.id]
+            assert before is None or before.lease_expires_at <= self.world.clock.time, "two hold one task"
+
+    @rule(task=tasks, by=anybody, purpose=st.sampled_from(e.Purpose), as_holder=mostly)
+    def start_run(self, task: str, by: str, purpose: e.Purpose, as_holder: bool) -> None:
+        task, by = self.claimed(task, by) if as_holder and purpose == e.Purpose.WORK else (task, by)
+        self.ask(c.StartRun(task_id=task, agent=by, run_id=self.fresh_run(), purpose=purpose), by)
+
+    @rule(
+        task=tasks,
+        how=st.sampled_from(e.How),
+        status=st.sampled_from([0, 0, 1]),
+        has_work=mostly,
+        is_systems=st.sampled_from([False, False, True]),
+        cost=st.sampled_from([0.0, 1.0, 9.0]),
+    )
+    def end_run(
+        self, *, task: str, how: e.How, status: int, has_work: bool, is_systems: bool, cost: float
+    ) -> None:
+        for found in self.world.tasks().values():
+            for run in found.runs[:1]:
+                ask = c.EndRun(
+                    task_id=found.id,
+                    run_id=run.id,
+                    how=how,
+                    status=status,
+                    has_work=has_work,
+                    is_systems=is_systems,
+                    cost=cost,
+                )
+                answer = self.ask(ask, run.agent)
+                assert isinstance(answer, Accepted), "a run could not end"
+                return
+
+    def fresh_run(self) -> str:
+        return ids.stamp_id("RUN", self.world.clock.time, self.world.ids.hex())
+
+    @invariant()
+    def one_agent_at_a_time_is_at_work(self) -> None:
+        """By this ledger's own word; another may have begun a run it knew nothing of."""
+        for task in self.world.tasks().values():
+            own = [run.purpose for run in task.runs if run.session == self.own_session]
+            assert len(own) == len(set(own)), f"two at work on {task.id}"
 
     @rule(
         kind=st.sampled_from([c.Heartbeat, c.ReleaseTask, c.ContinueTask, c.WaitTask, c.FailTask]),

@@ -3,37 +3,57 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from remand.adapters.forges.listener import PATH, Listener
 from remand.adapters.forges.remembering import KeptAnswers, KeptMarks
+from remand.adapters.git.locks import taken
+from remand.adapters.git.pushing import Access, GitRemote
 from remand.adapters.measuring.cache import FileCache
 from remand.adapters.system.folders import state_folder
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.forges.accounts import Accounts
+from remand.app.forges.acting import Acted, Acting, acting_trouble
+from remand.app.forges.bringing import Bringing, Import, Source
+from remand.app.forges.deeds import Deed, Standing, deeds
 from remand.app.forges.polling import Polled, Poller, not_asked, waits_for
-from remand.app.forges.ports import Forge, ForgeFault, Trouble
+from remand.app.forges.ports import Forge, ForgeFault, Remote, Trouble
 from remand.app.forges.reporting import Reporter
 from remand.app.forges.taking import Taking
 from remand.app.rebuild import story
 from remand.app.saying import Saying
 from remand.bootstrap.ledger import Opened, open_at
 from remand.config import ForgeSettings
+from remand.config.forge import LABEL
 from remand.domain import events as e
+from remand.domain.acts import Act
+from remand.domain.forging import acts_of, due
+from remand.domain.forging import waits_for as act_waits
 from remand.domain.roles import Actor
 
-__all__ = ["PATH", "SECRET", "TOKENS", "Forges", "still_open", "waits"]
+__all__ = ["PATH", "SECRET", "TOKENS", "Forges", "Synced", "still_open", "waits"]
 
 TOKENS = {"github": "GITHUB_TOKEN", "gitea": "GITEA_TOKEN", "gitlab": "GITLAB_TOKEN"}
 SECRET = "REMAND_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 _CLASSES = {"github": "GitHub", "gitea": "Gitea", "gitlab": "GitLab"}
 
 
+class Synced(NamedTuple):
+    """What came of one round on the forge."""
+
+    polled: Polled
+    imported: Import = Import()
+    acted: Acted = Acted()
+    trouble: str = ""
+
+
 class Forges:
-    """Polls the forge that the configuration names."""
+    """Polls the forge that the configuration names, and does there what the policy says."""
 
     def __init__(self, opened: Opened, environment: Mapping[str, str]) -> None:
         self._opened = opened
@@ -77,6 +97,90 @@ class Forges:
                 return poller.poll(only)
         except ForgeFault as fault:
             return not_asked(self._opened.ledger, self.marks, fault)
+
+    def sync(self, only: Collection[int] = (), *, is_again: bool = False) -> Synced:
+        """One round: what people said is taken in, issues become tasks where that is configured, and what is due is done.
+
+        Whatever fails of it keeps nobody from the rest, and is told.
+        """
+        polled = self.poll(only)
+        if not self._opened.settings.settings().forge.kind:
+            return Synced(polled, trouble=polled.trouble)
+        imported, trouble = Import(), ""
+        if self.settings.import_label:
+            try:
+                imported = self.bring_in()
+            except ForgeFault as fault:
+                trouble = str(fault)
+        acted = self.act(is_again=is_again)
+        return Synced(polled, imported, acted, polled.trouble or trouble or acted.trouble)
+
+    def act(self, *, is_again: bool = False) -> Acted:
+        """Does on the forge what the policy says and is due; `is_again` also what was given up.
+
+        It waits for the forge, and opens it only when something is due.
+        """
+        settings = self.settings
+        acting = Acting(
+            self._opened.ledger,
+            self.marks,
+            self._opened.settings.rules().policy,
+            base=self._base,
+            opened=lambda: self._deeds(settings),
+            alone=self._alone,
+        )
+        return acting.tick(is_again=is_again)
+
+    def bring_in(self, label: str = "", *, is_dry: bool = False) -> Import:
+        """Makes tasks of the issues with a label, by default the configured one. Raises `ForgeFault`."""
+        settings = self.settings
+        source = Source(
+            settings.kind,
+            settings.repository,
+            settings.home,
+            is_anyones=settings.import_from == "anyone",
+        )
+        with closing(self._forge(settings)) as forge:
+            bringing = Bringing(self._opened.ledger, forge, source)
+            return bringing.bring_in(label or settings.import_label or LABEL, is_dry=is_dry)
+
+    @property
+    def _base(self) -> str:
+        source = self._opened.settings
+        return source.settings().base or source.base()
+
+    @contextmanager
+    def _deeds(self, settings: ForgeSettings) -> Iterator[dict[Act, Deed]]:
+        """Everything that can be done on the forge, let go of afterwards."""
+        team = self._opened.settings.rules().team
+        with closing(self._forge(settings)) as forge:
+            accounts = Accounts(team, forge, self.marks)
+            standing = Standing(self._base, team, settings.kind)
+            yield deeds(forge, self._remote(settings), standing, accounts.member)
+
+    def _remote(self, settings: ForgeSettings) -> Remote:
+        """Where work is pushed to, with the token that the forge is asked with."""
+        token = self._environment.get(TOKENS[settings.kind], "").strip()
+        parts = urlsplit(settings.home)
+        access = Access(
+            origin=f"{parts.scheme}://{parts.netloc}",
+            user="x-access-token" if settings.kind == "github" else "oauth2",
+            token=token,
+            helper=(shutil.which("gh") or "") if settings.kind == "github" and not token else "",
+        )
+        return GitRemote(self._opened.place, settings.remote, access, self._environment)
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Keeps other processes of this machine from acting for the same ledger meanwhile."""
+        folder = _folder(self._opened)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle = taken(os.path.join(folder, "acting.lock"))
+        try:
+            yield handle >= 0
+        finally:
+            if handle >= 0:
+                os.close(handle)
 
     def listener(self, host: str, port: int, wake: Callable[[int], None]) -> Listener:
         """A listener for the forge's webhooks."""
@@ -130,7 +234,18 @@ def waits(opened: Opened, task_ids: Iterable[str]) -> dict[str, str]:
     if not opened.settings.settings().forge.kind:
         return {}
     marks = kept_marks(opened)
-    return {name: text for name in task_ids if (text := waits_for(marks, name))}
+    return {name: text for name in task_ids if (text := waits_for(marks, name) or _acts(opened, marks, name))}
+
+
+def _acts(opened: Opened, marks: KeptMarks, task_id: str) -> str:
+    """What keeps something from being done there for a task that it is due for."""
+    with opened.store.read() as view:
+        task = view.tasks.get(task_id)
+    if task is None:
+        return ""
+    is_due = task.forge.intent is not None or due(task, acts_of(opened.settings.rules().policy)) is not None
+    trouble = acting_trouble(marks, opened.ledger.clock.now()) if is_due else ""
+    return act_waits(task) or (f"the forge: {trouble}" if trouble else "")
 
 
 def still_open(opened: Opened) -> Opened:

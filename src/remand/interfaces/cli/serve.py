@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import signal
+import threading
 from argparse import ArgumentParser
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -28,6 +30,9 @@ from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--no-http", action="store_true", help="the coordinator's socket alone")
     parser.add_argument(
+        "--until-closed", action="store_true", help="stop when standard input is closed, as a scheduler's own"
+    )
+    parser.add_argument(
         "--webhooks", action="store_true", help="listen for the forge's webhooks, and poll it"
     )
     parser.add_argument("--host", default="127.0.0.1", help="where webhooks are listened for")
@@ -46,10 +51,19 @@ def _serve(context: Context) -> Result:
     coordinator = make_coordinator(opened, lambda *call: _called(opened, *call))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: coordinator.stop())
+    if context.arguments.until_closed:
+        threading.Thread(target=_wait_for_the_end, args=(coordinator.stop,), daemon=True).start()
     _say(context, f"Coordinator of {opened.place.root} (pid {os.getpid()}): {find_socket(opened.place)}")
     coordinator.serve()
     opened.store.close()
     return Result({"stopped": True}, "Stopped.")
+
+
+def _wait_for_the_end(stop: Callable[[], None]) -> None:
+    """Reads what nobody writes, until nobody can any more."""
+    while os.read(0, 4096):
+        pass
+    stop()
 
 
 def _serve_webhooks(context: Context) -> Result:
@@ -89,7 +103,7 @@ class _Polling:
         """Polls once, and says what came of it; trouble that goes on is said once."""
         try:
             self._opened = still_open(self._opened)
-            polled = self.forges.poll(only)
+            polled = self.forges.sync(only).polled
             self.seconds = self.forges.settings.interval_seconds
         except (RemandError, OSError) as error:
             polled = Polled(trouble=str(error))
