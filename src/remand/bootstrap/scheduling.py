@@ -66,9 +66,12 @@ class Making:
             raise EnvironmentFault("A scheduler of this ledger is running already; see `remand top`.")
         crew = make_crew(self._run.sandbox)
         beside = self._coordinator()
-        loop = self._loop(crew, tell)
+        workplaces = make_workplaces(self._opened.place, self._run.worktrees)
+        doors = self._doors(workplaces)
+        loop = self._loop(crew, workplaces, doors, tell)
 
         def close() -> None:
+            doors.end()
             status_file(self._id).clear()
             if beside is not None:
                 beside.close()
@@ -76,17 +79,16 @@ class Making:
 
         return Shift(loop, crew, beside is not None, close)
 
-    def _loop(self, crew: Crew, tell: Callable[[str], None]) -> Loop:
+    def _loop(self, crew: Crew, workplaces: Workplaces, doors: Doors, tell: Callable[[str], None]) -> Loop:
         opened, settings = self._opened, self._opened.settings
         os.makedirs(os.path.join(self._folder, "logs"), mode=0o700, exist_ok=True)
         desk = Desk(opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex)
-        workplaces = make_workplaces(opened.place, self._run.worktrees)
         opinions = Opinions(opened, desk)
         hosts = make_hosts(os.path.join(self._folder, "runs"), is_confined=crew.tier != PLAIN)
         ending = Ending(desk, workplaces, hosts, opinions.heard)
         site = Site(
             workplaces=workplaces,
-            doors=self._doors(workplaces),
+            doors=doors,
             hosts=hosts,
             crew=crew,
             bounds=self._bounds,

@@ -112,7 +112,7 @@ class Shop:
         """A scheduler that has just been started on the ledger as it is."""
         self.running: list[FakeRunning] = []
         desk = Desk(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
-        ending = Ending(desk, self.workplaces, self, lambda _, told: bool(told.text))
+        ending = Ending(desk, self.workplaces, self, lambda _, told: "" if told.text else "it said nothing")
         site = Site(
             workplaces=self.workplaces,
             doors=_Doors(self.open_doors),
@@ -169,7 +169,7 @@ class Shop:
     def drop(self, run_id: str) -> None:
         """Nothing was made for it."""
 
-    def told(self, command: tuple[str, ...], output: str) -> Told:
+    def told(self, command: tuple[str, ...], output: str, status: int = 0) -> Told:
         """What the test says that the output tells."""
         return Told(text=output)
 
@@ -192,6 +192,9 @@ class _Doors:
 
     def close(self, run_id: str) -> None:
         self._doors.discard(run_id)
+
+    def end(self) -> None:
+        self._doors.clear()
 
 
 def _brief(desk: Desk, assigned: Assigned) -> str:

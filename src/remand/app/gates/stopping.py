@@ -30,6 +30,8 @@ class Stop(NamedTuple):
     has_background_work: bool = False
     is_broken: str = ""
     """Why the host's word could not be read."""
+    fault: str = ""
+    """What keeps the work from being looked at, as the agent is told it."""
 
 
 class Reply(NamedTuple):
@@ -89,6 +91,8 @@ class Stopping:
             return LET_GO
         if task.waiting_for and self._nudges.is_first("waiting", task.id, stop.session, stop.key):
             return LET_GO
+        if stop.fault:
+            return self.sent_back(task, stop, stop.fault)
         if stop.uncommitted:
             return self.sent_back(task, stop, _commit_it(task, stop.uncommitted))
         if not stop.commit or stop.commit == task.claim.base:

@@ -147,6 +147,9 @@ class Doors(Protocol):
     def close(self, run_id: str) -> None:
         """Ends it. Calls that are under way are finished."""
 
+    def end(self) -> None:
+        """Ends all of them, and what is still under way behind them."""
+
 
 Wake = Callable[[], None]
 """Tells the scheduler that there is something to look at."""

@@ -114,8 +114,8 @@ def no_of(event: e.Event) -> No | None:
             return None
 
 
-def _no(kind: str, event: e.TaskEvent, by: str, of: str, why: str, id: str = "") -> No:  # noqa: A002
-    return No(at=event.ts, kind=kind, task_id=event.task_id, by=by, of=of, why=_brief(why), id=id)
+def _no(kind: str, event: e.TaskEvent, by: str, of: str, why: str, named: str = "") -> No:
+    return No(at=event.ts, kind=kind, task_id=event.task_id, by=by, of=of, why=_brief(why), id=named)
 
 
 def _missed(event: e.GateRejected) -> str:
@@ -126,7 +126,7 @@ def _missed(event: e.GateRejected) -> str:
 def _suspected(event: e.GateHeld) -> str:
     standing = event.verdict.standing
     found = [one for gate in event.verdict.gates if gate.name in standing for one in gate.findings]
-    return "; ".join(dict.fromkeys(f"{one.file}: {one.rule}" for one in found))
+    return "; ".join(dict.fromkeys(f"{one.path}: {one.code}" for one in found))
 
 
 def _is_blocking(finding: e.Finding) -> bool:
@@ -177,14 +177,14 @@ class _Count:
         questions: list[Asked] = []
         own = _Sum("")
         for event in story:
-            task = evolve(task, event)
+            before, task = task, evolve(task, event)
             if event.ts < self._since or task is None:
                 continue
             noes = [_after(no, event) for no in noes]
             no = no_of(event)
             noes += [no] if no else []
             questions = _questions(questions, event)
-            if isinstance(event, e.RunEnded):
+            if isinstance(event, e.RunEnded) and before is not None and before.run(event.run_id):
                 for each in (own, self._total, self._agents.setdefault(event.agent, _Sum(event.agent))):
                     each.add(event)
         if task is not None and story[-1].ts >= self._since:

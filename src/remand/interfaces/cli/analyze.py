@@ -13,9 +13,11 @@ from remand.app.errors import UsageError
 from remand.app.patterns.analysis import BREAKDOWNS, Analysis, Breakdown, analyze, breakdown, ledger_cases
 from remand.app.patterns.rework import rework
 from remand.app.rebuild import story, uncollected
+from remand.app.scheduling.readout import readout
 from remand.domain.instant import Instant, instant
 from remand.interfaces.cli import analyze_plot
 from remand.interfaces.cli.analyze_rework import rework_page
+from remand.interfaces.cli.analyze_runs import runs_page
 from remand.interfaces.cli.analyze_tables import page
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import RawJson, Result
@@ -45,7 +47,7 @@ def _rejections(context: Context) -> Result:
     return Result(_document(analysis, rows, data), page(analysis, rows, file))
 
 
-def _rework_arguments(parser: ArgumentParser) -> None:
+def _since_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--since", metavar="DATE", default="", help="a day or a time, in UTC: 2026-11-15")
 
 
@@ -56,6 +58,13 @@ def _rework(context: Context) -> Result:
         stories = (story(view, task.id) for task in view.tasks.every())
         found = rework(stories, opened.ledger.clock.now(), since)
     return Result(RawJson(msgspec.json.encode(found).decode()), rework_page(found))
+
+
+def _runs(context: Context) -> Result:
+    since = _instant(context.arguments.since)
+    with uncollected(), context.opened.store.read() as view:
+        found = readout((story(view, task.id) for task in view.tasks.every()), since)
+    return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found))
 
 
 def _document(analysis: Analysis, rows: Breakdown | None, more: dict[str, str]) -> RawJson:
@@ -82,5 +91,6 @@ def _instant(text: str) -> Instant:
 
 COMMANDS = {
     "analyze rejections": Command(_arguments, _rejections),
-    "analyze rework": Command(_rework_arguments, _rework),
+    "analyze rework": Command(_since_arguments, _rework),
+    "analyze runs": Command(_since_arguments, _runs),
 }

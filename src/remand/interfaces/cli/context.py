@@ -49,6 +49,8 @@ class Surroundings(NamedTuple):
     width: int = 0
     opened: Opened | None = None
     """The ledger, where it is open already: in the coordinator."""
+    given: str | None = None
+    """What came through an agent's door in place of standard input. Then no file is read: a value is what it says."""
 
     @classmethod
     def of_this_process(cls, environment: Mapping[str, str]) -> Surroundings:
@@ -146,15 +148,22 @@ class Context:
         """A value, or what it points to: `@file` a file, `-` standard input."""
         if value is None:
             return ""
-        if value == "-":
-            if self.surroundings.opened is not None:
-                raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
-            return _within(sys.stdin.read(MAX_VALUE + 1), "standard input")
-        if value.startswith("@") and len(value) > 1:
-            return self._file(value[1:])
+        if self.surroundings.given is not None:
+            return value
+        if value == "-" or (value.startswith("@") and len(value) > 1):
+            return self.file(value.removeprefix("@"))
         return value
 
-    def _file(self, name: str) -> str:
+    def file(self, name: str) -> str:
+        """What a file holds; `-` is standard input."""
+        given = self.surroundings.given
+        if given is not None and name != "-":
+            raise UsageError("Files are read where they are, and not outside of an agent's place.")
+        if name == "-":
+            if self.surroundings.opened is not None:
+                raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
+            text = sys.stdin.read(MAX_VALUE + 1) if given is None else given
+            return _within(text, "standard input")
         path = os.path.join(self.surroundings.folder, name)
         try:
             with open(path, encoding="utf-8") as file:

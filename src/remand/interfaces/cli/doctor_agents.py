@@ -26,10 +26,10 @@ def agent_checks(tested: Tested) -> Iterator[Check]:
     )
     held = [probe.name for probe in tested.probes if probe.held]
     lost = [probe for probe in tested.probes if not probe.held]
-    told = "; ".join(f"{probe.name}: {probe.excuse or probe.detail}" for probe in lost)
+    told = [f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost]
     yield Check(
         "agent probes",
         not (is_confined and tested.broken),
         f"{len(held)} of {len(tested.probes)} attacks by an agent were held: {', '.join(held)}",
-        f"Not held: {told}" if lost else "",
+        f"Not held: {', '.join(told)}." if lost else "",
     )

@@ -83,6 +83,9 @@ class DoorHooks:
         if call.event in hosts.AFTER_TOOLS:
             self._note(asked, call, bound)
             return Answer.allow()
+        if call.event in hosts.BEGINNINGS:
+            # What there is to read stands in the prompt that the run began with.
+            return Answer.allow()
         is_broken = call.is_broken and call.event not in hosts.ENDINGS
         if not call.event or call.event == hosts.SUBAGENT_STOP or call.is_aborted or is_broken:
             return Answer.allow()

@@ -31,7 +31,7 @@ def _relay(context: Context) -> Result:
     except msgspec.MsgspecError as error:
         raise UsageError(f"That is no call of a hook: {error}.") from None
     place = locate(context.folder) or context.place
-    found = answer(words, place, deadline=0.0, opened=context.surroundings.opened or context.opened)
+    found = answer(words, place, deadline=words.patience, opened=context.surroundings.opened)
     data = {"kind": found.kind, "text": found.text, "notice": found.notice}
     return Result(data, found.text or found.kind)
 

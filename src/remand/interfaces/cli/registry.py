@@ -87,6 +87,9 @@ COMMANDS: dict[str, Entry] = {
         "analyze", "show what is rejected, why and by whom, and what came of it", False
     ),
     "analyze rework": Entry("analyze", "show what reviews cost: cycles, rework, false rejections", False),
+    "analyze runs": Entry(
+        "analyze", "show what was rejected and by whom, what the runs cost, and where every task is", False
+    ),
     "simulate": Entry("simulate", "show what another policy would have decided", False),
     "journal": Entry("journal", "list what agents really ran on a task, as their hosts' hooks saw it", False),
     "whoami": Entry("whoami", "say who acts from here, and with which roles"),

@@ -128,7 +128,7 @@ def _record(context: Context) -> dict[str, Any]:
 
 
 def _whole(context: Context, source: str) -> dict[str, Any]:
-    found = _json("--from", context.text(source if source == "-" or source.startswith("@") else f"@{source}"))
+    found = _json("--from", context.file(source.removeprefix("@")))
     if not isinstance(found, dict):
         raise UsageError(f"--from must hold one JSON object with fields such as {', '.join(FIELDS[:6])}.")
     for name in found:

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser
 
 from remand.app.errors import UsageError
-from remand.bootstrap import hooking
+from remand.bootstrap import hooking, mcp_entries
 from remand.bootstrap.hosts import HOSTS
 from remand.bootstrap.keys import missing_lines, new_identity
 from remand.bootstrap.ledger import prepare_folder
@@ -72,11 +72,7 @@ def _init(context: Context) -> Result:
     is_new = not os.path.exists(config)
     if is_new:
         _write_config(context, config)
-    hooks = (
-        hooking.install_hosts(place.root, options.hosts, _executable(), is_portable=options.portable)
-        if options.hosts
-        else []
-    )
+    hooks, servers = _installed(context) if options.hosts else ([], [])
     settings = context.opened.settings.settings()
     missing = missing_lines(settings)
     data = {
@@ -84,9 +80,21 @@ def _init(context: Context) -> Result:
         "config": config,
         "gates": list(settings.gates or ()),
         "hooks": hooks,
+        "mcp": servers,
         "missing": missing,
     }
-    return Result(data, _page(context, is_new=is_new, hooks=hooks, missing=missing))
+    written = sorted({*hooks, *servers})
+    return Result(data, _page(context, is_new=is_new, written=written, missing=missing))
+
+
+def _installed(context: Context) -> tuple[list[str], list[str]]:
+    """Puts our hooks and our MCP server into hosts' settings; gives the files. Nothing is written unless all can be."""
+    root, options = context.place.root, context.arguments
+    hosts, program, is_portable = options.hosts, _executable(), options.portable
+    mcp_entries.plan_servers(root, hosts, program, is_portable=is_portable)
+    hooks = hooking.install_hosts(root, hosts, program, is_portable=is_portable)
+    planned = mcp_entries.plan_servers(root, hosts, program, is_portable=is_portable)
+    return hooks, mcp_entries.carry_out(root, planned)
 
 
 def _write_config(context: Context, path: str) -> None:
@@ -111,7 +119,7 @@ def _executable() -> str:
     return beside if os.path.exists(beside) else os.path.abspath(sys.argv[0])
 
 
-def _page(context: Context, *, is_new: bool, hooks: list[str], missing: list[str]) -> str:
+def _page(context: Context, *, is_new: bool, written: list[str], missing: list[str]) -> str:
     place, options = context.place, context.arguments
     settings = context.opened.settings.settings()
     gates = ", ".join(settings.gates or ()) or "none"
@@ -125,8 +133,8 @@ def _page(context: Context, *, is_new: bool, hooks: list[str], missing: list[str
             if gates == "none"
             else []
         ),
-        *(f"  wrote {path}" for path in hooks),
-        *(f"  note  {text}" for text in map(hooking.hint, options.hosts) if text),
+        *(f"  wrote {path}" for path in written),
+        *(f"  note  {text}" for text in _hints(options.hosts)),
         *(f"  add   {line} in remand.toml, so that others believe this machine" for line in missing),
         "",
         "Next: commit remand.toml, the hosts' settings and .got/.gitignore, .got/.gitattributes on the base, then",
@@ -137,13 +145,23 @@ def _page(context: Context, *, is_new: bool, hooks: list[str], missing: list[str
     return "\n".join(rows)
 
 
+def _hints(hosts: tuple[str, ...]) -> list[str]:
+    """What a person still has to do."""
+    told = [text for host in hosts for text in (hooking.hint(host), mcp_entries.hint(host, _executable()))]
+    return list(filter(None, told))
+
+
 def _remove(context: Context) -> Result:
     if context.is_confined:
         raise Refused("user_only", "Only the user takes the hooks out, and not from an agent's place.")
-    files = hooking.remove_hosts(context.place.root)
+    root = context.place.root
+    mcp_entries.plan_removal(root)
+    files = hooking.remove_hosts(root)
+    servers = mcp_entries.carry_out(root, mcp_entries.plan_removal(root))
     shown = [f"  took our hooks out of {path}" for path in files] or ["  there were no hooks of ours"]
+    shown += [f"  took our MCP server out of {path}" for path in servers]
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
-    return Result({"root": context.place.root, "hooks": files}, "\n".join(rows))
+    return Result({"root": root, "hooks": files, "mcp": servers}, "\n".join(rows))
 
 
 COMMANDS = {"init": Command(_arguments, _init)}

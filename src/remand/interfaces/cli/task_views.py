@@ -17,6 +17,7 @@ from remand.app.rebuild import story
 from remand.bootstrap.reading import open_view
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.forging import errands
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
 from remand.interfaces.cli.context import Command, Context
@@ -153,7 +154,9 @@ def _show(context: Context) -> Result:
 
 
 def _is_reviewed_there(task: Task) -> bool:
-    return bool(task.pr) and not task.is_terminal
+    """True when the forge matters: for its reviews, or for what is to be done there."""
+    is_open = bool(task.pr) and not task.is_terminal
+    return is_open or bool(errands(task)) or bool(task.forge.given_up)
 
 
 def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:

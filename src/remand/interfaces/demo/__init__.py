@@ -1,1 +1,1 @@
-"""The story that `remand demo` tells, on a real repository with real processes."""
+"""The story that `remand demo` tells: scripted agents under a real scheduler, on a real repository."""

@@ -1,57 +1,50 @@
-"""Where the story is played: a repository in a folder of its own, and processes that work in it."""
+"""Where the story is played: a repository in a folder of its own, and the processes that work in it."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from remand.config import inherited_environment
 
-CONFIG = """\
-[project]
-base = "main"
-
-[team]
-members = [
-  {{name = "Fenster",   role = "agent", skills = ["frontend"]}},
-  {{name = "Hockney",   role = "agent", skills = ["frontend", "accessibility"]}},
-  {{name = "McManus",   role = "agent", skills = ["backend"]}},
-  {{name = "Kobayashi", role = "agent", skills = ["backend"]}},
-  {{name = "Lead",      role = "lead"}},
-  {{name = "owner",     role = "user", aliases = ["user"]}},
-]
-
-[gates]
-{gates}
-[policy]
-lease = "{lease}"
-"""
-READY_SECONDS = 15.0
+ENTRY = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
+END_SECONDS = 20.0
+OWNER = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "owner"), ("EMAIL", "owner@demo"))
+}
 
 
 class Stage:
-    """A folder with a repository, and everything that runs in it."""
+    """A folder with a repository. Whatever runs there has its home and all its folders in it."""
 
     def __init__(self, folder: str, say: Callable[[str], None]) -> None:
         self.folder = folder
         self.repository = os.path.join(folder, "repository")
         self._say = say
-        kept = inherited_environment("REMAND_", "GIT_")
-        self._environment = kept | {
-            "XDG_STATE_HOME": os.path.join(folder, "state"),
+        # A socket's path is short, so its folder is not where the repository may be kept.
+        self._sockets = tempfile.mkdtemp(prefix="remand-demo-run-")
+        own = {name: os.path.join(folder, name) for name in ("home", "state", "tmp")}
+        for path in (self.repository, *own.values()):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        self._environment = inherited_environment("REMAND_", "GIT_", "XDG_", "CLAUDE") | {
+            "HOME": own["home"],
+            "TMPDIR": own["tmp"],
+            "XDG_STATE_HOME": own["state"],
+            "XDG_RUNTIME_DIR": self._sockets,
             "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_AUTHOR_NAME": "owner",
-            "GIT_AUTHOR_EMAIL": "owner@demo",
-            "GIT_COMMITTER_NAME": "owner",
-            "GIT_COMMITTER_EMAIL": "owner@demo",
+            **OWNER,
         }
-        self._running: list[subprocess.Popen[str]] = []
+        self._scheduler: subprocess.Popen[str] | None = None
 
     def git(self, *arguments: str, folder: str = "") -> str:
         """Runs git, and fails loudly."""
@@ -68,104 +61,89 @@ class Stage:
     def remand(self, *arguments: str, folder: str = "", is_quiet: bool = False) -> Any:
         """Runs the command line, says so, and returns its answer."""
         if not is_quiet:
-            self._say("$ remand " + " ".join(_quoted(word) for word in arguments))
+            self._say("$ remand " + " ".join(map(_quoted, arguments)))
         done = subprocess.run(
-            [sys.executable, "-m", "remand.interfaces.cli.entry", *arguments, "--json"],
+            [*ENTRY, *arguments, "--json"],
             cwd=folder or self.repository,
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         if not done.stdout:
             raise RuntimeError(f"remand {' '.join(arguments)}: {done.stderr}")
         return json.loads(done.stdout)
 
-    def log_lines(self, name: str) -> list[str]:
-        """The lines of the orchestration log that name a task."""
-        folder = os.path.join(self.repository, ".got", "orchestration-log")
-        lines: list[str] = []
-        for file in sorted(os.listdir(folder)):
-            with open(os.path.join(folder, file), encoding="utf-8") as log:
-                lines += [line.rstrip("\n") for line in log if name in line]
-        return lines
-
-    def start_agent(self, name: str, **plan: Any) -> subprocess.Popen[str]:
-        """Starts an agent as a process of its own."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "remand.interfaces.demo.agent", name, json.dumps(plan)],
-            cwd=self.repository,
-            env=self._environment | {"REMAND_ACTOR": name},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._running.append(process)
-        return process
-
-    def finish(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """Waits for an agent; its last words are its answers by step."""
-        out, _ = process.communicate(timeout=60)
-        steps = json.loads(out.strip().split("\n")[-1])
-        return {step["step"]: step["answer"] | {"at": step.get("commit", "")} for step in steps}
-
-    def first_words(self, process: subprocess.Popen[str], lines: int) -> dict[str, Any]:
-        """What an agent has said so far, once it has said that many lines."""
-        out = ""
-        for _ in range(lines):
-            out = process.stdout.readline() if process.stdout else ""
-        return {step["step"]: step["answer"] for step in json.loads(out)}
-
-    def start_coordinator(self) -> subprocess.Popen[str]:
-        """Starts the resident process, and waits until it listens."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "remand.interfaces.cli.entry", "serve", "--no-http"],
-            cwd=self.repository,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._running.append(process)
-        if process.stdout:
-            process.stdout.readline()
-        return process
-
-    def kill(self, process: subprocess.Popen[str]) -> None:
-        """Kills a process as a crash would."""
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-    def configure(self, lease: str, gates: str = "") -> None:
-        """Commits the configuration on the base branch."""
-        self.write({"remand.toml": CONFIG.format(lease=lease, gates=gates)})
-        self.commit(f"config: leases of {lease}, {'gates' if gates else 'no gates'}")
-
     def write(self, files: dict[str, str]) -> None:
-        """Writes files of the repository."""
+        """Writes files of the repository, and has git take them."""
         for name, text in files.items():
             path = os.path.join(self.repository, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            self.git("add", name)
+        self.git("add", "--", *files)
 
-    def commit(self, message: str) -> None:
-        """Commits what was written."""
-        self.git("commit", "-q", "-m", message)
+    def read(self, name: str) -> str:
+        """What a file of the repository holds."""
+        with open(os.path.join(self.repository, name), encoding="utf-8") as file:
+            return file.read()
 
-    def wait_for(self, seconds: float) -> None:
-        """Lets time pass."""
-        time.sleep(seconds)
+    def log_of(self, run_id: str) -> str:
+        """What an agent has said in a run."""
+        state = os.path.join(self.folder, "state", "remand")
+        for ledger in os.listdir(state):
+            with suppress(OSError), open(os.path.join(state, ledger, "logs", f"{run_id}.log"), encoding="utf-8") as log:
+                return log.read()
+        return ""
+
+    def start_scheduler(self) -> None:
+        """Starts `remand run`."""
+        self._say("$ remand run")
+        with open(os.path.join(self.folder, "scheduler.log"), "a", encoding="utf-8") as log:
+            self._scheduler = subprocess.Popen(
+                [*ENTRY, "run", "--json"],
+                cwd=self.repository,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    def kill_scheduler(self) -> None:
+        """Kills it as a crash would."""
+        if self._scheduler is not None:
+            self._say(f"$ kill -9 {self._scheduler.pid}")
+            self._scheduler.send_signal(signal.SIGKILL)
+            self._scheduler.wait()
+
+    def stop_scheduler(self) -> None:
+        """Asks it to end, and makes it when it stays."""
+        scheduler, self._scheduler = self._scheduler, None
+        if scheduler is None or scheduler.poll() is not None:
+            return
+        scheduler.terminate()
+        try:
+            scheduler.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            scheduler.kill()
+            scheduler.wait()
+
+    @property
+    def complaint(self) -> str:
+        """Why the scheduler has ended; empty while it runs."""
+        if self._scheduler is None or self._scheduler.poll() is None:
+            return ""
+        with open(os.path.join(self.folder, "scheduler.log"), encoding="utf-8") as log:
+            return f"the scheduler ended with {self._scheduler.returncode}: {log.read()[-500:]}"
 
     def close(self) -> None:
         """Ends everything that still runs."""
-        for process in self._running:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
+        self.stop_scheduler()
+        shutil.rmtree(self._sockets, ignore_errors=True)
 
 
 def _quoted(word: str) -> str:
-    return f"'{word}'" if " " in word or "#" in word else word
+    return f'"{word}"' if " " in word or "#" in word else word

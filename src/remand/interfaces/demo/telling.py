@@ -1,35 +1,39 @@
-"""How a story is told: on a stage, with headings and lines, and held to its rules."""
+"""How the story is told: headings, what happens line by line, and a loud end when a rule is broken."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
-
-from remand.interfaces.demo.stage import Stage
+from typing import Any, NamedTuple, NoReturn
 
 
 class Broken(Exception):  # noqa: N818 - a rule is broken, and the story ends there
     """Something went another way than the rules say."""
 
 
-class Telling:
-    """A story in the making: its stage, its voice, and the tasks it has named."""
+class Line(NamedTuple):
+    """Something that has happened."""
 
-    def __init__(self, stage: Stage, heading: Callable[[str], None], say: Callable[[str], None]) -> None:
-        self.stage = stage
-        self.heading = heading
-        self.say = say
-        self.tasks: dict[str, str] = {}
+    kind: str
+    """Whose no it is (`agent`, `gate`, `reviewer`), or `asked`, `done`, `cancelled`; empty for all else."""
+    title: str
+    who: str
+    text: str
 
-    def fail(self, why: str) -> NoReturn:
-        """Ends the story: a rule is broken."""
-        raise Broken(why)
 
-    def expect(self, answer: dict[str, Any], key: str, value: object) -> None:
-        """Holds the story to its rules."""
-        if answer.get(key) != value:
-            self.fail(f"expected {key}={value}, got {answer}")
+class Voice(NamedTuple):
+    """How things are said: not at all when a program listens."""
 
-    def add(self, name: str, title: str, *options: str) -> None:
-        """Writes a task down under a short name."""
-        self.tasks[name] = self.stage.remand("task", "add", title, *options)["task_id"]
+    heading: Callable[[str], None]
+    say: Callable[[str], None]
+    tell: Callable[[Line], None]
+
+
+def fail(why: str) -> NoReturn:
+    """Ends the story: a rule is broken."""
+    raise Broken(why)
+
+
+def expect(answer: dict[str, Any], key: str, value: object) -> None:
+    """Holds the story to its rules."""
+    if answer.get(key) != value:
+        fail(f"expected {key}={value}, got {answer}")

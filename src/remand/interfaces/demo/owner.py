@@ -1,0 +1,51 @@
+"""The user in the story: writes tasks down, and settles what only a human may."""
+
+from __future__ import annotations
+
+from remand.domain import events as e
+from remand.domain.gates.verdict import GateStatus
+from remand.interfaces.demo.cast.orders import GUIDANCE
+from remand.interfaces.demo.project import Ask
+from remand.interfaces.demo.stage import Stage
+from remand.interfaces.demo.telling import Voice, expect
+from remand.interfaces.demo.watching import Seen
+
+UNLOCKED = "McManus"
+NOT_WORTH_IT = "tidier prices are not worth the test of the tax"
+
+
+class Owner:
+    """Answers when asked, with one command each."""
+
+    def __init__(self, stage: Stage, voice: Voice) -> None:
+        self._stage = stage
+        self._voice = voice
+
+    def add(self, *tasks: Ask) -> None:
+        """Writes tasks down; some are meant for somebody."""
+        for task in tasks:
+            held = ("--depends-on", *self._reserving) if False else ()
+            self._stage.remand("task", "add", *task.options, *held)
+            if task.target:
+                self._stage.remand("handoff", "initiate", task.alias, "--to", task.target)
+
+    def answer(self, seen: Seen) -> None:
+        """Does what an event asks of the user, if it asks anything."""
+        match seen.event:
+            case e.EscalationOpened():
+                self._unlock(seen.task.aliases[0])
+            case e.RunEnded() if seen.task.gating.status == GateStatus.HELD and not seen.task.is_terminal:
+                alias = seen.task.aliases[0]
+                self._stage.remand("task", "cancel", alias, "--reason", NOT_WORTH_IT)
+
+    def _unlock(self, alias: str) -> None:
+        """Everyone who could do it is locked out: looks at the one question, and answers it."""
+        stage, say = self._stage, self._voice.say
+        again = stage.remand("task", "claim", alias, "--agent", UNLOCKED)
+        expect(again, "refused", "locked_out")
+        say(f"    {again['message']}")
+        (question,) = stage.remand("inbox")
+        say(f"    {question['question']}")
+        for option in question["options"]:
+            say(f"      {option['key']}: {option['text']}")
+        stage.remand("inbox", "answer", alias, f"unlock:{UNLOCKED}", "--guidance", GUIDANCE)

@@ -1,0 +1,252 @@
+"""Tools of agents: taking tasks, handing them in, and saying no."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, Literal
+
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel, Field
+
+from remand.interfaces.mcp.answers import (
+    Claimed,
+    Feedback,
+    Rejection,
+    Submitted,
+    TaskOutcome,
+    TaskStatus,
+    fields,
+)
+from remand.interfaces.mcp.desk import Answer, Desk
+from remand.interfaces.mcp.offers import For, Identity, Offer
+
+PROGRESS_SECONDS = 5.0
+FINISHED = ("done", "cancelled", "infeasible", "decomposed")
+MOST_TASKS = 200
+BEGIN = "Read prompt, work on the branch, commit, then call submit with the commit."
+
+Task = Annotated[str, Field(description="id or alias of the task")]
+Reason = Annotated[str, Field(description="why")]
+Cause = Literal[
+    "BLOCKER", "SCOPE_CREEP", "MISSING_DEPENDENCY", "INFEASIBLE", "UNCLEAR_REQUIREMENTS", "OBSOLETE"
+]
+
+
+class Evidence(BaseModel):
+    """What was seen that bears a rejection out."""
+
+    type: str = Field(description="such as error_log, command_output, file, measurement")
+    data: str
+    source: str = ""
+    probe: dict[str, Any] | None = Field(
+        default=None, description="how to look again: a file and line, a commit, a task, a command"
+    )
+
+
+class SubTask(BaseModel):
+    """A task to do instead."""
+
+    title: str
+    scope: str = ""
+    dependencies: list[str] = []
+    estimate: str = ""
+
+
+class AgentTools:
+    """What an agent does with tasks."""
+
+    def __init__(self, desk: Desk, identity: Identity) -> None:
+        self._desk = desk
+        self._identity = identity
+
+    def offers(self) -> list[Offer]:
+        """The tools, in the order in which an agent needs them."""
+        return [
+            Offer(self.next_task, "Next task", For.AGENTS),
+            Offer(self.feedback, "Feedback", For.AGENTS, repeats=True),
+            Offer(self.submit, "Submit", For.AGENTS, repeats=True),
+            Offer(self.reject_task, "Reject the task", For.AGENTS),
+            Offer(self.waiting, "Wait for something", For.AGENTS),
+            Offer(self.release, "Release the task", For.AGENTS),
+            Offer(self.continue_later, "Continue later", For.AGENTS),
+            Offer(self.heartbeat, "Heartbeat", For.AGENTS, repeats=True),
+            Offer(self.status, "Status", For.ALL, reads=True),
+        ]
+
+    async def next_task(
+        self, task: Annotated[str, Field(description="a certain task; empty: the next that suits you")] = ""
+    ) -> Claimed:
+        """Claim a task and read what it is. Feedback of reviewers and gates stands first in `prompt`: act on it.
+        Commit on `branch`, then call submit.
+        """
+        own = await self._identity.lately()
+        if own.task and task in ("", own.task):
+            return await self._held(own.task)
+        claim = await self._desk.call("task claim", *([task] if task else []))
+        if claim.is_refused:
+            return Claimed.model_validate(fields(claim) | await self._going_on(claim, own.name))
+        asked = await self._desk.call("task prompt", claim.data["task_id"])
+        return Claimed.model_validate(fields(asked) | fields(claim, BEGIN) | {"status": "claimed"})
+
+    async def _going_on(self, claim: Answer, name: str) -> dict[str, str]:
+        """What an agent does that finds nothing new and holds something from before."""
+        if claim.data["refused"] != "nothing_to_claim":
+            return {}
+        rows = (await self._desk.call("task list", status="claimed")).data
+        held = [row["task_id"] for row in rows if row["agent"] == name]
+        return {"next": f"You hold {', '.join(held)}: call feedback for it, and go on."} if held else {}
+
+    async def _held(self, task: str) -> Claimed:
+        """The task this session was started for."""
+        asked = await self._desk.call("task prompt", task)
+        if asked.is_refused:
+            return Claimed.model_validate(fields(asked))
+        shown = await self._desk.call("task show", task)
+        return Claimed.model_validate(
+            {**shown.data, "attempt": shown.data["attempt_count"]} | fields(asked, BEGIN)
+        )
+
+    async def feedback(self, task: Task) -> Feedback:
+        """Read a task with all that reviewers, gates and the user have said about it. Unread feedback keeps work
+        from being handed in.
+        """
+        answer = await self._desk.call("task prompt", task)
+        return Feedback.model_validate(
+            fields(answer, "Act on every blocking finding, commit, then call submit.")
+        )
+
+    async def submit(
+        self,
+        task: Task,
+        ctx: Context[Any, Any],
+        commit: Annotated[str, Field(description="the commit that is done")] = "HEAD",
+        branch: Annotated[str, Field(description="the branch it is on; empty: the one checked out")] = "",
+        pr: Annotated[int, Field(description="number of its pull request")] = 0,
+    ) -> Submitted:
+        """Claim that a task is done at a commit. The gates measure that commit, which can take minutes; REJECTED
+        comes back as `refused: gate_rejected` with figures. Uncommitted work is not seen.
+        """
+        submitting = asyncio.ensure_future(
+            self._desk.call("task submit", task, commit=commit, branch=branch, pr=pr or "")
+        )
+        answer = await _told_meanwhile(ctx, submitting)
+        found = fields(answer, "It awaits review. Call next_task for other work.")
+        verdict = found.get("verdict") or {}
+        return Submitted.model_validate({"message": verdict.get("message", "")} | found)
+
+    async def reject_task(
+        self,
+        *,
+        reason_type: Cause,
+        reason_summary: Annotated[str, Field(description="what is so, in one line")],
+        what_attempted: Annotated[
+            list[str], Field(description="at least two attempts that were really made, and what came of each")
+        ],
+        blocking_factor: Annotated[
+            str, Field(description="the specific thing in the way, for others to check")
+        ],
+        task: Annotated[str, Field(description="the task; or give handoff")] = "",
+        handoff: Annotated[str, Field(description="the handoff under which it is held")] = "",
+        reason_detail: Annotated[str, Field(description="at length")] = "",
+        evidence: Annotated[list[Evidence] | None, Field(description="what was seen")] = None,
+        suggested_alternative: Annotated[str, Field(description="how to go on instead: who does what")] = "",
+        alternative_tasks: Annotated[
+            list[SubTask] | None, Field(description="for grown scope: two or more")
+        ] = None,
+        task_original_scope: Annotated[str, Field(description="for grown scope: what was asked")] = "",
+        scope_growth_factor: Annotated[float | None, Field(description="times larger than asked")] = None,
+    ) -> Rejection:
+        """Say that the task you hold cannot be done as it stands, with a record of what was tried. It is judged by its
+        substance: valid, it ends your duty; else `issues` say what is missing and the work goes on.
+        """
+        held = handoff or await self._handoff(task)
+        answer = await self._desk.call(
+            "handoff reject",
+            held,
+            reason=reason_type,
+            summary=reason_summary,
+            detail=reason_detail,
+            attempted=what_attempted,
+            blocker=blocking_factor,
+            alternative=suggested_alternative,
+            original_scope=task_original_scope,
+            scope_growth=scope_growth_factor,
+            evidence=[_json(one) for one in evidence or ()],
+            alt_task=[_json(one) for one in alternative_tasks or ()],
+        )
+        return Rejection.model_validate(fields(answer, "Your duty has ended. Call next_task for other work."))
+
+    async def _handoff(self, task: str) -> str:
+        """The handoff under which a task is held; what is none is for the command line to refuse."""
+        shown = await self._desk.call("task show", task)
+        known = [] if shown.is_refused else shown.data["handoffs"]
+        held = [one["handoff_id"] for one in known if one["status"] in ("accepted", "overridden")]
+        return held[-1] if held else task
+
+    async def waiting(
+        self, task: Task, reason: Annotated[str, Field(description="what is waited for, such as a task's id")]
+    ) -> TaskOutcome:
+        """Say that you wait for something outside, and stop. Once for each task."""
+        return _became(await self._desk.call("task wait", task, for_=reason), "You may stop.")
+
+    async def release(self, task: Task, reason: Reason = "") -> TaskOutcome:
+        """Give a task back untouched. Once for each task."""
+        return _became(
+            await self._desk.call("task release", task, reason=reason), "Call next_task for other work."
+        )
+
+    async def continue_later(self, task: Task, reason: Reason = "") -> TaskOutcome:
+        """Stop in the middle; another session goes on with what is on the branch. Commit first. Once for each task."""
+        return _became(await self._desk.call("task continue", task, reason=reason), "You may stop.")
+
+    async def heartbeat(self, task: Task) -> TaskOutcome:
+        """Say that you are still at work, so that the task is not given to another."""
+        return _became(await self._desk.call("task heartbeat", task), "Go on.")
+
+    async def status(
+        self, task: Annotated[str, Field(description="a task; empty: all that are open")] = ""
+    ) -> TaskStatus:
+        """Show where a task stands, or all open tasks."""
+        if not task:
+            return _board((await self._desk.call("task list")).data)
+        answer = await self._desk.call("task show", task)
+        found = fields(answer)
+        if answer.is_refused:
+            return TaskStatus.model_validate(found)
+        asked = [one["reason"] for one in found["escalations"] if one["status"] == "open"]
+        locked = [one["agent"] for one in found["lockouts"]]
+        return TaskStatus.model_validate(
+            found | {"task": found, "locked_out": locked, "asks_the_user": asked[-1] if asked else None}
+        )
+
+
+async def _told_meanwhile(ctx: Context[Any, Any], call: asyncio.Future[Answer]) -> Answer:
+    """Waits for a call, and tells whoever wants to know that it goes on."""
+    seconds = 0.0
+    try:
+        while not (await asyncio.wait({call}, timeout=PROGRESS_SECONDS))[0]:
+            seconds += PROGRESS_SECONDS
+            await ctx.report_progress(seconds, message=f"the gates have been running for {seconds:.0f} s")
+        return call.result()
+    finally:
+        call.cancel()
+
+
+def _became(answer: Answer, done: str) -> TaskOutcome:
+    return TaskOutcome.model_validate(fields(answer, done))
+
+
+def _board(rows: list[dict[str, Any]]) -> TaskStatus:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["status"]] = counts.get(row["status"], 0) + 1
+    unfinished = [row for row in rows if row["status"] not in FINISHED]
+    more = f"{len(unfinished)} tasks are not finished; the first {MOST_TASKS} are listed."
+    message = more if len(unfinished) > MOST_TASKS else ""
+    return TaskStatus.model_validate({"counts": counts, "tasks": unfinished[:MOST_TASKS], "message": message})
+
+
+def _json(model: BaseModel) -> str:
+    """A record for the command line, in which no `@` can be taken for a file's."""
+    return json.dumps(model.model_dump(exclude_none=True)).replace("@", "\\u0040")

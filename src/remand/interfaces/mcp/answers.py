@@ -1,0 +1,266 @@
+"""What tools answer. A refusal and a rejection are answers like any other, with the reason and what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from remand.domain.refusals import MEANINGS
+from remand.interfaces.mcp.desk import Answer
+
+NEXT = {
+    "already_claimed": "Call next_task without a task for another one.",
+    "exit_used": "Finish the task, or reject it with reject_task.",
+    "feedback_unread": "Call feedback, act on it, then submit again.",
+    "gate_errored": "You may stop: it does not count against you. The user mends what the message names.",
+    "gate_held": "Undo what the message names, or stop: a reviewer settles it.",
+    "gate_rejected": "Fix what the message names, commit, and submit again.",
+    "handoff_closed": "Call next_task for work of your own.",
+    "invalid_rejection": "Go on with the task, or reject it again with what the issues ask for.",
+    "lease_lost": "Call next_task with the task to claim it again; what was committed is not lost.",
+    "locked_out": "Call next_task for another task.",
+    "not_acted_upon": "Call next_task for another task.",
+    "not_eligible": "Call next_task without a task. Is this server started for the right member (`remand mcp --as NAME`)?",
+    "not_measured": "Call submit, which measures the commit.",
+    "not_yours": "Call next_task for work of your own.",
+    "nothing_to_answer": "Call inbox for what is still open.",
+    "nothing_to_claim": "There is nothing to do now. Stop.",
+    "nothing_to_review": "Call review_queue for what awaits review.",
+    "stale_review": "Call review_diff for the latest submission, and review that commit.",
+    "unknown_task": "Call status without a task for the tasks that there are.",
+    "waits_on_other": "Call next_task without a task for another one.",
+}
+"""What to do about a refusal, where a tool is the way; for all others the command line's own words do."""
+
+
+class Outcome(BaseModel):
+    """What came of a call."""
+
+    refused: str | None = Field(default=None, description="the code of the refusal; null when it was done")
+    message: str = Field(default="", description="what is so")
+    next: str = Field(default="", description="what to do now")
+
+
+class TaskOutcome(Outcome):
+    """What became of a task."""
+
+    task_id: str | None = None
+    status: str | None = None
+
+
+class Claimed(TaskOutcome):
+    """A task that was claimed, and what to read before working on it."""
+
+    handoff_id: str | None = None
+    title: str | None = None
+    branch: str | None = Field(default=None, description="go on there; null: make one")
+    attempt: int | None = None
+    lease_expires_at: str | None = None
+    prompt: str | None = Field(default=None, description="the task, feedback of reviewers and gates first")
+
+
+class Feedback(TaskOutcome):
+    """What reviewers, gates and the user have said about a task."""
+
+    prompt: str | None = None
+
+
+class GateFinding(BaseModel):
+    """One thing that a gate's tool found."""
+
+    path: str | None = None
+    line: int | None = None
+    code: str | None = None
+    text: str | None = None
+
+
+class GateLine(BaseModel):
+    """What one gate measured."""
+
+    name: str
+    status: str
+    measured: Any = None
+    required: Any = None
+    line: str = ""
+    findings: list[GateFinding] = []
+    failing: list[str] = Field(default=[], description="ids of failing tests")
+    held: list[str] = Field(default=[], description="findings that a reviewer settles")
+
+
+class Verdict(BaseModel):
+    """What the gates say of one commit."""
+
+    status: str | None = None
+    commit: str | None = None
+    tier: str | None = None
+    cached: bool | None = None
+    gates: list[GateLine] = []
+
+
+class Submitted(TaskOutcome):
+    """A done claim, measured."""
+
+    gate_rejection_count: int | None = None
+    verdict: Verdict | None = None
+
+
+class Issue(BaseModel):
+    """One thing that keeps a rejection from being valid, and what would satisfy it."""
+
+    code: str | None = None
+    field: str | None = None
+    message: str | None = None
+
+
+class Decision(BaseModel):
+    """What the director made of a rejection."""
+
+    decision_type: str | None = None
+    rationale: str | None = None
+    override_message: str | None = None
+    created_tasks: list[str] = []
+
+
+class Rejection(TaskOutcome):
+    """A rejection of a task, judged."""
+
+    accepted: bool | None = None
+    rejection_id: str | None = None
+    handoff_id: str | None = None
+    issues: list[Issue] = []
+    decision: Decision | None = None
+    score: float | None = None
+
+
+class TaskRow(BaseModel):
+    """A task in brief."""
+
+    task_id: str
+    title: str
+    status: str
+    priority: str | None = None
+    agent: str | None = None
+    branch: str | None = None
+    rejection_count: int = 0
+    gate_rejection_count: int = 0
+    attempt_count: int = 0
+
+
+class TaskStatus(TaskOutcome):
+    """Where one task stands, or all that are open."""
+
+    task: TaskRow | None = None
+    scope: str | None = None
+    depends_on: list[str] = []
+    waiting_for: str | None = None
+    lease_expires_at: str | None = None
+    locked_out: list[str] = Field(default=[], description="agents that may not work on it")
+    asks_the_user: str | None = None
+    counts: dict[str, int] = Field(default={}, description="tasks by status")
+    tasks: list[TaskRow] = Field(default=[], description="tasks that are not finished")
+
+
+class Submission(BaseModel):
+    """Work that awaits review."""
+
+    task_id: str
+    title: str
+    commit: str
+    author: str
+    since: str
+    branch: str | None = None
+    pr: int | None = None
+    requested: list[str] = []
+    attempt: int = 0
+    rejection_count: int = 0
+
+
+class Queue(Outcome):
+    """What awaits review."""
+
+    submissions: list[Submission] = []
+
+
+class Unshown(BaseModel):
+    """A file whose change is not shown, or not in full."""
+
+    path: str
+    why: str = ""
+
+
+class Change(TaskOutcome):
+    """What a submission changes."""
+
+    title: str | None = None
+    author: str | None = None
+    commit: str | None = None
+    since: str | None = None
+    paths: list[str] = []
+    diff: str | None = None
+    is_cut: bool = Field(default=False, description="true: ask for single paths")
+    cut: list[Unshown] = []
+
+
+class Reviewed(TaskOutcome):
+    """What came of a review."""
+
+    rejection_count: int | None = None
+    locked_out: list[str] = []
+    reassigned_to: str | None = None
+    review_id: str | None = None
+    escalation_id: str | None = None
+
+
+class Option(BaseModel):
+    """One way to answer a question."""
+
+    key: str
+    text: str
+
+
+class Question(BaseModel):
+    """A question that waits for the user."""
+
+    escalation_id: str
+    task_id: str
+    title: str
+    question: str
+    options: list[Option]
+    tried: list[str] = []
+    since: str | None = None
+    deadline: str | None = None
+    acknowledged_by: str | None = None
+
+
+class Given(BaseModel):
+    """An answer that was given to a question, and what came of it."""
+
+    escalation_id: str | None = None
+    task_id: str | None = None
+    option: str | None = None
+    status: str | None = None
+    reassigned_to: str | None = None
+
+
+class Inbox(Outcome):
+    """What waits for the user, and what was answered just now."""
+
+    given: Given | None = None
+    questions: list[Question] = Field(default=[], description="what still waits")
+
+
+class Why(Outcome):
+    """Whether an agent is locked out, and why."""
+
+    agent: str | None = None
+    locked_out: bool | None = None
+    why: str | None = None
+
+
+def fields(answer: Answer, done: str = "") -> dict[str, Any]:
+    """The fields of an answer, with what to do now: about the refusal, or after it was done."""
+    data = dict(answer.data) if isinstance(answer.data, dict) else {}
+    code = data.get("refused") if answer.is_refused else None
+    todo = NEXT.get(str(code)) or MEANINGS.get(str(code), ("", ""))[1] if code else done
+    return data | {"next": todo}
