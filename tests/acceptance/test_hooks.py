@@ -145,6 +145,26 @@ def test_a_session_that_claims_a_task_itself_is_held_to_it(machine: Machine) -> 
     assert session.hook(ours=False, session_id="s8") == Said(0, "", "")
 
 
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_session_that_claims_a_task_over_mcp_is_held_to_it(machine: Machine, is_text: bool) -> None:
+    session = Session(machine)
+    other, named = session.repository.add("Paint the door"), session.task
+    session.repository.ok("task", "claim", other, "--agent", "Bob")
+    told = json.dumps({"task_id": other, "prompt": f"## Task\n\nIt goes on after {named}."}, indent=2)
+    ran = {
+        "tool_name": "mcp__remand__next_task",
+        "tool_use_id": "t1",
+        "tool_input": {},
+        "tool_response": told if is_text else [{"type": "text", "text": told}],
+    }
+    session.hook("post_tool", ours=False, session_id="s9", **ran)
+    session.commit("bad")
+    assert session.blocked(ours=False, session_id="s9").startswith("REJECTED")
+    assert session.repository.ok("task", "show", other)["gate_rejection_count"] == 1, "not the one it names"
+    session.hook("post_tool", ours=False, session_id="s8", **ran | {"tool_name": "mcp__other__next_task"})
+    assert session.hook(ours=False, session_id="s8") == Said(0, "", "")
+
+
 @pytest.mark.parametrize(
     "path", ["remand.toml", ".got/events/x.jsonl", ".claude/settings.json", ".git/config"]
 )

@@ -1,4 +1,4 @@
-"""The demo: the story on a real repository."""
+"""The demo: the story on a real repository, and its read-out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,30 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from remand.app.errors import EnvironmentFault, UsageError
+from remand.app.scheduling.readout import Readout
+from remand.interfaces.cli.analyze_runs import runs_page
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result, clean, console, table
+from remand.interfaces.cli.output import Result, clean, console, one_line
 from remand.interfaces.demo.stage import Stage
 from remand.interfaces.demo.story import Story
-from remand.interfaces.demo.telling import Broken
+from remand.interfaces.demo.telling import Broken, Line, Voice
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_TITLE = 26
+_KINDS = {
+    "agent": ("✗", "AGENT NO", "yellow"),
+    "gate": ("✗", "GATE NO", "red"),
+    "reviewer": ("✗", "REVIEWER NO", "magenta"),
+    "asked": ("?", "YOU ARE ASKED", "bold cyan"),
+    "done": ("✓", "DONE", "green"),
+    "cancelled": ("✓", "CANCELLED", "green"),
+}
+"""How each kind of line is marked."""
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -38,29 +53,28 @@ def _demo(context: Context) -> Result:
     if keep and os.path.isdir(folder) and os.listdir(folder):
         raise UsageError(f"{folder} is not empty. Name a new folder.")
     os.makedirs(folder, exist_ok=True)
-    heading, say = _narrators(context)
-    stage = Stage(os.path.realpath(folder), say)
+    voice = _voice(context)
+    stage = Stage(os.path.realpath(folder), voice.say)
     started = time.monotonic()
     try:
-        data = Story(stage, heading, say).tell()
+        data = Story(stage, voice).tell()
     except Broken as broken:
         raise EnvironmentFault(
             f"The story went wrong, which it must not: {broken}. Kept in {folder}."
         ) from None
     finally:
         stage.close()
-    seconds = time.monotonic() - started
+    seconds = round(time.monotonic() - started, 1)
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
-    return Result(
-        data | {"seconds": round(seconds, 1), "folder": folder if keep else None}, _end(data, seconds, keep)
-    )
+    told = data | {"seconds": seconds, "folder": folder if keep else None}
+    return Result(told, _end(told, keep))
 
 
-def _narrators(context: Context) -> tuple[Callable[[str], None], Callable[[str], None]]:
-    """How a heading and a line are said: not at all when a program listens."""
+def _voice(context: Context) -> Voice:
+    """How things are said: not at all when a program listens."""
     if context.call.is_json:
-        return _silence, _silence
+        return Voice(_silence, _silence, _silence)
     here = context.surroundings
     out = console(
         here.stdout,
@@ -77,32 +91,59 @@ def _narrators(context: Context) -> tuple[Callable[[str], None], Callable[[str],
         is_command = text.startswith("$ ")
         out.print(f"  {clean(text)}" if is_command else clean(text), style="cyan" if is_command else "")
 
-    return heading, say
+    def tell(line: Line) -> None:
+        mark, tag, style = _KINDS.get(line.kind, (" ", line.who, ""))
+        title = one_line(line.title, _TITLE)
+        text = one_line(_told(line), max(40, out.width - _TITLE - 20) if here.is_terminal else 300)
+        out.print(f"  {mark} {title:<{_TITLE}} {tag:<13} {text}", style=style)
+
+    return Voice(heading, say, tell)
 
 
-def _silence(_: str) -> None:
+def _told(line: Line) -> str:
+    """The text of a line; whose no it is stands before it, unless that is clear."""
+    return f"{line.who}: {line.text}" if line.kind in ("agent", "reviewer") else line.text
+
+
+def _silence(_: object) -> None:
     """Says nothing."""
 
 
-def _end(data: dict[str, Any], seconds: float, keep: str | None) -> Callable[[Console], None]:
+def _end(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
+    found = msgspec.convert(data["readout"], Readout)
+    learned = data["learned"]
+
     def show(out: Console) -> None:
-        rows = [
-            (row["task_id"], row["status"], row["agent"] or "", row["rejection_count"] or "", row["title"])
-            for row in data["tasks"]
-        ]
-        table(("task", "status", "agent", "nos", "title"), rows, "")(out)
-        out.print(f"{data['events']} events, every chain in order, {seconds:.0f} s.")
+        out.print()
+        out.print("● The read-out", style="bold")
+        runs_page(found)(out)
+        out.print("Turns, tokens and cost are scripted: these agents name their own price. Times are real.")
+        out.print(
+            f"{data['events']} events, every chain in order, {data['seconds']:.0f} s. Of {learned['total_rejections']} "
+            f"rejected tasks {learned['override_rate']:.0%} were rejected without cause (`remand analyze rejections`)."
+        )
         out.print()
         out.print("Where to look next:")
-        if keep:
-            out.print(f"  cd {keep}/repository && remand task show '#42'   the whole story of one task")
-            out.print(f"  cd {keep}/repository && remand log tail          the events themselves")
-        else:
-            out.print("  remand demo --keep DIR      play it again and keep the repository to look around in")
-        out.print("  remand init                 set it up in your own repository")
-        out.print("  remand explain              what every refusal means, and what to do about it")
+        for line in _next(keep):
+            out.print(f"  {line}")
 
     return show
+
+
+def _next(keep: str | None) -> list[str]:
+    looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
+    if keep:
+        state = f"cd {keep}/repository && XDG_STATE_HOME=$PWD/../state"
+        looks = [
+            f"{state} remand task show '#43'     the whole story of one task",
+            f"{state} remand analyze runs        this read-out again",
+        ]
+    return [
+        *looks,
+        "remand init                 set it up in your own repository",
+        "remand run                  start your agents: a member of the team with a `command` is one",
+        "remand explain              what every refusal means, and what to do about it",
+    ]
 
 
 COMMANDS = {"demo": Command(_arguments, _demo)}

@@ -38,9 +38,13 @@ class Narrator:
             case e.RunEnded():
                 yield from self._ending(event, title)
             case e.TaskSubmitted() | e.HandoffCompleted():
-                yield Line("", title, event.agent, f"handed in {event.commit[:8]}: the gates have nothing against it")
+                yield Line(
+                    "", title, event.agent, f"handed in {event.commit[:8]}: the gates have nothing against it"
+                )
             case e.RejectionAnswered():
-                yield Line("", title, "director", f"{event.decision.decision_type}: {event.decision.rationale}")
+                yield Line(
+                    "", title, "director", f"{event.decision.decision_type}: {event.decision.rationale}"
+                )
             case e.EscalationOpened():
                 yield Line("asked", title, "user", event.reason)
             case e.ReviewApproved() if seen.task.status == Status.DONE:

@@ -22,12 +22,9 @@ class Owner:
         self._voice = voice
 
     def add(self, *tasks: Ask) -> None:
-        """Writes tasks down; some are meant for somebody."""
+        """Writes tasks down."""
         for task in tasks:
-            held = ("--depends-on", *self._reserving) if False else ()
-            self._stage.remand("task", "add", *task.options, *held)
-            if task.target:
-                self._stage.remand("handoff", "initiate", task.alias, "--to", task.target)
+            self._stage.remand("task", "add", *task.options)
 
     def answer(self, seen: Seen) -> None:
         """Does what an event asks of the user, if it asks anything."""

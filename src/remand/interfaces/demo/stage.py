@@ -93,7 +93,10 @@ class Stage:
         """What an agent has said in a run."""
         state = os.path.join(self.folder, "state", "remand")
         for ledger in os.listdir(state):
-            with suppress(OSError), open(os.path.join(state, ledger, "logs", f"{run_id}.log"), encoding="utf-8") as log:
+            with (
+                suppress(OSError),
+                open(os.path.join(state, ledger, "logs", f"{run_id}.log"), encoding="utf-8") as log,
+            ):
                 return log.read()
         return ""
 

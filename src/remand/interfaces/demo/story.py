@@ -1,163 +1,142 @@
-"""The story, act by act. Each act shows one rule being kept, and fails loudly should it not be."""
+"""The story: from an empty board to everything done or cancelled. It fails loudly should a rule not be kept."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
-from remand.interfaces.demo import gates, noes, reviews
-from remand.interfaces.demo.telling import Telling
+from remand.domain import events as e
+from remand.interfaces.demo import project
+from remand.interfaces.demo.narrating import Narrator
+from remand.interfaces.demo.owner import Owner
+from remand.interfaces.demo.stage import Stage
+from remand.interfaces.demo.telling import Voice, expect, fail
+from remand.interfaces.demo.watching import Seen, Watching
 
-LIMIT = "ATTEMPTS_PER_MINUTE = 5\n"
-NOTES = "# Release notes\n\n- accessible sign-in button\n- rate limit on sign-in\n"
+PATIENCE = 600.0
+"""Seconds after which the story is given up: something hangs."""
+TIERS = {
+    "bubblewrap": "in bubblewrap (tier 1): their worktree, their tools, and one socket that is their identity",
+    "plain": "as they are (tier 0): no sandbox is to be had here, see `remand doctor`",
+}
+OWN_TABLES = "# Who works here"
+"""Where in the configuration that `remand init` writes the project's own begins."""
 
 
-class Story(Telling):
+class Story:
     """Tells the acts in order."""
+
+    def __init__(self, stage: Stage, voice: Voice) -> None:
+        self._stage = stage
+        self._voice = voice
+        self._watching = Watching(stage.repository)
+        self._narrator = Narrator(stage.log_of)
+        self._owner = Owner(stage, voice)
+        self._tier = ""
 
     def tell(self) -> dict[str, Any]:
         """The whole story; returns what it came to."""
-        self.set_the_scene()
-        self.claim_in_a_race()
-        reviews.reassign(self)
-        reviews.deadlock(self)
-        gates.measure_a_done_claim(self)
-        gates.catch_a_shortcut(self)
-        handoff = noes.override_a_lazy_rejection(self)
-        noes.decompose_what_grew(self, handoff)
-        noes.defer_and_wake(self)
-        noes.stop_a_serial_rejecter(self)
-        self.lose_a_lease()
-        self.kill_the_coordinator()
-        self.merge_two_clones()
-        self.release()
-        noes.learn(self)
-        return self.sum_up()
+        self._set_the_scene()
+        self._lose_the_scheduler()
+        self._do_everything()
+        self._stage.stop_scheduler()
+        self._travel()
+        return self._sum_up()
 
-    def set_the_scene(self) -> None:
-        """A repository, a team, three tasks."""
-        stage = self.stage
-        self.heading("A repository, a team of four agents, a lead and an owner")
-        os.makedirs(stage.repository)
+    def _set_the_scene(self) -> None:
+        stage = self._stage
+        self._voice.heading(
+            "A shop's repository, six agents with a character each, a lead, and you as the owner"
+        )
         stage.git("init", "-q", "-b", "main")
-        with open(os.path.join(stage.repository, "README.md"), "w", encoding="utf-8") as file:
-            file.write("# A shop\n")
-        stage.git("add", "README.md")
-        stage.git("commit", "-q", "-m", "start")
+        stage.write(project.files())
+        stage.git("commit", "-q", "-m", "A shop")
         stage.remand("init")
-        stage.configure("30m")
-        self.add(
-            "button", "Sign-in button", "--skills", "frontend", "--alias", "#42", "--branch", "work/button"
-        )
-        self.add(
-            "limit",
-            "Rate limit on sign-in",
-            "--skills",
-            "backend",
-            "--branch",
-            "work/limit",
-            "--priority",
-            "high",
-        )
-        self.add("notes", "Release notes", "--depends-on", self.tasks["button"], self.tasks["limit"])
-
-    def claim_in_a_race(self) -> None:
-        """Two processes want one task: one gets it, the other is told who has it."""
-        self.heading("Two frontend agents want #42 at the same moment: one claim wins")
-        stage = self.stage
-        racers = {
-            name: stage.start_agent(name, claim=["#42"], only_claims=True) for name in ("Fenster", "Hockney")
-        }
-        answers = {name: stage.finish(process)["claim"] for name, process in racers.items()}
-        winner = next((name for name, answer in answers.items() if "refused" not in answer), "")
-        loser = "Hockney" if winner == "Fenster" else "Fenster"
-        self.expect(answers[loser], "refused", "already_claimed")
-        self.say(f"  {winner} holds it. {loser} is refused: {answers[loser]['message']}")
-        stage.remand(
-            "task", "release", "#42", "--agent", winner, "--reason", "the race is over", is_quiet=True
-        )
-        wrong = stage.remand("task", "claim", "#42", "--agent", "McManus")
-        self.expect(wrong, "refused", "not_eligible")
-        self.say(f"  McManus is refused: {wrong['message']}")
-
-    def lose_a_lease(self) -> None:
-        """An agent dies; its lease ends; another takes over; the dead one's late work is refused."""
-        stage = self.stage
-        self.heading("McManus is killed in the middle of its work; its lease ends without blame")
-        stage.configure("1s")
-        process = stage.start_agent("McManus", claim=[self.tasks["limit"]], hangs=True)
-        held = stage.first_words(process, 2)["claim"]
-        stage.kill(process)
-        self.say(f"  killed while it held {held['handoff_id']} (epoch {held['epoch']})")
-        stage.wait_for(1.2)
-        stage.configure("30m")
-        work = stage.finish(
-            stage.start_agent(
-                "Kobayashi",
-                claim=[self.tasks["limit"]],
-                file="api/limit.py",
-                text=LIMIT,
-                message="Limit sign-in attempts",
+        own = stage.read("remand.toml").partition(OWN_TABLES)[0]
+        stage.write({"remand.toml": own + project.configuration()})
+        stage.git("add", "--all")
+        stage.git("commit", "-q", "-m", "Set up Remand")
+        for actor in project.TEAM:
+            self._voice.say(f"  {actor.name:<10} {actor.character}")
+        if not project.has_tools():
+            self._voice.say(
+                "  (without gates: pytest and ruff are not installed here; `make demo` installs them)"
             )
-        )
-        self.expect(work["submit"], "status", "provisional")
-        late = stage.remand(
-            *("task", "submit", self.tasks["limit"], "--agent", "McManus"),
-            *("--handoff", held["handoff_id"], "--commit", "HEAD"),
-        )
-        self.expect(late, "refused", "lease_lost")
-        self.say(f"  McManus comes back from the dead and is refused: {late['message']}")
-        stage.remand(
-            "review", "approve", self.tasks["limit"], "--reviewer", "Lead", "--commit", work["submit"]["at"]
-        )
 
-    def kill_the_coordinator(self) -> None:
-        """The resident process is killed; nothing is lost and nothing has to be done about it."""
-        stage = self.stage
-        self.heading("A coordinator runs, and is killed with -9: nothing is lost")
-        process = stage.start_coordinator()
-        self.add("faq", "Write the FAQ", "--priority", "low")
-        stage.kill(process)
-        stage.remand("task", "edit", self.tasks["faq"], "--scope", "Three questions are enough")
-        verified = stage.remand("log", "verify")
-        self.expect(verified, "ok", True)
-        self.say(f"  {verified['events']} events, all in order")
+    def _lose_the_scheduler(self) -> None:
+        """A review says no, a colleague takes over, and the machine dies under it: nothing is lost."""
+        stage, voice = self._stage, self._voice
+        voice.heading("The board is empty. The scheduler starts, and one task is written down")
+        stage.start_scheduler()
+        self._owner.add(project.BUTTON)
+        self._watch(lambda seen: isinstance(seen.event, e.LeaseRenewed))
+        voice.heading("Hockney is in the middle of it when the scheduler is killed. What is known is known")
+        stage.kill_scheduler()
+        refused = stage.remand("task", "claim", project.BUTTON.alias, "--agent", "Fenster")
+        expect(refused, "refused", "locked_out")
+        voice.say(f"    {refused['message']}")
+        voice.say(f"    {stage.remand('say', 'Why is Fenster locked out?')['done']}")
 
-    def merge_two_clones(self) -> None:
-        """Two clones work apart; their stories merge with git, and both know the same."""
-        stage = self.stage
-        self.heading("A colleague's clone works offline; git merges both stories")
+    def _do_everything(self) -> None:
+        """The scheduler starts again where it was; the owner writes the rest down, and answers what it is asked."""
+        stage = self._stage
+        self._voice.heading(
+            "It starts again, finds Hockney's run lost without blame, and gets the rest to do"
+        )
+        self._owner.add(project.FOOTER)
+        stage.start_scheduler()
+        has_gates = project.has_tools()
+        self._owner.add(*(task for task in project.TASKS if has_gates or not task.needs_gates))
+        self._watch(lambda _: False)
+
+    def _travel(self) -> None:
+        """A clone knows what the repository knows."""
+        stage = self._stage
+        self._voice.heading("The log travels with git: a fresh clone knows the same")
         stage.remand("log", "publish")
         clone = os.path.join(stage.folder, "clone")
         stage.git("clone", "-q", stage.repository, clone, folder=stage.folder)
-        claimed = stage.remand("task", "claim", self.tasks["faq"], "--agent", "Fenster", folder=clone)
-        self.expect(claimed, "task_id", self.tasks["faq"])
-        stage.remand("log", "publish", folder=clone)
-        self.add("shop", "Open the shop")
-        stage.remand("log", "publish")
-        stage.git("pull", "-q", "--no-rebase", "--no-edit", clone, "main")
-        stage.git("pull", "-q", "--no-rebase", "--no-edit", folder=clone)
-        here, there = stage.remand("log", "digest"), stage.remand("log", "digest", folder=clone)
-        self.expect(there, "digest", here["digest"])
-        self.say(f"  both clones: {here['digest'][:16]}…, {here['events']} events, no conflict")
+        here = stage.remand("log", "digest")
+        there = stage.remand("log", "digest", folder=clone, is_quiet=True)
+        expect(there, "digest", here["digest"])
+        self._voice.say(f"    both: {here['digest'][:16]}…, {here['events']} events")
 
-    def release(self) -> None:
-        """What waited for the others is free now."""
-        self.heading("Both tasks are done, so the release notes are free")
-        work = self.stage.finish(
-            self.stage.start_agent(
-                "Hockney", claim=[self.tasks["notes"]], file="NOTES.md", text=NOTES, message="Write the notes"
-            )
-        )
-        self.expect(work["submit"], "status", "provisional")
-        done = self.stage.remand(
-            "review", "approve", self.tasks["notes"], "--reviewer", "owner", "--commit", work["submit"]["at"]
-        )
-        self.expect(done, "status", "done")
+    def _sum_up(self) -> dict[str, Any]:
+        stage = self._stage
+        verified = stage.remand("log", "verify", is_quiet=True)
+        expect(verified, "ok", True)
+        learned = stage.remand("analyze", "rejections", is_quiet=True)
+        return {
+            "tier": self._tier,
+            "events": verified["events"],
+            "learned": learned,
+            "readout": stage.remand("analyze", "runs", is_quiet=True),
+        }
 
-    def sum_up(self) -> dict[str, Any]:
-        """Where everything stands."""
-        self.heading("Where everything stands")
-        tasks = self.stage.remand("task", "list")
-        verified = self.stage.remand("log", "verify", is_quiet=True)
-        return {"tasks": tasks, "events": verified["events"], "ok": verified["ok"]}
+    def _watch(self, is_enough: Callable[[Seen], bool]) -> None:
+        """Tells what happens, and has the owner answer, until it is enough or everything has ended."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            for seen in self._watching.news():
+                self._introduce(seen.event)
+                for line in self._narrator.lines(seen):
+                    self._voice.tell(line)
+                if is_enough(seen):
+                    return
+                self._owner.answer(seen)
+            if self._watching.is_over:
+                return
+            if self._stage.complaint or time.monotonic() > until:
+                fail(self._stage.complaint or f"nothing ends: {self._open()}")
+            self._watching.wait()
+
+    def _introduce(self, event: e.Event) -> None:
+        if isinstance(event, e.RunStarted) and not self._tier:
+            self._tier = event.tier
+            self._voice.say(f"  Agents run {TIERS.get(event.tier, event.tier)}.")
+
+    def _open(self) -> str:
+        tasks = self._watching.tasks.values()
+        return ", ".join(f"{task.title} is {task.status}" for task in tasks if not task.is_terminal)

@@ -50,9 +50,18 @@ class ReviewTools:
         answer = await self._desk.call("review diff", task, path=paths or [])
         return Change.model_validate(fields(answer, "Call approve or reject with the commit."))
 
-    async def approve(self, task: Task, commit: Commit) -> Reviewed:
+    async def approve(
+        self,
+        task: Task,
+        commit: Commit,
+        checked: Annotated[
+            list[str],
+            Field(description="what you looked at and found to hold, one a place, as `path:line: text`"),
+        ],
+    ) -> Reviewed:
         """Accept a submission at the commit that you have read. The task is done then."""
-        return Reviewed.model_validate(fields(await self._desk.call("review approve", task, commit=commit)))
+        answer = await self._desk.call("review approve", task, commit=commit, checked=checked)
+        return Reviewed.model_validate(fields(answer))
 
     async def reject(
         self,

@@ -20,7 +20,9 @@ WORK: dict[str, dict[str, str]] = {
     "OAuth button": {"web/oauth.html": '<button type="button" class="oauth">Sign in with …</button>\n'},
     "Footer links": {"web/footer.html": '<a href="/imprint">Imprint</a>\n<a href="/privacy">Privacy</a>\n'},
     "Write the FAQ": {"docs/faq.md": "# Questions\n\nHow do I pay? By card.\n"},
-    "Resolve blocker": {"ops/sandbox.md": "# The payment sandbox\n\nIt is started, and its key is renewed.\n"},
+    "Resolve blocker": {
+        "ops/sandbox.md": "# The payment sandbox\n\nIt is started, and its key is renewed.\n"
+    },
     "Run the checkout tests": {"docs/checkout.md": "# Checkout\n\nThree of three runs went through.\n"},
 }
 

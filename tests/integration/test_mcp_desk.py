@@ -1,0 +1,73 @@
+"""Calls of the command line that tools make: shared while they are under way, and ended with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from remand.interfaces.mcp import desk as desks
+from remand.interfaces.mcp.desk import Answer, CommandLine, Failed
+from tests.integration.machine import wait_for
+
+PROGRAM = """
+import os, sys, time
+folder = os.getcwd()
+open(folder + '/made', 'a').write('x')
+while not os.path.exists(folder + '/go'):
+    time.sleep(0.01)
+print('{"made": %d}' % os.path.getsize(folder + '/made'))
+"""
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
+    """A desk whose calls take as long as a file is missing, and say how often they were made."""
+    monkeypatch.setattr(desks, "COMMAND_LINE", (sys.executable, "-c", PROGRAM))
+    return CommandLine(str(tmp_path), "", {})
+
+
+async def begun(folder: Path) -> None:
+    """Waits until a call is under way."""
+    await asyncio.to_thread(wait_for, (folder / "made").exists, "the call")
+
+
+def test_who_stops_waiting_does_not_end_the_call_and_who_asks_again_gets_its_answer(
+    slow: CommandLine, tmp_path: Path
+) -> None:
+    async def scene() -> Answer:
+        first = asyncio.create_task(slow.call("task submit", "T-1"))
+        await begun(tmp_path)
+        first.cancel()
+        second = asyncio.create_task(slow.call("task submit", "T-1"))
+        await asyncio.sleep(0)
+        await asyncio.to_thread((tmp_path / "go").touch)
+        return await second
+
+    assert asyncio.run(scene()).data == {"made": 1}
+
+
+def test_a_desk_that_closes_leaves_no_call_behind(slow: CommandLine, tmp_path: Path) -> None:
+    async def scene() -> object:
+        call = asyncio.create_task(slow.call("task submit", "T-1"))
+        await begun(tmp_path)
+        await slow.close()
+        return (await asyncio.gather(call, return_exceptions=True))[0]
+
+    assert isinstance(asyncio.run(scene()), Failed)
+
+
+def test_calls_that_differ_are_all_made(slow: CommandLine, tmp_path: Path) -> None:
+    async def scene() -> list[Answer]:
+        calls = [asyncio.create_task(slow.call("task show", name)) for name in ("T-1", "T-2")]
+        await asyncio.to_thread(wait_for, lambda: _size(tmp_path / "made") == 2, "both calls")
+        await asyncio.to_thread((tmp_path / "go").touch)
+        return await asyncio.gather(*calls)
+
+    assert [answer.data for answer in asyncio.run(scene())] == [{"made": 2}, {"made": 2}]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
