@@ -257,6 +257,18 @@ def test_programs_of_the_users_path_are_found_and_nothing_beside_them(
     assert str(home) not in bench.shell('echo "$PATH"').output.strip().split(os.pathsep)
 
 
+def test_a_version_manager_that_was_cloned_works(
+    bench: Bench, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = home / ".manager"
+    script(manager / "libexec" / "choose")
+    script(manager / "shims" / "language", f"#!/bin/sh\nexec {manager}/libexec/choose\n")
+    (manager / ".git").mkdir()
+    monkeypatch.setenv("PATH", f"{manager}/shims")
+
+    assert bench.shell("language").output == "works\n"
+
+
 def test_the_projects_tools_are_there_although_the_repository_is_hidden(bench: Bench) -> None:
     root = Path(bench.stand.repository)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / ".venv"], check=True)

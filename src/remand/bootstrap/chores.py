@@ -36,13 +36,12 @@ class Chores:
     def all(self, workplaces: Workplaces, crew: Crew) -> tuple[Chore, ...]:
         """Every chore, the forge's where there is one."""
         opened, settings = self._opened, self._opened.settings.settings()
-        own = _Own(opened)
-        forge = Chore("forge", settings.run.interval_seconds, own.ask_the_forge)
+        forge = Chore("forge", settings.run.interval_seconds, _Own(opened).ask_the_forge)
         report = _Report(opened, self._scheduler, self._floor, crew, forge)
         return (
             *((forge,) if settings.forge.kind else ()),
             Chore("due", DUE_SECONDS, _quietly(self._desk.settle_due)),
-            Chore("people", settings.run.interval_seconds, own.tell_people),
+            Chore("people", settings.run.interval_seconds, _Own(opened).tell_people),
             Chore("staff", TIDY_SECONDS, _Staff(self._desk, self._scheduler).check),
             Chore("places", TIDY_SECONDS, _Places(opened, self._desk, workplaces).tidy),
             Chore("status", STATUS_SECONDS, report.write),
@@ -50,7 +49,7 @@ class Chores:
 
 
 class _Own:
-    """The ledger as chores see it that may wait long: opened once more, when it is first needed."""
+    """The ledger as a chore sees it that may wait long: opened once more, for it alone, when it is first needed."""
 
     def __init__(self, opened: Opened) -> None:
         self._place = opened.place
@@ -65,8 +64,7 @@ class _Own:
     def ask_the_forge(self) -> str:
         """Polls reviews, and does on the forge what policy says; gives what is in the way."""
         forges = import_module("remand.bootstrap.forges").Forges(self._opened, inherited_environment())
-        polled = forges.poll()
-        return str(polled.trouble)
+        return str(forges.sync().trouble)
 
     def tell_people(self) -> str:
         """Brings the files for people in step, and has the user told of open questions."""

@@ -22,6 +22,7 @@ __all__ = [
     "gates_folder",
     "ledger_id",
     "locate",
+    "reports_folder",
     "socket_folder",
     "socket_path",
     "state_folder",
@@ -115,6 +116,11 @@ def ledger_id(place: Place) -> str:
     except (OSError, ValueError):
         return ""
     return found if found.replace("-", "").isalnum() else ""
+
+
+def reports_folder(ledger_id: str) -> str:
+    """Where the full reports of a ledger's gates are, for people and agents to read."""
+    return os.path.join(gates_folder(ledger_id), "reports")
 
 
 def gates_folder(ledger: str) -> str:

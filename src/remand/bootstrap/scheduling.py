@@ -27,7 +27,7 @@ from remand.bootstrap.crew import make_crew
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.opinions import Opinions
 from remand.bootstrap.outfits import make_hosts
-from remand.bootstrap.quick import socket_folder, socket_path
+from remand.bootstrap.quick import reports_folder, socket_folder, socket_path
 from remand.bootstrap.watching import status_file
 from remand.bootstrap.workplaces import make_workplaces, workplaces_folder
 from remand.config import RunSettings, inherited_environment
@@ -124,7 +124,7 @@ class Making:
         return Bounds(
             seconds=run.seconds,
             has_network=run.has_network,
-            read=run.read,
+            read=(*run.read, reports_folder(self._id)),
             write=run.write,
             hide=(
                 place.root,

@@ -86,6 +86,7 @@ def attack(crew: Crew) -> tuple[Probe, ...]:
             **_writing(stand),
             **_reaching(stand),
             "inherit an environment": ["inherit", ",".join(KNOWN)],
+            "steer the kernel": ["steer_the_kernel", "/proc/sys/kernel/core_pattern"],
             "remount the disk": ["remount", stand.path("remounted")],
             "make itself other users": ["become_root"],
             LEAVE_BEHIND: ["stay", daemon],

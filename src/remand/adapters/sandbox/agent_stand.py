@@ -35,9 +35,8 @@ TASK, OTHER = "T-1", "T-2"
 GIT_SECONDS = 30.0
 SECONDS = 30.0
 NO_SETTINGS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-PRIVATE_CONFIG = (
-    "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[user]\n\tname = probe\n\temail = probe\n"
-)
+IDENTITY = "[user]\n\tname = probe\n\temail = probe\n"
+PRIVATE_CONFIG = f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n{IDENTITY}"
 
 
 class Stand:
@@ -122,7 +121,8 @@ class Stand:
         self.put(f"{private}/HEAD", "ref: refs/heads/main\n")
         self.put(f"{private}/config", PRIVATE_CONFIG)
         self.put(f"{private}/refs/heads/{TASK}", self.git(folder, "rev-parse", "HEAD") + "\n")
-        self.put(f"{common}/config", Path(common, "config").read_text() + f"[probe]\n\tword = {self.word}\n")
+        words = f"{IDENTITY}[probe]\n\tword = {self.word}\n"
+        self.put(f"{common}/config", Path(common, "config").read_text(encoding="utf-8") + words)
         return Workplace(task_id=TASK, folder=folder, branch=TASK, common_dir=common, private_dir=private)
 
     def _planted(self) -> str:

@@ -96,6 +96,12 @@ def remount(path: str) -> str:
     return write(path)
 
 
+def steer_the_kernel(path: str) -> str:
+    """Opens what the kernel is steered by, and writes nothing: that would reach the whole machine."""
+    os.close(os.open(path, os.O_WRONLY))
+    return f"could write {path}"
+
+
 def inherit(known: str) -> str:
     more = sorted(set(os.environ) - set(known.split(",")))
     return f"inherited {', '.join(more)}" if more else ""
@@ -136,7 +142,7 @@ if __name__ == "__main__":
     for name, *arguments in json.loads(sys.argv[1] if len(sys.argv) > 1 else sys.stdin.read()):
         try:
             done = globals()[name](*arguments)
-        except (OSError, MemoryError) as fault:
+        except (OSError, MemoryError, AttributeError) as fault:
             done, told = "", str(fault) or type(fault).__name__
         else:
             told = done

@@ -19,6 +19,8 @@ from remand.app.gates.ports import Ended, Job
 HOME = "/tmp/home"  # noqa: S108 - in a /tmp of the job's own
 TEMPORARY = "/tmp"  # noqa: S108
 NOBODY = "65534"
+KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
+"""By which the kernel of the whole machine is steered."""
 SIGNAL_BASE = 128
 PLACES = (*SYSTEM_PATH, "/run/current-system/sw/bin")
 
@@ -52,6 +54,9 @@ class Wrapper:
             # Root's files stay root's own to write, yet no program inside takes itself for root.
             yield from ("--uid", NOBODY, "--gid", NOBODY)
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        for part in KERNEL:
+            # These go by the real user, who may be root, whatever the user inside is and may do.
+            yield from ("--ro-bind-try", part, part)
         yield from self._mounts(view, room, files)
 
     def _mounts(self, view: View, room: int, files: Mapping[str, int]) -> Iterator[str]:

@@ -131,14 +131,14 @@ class _Wrapped:
     """An agent's processes inside bubblewrap: they end with the first of them."""
 
     def __init__(self, process: subprocess.Popen[bytes], first: Handle, fence: Fence) -> None:
-        self._process, self._first, self._fence = process, first, fence
+        self._process, self._handle, self._fence = process, first, fence
         self._patience = 0.0
-        self.keeper = first.pid
+        self.keeper = self.first = first.pid
         self.end = first.descriptor
 
     def kill(self) -> None:
         """Ends all of them."""
-        self._first.kill()
+        self._handle.kill()
 
     def outcome(self) -> Outcome | None:
         """How they ended: bubblewrap tells a moment after the last of them has."""
@@ -160,5 +160,5 @@ class _Wrapped:
 
     def close(self) -> bool:
         """Lets go of the first process and of what bounded it."""
-        self._first.close()
+        self._handle.close()
         return self._fence.is_closed()

@@ -66,6 +66,10 @@ class Held(Protocol):
     def keeper(self) -> int:
         """The process that all of them descend from."""
 
+    @property
+    def first(self) -> int:
+        """The first of them."""
+
     def kill(self) -> None:
         """Ends all of them."""
 
@@ -184,6 +188,8 @@ class Agent:
 
     def ended(self) -> Ended | None:
         """How it ended; None while it runs."""
+        if self._ended is None:
+            self._watch.go_on()
         return self._ended
 
     def stop(self) -> None:
@@ -206,10 +212,15 @@ class Agent:
         if self._asked or self._ended:
             return
         self._asked = why
-        for pid in descendants(self._held.keeper, self._census.now()):
+        for pid in self._everyone():
             with suppress(OSError):
                 os.kill(pid, signal.SIGTERM)
         self._set(self._watch.after(GRACE_SECONDS, self._held.kill))
+
+    def _everyone(self) -> set[int]:
+        """Its processes; where the system does not tell, the group that the first of them leads."""
+        table = self._census.now()
+        return descendants(self._held.keeper, table) if table else {-self._held.first}
 
     def _set(self, timer: Timer | None) -> None:
         if self._timer is not None:
@@ -262,6 +273,10 @@ class Starter:
             fence = stack.enter_context(Fence(given.job.limits))
             held = self._hold(order, given, streams, fence)
             agent = Agent(self._watch, self._census, held, streams)
+            try:
+                self._watch.call(lambda: agent.begin(order.bounds.seconds))
+            except OSError:
+                held.kill()
+                raise
             stack.pop_all()
-        self._watch.soon(lambda: agent.begin(order.bounds.seconds))
         return agent

@@ -21,6 +21,8 @@ CANNOT_RUN = 126
 
 def version() -> int:
     """The version of Landlock that this kernel has; below 1 for none."""
+    if sys.platform != "linux":
+        return 0
     return int(ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION))
 
 

@@ -139,6 +139,7 @@ def _reaching_out(sandbox: Sandbox, target: _Target) -> list[Probe]:
         "reach a server on this machine": ["connect_loopback", str(target.port)],
         "reach a socket by its path": ["connect_unix", target.unix],
         "reach a socket by its name": ["connect_unix", target.abstract],
+        "steer the kernel": ["steer_the_kernel", "/proc/sys/kernel/core_pattern"],
         "remount the disk": ["remount", remounted],
         "end another process": ["end", str(target.victim.pid)],
     }

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from remand.adapters.sandbox.setting import SYSTEM_PATH
 from remand.app.gates.ports import Job
 
-PROGRAM_FOLDERS = ("bin", ".bin", "sbin", "shims")
+SHIMS = "shims"
+PROGRAM_FOLDERS = ("bin", ".bin", "sbin", SHIMS)
 _WORKTREE = (".git", ".got")
 _MAX_LINKS = 40
 _MAX_FIRST_LINE = 256
@@ -118,7 +119,8 @@ class Needs:
         if os.path.basename(folder) not in PROGRAM_FOLDERS or not self._is_own(above):
             return folder
         is_worktree = any(os.path.lexists(os.path.join(above, name)) for name in _WORKTREE)
-        return folder if is_worktree else above
+        # A folder of shims is a version manager's, which is often installed by a clone.
+        return folder if is_worktree and os.path.basename(folder) != SHIMS else above
 
 
 def _targets(folder: str) -> Iterator[str]:

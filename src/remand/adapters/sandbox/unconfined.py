@@ -91,7 +91,7 @@ class _Launched:
         self._process, self._status, self._leave, self._fence = process, status, leave, fence
         self._mark = mark
         self._hunt: threading.Thread | None = None
-        self.keeper = process.pid
+        self.keeper, self.first = process.pid, status.child
         self.end = status.pipe.fileno()
 
     def kill(self) -> None:

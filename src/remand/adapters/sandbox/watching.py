@@ -45,7 +45,7 @@ class Timer:
 class Watch:
     """Does what it is given, one after the other: at once, at a time, or when a descriptor has something to read.
 
-    What it is given raises nothing but OSError, of which `call` tells whoever called.
+    What it is given raises nothing, but for what `call` is given: of that the caller is told.
     """
 
     def __init__(self) -> None:
@@ -76,13 +76,19 @@ class Watch:
     def soon(self, task: Task) -> None:
         """Has something done without waiting for it."""
         self._tasks.append(task)
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="remand-crew", daemon=True)
-                self._thread.start()
+        self.go_on()
         # A pipe that is full wakes as well.
         with suppress(BlockingIOError):
             os.write(self._wake, b"\n")
+
+    def go_on(self) -> None:
+        """Sees to it that the thread runs. Should a fault of ours have ended it, and with it every agent, it goes on."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._serve, name="remand-crew", daemon=True)
+                self._thread.start()
 
     def after(self, seconds: float, task: Task) -> Timer:
         """Has something done later; to be called in this thread."""
