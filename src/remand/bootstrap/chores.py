@@ -21,7 +21,8 @@ from remand.domain.instant import plus
 
 DUE_SECONDS = 2.0
 STATUS_SECONDS = 0.5
-TIDY_SECONDS = 15.0
+STAFF_SECONDS = 15.0
+TIDY_SECONDS = 3.0
 
 
 class Chores:
@@ -42,7 +43,7 @@ class Chores:
             *((forge,) if settings.forge.kind else ()),
             Chore("due", DUE_SECONDS, _quietly(self._desk.settle_due)),
             Chore("people", settings.run.interval_seconds, _Own(opened).tell_people),
-            Chore("staff", TIDY_SECONDS, _Staff(self._desk, self._scheduler).check),
+            Chore("staff", STAFF_SECONDS, _Staff(self._desk, self._scheduler).check),
             Chore("places", TIDY_SECONDS, _Places(opened, self._desk, workplaces).tidy),
             Chore("status", STATUS_SECONDS, report.write),
         )

@@ -107,7 +107,9 @@ class Making:
             floor=floor,
             workplaces=workplaces,
             ending=ending,
-            settling=Settling(desk, workplaces, CommandClaims(MODULE, inherited_environment("REMAND_"))),
+            settling=Settling(
+                desk, workplaces, CommandClaims(MODULE, opened.place.root, inherited_environment("REMAND_"))
+            ),
             choosers=opinions.choosers,
             tier=crew.tier,
         )

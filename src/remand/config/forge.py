@@ -11,6 +11,19 @@ from remand.domain.record import Record
 
 KINDS = ("github", "gitea", "gitlab")
 REPORTS = ("status", "review", "comment")
+SOURCES = ("writers", "anyone")
+LABEL = "remand"
+"""The label of issues that become tasks, where no other is named."""
+_KEYS = (
+    "kind",
+    "repository",
+    "api",
+    "report",
+    "interval",
+    "remote",
+    "import_label",
+    "import_from",
+)
 _PART = r"[A-Za-z0-9_.-]+"
 _REPOSITORIES = {
     "github": (re.compile(f"{_PART}/{_PART}"), '"owner/name"'),
@@ -32,6 +45,12 @@ class ForgeSettings(Record, kw_only=True):
     """What is left there: a status at the commit, a review, a comment that answers; nothing by itself."""
     interval_seconds: float = 60.0
     """How often it is asked while no webhook wakes us."""
+    remote: str = "origin"
+    """Where work is pushed to: a remote's name, or its address."""
+    import_label: str = ""
+    """Issues with this label become tasks by themselves; empty: only when they are asked for."""
+    import_from: str = "writers"
+    """Whose issues become tasks: of accounts that may write, or anyone's."""
 
     @property
     def home(self) -> str:
@@ -50,7 +69,7 @@ def forge(table: dict[str, Any]) -> ForgeSettings:
             f"{NAME}: `forge.token` is for everyone to read there; take it out, and set GITHUB_TOKEN, GITEA_TOKEN "
             "or GITLAB_TOKEN in the environment."
         )
-    known(table, ("kind", "repository", "api", "report", "interval"), "forge.")
+    known(table, _KEYS, "forge.")
     if not table:
         return ForgeSettings()
     kind = text(table.get("kind", "github"), "forge.kind")
@@ -66,7 +85,24 @@ def forge(table: dict[str, Any]) -> ForgeSettings:
         api=_api(text(table.get("api", _STANDARD[kind]), "forge.api")),
         report=report,
         interval_seconds=_interval(table.get("interval", "60s")),
+        remote=_line(table.get("remote", "origin"), "forge.remote"),
+        import_label=_line(table.get("import_label", ""), "forge.import_label", may_be_empty=True),
+        import_from=_source(text(table.get("import_from", "writers"), "forge.import_from")),
     )
+
+
+def _line(value: Any, key: str, *, may_be_empty: bool = False) -> str:
+    """A short text in one line."""
+    found = text(value, key)
+    if len(found) > 500 or (found and not found.isprintable()) or not (found.strip() or may_be_empty):
+        raise ConfigError(f"{NAME}: `{key}` must be one short line of text.")
+    return found
+
+
+def _source(value: str) -> str:
+    if value not in SOURCES:
+        raise ConfigError(f"{NAME}: `forge.import_from` is `{value}`; use one of {', '.join(SOURCES)}.")
+    return value
 
 
 def _repository(kind: str, name: str) -> str:

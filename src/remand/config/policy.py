@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from remand.config.values import NAME, ConfigError, count, known, seconds, texts
+from remand.config.values import NAME, ConfigError, count, flag, known, seconds, texts
 from remand.domain.policy import Policy
 from remand.domain.runs import Budget
 from remand.domain.steps import MAX_LEASE_SECONDS
@@ -23,6 +23,10 @@ _POLICY = (
     "budget",
     "max_faults",
     "max_waiting_reviews",
+    "open_pr",
+    "request_review",
+    "merge_on_approve",
+    "close_issue",
     "enforce",
 )
 
@@ -55,6 +59,12 @@ def policy(table: dict[str, Any]) -> Policy:
         deadline_seconds=seconds(table.get("escalation_deadline", "24h"), "policy.escalation_deadline"),
         director=_director(director),
         adviser=_program(table.get("adviser", []), "policy.adviser"),
+        open_pr=flag(table.get("open_pr", standard.open_pr), "policy.open_pr"),
+        request_review=flag(table.get("request_review", standard.request_review), "policy.request_review"),
+        merge_on_approve=flag(
+            table.get("merge_on_approve", standard.merge_on_approve), "policy.merge_on_approve"
+        ),
+        close_issue=flag(table.get("close_issue", standard.close_issue), "policy.close_issue"),
         budget=_budget(table.get("budget", {})),
         max_faults=count(table.get("max_faults", standard.max_faults), "policy.max_faults", most=100),
         max_waiting_reviews=count(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, known, text, texts
@@ -58,6 +59,19 @@ def _member(row: dict[str, Any], where: str) -> Member:
         aliases=texts(row.get("aliases", []), f"{where}aliases"),
         accounts=texts(row.get("accounts", []), f"{where}accounts"),
         paths=texts(row.get("paths", []), f"{where}paths"),
-        command=texts(row.get("command", []), f"{where}command"),
+        command=_command(row.get("command", []), f"{where}command"),
         capacity=count(row.get("capacity", 1), f"{where}capacity"),
     )
+
+
+def _command(value: Any, key: str) -> tuple[str, ...]:
+    """The command of a member. A file of the working tree would be whatever the author of a change makes of it."""
+    words = texts(value, key)
+    if not words:
+        return ()
+    program = os.path.expanduser(words[0])
+    if not program or ("/" in program and not os.path.isabs(program)):
+        raise ConfigError(
+            f"{NAME}: `{key}` names a file in the working tree, which agents write; give its full path, outside of it."
+        )
+    return (program, *words[1:])

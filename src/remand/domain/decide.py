@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.domain import assigning, escalations, ids, lockouts
+from remand.domain import assigning, escalations, forging, ids, lockouts
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import gating as g
@@ -30,6 +30,8 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
         r.require_permission(command.ask, command.actor)
         r.require_names(command.actor.name)
         r.require_own_name(command.ask, command.actor)
+        if isinstance(command.ask, c.ImportIssue):
+            return _import(task, command.ask, command)
         if isinstance(command.ask, c.AddTask):
             return _add(task, command.ask, command)
         if task is None:
@@ -53,8 +55,9 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     if task is not None:
         raise Refused("taken", f"There is a task {task.id} already.")
     r.require_text("title", ask.title, r.MAX_TITLE, may_be_empty=False)
-    for name, value in (("scope", ask.scope), ("category", ask.category), ("branch", ask.branch)):
+    for name, value in (("scope", ask.scope), ("category", ask.category)):
         r.require_text(name, value)
+    r.require_branch(ask.branch)
     r.require_skills(ask.skills)
     r.require_priority(ask.priority)
     r.require_aliases(ask.aliases, facts)
@@ -77,6 +80,14 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     return (added, *(_depends(node, on) for on in _unique(ask.depends_on)))
 
 
+def _import(task: Task | None, ask: c.ImportIssue, command: c.Command) -> Events:
+    """The task of an issue, under an id that is the same in every ledger."""
+    forging.require_issue(ask, command)
+    own = replace(command.facts, fresh_task_id=forging.issue_task_id(ask))
+    added = _add(task, ask, replace(command, facts=own))
+    return (*added, forging.imported(ask, own.fresh_task_id))
+
+
 def _depends(node: str, on: str) -> e.EdgeCreated:
     return e.EdgeCreated(src=node, tgt=ids.task_node(on), type="DEPENDS_ON")
 
@@ -87,8 +98,9 @@ def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
         raise Refused("bad_transition", f"Task {task.id} is {task.status} and cannot be edited.")
     if ask.title is not None:
         r.require_text("title", ask.title, r.MAX_TITLE, may_be_empty=False)
-    for name, value in (("scope", ask.scope), ("category", ask.category), ("branch", ask.branch)):
+    for name, value in (("scope", ask.scope), ("category", ask.category)):
         r.require_text(name, value or "")
+    r.require_branch(ask.branch or "")
     if ask.priority is not None:
         r.require_priority(ask.priority)
     r.require_skills(ask.skills or ())
@@ -313,6 +325,9 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.RejectHandoff: _about_a_rejection,
     c.AnswerRejection: _about_a_rejection,
     c.GiveOpinion: _about_a_rejection,
+    c.IntendAct: forging.intend,
+    c.NoteAct: forging.note,
+    c.NoteActFailure: forging.note_failure,
     c.Heartbeat: _heartbeat,
     c.ReleaseTask: _under_claim(e.TaskReleased),
     c.ContinueTask: _under_claim(e.TaskContinued),

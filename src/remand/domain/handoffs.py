@@ -95,7 +95,7 @@ def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
 def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
     """The claim under which work may be handed in: held, not locked out, at a real commit."""
     r.require_not_locked_out(task, ask.agent, command.facts)
-    r.require_text("branch", ask.branch, 255)
+    r.require_branch(ask.branch)
     r.require_number("pull request number", ask.pr)
     claim = r.require_claim(task, ask, command.at)
     if not command.facts.commit:

@@ -14,6 +14,8 @@ _RUN = re.compile(r"RUN-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _ALIAS = re.compile(r"#[0-9]{1,12}|[A-Za-z][A-Za-z0-9_./-]{0,60}#[0-9]{1,12}")
 _AGENT = re.compile(r"[\w@.+\- \[\]:/]{1,64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+MAX_BRANCH = 200
+_NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|[\ud800-\udfff]")
 _NODE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 
@@ -56,6 +58,20 @@ def handoff_id(text: str) -> str | None:
 def run_id(text: str) -> str | None:
     """The id of a run; None when it is none."""
     return text if _RUN.fullmatch(text) else None
+
+
+def is_branch(text: str) -> bool:
+    """True for what git lets a branch be called."""
+    if (
+        not text
+        or len(text.encode("utf-8", "replace")) > MAX_BRANCH
+        or text in ("HEAD", "@")
+        or text[0] == "-"
+    ):
+        return False
+    if _NO_BRANCH.search(text) or text.endswith((".", "/")) or text.startswith("refs/"):
+        return False
+    return all(part and part[0] != "." and not part.endswith(".lock") for part in text.split("/"))
 
 
 def node_id(text: str) -> str | None:

@@ -52,6 +52,10 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.StartRun: frozenset({Role.COORDINATOR}),
     c.EndRun: frozenset({Role.COORDINATOR}),
     c.CheckStaff: frozenset({Role.COORDINATOR}),
+    c.ImportIssue: frozenset({Role.COORDINATOR}),
+    c.IntendAct: frozenset({Role.COORDINATOR}),
+    c.NoteAct: frozenset({Role.COORDINATOR}),
+    c.NoteActFailure: frozenset({Role.COORDINATOR}),
     c.ExpireLease: frozenset({Role.COORDINATOR}),
     c.WakeTask: frozenset({Role.COORDINATOR}),
     c.SettleTask: frozenset({Role.COORDINATOR}),
@@ -210,6 +214,12 @@ def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: 
         raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are kept.")
     if _NO_TEXT.search(value):
         raise Refused("bad_value", f"The {name} holds characters that are no text (NUL or half a pair).")
+
+
+def require_branch(branch: str) -> None:
+    """Refuses what git could have no branch of."""
+    if branch and not ids.is_branch(branch):
+        raise Refused("bad_value", f"{branch[:80]!r} is no name for a branch: git would not have it.")
 
 
 def require_skills(skills: tuple[str, ...]) -> None:

@@ -62,8 +62,11 @@ class FakeWorkplaces:
         self.looks: dict[str, Look] = {}
         self.prepared: list[tuple[str, str, str]] = []
         self.retired: list[str] = []
+        self.left: list[str] = []
         self.kept: set[str] | None = None
         self.fault: CannotRun | None = None
+        self.hindrance: CannotRun | None = None
+        """Why what is in a place cannot be looked at or taken."""
 
     def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> Workplace:
         if self.fault is not None:
@@ -73,10 +76,15 @@ class FakeWorkplaces:
         return Workplace(task_id=task_id, folder=f"/w/{task_id}", branch=branch, common_dir="/r/.git")
 
     def look(self, workplace: Workplace) -> Look:
+        if self.hindrance is not None:
+            raise self.hindrance
         return self.looks.get(workplace.task_id, Look())
 
     def bring(self, workplace: Workplace) -> str:
         return self.look(workplace).head
+
+    def leave(self, workplace: Workplace) -> None:
+        self.left.append(workplace.task_id)
 
     def retire(self, task_id: str) -> None:
         self.retired.append(task_id)
@@ -180,6 +188,9 @@ class Shop:
         self.world.repository.add(commit)
         answer = self.world.ask(c.SubmitTask(task_id=workplace.task_id, agent=agent, commit=commit), agent)
         return Submitted("" if answer.task.submission else "gate_rejected")
+
+    def close(self) -> None:
+        """Nothing is being measured."""
 
 
 class _Doors:

@@ -28,6 +28,11 @@ class Caller(NamedTuple):
     task_id: str
     workplace: Workplace
 
+    @property
+    def is_worker(self) -> bool:
+        """True for the agent of the task itself. One that judges has a place of its own, with others' code in it."""
+        return self.workplace.task_id == self.task_id
+
 
 class Asked(NamedTuple):
     """One call through a door. All but the caller and the time is the agent's own word."""

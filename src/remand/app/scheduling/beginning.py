@@ -122,9 +122,9 @@ class Beginning:
             )
         commit = task.submission.commit if task.submission else self._desk.rules.base
         place = f"{task.id}-{assigned.purpose}"
-        return self._site.workplaces.prepare(
-            place, f"remand/{assigned.purpose}/{task.id}", commit, is_confined=is_confined
-        )
+        # A branch of an earlier review would be taken as it is, at the commit that was rejected then.
+        branch = f"remand/{assigned.purpose}/{task.id}-{commit[:12]}"
+        return self._site.workplaces.prepare(place, branch, commit, is_confined=is_confined)
 
     @staticmethod
     def _identity(assigned: Assigned, door: str) -> dict[str, str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
+
+import msgspec
 
 from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.family import Family
 from remand.app.ledger import Ledger
 from remand.app.prompts import prompt
-from remand.app.ready import pool, suits
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import ids
@@ -20,8 +21,6 @@ from remand.domain.roles import THE_COORDINATOR, Actor
 from remand.domain.task import Status, Task
 
 T = TypeVar("T")
-LOOKED_THROUGH = 500
-"""How far down the queue another task is looked for, when the first one has to wait."""
 
 
 class Desk:
@@ -35,6 +34,7 @@ class Desk:
         self._home = home
         self._fresh = fresh
         self._lock = threading.RLock()
+        self._seen = 0
 
     @property
     def rules(self) -> Rules:
@@ -97,6 +97,14 @@ class Desk:
         with self._lock:
             self._ledger.ask_all([])
 
+    def news(self) -> set[str]:
+        """The tasks that something has happened to here since this was last asked; what git brought is not among it."""
+        with self._lock, self._ledger.store.read() as view:
+            head, first = view.head, self._seen + 1
+            lines = list(view.events.lines(head.session, first)) if head.seq >= first else []
+            self._seen = head.seq
+        return {_about(line).task_id for line in lines}
+
     def task(self, task_id: str) -> Task | None:
         """A task as it is now."""
         with self._lock, self._ledger.store.read() as view:
@@ -127,17 +135,15 @@ class Desk:
         with self._lock, self._ledger.store.read() as view:
             return view.queue.ready()
 
-    def next_for(self, agent: Actor, may_begin: Callable[[Task], bool]) -> Task | None:
-        """The first task of the queue that suits an agent and may be begun now."""
-        has_team = self.rules.team.has_members
+    def ready_tasks(self) -> Iterator[Task]:
+        """The tasks that could be claimed now, in the queue's order; each is read when it is come to."""
+        found = map(self.task, self.ready())
+        return (task for task in found if task is not None)
+
+    def first_for(self, agent: Actor, *, has_team: bool) -> Task | None:
+        """The first task of the whole queue that suits an agent."""
         with self._lock, self._ledger.store.read() as view:
-            first = view.tasks.get(view.queue.next(agent, has_team=has_team))
-            if first is None or may_begin(first):
-                return first
-            others = (view.tasks.get(name) for name in view.queue.ready()[:LOOKED_THROUGH])
-            return next(
-                (one for one in others if one and suits(pool(one), agent, has_team) and may_begin(one)), None
-            )
+            return view.tasks.get(view.queue.next(agent, has_team=has_team))
 
     def prompt(self, task_id: str, agent: str) -> str:
         """What the agent that holds a task is told; that it was given its feedback is noted first."""
@@ -174,6 +180,15 @@ class Desk:
         if task is None:
             raise Refused("unknown_task", f"There is no task {task_id}.")
         return task
+
+
+class _About(msgspec.Struct):
+    """What an event is about, and nothing else of it."""
+
+    task_id: str = ""
+
+
+_about = msgspec.json.Decoder(_About).decode
 
 
 def taken(answer: Answer) -> Task | None:

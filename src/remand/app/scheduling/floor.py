@@ -23,7 +23,6 @@ MOST_BEGINNING = 8
 """How many runs are begun at once; more would only wait for one another."""
 SYSTEMS = ("disk", "sandbox", "door")
 """Causes that are the system's beyond doubt: no second task has to fail to know."""
-SHARED = (*SYSTEMS, "git", "gates", "system")
 
 Finished = Callable[[AtWork, Task | None], None]
 """What is done when a run has ended and stands in the ledger as ended."""
@@ -49,6 +48,7 @@ class Floor:
         self._at_work: dict[str, AtWork] = {}
         self._being_begun: dict[str, Assigned] = {}
         self._busy: Counter[str] = Counter()
+        self._freed: set[str] = set()
         self._is_closing = False
         self.breaker = Breaker()
 
@@ -57,7 +57,7 @@ class Floor:
         self.breaker.begin(*_scopes(assigned.member))
         with self._mine:
             self._being_begun[assigned.run_id] = assigned
-        self.do(assigned.task.id, partial(self._start, assigned))
+        self.do(assigned.task.id, partial(self._start, assigned), assigned.member)
 
     def collect(self, finished: Finished) -> None:
         """Takes in the runs that have ended."""
@@ -65,7 +65,9 @@ class Floor:
             over = [(work, ended) for work in self._at_work.values() if (ended := work.running.ended())]
             for work, ended in over:
                 del self._at_work[work.assigned.run_id]
-                self.do(work.assigned.task.id, partial(self._end, work, ended, finished))
+                self.do(
+                    work.assigned.task.id, partial(self._end, work, ended, finished), work.assigned.member
+                )
 
     def close(self) -> None:
         """Asks every agent to end; one that is just being begun ends as soon as it is there."""
@@ -83,11 +85,23 @@ class Floor:
         with self._mine:
             return self._busy[task_id] > 0
 
+    def freed(self) -> set[str]:
+        """The tasks about which something was done since this was last asked."""
+        with self._mine:
+            freed, self._freed = self._freed, set()
+            return freed
+
     @property
     def is_empty(self) -> bool:
         """True when nothing is under way."""
         with self._mine:
             return not (self._at_work or self._being_begun or +self._busy)
+
+    @property
+    def has_ended(self) -> bool:
+        """True when there is a run to take in."""
+        with self._mine:
+            return any(work.running.ended() for work in self._at_work.values())
 
     @property
     def is_crowded(self) -> bool:
@@ -108,22 +122,24 @@ class Floor:
             runs = (*(work.assigned for work in self._at_work.values()), *self._being_begun.values())
             return Load(Counter(run.member.name for run in runs))
 
-    def do(self, task_id: str, work: Callable[[], None]) -> None:
-        """Has something done about a task in another thread; until it is, the task is busy."""
+    def do(self, task_id: str, work: Callable[[], None], member: Member) -> None:
+        """Has something done about a member's task in another thread; until it is, the task is busy."""
         with self._mine:
             self._busy[task_id] += 1
-        self._hands.do(partial(self._done, task_id, work))
+        self._hands.do(partial(self._done, task_id, work, member))
 
-    def _done(self, task_id: str, work: Callable[[], None]) -> None:
+    def _done(self, task_id: str, work: Callable[[], None], member: Member) -> None:
         try:
             work()
         except (CannotRun, EnvironmentFault, OSError) as error:
             cause = error.cause if isinstance(error, CannotRun) else "system"
-            self.breaker.fail(cause, task_id, str(error), now=self.clock(), is_certain=cause in SYSTEMS)
+            scope, is_certain = _scope(cause, member), cause in SYSTEMS
+            self.breaker.fail(scope, task_id, str(error), now=self.clock(), is_certain=is_certain)
         finally:
             with self._mine:
                 self._busy[task_id] -= 1
                 self._busy += Counter()
+                self._freed.add(task_id)
             self._wake()
 
     def _start(self, assigned: Assigned) -> None:
@@ -137,7 +153,9 @@ class Floor:
         finally:
             with self._mine:
                 self._being_begun.pop(assigned.run_id, None)
-        self.breaker.succeed(*SYSTEMS, "git", "system", _program(assigned.member))
+        self.breaker.succeed(
+            *SYSTEMS, *(_scope(cause, assigned.member) for cause in ("git", "system", "program"))
+        )
         with self._mine:
             self._at_work[assigned.run_id] = work
             if self._is_closing:
@@ -146,7 +164,7 @@ class Floor:
     def _never_began(self, assigned: Assigned, fault: CannotRun) -> None:
         is_systems = fault.cause in (*SYSTEMS, "program")
         self._ending.never_began(assigned.task.id, assigned.run_id, fault, is_systems=is_systems)
-        scope = _program(assigned.member) if fault.cause == "program" else fault.cause
+        scope = _scope(fault.cause, assigned.member)
         self.breaker.fail(scope, assigned.task.id, str(fault), now=self.clock(), is_certain=is_systems)
 
     def _end(self, work: AtWork, ended: Ended, finished: Finished) -> None:
@@ -166,10 +184,16 @@ def _own(member: Member) -> str:
     return f"command {member.command[0]}"
 
 
-def _program(member: Member) -> str:
-    """What is charged with a program that is not there."""
-    return f"program {member.command[0]}"
+def _scope(cause: str, member: Member) -> str:
+    """What a failure is charged to: the machine, or a program, or else nobody but the one whose work it was.
+
+    What an agent leaves behind can be in git's or the gates' way. No other has to wait for that.
+    """
+    if cause in SYSTEMS:
+        return cause
+    return f"program {member.command[0]}" if cause == "program" else f"{cause} of {member.name}"
 
 
 def _scopes(member: Member) -> tuple[str, ...]:
-    return (*SHARED, _own(member), _program(member))
+    others = ("program", "git", "gates", "system")
+    return (*SYSTEMS, _own(member), *(_scope(cause, member) for cause in others))

@@ -75,17 +75,18 @@ class Loop:
     def run(self, *, once: bool = False) -> None:
         """Goes round. `once`: what one look finds is begun, and gone on with to its end."""
         self._scheduler.recover()
-        seen, looked, has_stopped = -1, 0.0, False
+        seen, looked, has_stopped = -1, -LOOK_SECONDS, False
         while True:
             if self._stopping.is_set() and not has_stopped:
                 self._scheduler.stop()
                 has_stopped = True
             now = time.monotonic()
             changes = self._count()
-            if changes != seen or now - looked >= LOOK_SECONDS or self._woken.is_set():
+            is_due = now - looked >= LOOK_SECONDS
+            if is_due or changes != seen or self._woken.is_set() or self._floor.has_ended:
                 self._woken.clear()
-                self._look()
-                seen, looked = changes, now
+                self._look(is_whole=is_due)
+                seen, looked = changes, now if is_due else looked
                 if once:
                     self._scheduler.take_nothing_new()
             if (has_stopped or once) and self._floor.is_empty:
@@ -106,11 +107,11 @@ class Loop:
         except (RemandError, OSError):
             return -1
 
-    def _look(self) -> None:
+    def _look(self, *, is_whole: bool) -> None:
         """One look; what goes wrong with the ledger or the disk is said once and tried again."""
         trouble = ""
         try:
-            self._scheduler.tick()
+            self._scheduler.tick(is_whole=is_whole or bool(self.trouble))
         except LedgerReplaced:
             raise
         except (RemandError, OSError) as error:

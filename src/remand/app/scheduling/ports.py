@@ -62,6 +62,12 @@ class Workplaces(Protocol):
         The branch only ever goes forward from what the agent was given. Raises `CannotRun`.
         """
 
+    def leave(self, workplace: Workplace) -> None:
+        """Puts right, once its agent has gone, what leads git from the folder to the repository. Raises `CannotRun`.
+
+        Whoever uses git there afterwards is to find the repository, and not what the agent put in its place.
+        """
+
     def retire(self, task_id: str) -> None:
         """Takes down the workplace of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
 
@@ -206,6 +212,9 @@ class Claims(Protocol):
 
     def submit(self, workplace: Workplace, agent: str, commit: str) -> Submitted:
         """Claims that a task is done at a commit, for the agent that holds it. Raises `CannotRun`."""
+
+    def close(self) -> None:
+        """Ends what is being measured, and measures nothing more: it is claimed again after the next start."""
 
 
 class Hands(Protocol):

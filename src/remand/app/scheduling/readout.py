@@ -19,6 +19,7 @@ from remand.domain.visible import visible
 MAX_SAID = 300
 AGENT, GATE, REVIEWER = "agent", "gate", "reviewer"
 """The three that say no: this task cannot be done, this is not done, not this and not by you."""
+GATES = "the gates"
 
 
 class No(Record, kw_only=True, omit_defaults=False):
@@ -102,20 +103,20 @@ def no_of(event: e.Event) -> No | None:
         case e.HandoffRejected() | e.HandoffRejectionInvalid():
             told = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
             why = ": ".join(str(part) for part in told if part) or getattr(event, "reason", "")
-            return _no(AGENT, event, event.agent, event.agent, why, event.rejection_id)
+            return _no(event, kind=AGENT, by=event.agent, of=event.agent, why=why, id=event.rejection_id)
         case e.GateRejected():
-            return _no(GATE, event, "the gates", event.agent, event.because or _missed(event))
+            return _no(event, kind=GATE, by=GATES, of=event.agent, why=event.because or _missed(event))
         case e.GateHeld():
-            return _no(GATE, event, "the gates", event.agent, f"held: {_suspected(event)}")
+            return _no(event, kind=GATE, by=GATES, of=event.agent, why=f"held: {_suspected(event)}")
         case e.ReviewRejected():
             why = "; ".join(map(_finding, filter(_is_blocking, event.findings)))
-            return _no(REVIEWER, event, event.reviewer, event.author, why, event.review_id)
+            return _no(event, kind=REVIEWER, by=event.reviewer, of=event.author, why=why, id=event.review_id)
         case _:
             return None
 
 
-def _no(kind: str, event: e.TaskEvent, by: str, of: str, why: str, named: str = "") -> No:
-    return No(at=event.ts, kind=kind, task_id=event.task_id, by=by, of=of, why=_brief(why), id=named)
+def _no(event: e.TaskEvent, *, why: str, **fields: str) -> No:
+    return No(at=event.ts, task_id=event.task_id, why=_brief(why), **fields)
 
 
 def _missed(event: e.GateRejected) -> str:
@@ -144,10 +145,16 @@ def outcome(no: No, event: e.Event) -> str:
             return "the user was asked"
         case e.TaskCancelled():
             return "the task was cancelled"
+        case _:
+            return _own_outcome(no, event)
+
+
+def _own_outcome(no: No, event: e.Event) -> str:
+    """What an event makes of a no of its kind."""
     match no.kind, event:
         case "agent", e.RejectionAnswered() if event.rejection_id == no.id:
-            on = f", on to {event.decision.reassign_to}" if event.decision.reassign_to else ""
-            return f"{event.decision.decision_type}{on}"
+            target = event.decision.reassign_to
+            return f"{event.decision.decision_type}{f', on to {target}' if target not in ('', no.by) else ''}"
         case "gate", e.GatePassed():
             return f"{event.agent} mended it"
         case "reviewer", e.TaskReassigned():

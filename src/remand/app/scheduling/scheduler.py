@@ -6,7 +6,7 @@ What is under way stands in the ledger. Killed at any moment, it finds there wha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from remand.app.scheduling.beginning import Assigned, AtWork, branch_of
 from remand.app.scheduling.desk import Desk, taken
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
-from remand.app.scheduling.ports import Workplace, Workplaces
+from remand.app.scheduling.line import Line
+from remand.app.scheduling.ports import CannotRun, Workplace, Workplaces
 from remand.app.scheduling.settling import Settling
 from remand.app.scheduling.staff import Load, most_waiting, rotated, workers
 from remand.domain import commands as c
@@ -31,6 +32,8 @@ BACKOFF_SECONDS = 5.0
 _GOES_ON = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
 """While a task is that, somebody's opinion of it is wanted."""
 
+Among = Collection[str] | None
+"""The tasks that are looked at; None: all of them."""
 Choose = Callable[[Task, Load], Member | None]
 """Whom to ask about a task; None when a person has to look."""
 
@@ -86,6 +89,7 @@ class Scheduler:
         """Begins nothing more, and asks every agent to end; ticks go on until the floor is empty."""
         self._is_stopping = True
         self._floor.close()
+        self._settling.close()
 
     def take_nothing_new(self) -> None:
         """Goes on with what is begun, and begins no other task."""
@@ -96,26 +100,35 @@ class Scheduler:
         for task_id in self._desk.ready():
             self._desk.ask(c.CheckStaff(task_id=task_id))
 
-    def tick(self) -> None:
-        """Does the next step of everything that waits for one."""
+    def tick(self, *, is_whole: bool = True) -> None:
+        """Does the next step of everything that waits for one, or only of what has changed since the last tick."""
+        changed = self._desk.news() | self._floor.freed()
+        among = None if is_whole else changed
         self._floor.collect(self._finished)
-        self._watch()
+        self._watch(among)
         if self._is_stopping:
             return
         self.waiting = ""
-        for task in self._desk.active(Status.CLAIMED):
+        for task in self._of(Status.CLAIMED, among):
             self._go_on(task)
-        self._ask_others(Purpose.REVIEW, self._choosers.reviewer)
-        self._ask_others(Purpose.DIRECT, self._choosers.director)
+        self._ask_others(Purpose.REVIEW, self._choosers.reviewer, among)
+        self._ask_others(Purpose.DIRECT, self._choosers.director, among)
         if self._takes_new:
             self._assign()
 
+    def _of(self, status: Status, among: Among) -> list[Task]:
+        if among is None:
+            return self._desk.active(status)
+        return [task for task in map(self._desk.task, among) if task is not None and task.status == status]
+
     # ---------------------------------------------------------------------------------------- those at work
 
-    def _watch(self) -> None:
+    def _watch(self, among: Among) -> None:
         """Renews the leases of those at work, and ends those whose task is theirs no longer."""
         half = plus(self._desk.now(), self._desk.rules.policy.lease_seconds / 2)
         for work in self._floor.at_work:
+            if among is not None and work.assigned.task.id not in among:
+                continue
             task = self._desk.task(work.assigned.task.id)
             if task is None or not self._is_still_its(work, task):
                 work.running.stop()
@@ -123,14 +136,14 @@ class Scheduler:
                 self._desk.renew(task)
 
     def _is_still_its(self, work: AtWork, task: Task) -> bool:
-        """True while the agent has something to do; one that has handed in may say a few words more."""
+        """True while the agent has something to do; one that has handed in, or rejected, may say a few words more."""
         run = work.assigned
         if run.purpose in _GOES_ON:
             return task.status == _GOES_ON[run.purpose]
         held = run.task.claim.handoff_id if run.task.claim else ""
         if task.claim is not None and task.claim.handoff_id == held:
             return True
-        if task.submission is None or task.submission.handoff_id != held:
+        if held not in {one.handoff_id for one in (task.submission, task.filed) if one is not None}:
             return False
         since = self._lingering.setdefault(run.run_id, self._clock())
         return self._clock() - since < LINGER_SECONDS
@@ -138,6 +151,7 @@ class Scheduler:
     def _finished(self, work: AtWork, after: Task | None) -> None:
         """What comes after a run: its stop is answered, or its place taken down."""
         self._lingering.pop(work.assigned.run_id, None)
+        self._workplaces.leave(work.workplace)
         if work.assigned.purpose != Purpose.WORK:
             self._workplaces.retire(work.workplace.task_id)
         elif after is not None and after.is_terminal:
@@ -157,29 +171,38 @@ class Scheduler:
         if member is None or self._floor.is_busy(task.id) or not self._may_start(member):
             return
         if claim.run_ended == How.EXITED:
-            self._floor.do(task.id, partial(self._settle_anew, task, claim.base))
+            self._floor.do(task.id, partial(self._settle_anew, task, claim.base), member)
         else:
             self._start(task, member, Purpose.WORK)
 
     def _settle_anew(self, task: Task, start: str) -> None:
         """Answers a stop that an earlier scheduler heard and did not answer, or that could not be answered then."""
         is_confined = self._tier != "plain"
-        place = self._workplaces.prepare(
-            task.id, task.branch or branch_of(task), start, is_confined=is_confined
-        )
-        self._settle(task, place)
+        try:
+            place = self._workplaces.prepare(
+                task.id, task.branch or branch_of(task), start, is_confined=is_confined
+            )
+        except CannotRun as fault:
+            self._go_on_with(task, self._settling.untaken(task, fault))
+        else:
+            self._settle(task, place)
 
     def _settle(self, task: Task, workplace: Workplace) -> None:
         note = self._settling.settle(task, workplace)
-        self._floor.breaker.succeed("gates")
+        if task.claim is not None:
+            self._floor.breaker.succeed(f"gates of {task.claim.agent}")
+        self._go_on_with(task, note)
+
+    def _go_on_with(self, task: Task, note: str | None) -> None:
+        """Starts the agent again with what it is to be told, if there is anything."""
         member = self._member(task.claim.agent) if task.claim else None
         current = self._desk.task(task.id)
         if note is not None and member is not None and current is not None and not self._is_stopping:
             self._start(current, member, Purpose.WORK, note)
 
-    def _ask_others(self, purpose: Purpose, choose: Choose) -> None:
+    def _ask_others(self, purpose: Purpose, choose: Choose, among: Among) -> None:
         """Asks reviewers or directors that are agents about what waits for them."""
-        for task in self._desk.active(_GOES_ON[purpose]):
+        for task in self._of(_GOES_ON[purpose], among):
             if task.runs or self._floor.is_busy(task.id) or self._has_to_wait(task):
                 continue
             member = choose(task, self._floor.load)
@@ -207,16 +230,30 @@ class Scheduler:
             self.waiting = (
                 f"{limit} submissions wait for review; nothing new is begun until some are looked at"
             )
-        for member in rotated(workers(rules.team), self._last):
+        load = self._floor.load
+        free = [one for one in rotated(workers(rules.team), self._last) if load.has_room(one)]
+        free = [one for one in free if self._may_start(one)]
+        line = Line(filter(self._may_begin, self._in_line(is_full=is_full)) if free else iter(()))
+        for member in free:
             if self._floor.is_crowded:
                 return
-            if self._floor.load.has_room(member) and self._may_start(member):
-                self._give(member, partial(self._may_begin, is_full=is_full))
+            if not self._may_start(member):
+                continue
+            actor = rules.team.actor(member.name)
+            task = line.take(actor, has_team=True)
+            if task is None and line.is_longer:
+                task = self._desk.first_for(actor, has_team=True)
+            if task is not None and self._may_begin(task):
+                self._give(member, task)
 
-    def _give(self, member: Member, may_begin: Callable[[Task], bool]) -> None:
-        task = self._desk.next_for(self._desk.rules.team.actor(member.name), may_begin)
-        if task is None:
-            return
+    def _in_line(self, *, is_full: bool) -> Iterator[Task]:
+        """The tasks that wait; of those that are new none when too much waits for review: these come last."""
+        for task in self._desk.ready_tasks():
+            if is_full and task.status == Status.INCOMING:
+                return
+            yield task
+
+    def _give(self, member: Member, task: Task) -> None:
         run_id = self._desk.fresh_run()
         answer = self._desk.ask(
             c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._tier)
@@ -226,9 +263,7 @@ class Scheduler:
         self._last = member.name
         self._floor.begin(Assigned(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK))
 
-    def _may_begin(self, task: Task, *, is_full: bool) -> bool:
-        if is_full and task.status == Status.INCOMING:
-            return False
+    def _may_begin(self, task: Task) -> bool:
         return not task.runs and not self._floor.is_busy(task.id) and not self._has_to_wait(task)
 
     def _has_to_wait(self, task: Task) -> bool:

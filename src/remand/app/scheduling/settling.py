@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.app.scheduling.desk import Desk
-from remand.app.scheduling.ports import Claims, Look, Workplace, Workplaces
+from remand.app.scheduling.ports import CannotRun, Claims, Look, Workplace, Workplaces
 from remand.domain import commands as c
 from remand.domain.task import Status, Task
 
@@ -27,12 +27,17 @@ class Settling:
         claim = task.claim
         if claim is None or task.status != Status.CLAIMED or task.waiting_for:
             return None
-        look = self._workplaces.look(workplace)
-        if look.uncommitted:
-            return self._sent_back(task, _commit_it(look))
-        if not look.head or look.head == claim.base:
-            return self._sent_back(task, "You stopped, and there is no commit of yours on the branch yet.")
-        commit = self._workplaces.bring(workplace)
+        try:
+            look = self._workplaces.look(workplace)
+            if look.uncommitted:
+                return self._sent_back(task, _commit_it(look))
+            if not look.head or look.head == claim.base:
+                return self._sent_back(
+                    task, "You stopped, and there is no commit of yours on the branch yet."
+                )
+            commit = self._workplaces.bring(workplace)
+        except CannotRun as fault:
+            return self.untaken(task, fault)
         answer = self._claims.submit(workplace, claim.agent, commit)
         if not answer.refused or answer.refused in LETS_GO:
             self._idle.pop(claim.handoff_id, None)
@@ -41,6 +46,16 @@ class Settling:
             self._idle.pop(claim.handoff_id, None)
             return ""
         return self._sent_back(task, answer.message)
+
+    def untaken(self, task: Task, fault: CannotRun) -> str | None:
+        """What is in the way may be of the agent's own making: it is told, and no other has to wait for it."""
+        if fault.cause != "git":
+            raise fault
+        return self._sent_back(task, f"Your work cannot be taken: {fault}")
+
+    def close(self) -> None:
+        """Answers no more: what is being measured is ended."""
+        self._claims.close()
 
     def _sent_back(self, task: Task, text: str) -> str | None:
         """Sends the agent back with nothing measured, as long as that makes sense."""

@@ -100,6 +100,12 @@ def admitted(asked: Asked, call: Call) -> Admitted:
     admission = ADMITTED.get(call.command)
     if admission is None:
         _refuse_command(call)
+    if admission.about and not asked.caller.is_worker:
+        raise Refused(
+            "not_yours",
+            "Whoever judges says so with its last words: what it looks at could speak here as well. This door only"
+            " answers questions.",
+        )
     if call.wants_help:
         raise UsageError("Help is printed where it is asked for: it needs no door.")
     _require_own_place(asked, call)
@@ -216,7 +222,7 @@ def worded(caller: Caller, call: Call, settled: Mapping[str, str]) -> list[str]:
             "--key",
             f"door-{sha256(f'{caller.run_id} {call.key}'.encode('utf-8', 'replace')).hexdigest()[:40]}",
         ]
-    own = [word for name, value in settled.items() for word in (name, value)]
+    own = [f"{name}={value}" for name, value in settled.items()]
     return [*common, *call.command.split(" "), *own, *_without(call.rest, settled)]
 
 

@@ -108,11 +108,9 @@ def test_the_form_of_the_answer_names_the_run_and_is_itself_no_answer() -> None:
     assert isinstance(decision(text, RUN), Unclear)
 
 
-def test_the_commands_it_may_call_name_the_task_and_the_commit() -> None:
-    text = told()
-
-    assert f"remand review approve {T1} --commit {SHA} --checked " in text
-    assert f"remand review reject {T1} --commit {SHA} --finding " in text
+def test_its_word_counts_when_it_is_its_last_and_no_command_is_named() -> None:
+    assert "Your word counts when it is your last" in ours(told())
+    assert "remand review" not in ours(told())
 
 
 def test_what_was_not_measured_is_said() -> None:
@@ -237,7 +235,6 @@ def test_a_director_is_told_the_rejection_and_what_it_may_decide() -> None:
     assert known["rejection"]["rejection"]["reason_type"] == "BLOCKER"
     assert known["task"]["id"] == T1
     assert "- ACCEPT_AND_DECOMPOSE: " in ours(text)
-    assert f"remand handoff rejection-response {H1} " in ours(text)
     assert f'"run": "{RUN}"' in ours(text)
     assert isinstance(decision(text, RUN), Unclear)
 

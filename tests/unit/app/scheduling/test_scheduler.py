@@ -4,11 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.scheduling.ports import CannotRun, Ended, Look, Order, Submitted
+from remand.app.scheduling.scheduler import LINGER_SECONDS
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.roles import Member, Role
 from remand.domain.runs import Budget
 from remand.domain.task import Status
+from remand.testing.rejecting import SCOPE, TITLE, a_rejection
 from remand.testing.scheduling import CRASHED, WORKED, Shop, commits, says
 
 
@@ -238,6 +240,34 @@ def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
     assert "checked out elsewhere" in task.escalation.reason
 
 
+def test_what_an_agent_left_in_the_way_is_told_to_it_and_keeps_nobody_else() -> None:
+    shop = Shop(agent("Alice", capacity=3), agent("Bob", skills=("paint",)))
+    shop.scripts["Alice"] = commits("work")
+    shop.scripts["Bob"] = commits("other work")
+    shop.workplaces.hindrance = CannotRun("git", "Commit 1234 of the agent's cannot be taken.")
+    theirs = [shop.world.add() for _ in range(3)]
+
+    shop.ticks(12)
+
+    assert any("Your work cannot be taken: Commit 1234" in order.prompt for order in shop.orders)
+
+    assert {shop.world.task(task_id).status for task_id in theirs} == {Status.ESCALATED}
+    shop.workplaces.hindrance = None
+    painted = shop.world.add(skills=("paint",))
+    shop.ticks(3)
+    assert shop.world.task(painted).status == Status.PROVISIONAL
+
+
+def test_what_leads_from_a_place_to_the_repository_is_put_right_when_its_agent_has_gone() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    task_id = shop.world.add()
+
+    shop.ticks(2)
+
+    assert shop.workplaces.left == [task_id]
+
+
 # Those at work.
 
 
@@ -384,5 +414,23 @@ def test_a_reviewer_that_is_an_agent_is_asked_and_its_place_taken_down_afterward
     assert shop.workplaces.retired[0] == f"{task_id}-review"
     handed_in = shop.world.task(task_id).submission
     assert handed_in is not None
-    place = (f"{task_id}-review", f"remand/review/{task_id}", handed_in.commit)
-    assert place in shop.workplaces.prepared
+    branch = f"remand/review/{task_id}-{handed_in.commit[:12]}"
+    assert (f"{task_id}-review", branch, handed_in.commit) in shop.workplaces.prepared
+
+
+def test_an_agent_that_has_rejected_its_task_may_end_by_itself() -> None:
+    shop = Shop(agent(), director=("human",))
+    task_id = shop.world.add(TITLE, scope=SCOPE)
+    shop.ticks()
+    (running,) = shop.running
+    claim = shop.world.task(task_id).claim
+    assert claim is not None
+    shop.world.ask(
+        c.RejectHandoff(handoff_id=claim.handoff_id, agent="Alice", rejection=a_rejection()), "Alice"
+    )
+    assert shop.world.task(task_id).status == Status.BLOCKED
+
+    shop.ticks(2)
+    assert not running.is_stopped
+    shop.ticks(2, seconds=LINGER_SECONDS)
+    assert running.is_stopped

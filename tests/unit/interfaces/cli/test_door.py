@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from remand.app.errors import UsageError
@@ -137,12 +138,12 @@ def test_another_branch_is_not_handed_in() -> None:
 )
 def test_a_settled_option_counts_whatever_was_given_for_it(given: tuple[str, ...]) -> None:
     words = worded("--json", "task", "submit", *given, commit=TIP)
-    assert words == ["--json", "task", "submit", "--commit", TIP, "T-1"]
+    assert words == ["--json", "task", "submit", f"--commit={TIP}", "T-1"]
 
 
 def test_what_stands_behind_two_dashes_is_no_option() -> None:
     words = worded("reject-task", "--", "T-1", "--commit", commit=TIP)
-    assert words == ["reject-task", "--commit", TIP, "--", "T-1", "--commit"]
+    assert words == ["reject-task", f"--commit={TIP}", "--", "T-1", "--commit"]
 
 
 def test_who_and_where_are_not_passed_on() -> None:
@@ -162,3 +163,24 @@ def test_the_doors_own_agent_and_task_are_forced() -> None:
     assert settings(said) == ["Alice", "T-1", "H-1", "", "80", "1", "120"]
     assert settings(said._replace(settings=[])) == ["Alice", "T-1", "", "", "", "", ""]
     assert settings(said._replace(settings=["", "", "", "", "", "", "-1e9"]))[-1] == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("review", "approve", "T-1", "--commit", TIP, "--checked", "a.py:1: it is tested well enough"),
+        ("review", "reject", "T-1", "--commit", TIP, "--finding", "a.py:1: it leaks"),
+        ("reject-task", "T-1", "it leaks"),
+        ("handoff", "rejection-response", "H-1", "--decision", "OVERRIDE"),
+        ("task", "heartbeat", "T-1"),
+    ],
+)
+def test_nothing_is_decided_at_the_door_of_one_who_judges(arguments: tuple[str, ...]) -> None:
+    """What it looks at is another's code, which can speak there as well."""
+    place = msgspec.structs.replace(WORKPLACE, task_id="T-1-review")
+    judge = CALLER._replace(agent="Rita", workplace=place)
+
+    with pytest.raises(Refused, match="last words"):
+        door.admitted(asked(*arguments)._replace(caller=judge), split(list(arguments)))
+    reading = asked("task", "show", "T-1")._replace(caller=judge)
+    assert door.admitted(reading, split(["task", "show", "T-1"]))

@@ -1,0 +1,48 @@
+"""Holds who is given which of the tasks in line."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from remand.app.scheduling.line import Line
+from remand.domain.roles import Actor, Role
+from remand.domain.task import Task
+from remand.testing.builders import a_task, task_id
+
+ALICE = Actor(name="Alice", roles=(Role.AGENT,))
+BOB = Actor(name="Bob", roles=(Role.AGENT,), skills=("roof",))
+
+
+def tasks(*skills: tuple[str, ...]) -> list[Task]:
+    return [replace(a_task(), id=task_id(number), skills=wanted) for number, wanted in enumerate(skills)]
+
+
+def test_everybody_is_given_the_first_that_suits_and_nothing_is_given_twice() -> None:
+    roof, any_one, other = tasks(("roof",), (), ())
+    line = Line(iter([roof, any_one, other]))
+
+    assert line.take(ALICE, has_team=True) == any_one
+    assert line.take(BOB, has_team=True) == roof, "what was passed over for one is there for the next"
+    assert line.take(ALICE, has_team=True) == other
+    assert line.take(BOB, has_team=True) is None
+    assert not line.is_longer
+
+
+def test_no_more_is_read_than_is_needed() -> None:
+    read: list[str] = []
+
+    def reading() -> Iterator[Task]:
+        for task in tasks((), (), ()):
+            read.append(task.id)
+            yield task
+
+    Line(reading()).take(ALICE, has_team=True)
+
+    assert len(read) == 1
+
+
+def test_a_line_says_when_it_was_not_looked_through() -> None:
+    line = Line(iter(tasks(("roof",), ("roof",), ())), most=2)
+
+    assert line.take(ALICE, has_team=True) is None
+    assert line.is_longer
