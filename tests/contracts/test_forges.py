@@ -3,198 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import pytest
 
-from remand.adapters.forges.gh import GhTransport
-from remand.adapters.forges.gitea import Gitea
-from remand.adapters.forges.github import GitHub
-from remand.adapters.forges.gitlab import GitLab
-from remand.adapters.forges.transport import HttpTransport
 from remand.app.forges.ports import (
     Account,
     CheckState,
     Comment,
-    Forge,
-    ForgeFault,
     PullRequest,
     PullState,
-    Remembered,
     ReviewState,
     Trouble,
 )
-from remand.testing.fakes import FakeClock
-from remand.testing.forge_gh import FakeGh
-from remand.testing.forge_gitea import GiteaDialect
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_gitlab import GitLabDialect
-from remand.testing.forge_server import Dialect, Fault, ForgeServer
-from remand.testing.forge_state import ForgeState, Given, Person, Said, sha_of
-
-SECONDS = 2.0
-SOON = 0.3
-HTML = {"content-type": "text/html"}
-JSON = {"content-type": "application/json"}
-
-
-class Notes:
-    """A memory that lasts as long as the test."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Remembered] = {}
-
-    def get(self, address: str) -> Remembered | None:
-        return self.kept.get(address)
-
-    def put(self, address: str, answer: Remembered) -> None:
-        self.kept[address] = answer
-
-
-@dataclass(kw_only=True)
-class World:
-    """A forge with people and one pull request, and an adapter that asks it."""
-
-    kind: str
-    state: ForgeState
-    server: ForgeServer
-    make: Callable[[World, float], Forge]
-    clock: FakeClock = field(default_factory=FakeClock)
-    memory: Notes = field(default_factory=Notes)
-    opened: list[Forge] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.ann = self.state.person("ann", "write")
-        self.bob = self.state.person("bob", "read")
-        self.pull = self.state.open(self.bob)
-        self.forge = self.another()
-
-    def another(self, seconds: float = SECONDS) -> Forge:
-        """One more adapter, as the next process has it: with the same memory."""
-        self.opened.append(self.make(self, seconds))
-        return self.opened[-1]
-
-    def account(self, person: Person) -> Account:
-        return Account(
-            id=f"{self.kind}:{person.id}", login=f"{self.kind}:{person.login}", is_bot=person.is_bot
-        )
-
-    def rejected(self, *said: Said, text: str = "Not yet.") -> Given:
-        return self.state.review(self.pull, self.ann, ReviewState.CHANGES_REQUESTED, text, *said)
-
-    def read(self) -> PullRequest:
-        return self.forge.pull_request(self.pull.number)
-
-    def mark(self) -> str:
-        return self.forge.glance([self.pull.number])[self.pull.number]
-
-    def fault(self, ask: Callable[[], object] | None = None) -> ForgeFault:
-        with pytest.raises(ForgeFault) as raised:
-            (ask or self.read)()
-        return raised.value
-
-
-class Setup(NamedTuple):
-    """How one adapter and its forge are made, and what that kind of forge does not have."""
-
-    name: str
-    kind: str
-    dialect: Callable[[ForgeState], Dialect]
-    forge: Callable[[World, float], Forge]
-    lacks: frozenset[str] = frozenset()
-
-
-def _github(world: World, seconds: float) -> Forge:
-    carrier = HttpTransport(world.server.url, seconds)
-    return GitHub(
-        "octo/demo",
-        clock=world.clock,
-        memory=world.memory,
-        api=world.server.url,
-        token=world.state.token,
-        transport=carrier,
-    )
-
-
-def _github_by_gh(world: World, seconds: float) -> Forge:
-    carrier = GhTransport(world.server.url, FakeGh(world.server.url, world.state.token, seconds))
-    return GitHub(
-        "octo/demo", clock=world.clock, memory=world.memory, api=world.server.url, transport=carrier
-    )
-
-
-def _gitea(world: World, seconds: float) -> Forge:
-    carrier = HttpTransport(world.server.url, seconds)
-    return Gitea(
-        "octo/demo",
-        clock=world.clock,
-        memory=world.memory,
-        api=world.server.url,
-        token=world.state.token,
-        transport=carrier,
-    )
-
-
-def _gitlab(world: World, seconds: float) -> Forge:
-    carrier = HttpTransport(world.server.url, seconds)
-    return GitLab(
-        "octo/demo",
-        clock=world.clock,
-        memory=world.memory,
-        api=world.server.url,
-        token=world.state.token,
-        transport=carrier,
-    )
-
-
-GITEA_LACKS = frozenset(
-    {
-        "bots",
-        "conditional reading",
-        "file comments",
-        "marked comment edits",
-        "marked edits",
-        "marked resolution",
-        "outdated lines",
-    }
-)
-GITLAB_LACKS = frozenset(
-    {"bots", "comment reviews", "conditional reading", "dismissal", "own work", "rebinding"}
-)
-REST_LACKS = frozenset({"resolution", "marked edits", "marked resolution"})
-SETUPS = [
-    Setup("github", "github", GitHubDialect, _github, frozenset({"conditional reading"})),
-    Setup(
-        "github-rest", "github", lambda state: GitHubDialect(state, has_graphql=False), _github, REST_LACKS
-    ),
-    Setup(
-        "github-gh",
-        "github",
-        GitHubDialect,
-        _github_by_gh,
-        frozenset({"conditional reading", "redirects", "own token", "sizes"}),
-    ),
-    Setup("gitea", "gitea", GiteaDialect, _gitea, GITEA_LACKS),
-    Setup("gitlab", "gitlab", GitLabDialect, _gitlab, GITLAB_LACKS),
-]
-
-
-def on(*features: str) -> pytest.MarkDecorator:
-    """The forges that have all of these."""
-    able = [setup for setup in SETUPS if not setup.lacks & set(features)]
-    return pytest.mark.parametrize("world", able, ids=[setup.name for setup in able], indirect=True)
+from remand.testing.forge_server import Fault, ForgeServer
+from remand.testing.forge_state import Said, sha_of
+from tests.contracts.forge_worlds import FAULTS, JSON, SETUPS, SOON, World, fields_of, on, opened
 
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    setup: Setup = request.param
-    state = ForgeState()
-    with ForgeServer(setup.dialect(state)) as server:
-        world = World(kind=setup.kind, state=state, server=server, make=setup.forge)
-        yield world
-        for forge in world.opened:
-            forge.close()
+    with opened(request.param) as made:
+        yield made
 
 
 # ------------------------------------------------------------------------------------------- what is read
@@ -567,37 +396,12 @@ def test_a_limit_that_says_no_sensible_time_ends_within_a_day(world: World, retr
 
 # ------------------------------------------------------------------------------------------------ faults
 
-FAULTS: dict[str, tuple[Fault, set[Trouble]]] = {
-    "500": (Fault(status=500, headers=JSON, body=b'{"message": "boom"}'), {Trouble.UNREACHABLE}),
-    "502 page": (Fault(status=502, headers=HTML, body=b"<h1>Bad gateway"), {Trouble.UNREACHABLE}),
-    "503": (Fault(status=503), {Trouble.UNREACHABLE}),
-    "599": (Fault(status=599), {Trouble.UNREACHABLE}),
-    "401": (Fault(status=401, headers=JSON, body=b'{"message": "Bad credentials"}'), {Trouble.DENIED}),
-    "429": (Fault(status=429), {Trouble.LIMITED}),
-    "page": (Fault(status=200, headers=HTML, body=b"<html>Welcome</html>"), {Trouble.GARBLED}),
-    "empty": (Fault(status=200, headers=JSON), {Trouble.GARBLED}),
-    "half": (Fault(status=200, headers=JSON, body=b'[{"number": 1, "he'), {Trouble.GARBLED}),
-    "shape": (Fault(status=200, headers=JSON, body=b'{"data": 7}'), {Trouble.GARBLED}),
-    "deep": (Fault(status=200, headers=JSON, body=b"[" * 200_000), {Trouble.GARBLED}),
-    "latin": (Fault(status=200, headers=JSON, body=b'"\xff\xfe"'), {Trouble.GARBLED}),
-    "charset": (
-        Fault(status=200, headers={"content-type": "application/json; charset=bogus"}, body=b"[1]"),
-        {Trouble.GARBLED},
-    ),
-    "packed": (
-        Fault(status=200, headers={**JSON, "content-encoding": "gzip"}, body=b"no gzip"),
-        {Trouble.GARBLED, Trouble.UNREACHABLE},
-    ),
-    "unasked 304": (Fault(status=304), {Trouble.GARBLED}),
-    "cut": (Fault(is_cut=True), {Trouble.UNREACHABLE, Trouble.GARBLED}),
-}
-
 
 @on()
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_told_in_its_kind_and_the_next_time_all_is_well(world: World, name: str) -> None:
     fault, troubles = FAULTS[name]
-    world.server.faults.add(Fault(**{**_fields(fault), "times": 1}))
+    world.server.faults.add(Fault(**{**fields_of(fault), "times": 1}))
 
     assert world.fault().trouble in troubles
     world.clock.advance(3600)
@@ -632,7 +436,7 @@ def test_a_fault_at_any_stage_is_a_fault_of_the_whole(world: World, name: str) -
     assert stages > 1
     for stage in range(stages):
         world.memory.kept.clear()
-        world.server.faults.add(Fault(**{**_fields(fault), "times": 1, "after": stage}))
+        world.server.faults.add(Fault(**{**fields_of(fault), "times": 1, "after": stage}))
         assert world.fault().trouble is not Trouble.MISSING
         world.server.faults.clear()
         world.clock.advance(3601)
@@ -644,10 +448,6 @@ def _stages(world: World) -> int:
     before = len(world.server.requests)
     world.read()
     return len(world.server.requests) - before
-
-
-def _fields(fault: Fault) -> dict[str, object]:
-    return {name: getattr(fault, name) for name in Fault.__slots__}
 
 
 @on()

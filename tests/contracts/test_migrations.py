@@ -20,6 +20,7 @@ LATER_TABLES = (
     "unconfirmed",
     "outdated",
     "log_line",
+    "errand",
 )
 
 
@@ -41,7 +42,7 @@ def aged(path: Path, version: int) -> None:
     connection = apsw.Connection(str(path))
     for kind, name in connection.execute(
         "SELECT type, name FROM sqlite_schema "
-        "WHERE name LIKE 'rejected%' OR name LIKE 'trace%' OR name IN ('unconfirmed', 'outdated', 'log_line') ORDER BY name"
+        "WHERE name LIKE 'rejected%' OR name LIKE 'trace%' OR name IN ('unconfirmed', 'outdated', 'log_line', 'errand') ORDER BY name"
     ).fetchall():
         if kind == "table" and name in LATER_TABLES:
             connection.execute(f"DROP TABLE IF EXISTS {name}")

@@ -7,21 +7,25 @@ from pathlib import Path
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.task import Task
+from remand.domain.acts import Act, OnForge
+from remand.domain.task import Status, Task
 from remand.testing.builders import World, a_task
 from remand.testing.builders import task_id as numbered
 
 OLD = """
 DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
 DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
-DROP INDEX task_active; DROP INDEX task_running;
+DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand;
 PRAGMA user_version = 2
 """
 VERSION_4 = """
 DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
-DROP INDEX task_active; DROP INDEX task_running;
+DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand;
 PRAGMA user_version = 4
 """
+
+
+VERSION_6 = "DROP TABLE errand; PRAGMA user_version = 6"
 
 
 def rejected(number: int, title: str) -> Task:
@@ -70,3 +74,17 @@ def test_a_ledger_of_version_4_is_folded_anew_when_it_is_next_used(tmp_path: Pat
     assert world.task(task_id) == before
     assert before.rounds
     world.store.close()
+
+
+def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    with store.write() as tx:
+        tx.tasks.put(a_task(numbered(1), status=Status.DONE, forge=OnForge(issue=7)))
+        tx.tasks.put(a_task(numbered(2), status=Status.DONE, forge=OnForge(issue=8, is_closed=True)))
+    store.connection.execute(VERSION_6).fetchall()
+    store.close()
+
+    store = opened(tmp_path / "ledger.db")
+    with store.read() as view:
+        assert [task.id for task in view.tasks.with_errand([Act.CLOSE])] == [numbered(1)]
+    store.close()

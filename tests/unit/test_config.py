@@ -65,6 +65,17 @@ def error(text: str) -> str:
     return str(caught.value)
 
 
+def test_what_is_done_on_the_forge_is_off_unless_it_is_said() -> None:
+    policy = parse("[policy]\nopen_pr = true\nrequest_review = true\nclose_issue = false").policy
+
+    assert (policy.open_pr, policy.request_review, policy.merge_on_approve, policy.close_issue) == (
+        True,
+        True,
+        False,
+        False,
+    )
+
+
 def test_every_key_is_read() -> None:
     settings = parse(WHOLE, source="trunk")
 
@@ -177,6 +188,8 @@ def test_an_unknown_key_like_no_other_is_named_with_all_there_are() -> None:
         ("[team]\nmembers = [{name = 'A', capacity = true}]", "team.members[0].capacity", "whole number"),
         ("[team]\nmembers = [{name = 'A', capacity = '2'}]", "team.members[0].capacity", "whole number"),
         ("[team]\nmembers = [{name = 'A', command = 'x'}]", "team.members[0].command", "list"),
+        ("[policy]\nopen_pr = 'yes'", "policy.open_pr", "true or false"),
+        ("[policy]\nmerge_on_approve = 1", "policy.merge_on_approve", "true or false"),
         ("[policy]\nlockout = 'hard'", "policy.lockout", "strict"),
         ("[policy]\nlockout = {after = 0}", "policy.lockout.after", "at least 1"),
         ("[policy]\nlockout = {before = 1}", "policy.lockout", "after"),

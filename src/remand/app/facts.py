@@ -11,6 +11,7 @@ from remand.app.family import Family
 from remand.app.ports import Commit, Difference, Ids, LookedUp
 from remand.domain import commands as c
 from remand.domain import ids
+from remand.domain.forging import acts_of
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor, Role, Team
 from remand.domain.task import Task
@@ -115,6 +116,8 @@ class Lookup:
                     "alert_after_gates": policy.alert_after_gates,
                     "escalate_after_gates": policy.escalate_after_gates,
                 }
+            case c.IntendAct():
+                return {"acts": acts_of(policy)}
             case c.EndRun():
                 return {"budget": policy.budget, "max_faults": policy.max_faults}
             case c.FailTask():

@@ -22,6 +22,7 @@ from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.decide import HANDOFF_ASKS, decide
 from remand.domain.evolve import evolve, replay
+from remand.domain.forging import issue_task_id
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.releases import RELEASING_KINDS
@@ -225,6 +226,8 @@ class Handler:
 
     def _task(self, ask: c.Ask, actor: Actor) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""
+        if isinstance(ask, c.ImportIssue):
+            return self.tx.tasks.get(issue_task_id(ask))
         if isinstance(ask, c.AddTask):
             return None
         if isinstance(ask, HANDOFF_ASKS):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from remand.domain.ask import Ask, ClaimAsk, TaskAsk
+from remand.domain.forge_asks import IntendAct, NoteAct, NoteActFailure
 from remand.domain.gates.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -60,8 +61,12 @@ __all__ = [
     "FetchFeedback",
     "GiveOpinion",
     "Heartbeat",
+    "ImportIssue",
     "InitiateHandoff",
+    "IntendAct",
     "LockOut",
+    "NoteAct",
+    "NoteActFailure",
     "NoteDelivery",
     "NoteMerge",
     "NoteReview",
@@ -98,6 +103,16 @@ class AddTask(Ask, kw_only=True):
     branch: str = ""
     aliases: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
+
+
+class ImportIssue(AddTask, kw_only=True):
+    """Write down the task that an issue of the forge stands for."""
+
+    issue: int
+    source: str
+    """The issue's place, which no other has: `github:owner/name#12`."""
+    author: str = ""
+    opened_at: Instant = ""
 
 
 class EditTask(TaskAsk, kw_only=True):
@@ -321,6 +336,8 @@ class Facts(Record, kw_only=True):
     budget: Budget = Budget()
     max_faults: int = 3
     """How many runs in a row may fail before the user is asked."""
+    acts: tuple[str, ...] = ()
+    """What the policy lets be done on the forge."""
     next_agent: str = ""
     """Another agent that may take the task over; empty when the team has none."""
 

@@ -22,6 +22,7 @@ from remand.domain.claim_events import (
     TaskWaiting,
 )
 from remand.domain.event import UNSTAMPED, AnswerEvent, ClaimEvent, Event, Meta, TaskEvent
+from remand.domain.forge_events import ActDone, ActFailed, ActIntended, IssueImported
 from remand.domain.gate_events import (
     FindingAccepted,
     FindingRefused,
@@ -64,6 +65,9 @@ from remand.domain.run_events import How, Purpose, RunEnded, RunStarted, TaskRet
 __all__ = [
     "NATIVE",
     "UNSTAMPED",
+    "ActDone",
+    "ActFailed",
+    "ActIntended",
     "AnswerEvent",
     "ClaimEvent",
     "Decision",
@@ -93,6 +97,7 @@ __all__ = [
     "HandoffRejectionInvalid",
     "HandoffResumed",
     "How",
+    "IssueImported",
     "LeaseExpired",
     "LeaseRenewed",
     "LockoutCleared",
@@ -341,4 +346,8 @@ NATIVE = (
     RunStarted,
     RunEnded,
     TaskReturned,
+    IssueImported,
+    ActIntended,
+    ActDone,
+    ActFailed,
 )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain import gate_steps, ids, rejection_steps, review_steps, run_steps
+from remand.domain import forge_steps, gate_steps, ids, rejection_steps, review_steps, run_steps
 from remand.domain.rejection_steps import of_answer
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
@@ -253,6 +253,7 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
         submission=submission,
         branch=task.branch or event.branch,
         pr=event.pr or task.pr,
+        forge=forge_steps.submitted(task, event),
         authors=_with(task.authors, event.agent),
         requested=(),
     )
@@ -350,6 +351,10 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.RunStarted: run_steps.started,
     e.RunEnded: run_steps.ended,
     e.TaskReturned: _fenced(run_steps.returned),
+    e.IssueImported: forge_steps.imported,
+    e.ActIntended: forge_steps.intended,
+    e.ActDone: forge_steps.done,
+    e.ActFailed: forge_steps.failed,
 }
 
 _LEGACY = frozenset({e.TaskAdded, e.TaskEdited, e.TaskDeleted, e.EdgeCreated, e.EdgeDeleted})

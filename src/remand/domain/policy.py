@@ -25,6 +25,13 @@ class Policy(Record, kw_only=True):
     """How many runs of a task may fail in a row."""
     max_waiting_reviews: int = 0
     """How many submissions may wait for review before no new work is begun; 0: twice the reviewers, ten at least."""
+    open_pr: bool = False
+    """Work that is handed in is pushed, and shown as a draft pull request."""
+    request_review: bool = False
+    """The pull request is made ready, and the reviewers are asked."""
+    merge_on_approve: bool = False
+    close_issue: bool = True
+    """The issue that a task was made from is closed with it."""
     adviser: tuple[str, ...] = ()
     """A command of the user's that gives an opinion on each rejection; advice, never the verdict."""
 

@@ -50,6 +50,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The done claim was measured and misses what is required.",
         "Fix what the message names, commit, and claim done again.",
     ),
+    "given_up": (
+        "Something was to be done on the forge, and failed too often or for good.",
+        "See in `remand task show ID` what is wrong, mend it, then `remand sync --again`.",
+    ),
     "head_moved": (
         "The task's branch has other code at its tip than what was submitted and measured.",
         "Reject it with a finding that says so, or have the branch brought back to the submitted commit.",
@@ -82,9 +86,17 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Nothing is wrong with the rejection by itself, but too many like it were filed.",
         "Take another task; this one goes to another agent. The user sees it in `remand analyze rejections`.",
     ),
+    "not_approved": (
+        "Only the approved commit of a task that is done is merged.",
+        "Have the work reviewed; what is approved is merged by itself where the policy says so.",
+    ),
     "not_authorised": (
         "The actor's roles do not allow this command.",
         "Ask someone who has the role the message names.",
+    ),
+    "not_due": (
+        "The task as it stands gives nothing to do on the forge, or something else comes first.",
+        "`remand task show ID` tells how it stands and what it waits for.",
     ),
     "not_eligible": (
         "The agent is not on the team as an agent, lacks a skill the task asks for, or reviews the task.",
@@ -141,6 +153,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "own_work": (
         "Nobody reviews a task they authored, answers a rejection of their own, or settles a task they hold.",
         "Ask another reviewer or director, or the user.",
+    ),
+    "policy_off": (
+        "The policy does not let Remand do this on the forge.",
+        "Do it there by hand, or set `open_pr`, `request_review` or `merge_on_approve` in `[policy]`.",
     ),
     "rejected_before": (
         "A rejection stands of the very code that is to be approved.",

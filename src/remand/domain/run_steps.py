@@ -26,12 +26,18 @@ def started(task: Task, event: e.RunStarted) -> Task:
         started_at=event.ts,
         handoff_id=event.handoff_id,
         tier=event.tier,
+        about=event.commit or _question(task, event),
         session=event.meta.session,
     )
     claim = task.claim
     if claim is not None and event.purpose == e.Purpose.WORK and claim.handoff_id == event.handoff_id:
         claim = replace(claim, runner=event.meta.session, run_ended="")
     return replace(task, runs=(*task.runs, run)[-MAX_RUNS:], claim=claim)
+
+
+def _question(task: Task, event: e.RunStarted) -> str:
+    """The rejection that waits for a director."""
+    return task.filed.rejection_id if task.filed and event.purpose == e.Purpose.DIRECT else ""
 
 
 def ended(task: Task, event: e.RunEnded) -> Task:

@@ -16,6 +16,8 @@ class Run(Record, kw_only=True):
     handoff_id: str = ""
     """The claim it works under; empty when it reviews or directs."""
     tier: str = ""
+    about: str = ""
+    """The commit that it reviews, or the rejection that it decides."""
     session: str = ""
     """The ledger that began it: no other knows whether it is still alive."""
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from remand.app.forges.ports import CheckState, PullState, ReviewState
 from remand.domain.instant import Instant
+from remand.testing.forge_gitea_desk import GiteaDesk
 from remand.testing.forge_server import Answer, Request, json_answer, paged
 from remand.testing.forge_state import (
     ForgeState,
@@ -43,19 +44,21 @@ class GiteaDialect:
 
     def __init__(self, state: ForgeState) -> None:
         self._state = state
+        self._desk = GiteaDesk(state, _pull, _user)
+        own: tuple[tuple[str, str, Route], ...] = (
+            ("GET", "/pulls", self._pulls),
+            ("GET", r"/pulls/(\d+)", self._pull),
+            ("GET", r"/pulls/(\d+)/reviews", self._reviews),
+            ("GET", r"/pulls/(\d+)/reviews/(\d+)/comments", self._comments),
+            ("GET", r"/issues/(\d+)/comments", self._remarks),
+            ("GET", "/collaborators/([^/]+)/permission", self._permission),
+            ("POST", r"/pulls/(\d+)/reviews", self._review),
+            ("POST", r"/issues/(\d+)/comments", self._remark),
+            ("POST", "/statuses/([0-9a-f]{40})", self._status),
+        )
         self._routes: list[tuple[str, re.Pattern[str], Route]] = [
             (method, re.compile(f"/api/v1/repos/{state.owner}/{state.name}{pattern}"), route)
-            for method, pattern, route in (
-                ("GET", "/pulls", self._pulls),
-                ("GET", r"/pulls/(\d+)", self._pull),
-                ("GET", r"/pulls/(\d+)/reviews", self._reviews),
-                ("GET", r"/pulls/(\d+)/reviews/(\d+)/comments", self._comments),
-                ("GET", r"/issues/(\d+)/comments", self._remarks),
-                ("GET", "/collaborators/([^/]+)/permission", self._permission),
-                ("POST", r"/pulls/(\d+)/reviews", self._review),
-                ("POST", r"/issues/(\d+)/comments", self._remark),
-                ("POST", "/statuses/([0-9a-f]{40})", self._status),
-            )
+            for method, pattern, route in (*own, *self._desk.routes)
         ]
 
     def answer(self, request: Request) -> Answer | None:
@@ -65,6 +68,8 @@ class GiteaDialect:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.casefold() not in {"token", "bearer"} or token != self._state.token:
             return json_answer({"message": "invalid username, password or token", "url": ""}, 401)
+        if request.path == "/api/v1/users/search":
+            return self._desk.search(request)
         for method, pattern, route in self._routes:
             match = pattern.fullmatch(request.path)
             if match is not None and method == request.method:
@@ -72,13 +77,18 @@ class GiteaDialect:
         return _not_found()
 
     def _routed(self, request: Request, route: Route, *parts: str) -> Answer:
-        is_of_a_pull = bool(parts) and parts[0].isdecimal() and len(parts[0]) < 40
-        if is_of_a_pull and int(parts[0]) not in self._state.pulls:
+        is_numbered = bool(parts) and parts[0].isdecimal() and len(parts[0]) < 40
+        there = (
+            self._state.pulls if "/pulls/" in request.path else {**self._state.pulls, **self._state.issues}
+        )
+        if is_numbered and int(parts[0]) not in there:
             return _not_found()
         return route(request, *parts)
 
     def _pulls(self, request: Request) -> Answer:
         ordered = sorted(self._state.pulls.values(), key=lambda pull: pull.updated_at, reverse=True)
+        if request.query.get("state") == "open":
+            ordered = [pull for pull in ordered if pull.state is PullState.OPEN]
         page = paged(request, ordered, size="limit", usual=30, most=LONGEST_PAGE)
         headers = {**page.headers, "x-total-count": str(len(ordered))}
         return json_answer([_pull(pull) for pull in page.items], 200, headers)
@@ -105,7 +115,7 @@ class GiteaDialect:
         return json_answer(said[::-1])
 
     def _remarks(self, request: Request, number: str) -> Answer:
-        remarks = self._state.pulls[int(number)].remarks
+        remarks = self._state.discussed(int(number)).remarks
         return json_answer([_remark(one) for one in remarks], 200, {"x-total-count": str(len(remarks))})
 
     def _permission(self, request: Request, login: str) -> Answer:
@@ -133,7 +143,7 @@ class GiteaDialect:
         return json_answer(_review(pull, given))
 
     def _remark(self, request: Request, number: str) -> Answer:
-        pull = self._state.pulls[int(number)]
+        pull = self._state.discussed(int(number))
         return json_answer(
             _remark(self._state.remark(pull, self._state.viewer, str(request.fields()["body"]))), 201
         )
@@ -157,7 +167,8 @@ def _pull(pull: Pull) -> Json:
         "number": pull.number,
         "user": _user(pull.author),
         "title": pull.title,
-        "body": "",
+        "body": pull.text,
+        "draft": pull.is_draft,
         "state": "open" if pull.state is PullState.OPEN else "closed",
         "is_locked": False,
         "comments": len(pull.remarks),
@@ -167,8 +178,13 @@ def _pull(pull: Pull) -> Json:
         "merged": is_merged,
         "merged_at": _when(pull.merged_at) if is_merged else None,
         "merged_by": _user(pull.merged_by) if is_merged else None,
-        "head": {"label": pull.branch, "ref": pull.branch, "sha": pull.head, "repo_id": 1},
-        "base": {"label": "main", "ref": "main", "sha": "0" * 40, "repo_id": 1},
+        "head": {
+            "label": pull.branch,
+            "ref": pull.branch,
+            "sha": pull.head,
+            "repo_id": 1 + pull.is_of_a_fork,
+        },
+        "base": {"label": pull.base, "ref": pull.base, "sha": "0" * 40, "repo_id": 1},
         "created_at": _when(pull.created_at),
         "updated_at": _when(pull.updated_at),
     }

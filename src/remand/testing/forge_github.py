@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from remand.app.forges.ports import CheckState, ReviewState
+from remand.app.forges.ports import CheckState, PullState, ReviewState
 from remand.domain.instant import moment, plus
 from remand.testing.fakes import START
+from remand.testing.forge_github_desk import GitHubDesk
 from remand.testing.forge_github_shapes import Json, Shapes
 from remand.testing.forge_graphql import Graph, cost
 from remand.testing.forge_server import Answer, Request, conditional, json_answer, paged
@@ -32,26 +33,27 @@ class GitHubDialect:
         self._state = state
         self.has_graphql = has_graphql
         self.used = {"core": 0, "graphql": 0}
+        own: tuple[tuple[str, str, Route], ...] = (
+            ("GET", "/pulls", self._pulls),
+            ("GET", "/pulls/comments", self._latest_comments),
+            ("GET", r"/pulls/(\d+)", self._pull),
+            ("GET", r"/pulls/(\d+)/reviews", self._reviews),
+            ("GET", r"/pulls/(\d+)/comments", self._comments),
+            ("GET", r"/issues/(\d+)/comments", self._remarks),
+            ("GET", "/collaborators/([^/]+)/permission", self._permission),
+            ("POST", r"/pulls/(\d+)/reviews", self._review),
+            ("POST", r"/issues/(\d+)/comments", self._remark),
+            ("POST", "/statuses/([0-9a-f]{40})", self._status),
+        )
         self._routes: list[tuple[str, re.Pattern[str], Route]] = [
             (method, re.compile(f"/repos/{state.owner}/{state.name}{pattern}"), route)
-            for method, pattern, route in (
-                ("GET", "/pulls", self._pulls),
-                ("GET", "/pulls/comments", self._latest_comments),
-                ("GET", r"/pulls/(\d+)", self._pull),
-                ("GET", r"/pulls/(\d+)/reviews", self._reviews),
-                ("GET", r"/pulls/(\d+)/comments", self._comments),
-                ("GET", r"/issues/(\d+)/comments", self._remarks),
-                ("GET", "/collaborators/([^/]+)/permission", self._permission),
-                ("POST", r"/pulls/(\d+)/reviews", self._review),
-                ("POST", r"/issues/(\d+)/comments", self._remark),
-                ("POST", "/statuses/([0-9a-f]{40})", self._status),
-            )
+            for method, pattern, route in (*own, *GitHubDesk(state).routes)
         ]
 
     def answer(self, request: Request) -> Answer | None:
         """The answer with its rate limit; None when this is not GitHub's."""
         resource = "graphql" if request.path == "/graphql" else "core"
-        if resource == "core" and not request.path.startswith("/repos/"):
+        if resource == "core" and not request.path.startswith(("/repos/", "/user/")):
             return None
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.casefold() not in {"token", "bearer"} or token != self._state.token:
@@ -65,6 +67,9 @@ class GitHubDialect:
         return found
 
     def _routed(self, request: Request) -> Answer:
+        if request.path.startswith("/user/"):
+            person = self._state.people.get(int(request.path.removeprefix("/user/")))
+            return json_answer(Shapes(self._state, request.base).profile(person)) if person else _not_found()
         for method, pattern, route in self._routes:
             match = pattern.fullmatch(request.path)
             if match is not None and method == request.method:
@@ -93,7 +98,15 @@ class GitHubDialect:
 
     def _pulls(self, request: Request) -> Answer:
         ordered = sorted(self._state.pulls.values(), key=lambda pull: pull.updated_at, reverse=True)
-        return self._listed(request, ordered, Shapes(self._state, request.base).pull)
+        asked = request.query
+        found = [
+            pull
+            for pull in ordered
+            if (asked.get("state") != "open" or pull.state is PullState.OPEN)
+            and asked.get("base", pull.base) == pull.base
+            and asked.get("head", f"{self._state.owner}:{pull.branch}").endswith(f":{pull.branch}")
+        ]
+        return self._listed(request, found, Shapes(self._state, request.base).pull)
 
     def _pull(self, request: Request, number: str) -> Answer:
         pull = self._state.pulls.get(int(number))
@@ -114,7 +127,7 @@ class GitHubDialect:
         return self._listed(request, every, lambda pair: shapes.line_comment(pair[1], pair[0]))
 
     def _remarks(self, request: Request, number: str) -> Answer:
-        pull, shapes = self._state.pulls[int(number)], Shapes(self._state, request.base)
+        pull, shapes = self._state.discussed(int(number)), Shapes(self._state, request.base)
         return self._listed(request, pull.remarks, lambda said: shapes.remark(pull, said))
 
     def _listed(self, request: Request, items: list[Any], shape: Callable[[Any], Json]) -> Answer:
@@ -141,7 +154,7 @@ class GitHubDialect:
         return json_answer(Shapes(self._state, request.base).review(pull, given))
 
     def _remark(self, request: Request, number: str) -> Answer:
-        pull = self._state.pulls[int(number)]
+        pull = self._state.discussed(int(number))
         said = self._state.remark(pull, self._state.viewer, str(request.fields()["body"]))
         return json_answer(Shapes(self._state, request.base).remark(pull, said), 201)
 

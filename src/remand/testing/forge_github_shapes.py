@@ -6,7 +6,7 @@ from typing import Any
 
 from remand.app.forges.ports import PullState
 from remand.domain.instant import Instant
-from remand.testing.forge_state import ForgeState, Given, LineComment, Person, Posted, Pull, Remark
+from remand.testing.forge_state import ForgeState, Given, Issue, LineComment, Person, Posted, Pull, Remark
 
 Json = dict[str, Any]
 
@@ -55,6 +55,17 @@ class Shapes:
             **{f"{name}_url": f"{here}/{name}" for name in USER_ADDRESSES.split()},
         }
 
+    def profile(self, person: Person) -> Json:
+        """An account, asked for by its id."""
+        return {
+            **(self.user(person) or {}),
+            **dict.fromkeys(("name", "company", "location", "email", "hireable", "bio")),
+            **dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0),
+            "blog": "",
+            "created_at": when(self._state.now),
+            "updated_at": when(self._state.now),
+        }
+
     def repository(self) -> Json:
         """The repository."""
         now = when(self._state.now)
@@ -89,7 +100,9 @@ class Shapes:
             "locked": False,
             "title": pull.title,
             "user": self.user(pull.author),
-            "body": None,
+            "body": pull.text or None,
+            "draft": pull.is_draft,
+            "requested_reviewers": [self.user(one) for one in pull.requested],
             "labels": [],
             "milestone": None,
             "assignee": None,
@@ -98,8 +111,8 @@ class Shapes:
             "closed_at": None if is_open else when(pull.updated_at),
             "merged_at": when(pull.merged_at),
             "merge_commit_sha": None,
-            "head": self._end(pull.branch, pull.head),
-            "base": self._end("main", "0" * 40),
+            "head": self._end(pull.branch, pull.head, is_forked=pull.is_of_a_fork),
+            "base": self._end(pull.base, "0" * 40),
             "author_association": "NONE",
             "auto_merge": None,
             "_links": {name: {"href": here} for name in LINKS},
@@ -120,15 +133,62 @@ class Shapes:
             **dict.fromkeys(("commits", "additions", "deletions", "changed_files"), 1),
         }
 
-    def _end(self, ref: str, sha: str) -> Json:
+    def _end(self, ref: str, sha: str, *, is_forked: bool = False) -> Json:
+        """Where a pull request comes from or leads to. An organisation may have a fork of its own repository."""
         owner = self._state.viewer
         label = f"{self._state.owner}:{ref}"
+        name = f"{self._state.owner}/{self._state.name}{'-fork' if is_forked else ''}"
         return {
             "label": label,
             "ref": ref,
             "sha": sha,
             "user": self.user(owner),
-            "repo": self.repository(),
+            "repo": {**self.repository(), "full_name": name},
+        }
+
+    def issue(self, issue: Issue) -> Json:
+        """An issue."""
+        here = f"{self._repository}/issues/{issue.number}"
+        return {
+            **self._discussed(issue, here),
+            "state": "open" if issue.is_open else "closed",
+            "state_reason": issue.reason or None,
+            "title": issue.title,
+            "body": issue.text or None,
+            "labels": [{"id": 1, "name": name, "color": "ededed", "default": False} for name in issue.labels],
+            "closed_at": None if issue.is_open else when(issue.updated_at),
+        }
+
+    def as_issue(self, pull: Pull) -> Json:
+        """A pull request as the list of issues has it."""
+        here = f"{self._repository}/issues/{pull.number}"
+        links = {f"{name}url": here for name in ("", "html_", "diff_", "patch_")}
+        return {
+            **self._discussed(pull, here),
+            "state": "open" if pull.state is PullState.OPEN else "closed",
+            "title": pull.title,
+            "body": pull.text or None,
+            "labels": [{"id": 1, "name": "remand", "color": "ededed", "default": False}],
+            "closed_at": None,
+            "pull_request": {"merged_at": when(pull.merged_at), **links},
+        }
+
+    def _discussed(self, item: Issue | Pull, here: str) -> Json:
+        return {
+            "id": 9000 + item.number,
+            "node_id": f"I_{item.number}",
+            "number": item.number,
+            "user": self.user(item.author),
+            "assignee": None,
+            "milestone": None,
+            "locked": False,
+            "comments": len(item.remarks),
+            "created_at": when(item.created_at),
+            "updated_at": when(item.updated_at),
+            "author_association": "NONE",
+            "url": here,
+            "repository_url": self._repository,
+            **{f"{name}_url": f"{here}/{name}" for name in ("labels", "comments", "events", "html")},
         }
 
     def review(self, pull: Pull, given: Given) -> Json:
@@ -171,7 +231,7 @@ class Shapes:
             **reply,
         }
 
-    def remark(self, pull: Pull, said: Remark) -> Json:
+    def remark(self, pull: Pull | Issue, said: Remark) -> Json:
         """A comment in the discussion."""
         here = f"{self._repository}/issues/{pull.number}"
         return {

@@ -8,6 +8,7 @@ from typing import Any
 
 from remand.app.forges.ports import CheckState, PullState, ReviewState
 from remand.domain.instant import Instant, plus
+from remand.testing.forge_gitlab_desk import GitLabDesk
 from remand.testing.forge_server import Answer, Request, conditional, json_answer, paged
 from remand.testing.forge_state import ForgeState, Given, Person, Posted, Pull, Remark, Said, Thread
 
@@ -40,21 +41,23 @@ class GitLabDialect:
     def __init__(self, state: ForgeState) -> None:
         self._state = state
         self._used = 0
+        self._desk = GitLabDesk(state, _request, _user, _note, _without_commands)
         project = f"/api/v4/projects/{state.owner}%2F{state.name}"
+        own: tuple[tuple[str, str, Route], ...] = (
+            ("GET", "/merge_requests", self._requests),
+            ("GET", r"/merge_requests/(\d+)", self._request),
+            ("GET", r"/merge_requests/(\d+)/discussions", self._discussions),
+            ("GET", r"/merge_requests/(\d+)/versions", self._versions),
+            ("GET", r"/merge_requests/(\d+)/reviewers", self._reviewers),
+            ("GET", r"/merge_requests/(\d+)/approvals", self._approvals),
+            ("GET", r"/members/all/(\d+)", self._member),
+            ("POST", r"/merge_requests/(\d+)/discussions", self._begin),
+            ("POST", r"/merge_requests/(\d+)/notes", self._say),
+            ("POST", "/statuses/([0-9a-f]{40})", self._status),
+        )
         self._routes: list[tuple[str, re.Pattern[str], Route]] = [
             (method, re.compile(f"{project}{pattern}"), route)
-            for method, pattern, route in (
-                ("GET", "/merge_requests", self._requests),
-                ("GET", r"/merge_requests/(\d+)", self._request),
-                ("GET", r"/merge_requests/(\d+)/discussions", self._discussions),
-                ("GET", r"/merge_requests/(\d+)/versions", self._versions),
-                ("GET", r"/merge_requests/(\d+)/reviewers", self._reviewers),
-                ("GET", r"/merge_requests/(\d+)/approvals", self._approvals),
-                ("GET", r"/members/all/(\d+)", self._member),
-                ("POST", r"/merge_requests/(\d+)/discussions", self._begin),
-                ("POST", r"/merge_requests/(\d+)/notes", self._say),
-                ("POST", "/statuses/([0-9a-f]{40})", self._status),
-            )
+            for method, pattern, route in (*own, *self._desk.routes)
         ]
 
     def answer(self, request: Request) -> Answer | None:
@@ -70,6 +73,8 @@ class GitLabDialect:
         return found._replace(headers={**found.headers, **rate})
 
     def _routed(self, request: Request) -> Answer:
+        if request.path == "/api/v4/users":
+            return self._desk.users(request)
         for method, pattern, route in self._routes:
             match = pattern.fullmatch(request.path)
             if match is None or method != request.method:
@@ -80,8 +85,16 @@ class GitLabDialect:
         return _not_found()
 
     def _requests(self, request: Request) -> Answer:
-        wanted = {int(number) for number in request.query["iids[]"].split(",")}
-        found = [pull for number, pull in sorted(self._state.pulls.items(), reverse=True) if number in wanted]
+        asked = request.query
+        wanted = {int(number) for number in asked.get("iids[]", "").split(",") if number}
+        found = [
+            pull
+            for number, pull in sorted(self._state.pulls.items(), reverse=True)
+            if number in wanted
+            or (pull.branch, pull.base) == (asked.get("source_branch"), asked.get("target_branch"))
+        ]
+        if asked.get("state") == "opened":
+            found = [pull for pull in found if pull.state is PullState.OPEN]
         page = paged(request, found, usual=20)
         return json_answer(
             [_request(pull) for pull in page.items], 200, _totals(page.headers, page.number, page.pages)
@@ -176,13 +189,17 @@ def _request(pull: Pull) -> Json:
         "iid": pull.number,
         "project_id": 1,
         "title": pull.title,
-        "description": None,
+        "description": pull.text or None,
+        "draft": pull.is_draft,
+        "reviewers": [_user(one) for one in pull.requested],
         "state": STATES[pull.state],
         "created_at": pull.created_at,
         "updated_at": max(pull.updated_at, *(one.updated_at for one in said), ""),
         "merge_user": _user(pull.merged_by) if is_merged else None,
         "merged_at": pull.merged_at or None,
-        "target_branch": "main",
+        "target_branch": pull.base,
+        "source_project_id": 1 + pull.is_of_a_fork,
+        "target_project_id": 1,
         "source_branch": pull.branch,
         "author": _user(pull.author),
         "sha": pull.head,

@@ -39,6 +39,11 @@ type Query {
   repository(owner: String!, name: String!): Repository
   node(id: ID!): Node
 }
+type Mutation {
+  markPullRequestReadyForReview(input: MarkPullRequestReadyForReviewInput!): MarkPullRequestReadyForReviewPayload
+}
+input MarkPullRequestReadyForReviewInput { clientMutationId: String pullRequestId: ID! }
+type MarkPullRequestReadyForReviewPayload { clientMutationId: String pullRequest: PullRequest }
 interface Node { id: ID! }
 type RateLimit { cost: Int! limit: Int! remaining: Int! used: Int! resetAt: DateTime! }
 type PageInfo { hasNextPage: Boolean! endCursor: String }
@@ -50,7 +55,7 @@ type Organization implements Actor { login: String! databaseId: Int }
 type Commit { oid: GitObjectID! }
 type Repository { pullRequest(number: Int!): PullRequest }
 type PullRequest implements Node {
-  id: ID! number: Int! url: URI! state: PullRequestState! headRefOid: GitObjectID! headRefName: String!
+  id: ID! number: Int! url: URI! state: PullRequestState! isDraft: Boolean! headRefOid: GitObjectID! headRefName: String!
   updatedAt: DateTime! mergedAt: DateTime author: Actor mergedBy: Actor
   reviewDecision: PullRequestReviewDecision totalCommentsCount: Int
   reviews(first: Int, last: Int, after: String): PullRequestReviewConnection
@@ -102,7 +107,12 @@ class Graph:
 
     def answer(self, document: str, variables: Mapping[str, Any]) -> Json:
         """Data and errors, in GitHub's form."""
-        root = {"rateLimit": self._rate, "repository": self._repository, "node": self._node}
+        root = {
+            "rateLimit": self._rate,
+            "repository": self._repository,
+            "node": self._node,
+            "markPullRequestReadyForReview": self._ready,
+        }
         result = graphql_sync(SCHEMA, document, root, variable_values=dict(variables))
         return _answered(result)
 
@@ -118,6 +128,12 @@ class Graph:
             raise _missing(f"Could not resolve to a node with the global id of '{id}'.")
         return found
 
+    def _ready(self, info: object, input: Json) -> Json:  # noqa: A002 - the argument's name
+        number = int(input["pullRequestId"].removeprefix("PR_"))
+        if number in self._state.pulls:
+            self._state.pulls[number].is_draft = False
+        return {"pullRequest": self._pull(info, number)}
+
     def _pull(self, info: object, number: int) -> Json:
         pull = self._state.pulls.get(number)
         if pull is None:
@@ -127,6 +143,7 @@ class Graph:
             "number": number,
             "url": _url(pull),
             "state": pull.state.value.upper(),
+            "isDraft": pull.is_draft,
             "headRefOid": pull.head,
             "headRefName": pull.branch,
             "updatedAt": when(pull.updated_at),

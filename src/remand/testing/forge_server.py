@@ -133,6 +133,11 @@ class Faults:
         """Lets everything go right again."""
         self._waiting.clear()
 
+    @property
+    def left(self) -> int:
+        """How often something is still to go wrong."""
+        return sum(fault.times for fault in self._waiting)
+
     def next(self, request: Request) -> Fault | None:
         """What happens to this request; None when it is answered."""
         with self._lock:

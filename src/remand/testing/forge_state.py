@@ -101,11 +101,35 @@ class Pull:
     remarks: list[Remark] = field(default_factory=list)
     paths: tuple[str, ...] = ("src/app.py",)
     """What it changes: line comments of ours are taken there alone."""
+    base: str = "main"
+    text: str = ""
+    is_draft: bool = False
+    is_of_a_fork: bool = False
+    """Its branch is another repository's."""
+    requested: list[Person] = field(default_factory=list)
+    """Who was asked to review it."""
 
     @property
     def comments(self) -> list[LineComment]:
         """Every line comment, oldest first."""
         return sorted((one for thread in self.threads for one in thread.comments), key=lambda one: one.id)
+
+
+@dataclass(slots=True, kw_only=True)
+class Issue:
+    """An issue."""
+
+    number: int
+    title: str
+    text: str
+    author: Person | None
+    created_at: Instant
+    updated_at: Instant
+    labels: list[str] = field(default_factory=list)
+    is_open: bool = True
+    reason: str = ""
+    """Why it was closed, where the forge has a word for that."""
+    remarks: list[Remark] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,6 +151,19 @@ class Said:
     line: int | None = 1
 
 
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """How a repository on the forge is set up."""
+
+    has_drafts: bool = True
+    methods: tuple[str, ...] = ("merge", "squash", "rebase")
+    """How pull requests may be merged."""
+    has_failing_check: bool = False
+    """A check that is required before a merge does not pass."""
+    repository: str = ""
+    """A bare git repository, whose branches then are the forge's."""
+
+
 class ForgeState:
     """One repository on a forge, changed by what people do there. Each deed takes a second."""
 
@@ -136,7 +173,13 @@ class ForgeState:
         self.now: Instant = START
         self.people: dict[int, Person] = {}
         self.pulls: dict[int, Pull] = {}
+        self.issues: dict[int, Issue] = {}
         self.statuses: list[Posted] = []
+        self.settings = Settings()
+        self.tips: dict[str, str] = {}
+        """The commits that branches are at."""
+        self.merges: list[tuple[int, str]] = []
+        """What was merged through the API, and at which commit."""
         self._ids = 1000
         self.viewer = self.person("remand-bot", "write")
         """Whose token it is."""
@@ -160,6 +203,8 @@ class ForgeState:
             everything: list[Given | Remark] = [*pull.reviews, *pull.remarks, *pull.comments]
             for said in everything:
                 said.author = None if said.author is person else said.author
+        for issue in self.issues.values():
+            issue.author = None if issue.author is person else issue.author
 
     def take_over(self, person: Person, permission: str = "read") -> Person:
         """An account gives up its login and another takes it."""
@@ -168,7 +213,7 @@ class ForgeState:
 
     def open(self, author: Person, *, head: str = "", branch: str = "") -> Pull:
         """Opens a pull request."""
-        number, now = len(self.pulls) + 1, self._tick()
+        number, now = self._number(), self._tick()
         name = branch or f"work/{number}"
         self.pulls[number] = pull = Pull(
             number=number,
@@ -180,6 +225,24 @@ class ForgeState:
             title=f"Work {number}",
         )
         return pull
+
+    def report(self, author: Person, title: str, text: str = "", *labels: str) -> Issue:
+        """Opens an issue."""
+        number, now = self._number(), self._tick()
+        self.issues[number] = issue = Issue(
+            number=number,
+            title=title,
+            text=text,
+            author=author,
+            created_at=now,
+            updated_at=now,
+            labels=list(labels),
+        )
+        return issue
+
+    def discussed(self, number: int) -> Pull | Issue:
+        """What has this number, which an issue and a pull request never share."""
+        return self.pulls.get(number) or self.issues[number]
 
     def push(self, pull: Pull, head: str) -> None:
         """A new head; open threads lose their lines."""
@@ -233,7 +296,7 @@ class ForgeState:
         """The forge binds a review to another commit, as happens after a forced push."""
         given.commit = commit
 
-    def remark(self, pull: Pull, author: Person, text: str) -> Remark:
+    def remark(self, pull: Pull | Issue, author: Person, text: str) -> Remark:
         """Says something in the discussion."""
         now = self._tick()
         said = Remark(id=self._id(), author=author, text=text, created_at=now, updated_at=now)
@@ -269,6 +332,9 @@ class ForgeState:
             original_commit=pull.head,
             review=given.id,
         )
+
+    def _number(self) -> int:
+        return len(self.pulls) + len(self.issues) + 1
 
     def _id(self) -> int:
         self._ids += 1

@@ -11,9 +11,13 @@ from remand.app.forges.ports import (
     CheckState,
     Comment,
     ForgeFault,
+    Issue,
+    OpenPull,
     PullRequest,
+    PullState,
     Review,
     ReviewState,
+    Trouble,
     Usage,
 )
 
@@ -47,6 +51,16 @@ class MemoryForge:
         """Raised whenever such a pull request is read."""
         self.refuses: ForgeFault | None = None
         """Raised whenever something is to be left."""
+        self.listed: dict[int, Issue] = {}
+        """The issues there are."""
+        self.closed: list[tuple[int, str]] = []
+        """Which of them were closed, and what was said with it."""
+        self.tips: dict[str, str] = {}
+        """The commits that branches are at."""
+        self.drafts: list[int] = []
+        self.asked: list[tuple[int, tuple[str, ...]]] = []
+        """Who was asked for a review."""
+        self.merges: list[tuple[int, str]] = []
         self.statuses: list[tuple[str, CheckState]] = []
         self.left: list[tuple[int, str, tuple[Comment, ...]]] = []
         self._usage = Usage()
@@ -111,8 +125,100 @@ class MemoryForge:
         self._left()
         self.left.append((number, text, ()))
 
+    def opened(self, branch: str, base: str) -> OpenPull | None:
+        """The open pull request of a branch."""
+        self._asked()
+        is_of = (
+            pull for pull in self.pulls.values() if (pull.branch, pull.state) == (branch, PullState.OPEN)
+        )
+        return next((self._shown(pull) for pull in is_of), None)
+
+    def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
+        """Opens one, at the commit that the branch is said to be at."""
+        self._left()
+        if any((pull.branch, pull.state) == (branch, PullState.OPEN) for pull in self.pulls.values()):
+            raise ForgeFault(Trouble.REFUSED, "There is one of that branch.")
+        number = max(self.pulls, default=0) + 1
+        self.drafts.append(number)
+        self.left.append((number, text, ()))
+        return self._shown(self.put(number, self.tips.get(branch, ""), branch=branch))
+
+    def _shown(self, pull: PullRequest) -> OpenPull:
+        return OpenPull(number=pull.number, head=pull.head, is_draft=pull.number in self.drafts)
+
+    def mark_ready(self, number: int) -> None:
+        """Makes a draft ready."""
+        self._left()
+        self.drafts = [one for one in self.drafts if one != number]
+
+    def request_review(self, number: int, names: Sequence[str]) -> None:
+        """Keeps who was asked."""
+        self._left()
+        self.asked.append((number, tuple(names)))
+
+    def merge(self, number: int, commit: str) -> None:
+        """Merges while the commit is the head."""
+        self._left()
+        if self.pulls[number].head != commit or self.pulls[number].state is not PullState.OPEN:
+            raise ForgeFault(Trouble.REFUSED, "The head is another commit, or it is not open.")
+        self.merges.append((number, commit))
+        self.change(number, state=PullState.MERGED)
+
+    def issues(self, label: str) -> list[Issue]:
+        """The open issues with a label."""
+        self._asked()
+        return [one for one in self.listed.values() if one.is_open and label in one.labels]
+
+    def issue(self, number: int) -> Issue:
+        """One issue."""
+        self._asked()
+        return self.listed[number]
+
+    def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
+        """Closes an issue."""
+        self._left()
+        self.closed.append((number, text))
+        self.listed[number] = replace(self.listed[number], is_open=False)
+
     def close(self) -> None:
         """Nothing is held."""
+
+
+class MemoryRemote:
+    """Implements `Remote` over branches that a test puts there."""
+
+    def __init__(self, tips: dict[str, str], main: str = "main") -> None:
+        self.tips, self._main = tips, main
+        self.behind: set[tuple[str, str]] = set()
+        """Pairs of commits, of which the second comes after the first."""
+        self.pushes: list[tuple[str, str, str]] = []
+        self.faults: list[ForgeFault] = []
+        """Raised one by one by the next questions."""
+        self.refuses: ForgeFault | None = None
+        """Raised whenever something is pushed."""
+
+    def tip(self, branch: str) -> str:
+        """Where a branch is."""
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.tips.get(branch, "")
+
+    def is_main(self, branch: str) -> bool:
+        """True for the one that the test says."""
+        return branch == self._main
+
+    def is_ahead(self, commit: str, tip: str) -> bool:
+        """True for what the test says."""
+        return (tip, commit) in self.behind
+
+    def push(self, commit: str, branch: str, over: str) -> None:
+        """Moves a branch that is where it is said to be."""
+        if self.refuses is not None:
+            raise self.refuses
+        if self.tips.get(branch, "") != over:
+            raise ForgeFault(Trouble.REFUSED, "The branch is elsewhere.")
+        self.pushes.append((commit, branch, over))
+        self.tips[branch] = commit
 
 
 class MemoryNotes:

@@ -257,6 +257,10 @@ RELEASES = (
     e.TaskSettled(task_id=T1, status="done"),
     e.RejectionAnswered(task_id=T1, handoff_id="H-1", decision=e.Decision(decision_type="ACCEPT")),
     e.HandoffResumed(task_id=T1, handoff_id="H-1", agent="Alice", lease_expires_at=LATER),
+    e.IssueImported(task_id=T1, issue=12),
+    e.ActIntended(task_id=T1, act="merge", about=SHA),
+    e.ActDone(task_id=T1, act="open", about=SHA, pr=7),
+    e.ActFailed(task_id=T1, act="merge", about=SHA, is_final=True),
 )
 
 

@@ -29,6 +29,9 @@ def test_every_key_is_read() -> None:
     api = "https://git.example.org/"
     report = ["status", "review", "comment"]
     interval = "2m"
+    remote = "upstream"
+    import_label = "for agents"
+    import_from = "anyone"
     """
 
     assert parse(text).forge == ForgeSettings(
@@ -37,6 +40,9 @@ def test_every_key_is_read() -> None:
         api="https://git.example.org",
         report=("status", "review", "comment"),
         interval_seconds=120,
+        remote="upstream",
+        import_label="for agents",
+        import_from="anyone",
     )
 
 
@@ -51,6 +57,7 @@ def test_what_is_not_said_is_what_most_want(kind: str, repository: str, api: str
     found = forge({"kind": kind, "repository": repository})
 
     assert (found.api, found.report, found.interval_seconds) == (api, (), 60)
+    assert (found.remote, found.import_label, found.import_from) == ("origin", "", "writers")
 
 
 def test_it_is_github_unless_it_says_otherwise() -> None:
@@ -98,6 +105,12 @@ def test_plain_http_is_for_this_machine_alone(api: str) -> None:
         ({"api": 1}, "`forge.api` must be text"),
         ({"report": "status"}, "`forge.report` must be a list"),
         ({"report": ["labels"]}, "`forge.report` holds `labels`; use any of status, review, comment"),
+        ({"remote": ""}, "`forge.remote` must be one short line of text"),
+        ({"remote": "a\nb"}, "`forge.remote` must be one short line of text"),
+        ({"remote": 7}, "`forge.remote` must be text"),
+        ({"import_label": "x" * 501}, "`forge.import_label` must be one short line of text"),
+        ({"import_from": "everyone"}, "`forge.import_from` is `everyone`; use one of writers, anyone"),
+        ({"import_labels": "x"}, "did you mean `import_label`?"),
         ({"interval": 60}, '`forge.interval` must be a duration such as "90s"'),
         ({"interval": "0s"}, "must be a duration"),
         ({"interval": "1s"}, '`forge.interval` must be between "5s" and "1d"'),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from remand.adapters.forges import gitea_shapes as shapes
+from remand.adapters.forges.doing import Doing
+from remand.adapters.forges.gitea_acts import MAX_TEXT, GiteaHand
 from remand.adapters.forges.limits import Limits
 from remand.adapters.forges.rest import Rest, Service, has_more
 from remand.adapters.forges.transport import HttpTransport, Transport
@@ -35,15 +37,12 @@ from remand.domain.record import Record
 API = "/api/v1"
 TOKEN_NAME = "GITEA_TOKEN"  # noqa: S105 - the name of the variable
 MAX_STATUS = 255
-MAX_TEXT = 65_000
 PAGE_SIZE = "limit=50"
 """As long as pages are unless the server's settings say otherwise."""
 RECENT_PAGES = 4
 """How far the latest changes are read before pull requests are asked for one by one."""
 WRITERS = ("write", "admin", "owner")
 EVENTS = {"REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED, "COMMENT": ReviewState.COMMENTED}
-
-Result = TypeVar("Result")
 
 
 class Marks(Record, kw_only=True):
@@ -80,7 +79,7 @@ class Latest(NamedTuple):
     """Everything that changed since the marks were made is among them."""
 
 
-class Gitea:
+class Gitea(Doing):
     """Implements `Forge`. It waits for each answer, and keeps its connections until it is closed."""
 
     def __init__(
@@ -103,6 +102,7 @@ class Gitea:
         self._memory = memory
         self._repository = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}"
         self._marks = f"{service.api}{self._repository}/pulls#marks"
+        self._hand = GiteaHand(self._rest, self._repository)
         self._runner = asyncio.Runner()
 
     @property
@@ -147,9 +147,6 @@ class Gitea:
         """Lets go of connections."""
         self._done(self._rest.close())
         self._runner.close()
-
-    def _done(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self._runner.run(work)
 
     async def _glance(self, numbers: Sequence[int]) -> dict[int, str]:
         known = self._known()

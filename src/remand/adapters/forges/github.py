@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from remand.adapters.forges import github_graphql, github_rest, github_writing
+from remand.adapters.forges.doing import Doing
 from remand.adapters.forges.gh import PROGRAM, GhTransport, Processes
+from remand.adapters.forges.github_acts import GitHubHand
 from remand.adapters.forges.github_api import TOKEN_NAME, Api, GraphqlMissing, Place
 from remand.adapters.forges.limits import Limits
 from remand.adapters.forges.transport import HttpTransport, Transport
@@ -53,7 +55,7 @@ class Presence:
         self._memory.put(self._address, Remembered(etag="", body=until))
 
 
-class GitHub:
+class GitHub(Doing):
     """Implements `Forge`. It waits for each answer, and keeps its connections until it is closed."""
 
     def __init__(
@@ -74,6 +76,7 @@ class GitHub:
             raise ForgeFault(Trouble.DENIED, f"{TOKEN_NAME} holds no token: signs in it cannot be sent.")
         carrier = transport or transport_for(place.api, token)
         self._api = Api(place, carrier, Limits(clock, memory, place.api), memory, token)
+        self._hand = GitHubHand(self._api)
         self._graphql = Presence(clock, memory, place.graphql)
         self._runner = asyncio.Runner()
 
@@ -136,9 +139,6 @@ class GitHub:
             except GraphqlMissing:
                 self._graphql.note_missing()
         return await by_rest()
-
-    def _done(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self._runner.run(work)
 
 
 def transport_for(api: str, token: str) -> Transport:

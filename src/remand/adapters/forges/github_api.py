@@ -22,7 +22,7 @@ PER_PAGE = 100
 MAX_PAGES = 200
 ANSWERS = (200, 201, 202, 204)
 NOTHING = Reply(0, {}, b"")
-BULK = ("_links", "reactions", "diff_hunk", "repo", "repository", "body_html", "body_text")
+BULK = ("_links", "reactions", "diff_hunk", "repository", "body_html", "body_text")
 KEPT_ADDRESSES = ("html_url", "pull_request_url")
 
 Shape = TypeVar("Shape")
@@ -151,9 +151,10 @@ class Api(abc.GitHubAPI):
                 return found
         raise ForgeFault(Trouble.GARBLED, f"GitHub has more than {MAX_PAGES} pages of one list.")
 
-    async def send(self, path: str, data: object, **names: str) -> None:
-        """Leaves something there."""
-        await self._asked("POST", path, data, names)
+    async def send(self, path: str, data: object, *, method: str = "POST", **names: str) -> object:
+        """Leaves or changes something there; gives what is answered."""
+        content, _ = await self._asked(method, path, data, names)
+        return content
 
     async def ask(self, document: str, variables: Mapping[str, object]) -> dict[str, Any]:
         """What GraphQL answers. Things that are not there are left out; any other error is a fault."""
@@ -258,7 +259,12 @@ def without_bulk(data: object) -> object:
     if not isinstance(data, dict):
         return data
     return {
-        name: without_bulk(value)
+        name: _named(value) if name == "repo" else without_bulk(value)
         for name, value in data.items()
         if name not in BULK and (not name.endswith("_url") or name in KEPT_ADDRESSES)
     }
+
+
+def _named(repository: object) -> object:
+    """A repository by its name alone."""
+    return {"full_name": repository.get("full_name")} if isinstance(repository, dict) else None

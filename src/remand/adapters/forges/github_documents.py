@@ -71,6 +71,13 @@ query RestOfThread($id: ID!, $after: String) {{
 {WHO}{SAID}"""
 """What a long thread goes on with."""
 
+READY = """
+mutation Ready($id: ID!) {
+  markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } }
+}
+"""
+"""Makes a draft one that is to be reviewed."""
+
 _SEEN = """
 fragment Seen on PullRequest {
   updatedAt state headRefOid reviewDecision totalCommentsCount

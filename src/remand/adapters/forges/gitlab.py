@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from remand.adapters.forges import gitlab_shapes as shapes
+from remand.adapters.forges.doing import Doing
+from remand.adapters.forges.gitlab_acts import GitLabHand
 from remand.adapters.forges.gitlab_reviews import Material, Reviews
+from remand.adapters.forges.gitlab_words import MAX_TEXT, plain
 from remand.adapters.forges.limits import Limits
 from remand.adapters.forges.rest import Rest, Service
 from remand.adapters.forges.transport import HttpTransport, Transport
@@ -33,7 +34,6 @@ SERVER = "https://gitlab.com"
 API = "/api/v4"
 TOKEN_NAME = "GITLAB_TOKEN"  # noqa: S105 - the name of the variable
 MAX_STATUS = 255
-MAX_TEXT = 65_000
 AT_ONCE = 100
 """How many merge requests are asked for in one question."""
 CHECKS = {
@@ -43,13 +43,9 @@ CHECKS = {
     CheckState.ERROR: "canceled",
 }
 REQUEST = "/submit_review requested_changes"
-COMMAND = re.compile(r"^(\s*)/", re.MULTILINE)
-"""How a line begins that GitLab would take for a command, such as `/merge`."""
-
-Result = TypeVar("Result")
 
 
-class GitLab:
+class GitLab(Doing):
     """Implements `Forge`. It waits for each answer, and keeps its connections until it is closed."""
 
     def __init__(
@@ -68,6 +64,7 @@ class GitLab:
         limits = Limits(clock, memory, service.api)
         self._rest = Rest(service, transport or HttpTransport(service.api), limits, memory)
         self._project = f"/projects/{quote(repository, safe='')}"
+        self._hand = GitLabHand(self._rest, self._project)
         self._runner = asyncio.Runner()
 
     @property
@@ -108,9 +105,6 @@ class GitLab:
         """Lets go of connections."""
         self._done(self._rest.close())
         self._runner.close()
-
-    def _done(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return self._runner.run(work)
 
     async def _glance(self, numbers: Sequence[int]) -> dict[int, str]:
         marks: dict[int, str] = {}
@@ -194,11 +188,6 @@ class GitLab:
     async def _note(self, number: int, text: str) -> shapes.Note:
         path = f"{self._project}/merge_requests/{number}/notes"
         return self._rest.read(await self._rest.send(path, {"body": text}), shapes.Note)
-
-
-def plain(text: str) -> str:
-    """A text in which GitLab finds no command: whoever wrote it must not merge or approve with the token's rights."""
-    return COMMAND.sub(r"\1\\/", cut(text, MAX_TEXT))
 
 
 def _pull_request(request: shapes.MergeRequest, said: Reviews) -> PullRequest:

@@ -90,10 +90,10 @@ class Rest:
                 raise self.garbled("tells the same page of a list again and again")
         raise self.garbled(f"has more than {MAX_PAGES} pages of one list")
 
-    async def send(self, path: str, data: object) -> Reply:
-        """Leaves something there."""
+    async def send(self, path: str, data: object, method: str = "POST") -> Reply:
+        """Leaves or changes something there."""
         content = {"content-type": "application/json"}
-        return await self._asked("POST", path, content, msgspec.json.encode(data))
+        return await self._asked(method, path, content, msgspec.json.encode(data))
 
     async def close(self) -> None:
         """Lets go of connections."""

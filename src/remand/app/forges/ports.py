@@ -1,4 +1,4 @@
-"""What the use cases ask of a forge: pull requests as they are, who may write, and a word left there.
+"""What the use cases ask of a forge: pull requests and issues as they are, who may write, and what is done there.
 
 Everything a forge answers is another's text. It is parsed here into these shapes, and believed by nobody:
 whose review counts, and for which commit, the rules decide.
@@ -94,6 +94,30 @@ class PullRequest(Record, kw_only=True):
     """What was said in its discussion, outside of reviews; oldest first."""
 
 
+class OpenPull(Record, kw_only=True):
+    """An open pull request, without what is said about it."""
+
+    number: int
+    head: str
+    """The commit at its tip."""
+    url: str = ""
+    is_draft: bool = False
+
+
+class Issue(Record, kw_only=True):
+    """An issue as its author wrote it."""
+
+    number: int
+    title: str
+    text: str = ""
+    author: Account | None = None
+    """None when the account is gone."""
+    labels: tuple[str, ...] = ()
+    opened_at: Instant = ""
+    is_open: bool = True
+    url: str = ""
+
+
 class CheckState(StrEnum):
     """What a status at a commit says."""
 
@@ -167,7 +191,42 @@ class Marks(Protocol):
         """Notes it."""
 
 
-class Forge(Protocol):
+class Pulls(Protocol):
+    """What is done with pull requests. Whoever does not know whether something was done looks before doing it again."""
+
+    def opened(self, branch: str, base: str) -> OpenPull | None:
+        """The open pull request of a branch of this very repository into the base; None when there is none."""
+
+    def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
+        """Opens one, as a draft where the forge has drafts. A second one of the same branch is refused."""
+
+    def mark_ready(self, number: int) -> None:
+        """Makes a draft one that is to be reviewed; any other stays as it is."""
+
+    def request_review(self, number: int, names: Sequence[str]) -> None:
+        """Asks accounts to review, by login or, when it is a number, by id.
+
+        Whom the forge does not let be asked is left out; it is a fault when that is everybody.
+        """
+
+    def merge(self, number: int, commit: str) -> None:
+        """Merges it while the commit is its head, by the forge's own comparison; refused otherwise."""
+
+
+class Issues(Protocol):
+    """What people want done."""
+
+    def issues(self, label: str) -> list[Issue]:
+        """The open issues with a label, every page of them; pull requests are none."""
+
+    def issue(self, number: int) -> Issue:
+        """One issue."""
+
+    def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
+        """Closes an issue with a comment, whose first line tells whether it was left there before."""
+
+
+class Forge(Pulls, Issues, Protocol):
     """One repository on a forge. Every method raises `ForgeFault` when the forge cannot be asked."""
 
     @property
@@ -196,3 +255,19 @@ class Forge(Protocol):
 
     def close(self) -> None:
         """Lets go of connections."""
+
+
+class Remote(Protocol):
+    """Where branches are pushed to. Every method raises `ForgeFault` when it cannot be asked."""
+
+    def tip(self, branch: str) -> str:
+        """The commit that a branch is at there; empty when there is no such branch."""
+
+    def is_main(self, branch: str) -> bool:
+        """True for the branch that is checked out of it by default."""
+
+    def is_ahead(self, commit: str, tip: str) -> bool:
+        """True when a commit comes after what is there, so that nothing would be lost."""
+
+    def push(self, commit: str, branch: str, over: str) -> None:
+        """Puts a commit on a branch that is at `over` there, or is not there when that is empty; refused otherwise."""

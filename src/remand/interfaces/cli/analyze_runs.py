@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from remand.app.scheduling.readout import Bill, Fate, No, Readout
+from remand.app.scheduling.readout import AGENT, GATE, Bill, Fate, No, Readout
 from remand.interfaces.cli.analyze_tables import duration
 from remand.interfaces.cli.output import clean, table
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _OPEN = "nothing yet"
-_KINDS = {"agent": "agents said no to a task", "gate": "gates to work", "reviewer": "reviewers to work"}
+_KINDS = {"agent": "agents to a task", "gate": "gates to work", "reviewer": "reviewers to work"}
 
 
 def runs_page(found: Readout) -> Callable[[Console], None]:
@@ -39,10 +39,10 @@ def headline(found: Readout) -> str:
         return f"Nothing has happened{since}."
     ended = ", ".join(f"{count} {status}" for status, count in found.statuses.items())
     kinds = Counter(no.kind for no in found.noes)
-    said = ", ".join(f"{kinds[kind]} × {text}" for kind, text in _KINDS.items() if kinds[kind])
+    said = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
     total = found.total
     return (
-        f"{len(found.tasks):,} tasks{since}: {ended}. {said or 'Nobody said no'}. "
+        f"{len(found.tasks):,} tasks{since}: {ended}. {len(found.noes):,} times no{f': {said}' if said else ''}. "
         f"{total.runs:,} runs, {duration(total.seconds)} of agents' time{_priced(total)}."
     )
 
@@ -57,7 +57,7 @@ def _tables(found: Readout) -> list[tuple[str, Callable[[Console], None]]]:
         (
             "What was rejected",
             table(
-                ("no by", "task", "of", "what came of it", "why"),
+                ("no by", "task", "whose work", "what came of it", "why"),
                 list(map(_no_row, found.noes)),
                 "Nothing was.",
             ),
@@ -83,8 +83,8 @@ def _tables(found: Readout) -> list[tuple[str, Callable[[Console], None]]]:
 
 
 def _no_row(no: No) -> tuple[object, ...]:
-    by = no.kind if no.by in ("the gates", no.of) else f"{no.kind} {no.by}"
-    return (by, no.label, no.of, no.outcome or _OPEN, no.why)
+    by = no.by if no.kind == GATE else f"{no.kind} {no.by}"
+    return (by, no.label, "" if no.kind == AGENT else no.of, no.outcome or _OPEN, no.why)
 
 
 def _bill_row(bill: Bill) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from argparse import ArgumentParser
@@ -17,6 +18,7 @@ from remand.app.scheduling.readout import Readout
 from remand.interfaces.cli.analyze_runs import runs_page
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result, clean, console, one_line
+from remand.interfaces.demo.narrating import QUOTED
 from remand.interfaces.demo.stage import Stage
 from remand.interfaces.demo.story import Story
 from remand.interfaces.demo.telling import Broken, Line, Voice
@@ -31,7 +33,7 @@ _KINDS = {
     "reviewer": ("✗", "REVIEWER NO", "magenta"),
     "asked": ("?", "YOU ARE ASKED", "bold cyan"),
     "done": ("✓", "DONE", "green"),
-    "cancelled": ("✓", "CANCELLED", "green"),
+    "cancelled": ("–", "CANCELLED", "green"),
 }
 """How each kind of line is marked."""
 
@@ -53,22 +55,30 @@ def _demo(context: Context) -> Result:
     if keep and os.path.isdir(folder) and os.listdir(folder):
         raise UsageError(f"{folder} is not empty. Name a new folder.")
     os.makedirs(folder, exist_ok=True)
-    voice = _voice(context)
-    stage = Stage(os.path.realpath(folder), voice.say)
     started = time.monotonic()
     try:
-        data = Story(stage, voice).tell()
+        data = _played(os.path.realpath(folder), _voice(context))
     except Broken as broken:
+        keep = folder
         raise EnvironmentFault(
             f"The story went wrong, which it must not: {broken}. Kept in {folder}."
         ) from None
     finally:
-        stage.close()
-    seconds = round(time.monotonic() - started, 1)
-    if not keep:
-        shutil.rmtree(folder, ignore_errors=True)
-    told = data | {"seconds": seconds, "folder": folder if keep else None}
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    told = data | {"seconds": round(time.monotonic() - started, 1), "folder": folder if keep else None}
     return Result(told, _end(told, keep))
+
+
+def _played(folder: str, voice: Voice) -> dict[str, Any]:
+    """Plays the story. Whoever ends this process ends everything that it has started."""
+    stage = Stage(folder, voice.say)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return Story(stage, voice).tell()
+    finally:
+        stage.close()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _voice(context: Context) -> Voice:
@@ -93,9 +103,12 @@ def _voice(context: Context) -> Voice:
 
     def tell(line: Line) -> None:
         mark, tag, style = _KINDS.get(line.kind, (" ", line.who, ""))
+        room = max(40, out.width - _TITLE - 20) if here.is_terminal else 300
+        if line.text.startswith(QUOTED):
+            out.print(f"      {clean(line.text)[:room]}", style="dim")
+            return
         title = one_line(line.title, _TITLE)
-        text = one_line(_told(line), max(40, out.width - _TITLE - 20) if here.is_terminal else 300)
-        out.print(f"  {mark} {title:<{_TITLE}} {tag:<13} {text}", style=style)
+        out.print(f"  {mark} {title:<{_TITLE}} {tag:<13} {one_line(_told(line), room)}", style=style)
 
     return Voice(heading, say, tell)
 
@@ -110,18 +123,14 @@ def _silence(_: object) -> None:
 
 
 def _end(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
-    found = msgspec.convert(data["readout"], Readout)
-    learned = data["learned"]
+    found = msgspec.convert(data, Readout)
 
     def show(out: Console) -> None:
         out.print()
-        out.print("● The read-out", style="bold")
+        out.print("● The read-out: remand analyze runs", style="bold")
         runs_page(found)(out)
         out.print("Turns, tokens and cost are scripted: these agents name their own price. Times are real.")
-        out.print(
-            f"{data['events']} events, every chain in order, {data['seconds']:.0f} s. Of {learned['total_rejections']} "
-            f"rejected tasks {learned['override_rate']:.0%} were rejected without cause (`remand analyze rejections`)."
-        )
+        out.print(f"{data['events']} events, every chain in order, {data['seconds']:.0f} s in all.")
         out.print()
         out.print("Where to look next:")
         for line in _next(keep):
@@ -133,10 +142,9 @@ def _end(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
 def _next(keep: str | None) -> list[str]:
     looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
     if keep:
-        state = f"cd {keep}/repository && XDG_STATE_HOME=$PWD/../state"
         looks = [
-            f"{state} remand task show '#43'     the whole story of one task",
-            f"{state} remand analyze runs        this read-out again",
+            f"cd {keep}/repository && remand task show '#43'   the whole story of one task",
+            f"cd {keep}/repository && remand analyze runs      this read-out again",
         ]
     return [
         *looks,

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.adapters.forges.gitlab import GitLab, plain
+from remand.adapters.forges.gitlab import GitLab
+from remand.adapters.forges.gitlab_words import plain
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
 from remand.app.forges.ports import Account, CheckState, Comment, ForgeFault, PullState, ReviewState, Trouble
