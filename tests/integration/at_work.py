@@ -1,0 +1,163 @@
+"""A user's repository with workplaces, and agents at work in them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from remand.adapters.git.place import locate
+from remand.adapters.git.workplaces import GitWorkplaces
+from remand.app.scheduling.ports import Workplace
+from tests.integration.agents_repository import AgentsRepository, Files
+
+TASK, BRANCH = "T-1", "task/one"
+FILES: Files = {
+    "a.py": b"a = 1\n",
+    "src/b.py": b"b = 1\n",
+    "src/deep/c.py": b"c = 1\n",
+    ".gitignore": b"*.log\n",
+}
+
+
+class Site:
+    """A repository as its user has it, on `main`, and the workplaces of its tasks."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.common_dir = ""
+        made, self.start = template(*options)
+        shutil.copytree(made, folder / "repo", symlinks=True)
+        self.repository = AgentsRepository(folder / "repo", "--template=", *options)
+        self.workplaces = self.opened()
+
+    def opened(self, folder: str = "") -> GitWorkplaces:
+        """The workplaces, as another process has them."""
+        place = locate(str(self.repository.path))
+        assert place is not None
+        self.common_dir = place.common_dir
+        return GitWorkplaces(place, folder or str(self.folder / "worktrees"), base="main", ours=["ours.toml"])
+
+    def git(self, *arguments: str, folder: str | Path = "", check: bool = True) -> str:
+        """What the user's git says, in the repository or in another folder."""
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=folder or self.repository.path,
+            env=self.repository.environment,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert not check or not done.returncode, f"git {arguments}: {done.stderr.decode(errors='replace')}"
+        return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def prepare(self, *, is_confined: bool = False, task: str = TASK, branch: str = BRANCH) -> Worker:
+        """Has a workplace prepared, and an agent in it."""
+        return Worker(self, self.workplaces.prepare(task, branch, self.start, is_confined=is_confined))
+
+    def tip(self, branch: str = BRANCH) -> str:
+        return self.git("rev-parse", "--verify", "-q", f"refs/heads/{branch}", check=False)
+
+    def worktrees(self) -> list[str]:
+        """The worktrees besides the main one, as git lists them."""
+        rows = self.git("worktree", "list", "--porcelain").split("\n")
+        return [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")][1:]
+
+    def kept(self) -> list[str]:
+        """The refs under which something is kept."""
+        return self.git("for-each-ref", "--format=%(refname)", "refs/remand/kept").split()
+
+    def kept_file(self, path: str) -> str:
+        """What a file holds in anything that is kept; empty when none has it."""
+        found = [self.git("cat-file", "blob", f"{ref}:{path}", check=False) for ref in self.kept()]
+        return next((text for text in found if text), "")
+
+    def left(self) -> list[str]:
+        """All that is still there of workplaces, but for locks, once the trash is empty."""
+        self.workplaces._trash.wait()
+        root = self.folder / "worktrees"
+        names = {str(path.relative_to(root)) for path in root.rglob("*")} if root.exists() else set()
+        common = Path(self.common_dir)
+        inside = [path for part in ("worktrees/*", "new-*", "old-*", "*.lock") for path in common.glob(part)]
+        fixed = {".own", ".own/locks", ".own/trash", ".own/trash.lock"}
+        return sorted(
+            [*(name for name in names - fixed if not name.startswith(".own/locks/")), *map(str, inside)]
+        )
+
+
+@lru_cache
+def template(*options: str) -> tuple[str, str]:
+    """A repository to be copied, and the commit that it begins with."""
+    folder = tempfile.mkdtemp(prefix="rmd-site-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = AgentsRepository(Path(folder), "--template=", *options)
+    start = made.commit(FILES)
+    made.git("update-ref", "refs/heads/main", start)
+    made.git("reset", "-q", "--hard")
+    return folder, start
+
+
+class Worker:
+    """An agent at work: its git is the repository's, or where it is confined a git folder of its own."""
+
+    def __init__(self, site: Site, workplace: Workplace) -> None:
+        self.site = site
+        self.workplace = workplace
+        self.folder = Path(workplace.folder)
+        entry = os.path.join("worktrees", f"remand-{workplace.task_id}")
+        self.git_dir = Path(workplace.private_dir or workplace.common_dir) / entry
+        self.environment = dict(site.repository.environment)
+        if workplace.private_dir:
+            self.environment |= {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": workplace.folder}
+
+    @property
+    def private(self) -> Path:
+        return Path(self.workplace.private_dir)
+
+    def git(self, *arguments: str, check: bool = True, stdin: bytes = b"") -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        assert not check or not done.returncode, f"git {arguments}: {said}"
+        return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def write(self, path: str, text: str = "work\n") -> None:
+        place = self.folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+    def commit(self, path: str = "work.py", text: str = "work\n") -> str:
+        """Writes a file and commits it."""
+        self.write(path, text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", f"work on {path}")
+        return self.git("rev-parse", "HEAD")
+
+    def look(self) -> tuple[str, set[str]]:
+        found = self.site.workplaces.look(self.workplace)
+        return found.head, set(found.uncommitted)
+
+    def bring(self) -> str:
+        return self.site.workplaces.bring(self.workplace)
+
+    def again(self, *, is_confined: bool | None = None) -> Worker:
+        """The agent of the task's next run."""
+        confined = bool(self.workplace.private_dir) if is_confined is None else is_confined
+        return self.site.prepare(
+            is_confined=confined, task=self.workplace.task_id, branch=self.workplace.branch
+        )
+
+    def status(self) -> list[str]:
+        """What the user's git says of the worktree."""
+        return self.site.git("status", "--porcelain", folder=self.folder).split("\n")
