@@ -56,6 +56,8 @@ def _paths(value: Any, key: str) -> tuple[str, ...]:
     paths = tuple(os.path.expanduser(path) for path in texts(value, key))
     if not all(map(os.path.isabs, paths)):
         raise ConfigError(f"{NAME}: `{key}` must name whole paths, from / or ~ on.")
+    if not all(os.path.normpath(path).strip("/") for path in paths):
+        raise ConfigError(f"{NAME}: `{key}` names the whole disk; name the folders that agents need.")
     return paths
 
 

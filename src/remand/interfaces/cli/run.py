@@ -12,12 +12,18 @@ from functools import partial
 
 from remand.app.scheduling.loop import Loop
 from remand.app.scheduling.ports import Doors, Workplaces
+from remand.app.scheduling.staff import workers
 from remand.bootstrap.scheduling import Making, Shift
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.keeper import doors_of
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow, is_watched, show
+
+
+NOBODY = (
+    "No member of the team has a command, so nobody is started. Give some one in remand.toml: command = […]."
+)
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -38,6 +44,8 @@ def _run(context: Context) -> Result:
     try:
         with _signals(shift):
             _say(context, _introduced(root, shift))
+            if not workers(opened.settings.rules().team):
+                _say(context, NOBODY)
             _go(context, shift, is_live=is_live)
     finally:
         shift.close()

@@ -1,0 +1,68 @@
+"""Holds when different failures are the system's, and how it is found out that they are no more."""
+
+from remand.domain.breaker import FIRST_SECONDS, LONGEST_SECONDS, Breaker
+
+
+def test_three_different_tasks_that_fail_the_same_way_open_it() -> None:
+    breaker = Breaker()
+
+    opened = [breaker.fail("disk", task, "full", now=0.0) for task in ("a", "b", "c")]
+
+    assert opened == [False, False, True]
+    assert not breaker.allows("disk", now=1.0)
+    assert breaker.allows("git", now=1.0)
+
+
+def test_one_task_that_fails_again_and_again_does_not() -> None:
+    breaker = Breaker()
+    for _ in range(9):
+        breaker.fail("disk", "a", "full", now=0.0)
+
+    assert breaker.allows("disk", now=0.0)
+
+
+def test_what_goes_well_between_begins_the_count_anew() -> None:
+    breaker = Breaker()
+    for task in ("a", "b"):
+        breaker.fail("disk", task, "full", now=0.0)
+    breaker.succeed("disk")
+    breaker.fail("disk", "c", "full", now=0.0)
+
+    assert breaker.allows("disk", now=0.0)
+
+
+def test_what_is_certain_needs_no_second() -> None:
+    breaker = Breaker()
+
+    assert breaker.fail("disk", "a", "full", now=0.0, is_certain=True)
+
+
+def test_after_a_while_one_is_let_through_to_try_and_its_failure_doubles_the_wait() -> None:
+    breaker = Breaker()
+    breaker.fail("disk", "a", "full", now=0.0, is_certain=True)
+    waits, now = [], 0.0
+    for _ in range(8):
+        (breach,) = breaker.breaches
+        waits.append(breach.until - now)
+        now = breach.until
+        assert breaker.allows("disk", now=now)
+        breaker.begin("disk")
+        assert not breaker.allows("disk", now=now), "one at a time"
+        breaker.fail("disk", "b", "full", now=now)
+
+    assert waits[:3] == [FIRST_SECONDS, 2 * FIRST_SECONDS, 4 * FIRST_SECONDS]
+    assert waits[-1] == LONGEST_SECONDS
+    breaker.succeed("disk")
+    assert breaker.breaches == ()
+
+
+def test_what_is_wrong_is_told_with_its_beginning() -> None:
+    breaker = Breaker()
+    breaker.fail("git", "a", "no git", now=5.0, is_certain=True)
+    breaker.fail("disk", "a", "full", now=3.0, is_certain=True)
+    breaker.fail("git", "b", "still no git", now=9.0)
+
+    assert [(one.scope, one.message, one.since) for one in breaker.breaches] == [
+        ("disk", "full", 3.0),
+        ("git", "still no git", 5.0),
+    ]
