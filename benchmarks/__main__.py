@@ -9,6 +9,7 @@ import time
 from types import FrameType
 
 from benchmarks import (
+    agents,
     analyze,
     append,
     checkout,
@@ -43,6 +44,7 @@ SUBJECTS = {
     "forge": forge.run,
     "webhook": webhook.run,
     "feedback": feedback.run,
+    "agents": agents.run,
 }
 
 

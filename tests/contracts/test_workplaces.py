@@ -144,8 +144,9 @@ class TestPrepare:
         assert site.worktrees() == []
 
     def test_a_branch_that_the_user_has_checked_out_is_refused(self, site: Site) -> None:
+        site.git("switch", "-q", "-c", "here")
         with pytest.raises(CannotRun, match="git switch"):
-            site.prepare(branch="main")
+            site.prepare(branch="here")
         site.git("worktree", "add", "-q", "-b", "mine", str(site.folder / "mine"))
         with pytest.raises(CannotRun, match=r"is checked out in .*mine"):
             site.prepare(branch="mine")
@@ -154,6 +155,11 @@ class TestPrepare:
             site.prepare(branch="mine")
         site.git("worktree", "prune")
         assert site.prepare(branch="mine").look() == (site.start, set())
+
+    def test_nobody_works_on_the_base(self, site: Site) -> None:
+        site.git("switch", "-q", "-c", "here")
+        with pytest.raises(CannotRun, match="a branch of its own"):
+            site.prepare(branch="main")
 
     def test_a_branch_that_is_being_rebased_elsewhere_is_refused(self, site: Site) -> None:
         mine = site.folder / "mine"
@@ -235,6 +241,31 @@ class TestBring:
         worker.bring()
         assert site.git("rev-parse", "main") == before
         assert site.git("tag") == ""
+
+
+class TestLeave:
+    def test_whoever_uses_git_there_afterwards_finds_the_repository(self, site: Site, worker: Worker) -> None:
+        worker.write("left.py")
+        for planted in (lambda path: None, Path.mkdir, lambda path: path.write_text("gitdir: /tmp\n")):
+            (worker.folder / ".git").unlink()
+            planted(worker.folder / ".git")
+            site.workplaces.leave(worker.workplace)
+            assert site.git("rev-parse", "--git-common-dir", folder=worker.folder) == site.common_dir
+            assert worker.status() == ["?? left.py"]
+
+    def test_it_puts_nothing_else_right(self, site: Site) -> None:
+        worker = site.prepare()
+        worker.git("-c", "core.logAllRefUpdates=false", "checkout", "-q", "--detach")
+        worker.git("config", "core.logAllRefUpdates", "false")
+        worker.commit("detached.py")
+        site.workplaces.leave(worker.workplace)
+        worker.again()
+        assert site.kept_file("detached.py") == "work"
+
+    def test_where_there_is_nothing_there_is_nothing_to_do(self, site: Site, worker: Worker) -> None:
+        site.workplaces.retire(TASK)
+        site.workplaces.leave(worker.workplace)
+        assert site.worktrees() == []
 
 
 class TestRetire:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -88,7 +86,9 @@ def test_a_task_goes_through_its_whole_life(opened: Open, start: Start, machine:
     branches = {one["branch"] for one in office.events("task.submit", task)}
     assert branches == {f"remand/{task}"}, "the same branch"
     office.repository.git("merge-base", "--is-ancestor", rejected["commit"], f"remand/{task}")
-    assert office.repository.git("show", f"remand/{task}:before.txt") == f"good roof by Fenster, 2, on {task}\n"
+    assert (
+        office.repository.git("show", f"remand/{task}:before.txt") == f"good roof by Fenster, 2, on {task}\n"
+    )
     assert office.shown(task)["status"] == "done"
     office.check_worktrees()
     assert {one["tier"] for one in office.events("run.start")} == {tier}
@@ -176,11 +176,9 @@ END
 def test_told_to_stop_it_ends_everybody_and_goes_on_where_it_was(
     opened: Open, start: Start, machine: Machine, tier: str, number: int
 ) -> None:
-    stubborn = "trap '' TERM INT HUP\n"
-    office = opened(
-        tier,
-        team={"Alice": f"{stubborn}if [ $N = 1 ]; then {HANGS.strip()}; else cat begun.txt >seen.txt; commit good; fi\n"},
-    )
+    script = f"if [ $N = 1 ]; then {HANGS.strip()}; else cat begun.txt >seen.txt; commit good; fi\n"
+    stubborn = "trap '' TERM INT HUP\n" if tier == "bubblewrap" else ""
+    office = opened(tier, team={"Alice": stubborn + script})
     task = office.add()
     scheduler = start(office)
     office.wait_for_note(f"hangs.{task}.Alice")
@@ -241,7 +239,7 @@ def test_faults_are_nobodys_blame_and_do_not_go_on_for_ever(opened: Open, start:
             "Crash": Member("echo 'no such model' >&2; exit 7\n", more='skills = ["crash"]'),
         },
         policy="max_faults = 2",
-        run='time = "2s"',
+        run='time = "1s"',
     )
     slow, killed, crash = (office.add(name, "--skills", name) for name in ("slow", "killed", "crash"))
     scheduler = start(office)
@@ -251,7 +249,10 @@ def test_faults_are_nobodys_blame_and_do_not_go_on_for_ever(opened: Open, start:
     question = office.wait("escalation.open", crash)
     ends = {task: office.events("run.end", task) for task in (slow, killed, crash)}
     assert [one["how"] for one in ends[slow]][:2] == ["timed_out", "exited"]
-    assert [(one["how"], one.get("status", 0)) for one in ends[killed]][:2] == [("signalled", 9), ("exited", 0)]
+    assert [(one["how"], one.get("status", 0)) for one in ends[killed]][:2] == [
+        ("signalled", 9),
+        ("exited", 0),
+    ]
     assert [(one["how"], one["status"], one["detail"]) for one in ends[crash]] == [
         ("exited", 7, "no such model")
     ] * 2
@@ -268,7 +269,7 @@ def test_faults_are_nobodys_blame_and_do_not_go_on_for_ever(opened: Open, start:
 
 def test_a_program_that_is_not_there_is_the_systems_fault_and_said_once(opened: Open, start: Start) -> None:
     office = opened(team={"Alice": Member(more='command = ["no-such-agent", "-p"]'), "Bob": WORKS})
-    tasks = [office.add(f"Task {number}") for number in range(4)]
+    tasks = [office.add(f"Task {number}") for number in range(2)]
     scheduler = start(office)
 
     for task in tasks:
@@ -423,7 +424,9 @@ def test_a_full_disk_stops_everything_and_spoils_nothing(
     office.until(lambda: scheduler.said.count("\n") > 1, "it to be said")
 
     told = scheduler.said.lower()
-    office.until(lambda: "room" in scheduler.said.lower() or "space" in scheduler.said.lower(), "it to be said")
+    office.until(
+        lambda: "room" in scheduler.said.lower() or "space" in scheduler.said.lower(), "it to be said"
+    )
     assert not any(one.get("is_fault") for one in office.events("run.end")), told
     disk.empty()
     if campaign(0, 1) == 0:

@@ -119,7 +119,9 @@ def _is_fault(task: Task, run: Run, ask: c.EndRun) -> bool:
     """True when it ended with an error and left undone what it was for."""
     if ask.how in (*_KEEPS_CLAIM, e.How.EXHAUSTED) or ask.is_systems or ask.is_answered:
         return False
-    if run.purpose == e.Purpose.WORK and not _holds(task, run):
+    if run.purpose != e.Purpose.WORK:
+        return True
+    if not _holds(task, run):
         return False
     return ask.how != e.How.EXITED or ask.status != 0
 
@@ -136,7 +138,7 @@ def _what_follows(task: Task, run: Run, ended: e.RunEnded, ask: c.EndRun, comman
     if over and may_ask and ask.how not in _KEEPS_CLAIM and task.status != Status.PROVISIONAL:
         return (opened(task, "budget", f"The budget of {task.label} is spent: {over}", command),)
     if ended.is_fault and may_ask and facts.max_faults and spent.faults >= facts.max_faults:
-        return (opened(task, "runs", f"{spent.faults} runs in a row failed, last {_told(ended)}", command),)
+        return (opened(task, "runs", f"{spent.faults} runs in a row failed, last {told(ended)}", command),)
     gives_back = ended.is_fault or ask.is_systems or ask.how == e.How.EXHAUSTED
     if not gives_back or not _holds(task, run) or run.purpose != e.Purpose.WORK:
         return ()
@@ -145,16 +147,18 @@ def _what_follows(task: Task, run: Run, ended: e.RunEnded, ask: c.EndRun, comman
             task_id=task.id,
             handoff_id=run.handoff_id,
             agent=run.agent,
-            reason=f"The run ended: {_told(ended)}",
+            reason=f"The run ended: {told(ended)}",
             has_work=ask.has_work,
         ),
     )
 
 
-def _told(ended: e.RunEnded) -> str:
-    """How a run ended, in words."""
+def told(ended: e.RunEnded) -> str:
+    """How a run ended, in words that follow on "it ended"."""
     detail = f" ({ended.detail[:200]})" if ended.detail else ""
     match ended.how:
+        case e.How.EXITED if not ended.status:
+            return f"without an answer that counts{detail}"
         case e.How.EXITED:
             return f"with exit status {ended.status}{detail}"
         case e.How.SIGNALLED:

@@ -33,11 +33,15 @@ class Breaker:
         """True when nothing that is known to be wrong stands in the way of a run."""
         return all(_lets_through(self._open.get(scope), now) for scope in scopes)
 
-    def begin(self, *scopes: str) -> None:
-        """Notes that a run is begun; of a scope that is open, it is the one that finds out."""
+    def begin(self, *scopes: str, now: float) -> None:
+        """Notes that a run is begun; of a scope that is open, it is the one that finds out.
+
+        Should it end without having found out anything, another is let through after the same while.
+        """
         for scope in scopes:
             if scope in self._open:
-                self._open[scope] = self._open[scope]._replace(is_tried=True)
+                breach = self._open[scope]
+                self._open[scope] = breach._replace(is_tried=True, until=now + breach.seconds)
 
     def fail(self, scope: str, task_id: str, message: str, *, now: float, is_certain: bool = False) -> bool:
         """Notes a failure; True when that opens the breaker. A certain one needs no second."""
@@ -64,4 +68,4 @@ class Breaker:
 
 
 def _lets_through(breach: Breach | None, now: float) -> bool:
-    return breach is None or (now >= breach.until and not breach.is_tried)
+    return breach is None or now >= breach.until

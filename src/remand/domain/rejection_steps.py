@@ -30,6 +30,8 @@ def filed(task: Task, event: e.HandoffRejected | e.HandoffRejectionInvalid) -> T
         reason=str(event.rejection.get("reason_type", ""))[:MAX_REASON],
         is_valid=is_valid,
         was_claimed=task.claim is not None,
+        runner=task.claim.runner if task.claim else "",
+        base=task.claim.base if task.claim else "",
     )
     invalid_by = task.invalid_by if is_valid else (*task.invalid_by, event.agent)[-MAX_INVALID:]
     return replace(task, filed=filed, invalid_by=invalid_by)
@@ -87,6 +89,8 @@ def resumed(task: Task, event: e.HandoffResumed) -> Task:
         epoch=task.epoch + 1,
         claimed_at=event.ts,
         lease_expires_at=bounded(event.lease_expires_at, event.ts),
+        base=filed.base,
+        runner=filed.runner,
     )
     return advance(task, event, claim=claim, epoch=task.epoch + 1)
 

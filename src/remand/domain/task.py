@@ -225,6 +225,10 @@ class Filed(Record, kw_only=True):
     """Where the answer and what follows from it stand in the log: the session, and the last number."""
     was_claimed: bool = False
     """The agent had accepted the handoff, and not only been offered it."""
+    runner: str = ""
+    """The ledger whose scheduler ran the agent; empty when none did."""
+    base: str = ""
+    """The commit the base was at when the agent took the task."""
 
 
 class Conflict(Record, kw_only=True):

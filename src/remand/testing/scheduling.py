@@ -112,6 +112,8 @@ class Shop:
         self.reviewer: Member | None = None
         self.opinions: list[str] = []
         self.fault: CannotRun | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens while a done claim is measured."""
         self.seconds = 0.0
         self.open_doors: set[str] = set()
         self.scheduler = self.started()
@@ -183,6 +185,7 @@ class Shop:
 
     def submit(self, workplace: Workplace, agent: str, commit: str) -> Submitted:
         """Hands the work in, unless the test has another answer ready."""
+        self.meanwhile()
         if self.answers:
             return self.answers.pop(0)
         self.world.repository.add(commit)

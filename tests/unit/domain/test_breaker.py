@@ -46,7 +46,7 @@ def test_after_a_while_one_is_let_through_to_try_and_its_failure_doubles_the_wai
         waits.append(breach.until - now)
         now = breach.until
         assert breaker.allows("disk", now=now)
-        breaker.begin("disk")
+        breaker.begin("disk", now=now)
         assert not breaker.allows("disk", now=now), "one at a time"
         breaker.fail("disk", "b", "full", now=now)
 
@@ -54,6 +54,15 @@ def test_after_a_while_one_is_let_through_to_try_and_its_failure_doubles_the_wai
     assert waits[-1] == LONGEST_SECONDS
     breaker.succeed("disk")
     assert breaker.breaches == ()
+
+
+def test_one_that_was_let_through_and_found_nothing_out_is_followed_by_another() -> None:
+    breaker = Breaker()
+    breaker.fail("disk", "a", "full", now=0.0, is_certain=True)
+    breaker.begin("disk", now=FIRST_SECONDS)
+
+    assert not breaker.allows("disk", now=FIRST_SECONDS + 1)
+    assert breaker.allows("disk", now=2 * FIRST_SECONDS)
 
 
 def test_what_is_wrong_is_told_with_its_beginning() -> None:

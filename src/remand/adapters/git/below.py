@@ -34,12 +34,25 @@ def read_below(root: str, path: str, limit: int) -> bytes | None:
         return None
     finally:
         os.close(handle)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         os.close(file)
         return None
     with os.fdopen(file, "rb") as opened:
         content = opened.read(limit + 1)
     return content if len(content) <= limit else None
+
+
+def names_below(root: str, path: str) -> list[str]:
+    """What is in a folder below another one; nothing when there is no such folder."""
+    try:
+        handle = folder_below(root, path)
+    except OSError:
+        return []
+    try:
+        return os.listdir(handle)
+    finally:
+        os.close(handle)
 
 
 def line_below(root: str, path: str, limit: int = 4096) -> str:

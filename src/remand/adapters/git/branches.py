@@ -10,7 +10,7 @@ from itertools import count
 
 from remand.adapters.git.bare import said
 from remand.adapters.git.below import line_below
-from remand.adapters.git.place import Place, read_ref
+from remand.adapters.git.place import read_ref
 from remand.adapters.git.repository import git
 from remand.adapters.git.standing import HEADS, is_legal
 from remand.app.errors import EnvironmentFault
@@ -19,7 +19,7 @@ from remand.domain.ids import is_commit
 KEPT = "refs/remand/kept/"
 LOCK_SECONDS = 3.0
 """How long a ref may be locked before its lock counts as left behind: git holds one for milliseconds."""
-_REBASED = ("rebase-merge/head-name", "rebase-apply/head-name")
+_UNDER_WAY = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
 _OURS = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -40,10 +40,10 @@ def require_legal(branch: str) -> None:
 class Branches:
     """Reads and moves refs by name and value; nothing that is checked out has a say, and no hook runs."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._folder = place.common_dir
-        self._alone = _OURS | {"GIT_DIR": place.common_dir, "GIT_NO_REPLACE_OBJECTS": "1"}
+    def __init__(self, common_dir: str, root: str) -> None:
+        self._root = root
+        self._folder = common_dir
+        self._alone = _OURS | {"GIT_DIR": common_dir, "GIT_NO_REPLACE_OBJECTS": "1"}
 
     def tip(self, branch: str) -> str:
         """The commit at the tip of a branch; empty when there is none."""
@@ -89,6 +89,13 @@ class Branches:
             raise Moved(f"Branch {branch} was moved by somebody else: {reason}")
         if reason:
             raise EnvironmentFault(f"Branch {branch} cannot be moved to {commit[:12]}: {reason}")
+
+    def remove(self, branch: str, commit: str) -> None:
+        """Removes a branch that is at a commit. One that is elsewhere by now, or checked out somewhere, stays."""
+        if any(held == branch for _, held in self._held("")):
+            return
+        asked = ("update-ref", "--no-deref", "-d", HEADS + branch, commit)
+        git(self._folder, *asked, environment=self._alone)
 
     def keep(self, task_id: str, commit: str) -> str:
         """Keeps a commit from being lost; gives the ref that does. What was kept before stays."""
@@ -146,7 +153,7 @@ class Branches:
         """The branches that are in use in other worktrees than this one, each with the folder."""
         if not _is_bare(self._folder):
             for branch in _in_use(self._folder):
-                yield self._place.root, branch
+                yield self._root, branch
         entries = os.path.join(self._folder, "worktrees")
         with suppress(FileNotFoundError):
             for name in os.listdir(entries):
@@ -170,9 +177,9 @@ def _in_use(git_dir: str) -> Iterator[str]:
     head = line_below(git_dir, "HEAD")
     if head.startswith(f"ref: {HEADS}"):
         yield head.removeprefix(f"ref: {HEADS}").strip()
-    for name in _REBASED:
-        yield line_below(git_dir, name).removeprefix(HEADS)
-    yield line_below(git_dir, "BISECT_START")
+    for name in _UNDER_WAY:
+        if os.path.lexists(os.path.join(git_dir, name)):
+            yield line_below(git_dir, name).removeprefix(HEADS)
 
 
 def _is_bare(common_dir: str) -> bool:

@@ -49,8 +49,13 @@ class Linked:
         return is_there(self.folder)
 
     def has_index(self) -> bool:
-        """True when there is an index, whole to its last byte."""
-        return is_whole(self.entry, "index")
+        """True when there is an index, all in one file and whole to its last byte."""
+        return not self._halves() and is_whole(self.entry, "index")
+
+    def drop_halves(self) -> None:
+        """Takes away what an index that was in two files has left."""
+        for path in self._halves():
+            _remove(path)
 
     def last_moved_to(self) -> str:
         """The commit that was checked out or made here last, by git's own log; empty when it does not tell."""
@@ -75,12 +80,16 @@ class Linked:
         self._point()
 
     def repair(self, branch: str, trash: Trash) -> None:
-        """Puts right what leads from the folder to its entry and back, and takes away locks of the killed."""
+        """Puts everything but the index right: where it leads, which branch it is on, no locks of the killed."""
         for path in (*(os.path.join(self.entry, name) for name in _LOCKS), *self._drafts()):
             _remove(path)
-        for name, text in self._files(branch).items():
-            if line_below(self.entry, name) != text:
-                _replace(os.path.join(self.entry, name), text)
+        self._write_entry(self._files(branch))
+        self.lead_back(trash)
+
+    def lead_back(self, trash: Trash) -> None:
+        """Has folder and entry lead to one another, whatever an agent has put in the place of that."""
+        if self.is_entered():
+            self._write_entry(self._pointers())
         pointer = os.path.join(self.folder, ".git")
         if is_there(pointer):
             trash.throw(pointer)
@@ -106,6 +115,14 @@ class Linked:
             os.rename(self.entry, self._former)
         _remove(self._former)
 
+    def _halves(self) -> list[str]:
+        """The other half of an index that git has split: nobody but the worktree's own git would find it."""
+        try:
+            names = os.listdir(self.entry)
+        except OSError:
+            return []
+        return [os.path.join(self.entry, name) for name in names if name.startswith("sharedindex.")]
+
     def _drafts(self) -> list[str]:
         """What was being written when its writer was killed."""
         return [
@@ -114,6 +131,11 @@ class Linked:
             for name in os.listdir(folder)
             if _DRAFT in name and name.startswith((*self._files(""), "index", ".git"))
         ]
+
+    def _write_entry(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            if line_below(self.entry, name) != text:
+                _replace(os.path.join(self.entry, name), text)
 
     def _point(self) -> None:
         os.chmod(self.folder, os.lstat(self.folder).st_mode | _OWNERS)
@@ -124,11 +146,10 @@ class Linked:
         return f"gitdir: {self.entry}"
 
     def _files(self, branch: str) -> dict[str, str]:
-        return {
-            "gitdir": os.path.join(self.folder, ".git"),
-            "commondir": "../..",
-            "HEAD": f"ref: refs/heads/{branch}",
-        }
+        return self._pointers() | {"HEAD": f"ref: refs/heads/{branch}"}
+
+    def _pointers(self) -> dict[str, str]:
+        return {"gitdir": os.path.join(self.folder, ".git"), "commondir": "../.."}
 
 
 def leftovers(common_dir: str, entry: str) -> tuple[str, str]:

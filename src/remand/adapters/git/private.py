@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from remand.adapters.git.below import is_there, read_below
 from remand.adapters.git.linked import Linked
-from remand.adapters.git.standing import HEADS, Standing, private_standing
+from remand.adapters.git.standing import HEADS, Standing, commits_aside, private_standing
 from remand.adapters.git.taking import alternates
 from remand.adapters.git.trash import Trash
 
@@ -70,6 +70,10 @@ class PrivateFolder:
     def standing(self, branch: str) -> Standing:
         """How the worktree stands by what the agent made of it."""
         return private_standing(self.path, self._linked.name, branch)
+
+    def aside(self, branch: str) -> list[str]:
+        """The commits that an agent has put aside: on branches of its own, and in its stash. Not all, if many."""
+        return commits_aside(self.path, branch)
 
     def make(self, branch: str, tip: str, given: Given) -> None:
         """Makes it anew. The index says how the files look, so that git need not read them again."""

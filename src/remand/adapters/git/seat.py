@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from remand.adapters.git.below import is_there, read_below
+from remand.adapters.git.below import is_there
 from remand.adapters.git.branches import Branches, Moved
 from remand.adapters.git.linked import Linked, write_pointer
+from remand.adapters.git.notes import Note, read_note, write_note
 from remand.adapters.git.private import Given, PrivateFolder
 from remand.adapters.git.rescue import saved
 from remand.adapters.git.standing import Standing, real_standing
@@ -33,23 +34,11 @@ from remand.adapters.git.working import (
 )
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.ports import Look
-from remand.domain.record import Record
 
 NAMED = 1000
 """How many uncommitted files are named."""
 _LOOKED_AT = 20_000
 """How many files a workplace that is as it should be is looked through for, at most."""
-_MAX_NOTE = 1 << 16
-
-
-class Note(Record, kw_only=True):
-    """What a workplace was when we last had a hand in it."""
-
-    branch: str = ""
-    tip: str = ""
-    """Where the branch was; the index says the same."""
-    moved: str = ""
-    """What was checked out or committed in the worktree last, by git's own log."""
 
 
 class Paths(NamedTuple):
@@ -87,12 +76,18 @@ class Seat:
         is_right = self.linked.is_right(branch)
         if not is_right:
             self._branches.require_free(branch, self.linked.name)
-        tip = self._branches.tip(branch) or self._branches.begin(branch, start)
+        tip = self._branches.tip(branch) or self._begin(branch, start)
         if is_right and not stand.is_busy and stand.at == tip == self._note().tip:
             self._restore(tip, tidy(self.linked.folder, _LOOKED_AT))
         else:
             self._mend(branch, tip, stand)
             self._write_note(branch, tip)
+        return tip
+
+    def _begin(self, branch: str, start: str) -> str:
+        """Makes the branch, and notes that we did: one on which nothing was done goes with the workplace."""
+        tip = self._branches.begin(branch, start)
+        write_note(self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}"))
         return tip
 
     def confine(self, branch: str, tip: str, given: Given | None) -> None:
@@ -144,16 +139,19 @@ class Seat:
         return head
 
     def retire(self) -> None:
-        """Saves what was not committed and takes everything away."""
+        """Saves what was not committed and takes everything away, the branch only if nothing was ever done on it."""
         self._clear()
-        branch = self._note().branch
+        note = self._note()
+        branch = note.branch
         if self.linked.has_folder() or self.private.is_made():
             self._keep(self._stood(branch), self._branches.tip(branch))
         if os.path.lexists(self.linked.folder):
             self._trash.throw(self.linked.folder)
         self.linked.leave()
-        if os.path.lexists(self._own):
-            self._trash.throw(self._own)
+        tip = self._branches.tip(branch)
+        if tip and note.begun == f"{tip} {branch}":
+            self._branches.remove(branch, tip)
+        self._discard(self._own)
 
     # ---------------------------------------------------------------------------------------------- standing
 
@@ -180,6 +178,7 @@ class Seat:
         stand = self.private.standing(branch)
         for commit in {stand.tip, stand.at} - {"", note.tip, self._branches.tip(branch)}:
             self._take(commit)
+        self._keep_aside(branch)
         return stand if self._has(stand.at) else stand._replace(at=note.tip)
 
     def _last_seen(self, note: Note) -> str:
@@ -191,18 +190,31 @@ class Seat:
         return moved if moved != note.moved and self._has(moved) else note.tip
 
     def _has(self, commit: str) -> bool:
-        return bool(commit) and (commit == self._note().tip or self._branches.has(commit))
+        if not commit:
+            return False
+        return commit == self._branches.tip(self._note().branch) or self._branches.has(commit)
 
-    def _take(self, commit: str) -> None:
+    def _take(self, commit: str) -> bool:
         """Brings a commit of a confined agent's into the repository, if it is sound, so that it can be kept."""
         if self._branches.has(commit):
-            return
+            return True
         try:
             with self._taken(commit) as stage:
                 stage.hand_over()
         except EnvironmentFault as fault:
             if NO_ROOM in str(fault):
                 raise
+            return False
+        return True
+
+    def _keep_aside(self, branch: str) -> None:
+        """Keeps what a confined agent has put aside: its stash, and branches of its own."""
+        given = self._tips()
+        commits = [one for one in self.private.aside(branch) if one not in given]
+        known = self._branches.present(commits) if commits else []
+        for commit in commits:
+            if commit not in known and self._take(commit):
+                self._branches.keep(self._task_id, commit)
 
     # ----------------------------------------------------------------------------------------------- mending
 
@@ -243,6 +255,7 @@ class Seat:
         self.linked.repair(branch, self._trash)
         if not self.linked.has_index():
             align(self.linked, base)
+            self.linked.drop_halves()
 
     def _restore(self, commit: str, removed: list[bytes]) -> None:
         """Puts files back that were replaced by pipes and the like."""
@@ -306,11 +319,14 @@ class Seat:
     @contextmanager
     def _taken(self, commit: str) -> Iterator[Stage]:
         """Takes a commit of a confined agent's to a stage, without what the repository has."""
-        note = self._note()
-        tips = (note.tip, self._branches.tip(note.branch), *map(self._branches.at, self._bases))
-        known = self._branches.present(tips)
+        known = self._branches.present(self._tips())
         with taken(self.private.path, self.linked.common_dir, commit, known, self._own) as stage:
             yield stage
+
+    def _tips(self) -> set[str]:
+        """Commits of the repository from which an agent's work may have grown."""
+        note = self._note()
+        return {note.tip, self._branches.tip(note.branch), *map(self._branches.at, self._bases)}
 
     def _uncommitted(
         self, commit: str, objects: str, ours: frozenset[bytes], *, is_private: bool
@@ -324,17 +340,11 @@ class Seat:
     # ------------------------------------------------------------------------------------------------- notes
 
     def _note(self) -> Note:
-        try:
-            return msgspec.json.decode(read_below(self._own, "note", _MAX_NOTE) or b"", type=Note)
-        except msgspec.DecodeError:
-            return Note()
+        return read_note(self._own)
 
     def _write_note(self, branch: str, tip: str) -> None:
-        draft = os.path.join(self._own, "note.new")
-        with open(draft, "wb") as file:
-            note = Note(branch=branch, tip=tip, moved=self.linked.last_moved_to())
-            file.write(msgspec.json.encode(note))
-        os.replace(draft, os.path.join(self._own, "note"))
+        moved, begun = self.linked.last_moved_to(), self._note().begun
+        write_note(self._own, Note(branch=branch, tip=tip, moved=moved, begun=begun))
 
     def _clear(self) -> None:
         """Takes away what a killed process was at."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from remand.adapters.git.below import line_below, read_below
+from remand.adapters.git.below import is_there, line_below, names_below, read_below
 from remand.adapters.git.place import read_ref
 from remand.domain.ids import is_commit
 
@@ -23,6 +23,7 @@ _ILLEGAL = re.compile(
 _MAX_NAME = 240
 """Of a file name's 255 bytes; git adds `.lock`."""
 _MAX_PACKED = 64 << 20
+_MAX_ASIDE = 50
 
 
 class Standing(NamedTuple):
@@ -82,6 +83,34 @@ def ref_below(git_dir: str, name: str) -> str:
             if row.endswith(wanted):
                 return row.removesuffix(wanted).decode("ascii", "replace")
     return ""
+
+
+def commits_aside(git_dir: str, branch: str) -> list[str]:
+    """What an agent's git folder has on other branches and in its stash, each commit once, some at most."""
+    found = []
+    for row in (read_below(git_dir, "packed-refs", _MAX_PACKED) or b"").split(b"\n"):
+        commit, _, name = row.decode("utf-8", "surrogateescape").partition(" ")
+        if name == "refs/stash" or (name.startswith(HEADS) and name != HEADS + branch):
+            found.append(commit)
+    found += [ref_below(git_dir, name) for name in _loose(git_dir, HEADS + branch)]
+    stashed = read_below(git_dir, "logs/refs/stash", 1 << 20) or b""
+    found += [row.split(b" ")[1].decode("ascii", "replace") for row in stashed.split(b"\n") if b" " in row]
+    return list(dict.fromkeys(filter(is_commit, found)))[:_MAX_ASIDE]
+
+
+def _loose(git_dir: str, branch: str) -> list[str]:
+    """The names of refs in files of their own. Folders are entered, links are not."""
+    names = ["refs/stash"]
+    pending = ["refs/heads"]
+    while pending and len(names) < _MAX_ASIDE:
+        folder = pending.pop()
+        for name in names_below(git_dir, folder):
+            path = f"{folder}/{name}"
+            if is_there(os.path.join(git_dir, path)):
+                pending.append(path)
+            elif path != branch:
+                names.append(path)
+    return names
 
 
 def _commit(text: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from remand.adapters.git.bare import COSMETIC, BareRepository
-from remand.adapters.git.below import folder_below
+from remand.adapters.git.below import folder_below, names_below
 from remand.adapters.git.objects import Objects
 from remand.adapters.git.transfer import NEWS_SECONDS, piped
 from remand.adapters.git.trees import require_bounded
@@ -162,22 +162,11 @@ def _linked(private_dir: str, folder: str, name: str, path: str) -> int:
 
 
 def _object_files(private_dir: str) -> Iterator[tuple[str, str]]:
-    for folder in _names(private_dir, "objects"):
+    for folder in names_below(private_dir, "objects"):
         wanted = _PACKED if folder == "pack" else _LOOSE if _LOOSE_FOLDER.fullmatch(folder) else None
         if wanted is not None:
-            names = [name for name in _names(private_dir, f"objects/{folder}") if wanted.fullmatch(name)]
+            names = [name for name in names_below(private_dir, f"objects/{folder}") if wanted.fullmatch(name)]
             yield from ((folder, name) for name in names)
-
-
-def _names(private_dir: str, path: str) -> list[str]:
-    try:
-        handle = folder_below(private_dir, path)
-    except OSError:
-        return []
-    try:
-        return os.listdir(handle)
-    finally:
-        os.close(handle)
 
 
 def _measured(

@@ -7,6 +7,7 @@ repository of the agent's. Neither is ever looked into.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -24,8 +25,12 @@ from remand.app.errors import EnvironmentFault
 
 SECONDS = 600.0
 """How long writing or reading a whole worktree may take."""
+LOOK_SECONDS = 60.0
+"""How long it may take to find what has changed."""
 NO_ROOM = "No space left on device"
 _ROOM = 256 << 10
+_UNWRITTEN = re.compile(rb"unable to write|write error|No space left|quota exceeded")
+"""What git says when a file cannot be written; of a full disk it does not always speak."""
 _STEERING = (b".gitignore", b".gitattributes", b".gitmodules")
 """Files that git opens wherever it meets them."""
 _OWNERS = stat.S_IRWXU
@@ -66,15 +71,18 @@ class OwnGit:
         date = f"@{max(0, int(seconds))} +0000"
         self._environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
-    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS
+    ) -> subprocess.CompletedProcess[bytes]:
         """Runs git to its end."""
-        return git(self._folder, *arguments, stdin=stdin, environment=self._environment, seconds=SECONDS)
+        return git(self._folder, *arguments, stdin=stdin, environment=self._environment, seconds=seconds)
 
-    def ask(self, *arguments: str, stdin: bytes = b"") -> bytes:
+    def ask(self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
         """What git answers; raises EnvironmentFault when it cannot, and says so when that is for want of room."""
-        answer = self.run(*arguments, stdin=stdin)
+        answer = self.run(*arguments, stdin=stdin, seconds=seconds)
         if answer.returncode:
-            reason = NO_ROOM if any(map(_is_full, self._places)) else said(answer.stderr)
+            is_full = any(map(_is_full, self._places)) or _UNWRITTEN.search(answer.stderr)
+            reason = NO_ROOM if is_full else said(answer.stderr)
             raise EnvironmentFault(f"git {arguments[0]} failed in {self._folder}: {reason}")
         return answer.stdout
 
@@ -134,7 +142,7 @@ def changed(
     """The paths outside `.got` at which the files, or the index, differ from a commit."""
     untracked = f"--untracked-files={'all' if every_file else 'normal'}"
     with own_git(linked.folder, index, objects, commit, excluded(linked.common_dir)) as own:
-        rows = own.ask(*_STATUS, untracked).split(b"\0")
+        rows = own.ask(*_STATUS, untracked, seconds=LOOK_SECONDS).split(b"\0")
     found = (Changed(row[:2].decode("ascii", "replace"), row[3:]) for row in rows if row)
     return [one for one in found if one.path.split(b"/", 1)[0] != b".got"]
 
@@ -148,8 +156,9 @@ def excluded(common_dir: str) -> str:
 def hindrance(folder: str) -> bytes:
     """Something in a folder that would keep git waiting for ever; empty when there is nothing."""
     for path in _walk(folder):
-        if os.path.basename(path) in _STEERING or b"/.git/" in path:
-            return os.path.relpath(path, os.fsencode(folder))
+        inside = os.path.relpath(path, os.fsencode(folder))
+        if os.path.basename(path) in _STEERING or b".git" in inside.split(b"/"):
+            return inside
     return b""
 
 

@@ -35,10 +35,10 @@ class GitWorkplaces:
 
     def __init__(self, place: Place, folder: str, *, base: str = "", ours: Collection[str] = ()) -> None:
         """`base` is the branch that work is held against, `ours` are files of ours in a worktree."""
-        self._place = place
+        self._common_dir = os.path.realpath(place.common_dir)
         self._folder = os.path.realpath(folder)
         self._own = os.path.join(self._folder, _OWN)
-        self._branches = Branches(place)
+        self._branches = Branches(self._common_dir, place.root)
         self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
         self._ours = tuple(sorted(ours))
 
@@ -46,6 +46,11 @@ class GitWorkplaces:
         """A task's workplace, the one it had if it is still there, its uncommitted work kept; raises CannotRun."""
         with self._alone(task_id) as seat:
             require_legal(branch)
+            if f"refs/heads/{branch}" in self._bases:
+                raise EnvironmentFault(
+                    f"{branch} is the base, by whose rules work is measured; agents do not work on it. Give task"
+                    f" {task_id} a branch of its own."
+                )
             tip = seat.prepare(branch, start)
             seat.confine(branch, tip, self._given() if is_confined else None)
         self._trash.empty_soon()
@@ -53,7 +58,7 @@ class GitWorkplaces:
             task_id=task_id,
             folder=seat.linked.folder,
             branch=branch,
-            common_dir=self._place.common_dir,
+            common_dir=self._common_dir,
             private_dir=seat.private.path if is_confined else "",
         )
 
@@ -73,6 +78,12 @@ class GitWorkplaces:
             require_legal(workplace.branch)
             return seat.bring(workplace.branch, is_confined=bool(workplace.private_dir))
 
+    def leave(self, workplace: Workplace) -> None:
+        """Puts right, once its agent has gone, what leads git from the folder to the repository; raises CannotRun."""
+        with self._alone(workplace.task_id) as seat:
+            if seat.linked.has_folder():
+                seat.linked.lead_back(self._trash)
+
     def retire(self, task_id: str) -> None:
         """Takes down the workplace of a task that has ended. Uncommitted work is kept; raises CannotRun."""
         with self._alone(task_id) as seat:
@@ -89,8 +100,8 @@ class GitWorkplaces:
             with suppress(CannotRun):
                 self.retire(task_id)
                 gone.append(task_id)
-        with suppress(CannotRun), _saying():
-            self._trash.wait()
+        with suppress(OSError):
+            self._trash.empty_soon()
         return gone
 
     @contextmanager
@@ -106,7 +117,7 @@ class GitWorkplaces:
 
     def _seat(self, task_id: str) -> Seat:
         paths = Paths(
-            common_dir=self._place.common_dir,
+            common_dir=self._common_dir,
             folder=os.path.join(self._folder, task_id),
             own=os.path.join(self._own, task_id),
             entry=_ENTRY + task_id,
@@ -121,12 +132,12 @@ class GitWorkplaces:
     def _found(self) -> set[str]:
         """Every task that has something here or in the repository, whole or not."""
         here = [*_names(self._folder), *_names(self._own)]
-        entries = os.path.join(self._place.common_dir, "worktrees")
+        entries = os.path.join(self._common_dir, "worktrees")
         for name in _names(entries):
             folder = os.path.dirname(line_below(os.path.join(entries, name), "gitdir"))
             if os.path.dirname(folder) == self._folder and name == _ENTRY + os.path.basename(folder):
                 here.append(os.path.basename(folder))
-        here += [found[1] for name in _names(self._place.common_dir) if (found := _LEFT.fullmatch(name))]
+        here += [found[1] for name in _names(self._common_dir) if (found := _LEFT.fullmatch(name))]
         return {name for name in here if ids.task_id(name) == name}
 
     @cached_property
@@ -139,14 +150,15 @@ class GitWorkplaces:
         """The user's own name and address, as git knows them, or ours. Reading them runs nothing."""
         asked = ["git", "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        done = subprocess.run(asked, cwd=self._place.common_dir, env=kept, capture_output=True, check=False)
+        done = subprocess.run(asked, cwd=self._common_dir, env=kept, capture_output=True, check=False)
         rows = (row.partition("\n") for row in done.stdout.decode("utf-8", "replace").split("\0"))
         found = {key: value for key, _, value in rows if value}
         return found.get("user.name", "Remand"), found.get("user.email", "remand@localhost")
 
     def _require_private(self) -> None:
         """Has a folder of this user's, and in it one that is closed to all others."""
-        for path in (self._folder, self._own, os.path.join(self._own, "locks")):
+        inner = (os.path.join(self._own, name) for name in ("locks", "trash"))
+        for path in (self._folder, self._own, *inner):
             os.makedirs(path, mode=0o700, exist_ok=True)
         status = os.lstat(self._own)
         if os.path.islink(self._own) or status.st_uid != os.getuid() or status.st_mode & 0o077:

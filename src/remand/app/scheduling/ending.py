@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from remand.app.asking import Accepted
 from remand.app.scheduling.beginning import AtWork
 from remand.app.scheduling.desk import Desk, taken
 from remand.app.scheduling.ports import CannotRun, Ended, Hosts, Told, Workplaces
 from remand.domain import commands as c
-from remand.domain.events import How, Purpose
+from remand.domain.assigning import told
+from remand.domain.events import How, Purpose, RunEnded
 from remand.domain.task import Task
 from remand.domain.visible import visible
 
@@ -27,28 +29,29 @@ class Ending:
         self._hosts = hosts
         self._opinion = opinion
 
-    def end(self, work: AtWork, ended: Ended) -> tuple[Task | None, bool]:
-        """Notes the end of a run; gives the task after it, and whether the run failed."""
-        told = self._hosts.told(work.assigned.member.command, ended.output, ended.status)
+    def end(self, work: AtWork, ended: Ended) -> tuple[Task | None, str]:
+        """Notes the end of a run; gives the task after it, and how the run failed if it did, in words."""
+        said = self._hosts.told(work.assigned.member.command, ended.output, ended.status)
         is_work = work.assigned.purpose == Purpose.WORK
-        unheard = "" if is_work or not _is_whole(ended, told) else self._opinion(work, told)
-        is_answered = not is_work and _is_whole(ended, told) and not unheard
+        unheard = "" if is_work or not _is_whole(ended, said) else self._opinion(work, said)
+        is_answered = not is_work and _is_whole(ended, said) and not unheard
         ask = c.EndRun(
             task_id=work.assigned.task.id,
             run_id=work.assigned.run_id,
-            how=How.EXHAUSTED if told.is_exhausted else How(ended.how),
-            status=ended.status if is_work or ended.status or is_answered else 1,
+            how=How.EXHAUSTED if said.is_exhausted else How(ended.how),
+            status=ended.status,
             seconds=round(ended.seconds, 3),
-            turns=told.turns,
-            tokens=told.tokens,
-            cost=told.cost,
-            detail=unheard[:MAX_DETAIL] or _detail(ended, told),
+            turns=said.turns,
+            tokens=said.tokens,
+            cost=said.cost,
+            detail=unheard[:MAX_DETAIL] or _detail(ended, said),
             has_work=is_work and self._has_work(work),
             is_answered=is_answered,
         )
-        after = taken(self._desk.ask(ask))
-        is_fault = after is not None and after.spent.faults > work.assigned.task.spent.faults
-        return after, is_fault
+        answer = self._desk.ask(ask)
+        events = answer.events if isinstance(answer, Accepted) else ()
+        fault = next((told(one) for one in events if isinstance(one, RunEnded) and one.is_fault), "")
+        return taken(answer), fault
 
     def never_began(self, task_id: str, run_id: str, fault: CannotRun, *, is_systems: bool) -> None:
         """Notes that a run could not be begun."""

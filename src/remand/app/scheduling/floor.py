@@ -19,6 +19,7 @@ from remand.domain.refusals import Refused
 from remand.domain.roles import Member
 from remand.domain.task import Task
 
+AGAIN_SECONDS = 1.0
 MOST_BEGINNING = 8
 """How many runs are begun at once; more would only wait for one another."""
 SYSTEMS = ("disk", "sandbox", "door")
@@ -47,14 +48,18 @@ class Floor:
         self._mine = threading.RLock()
         self._at_work: dict[str, AtWork] = {}
         self._being_begun: dict[str, Assigned] = {}
-        self._busy: Counter[str] = Counter()
+        self._busy: Counter[tuple[str, str]] = Counter()
+        """What is being done, by task and member."""
+        self._unnoted: dict[str, Callable[[], None]] = {}
+        """Ends that the ledger could not take yet, by run."""
+        self._again_at = 0.0
         self._freed: set[str] = set()
         self._is_closing = False
         self.breaker = Breaker()
 
     def begin(self, assigned: Assigned) -> None:
         """Has a run begun that the ledger knows."""
-        self.breaker.begin(*_scopes(assigned.member))
+        self.breaker.begin(*_scopes(assigned.member), now=self.clock())
         with self._mine:
             self._being_begun[assigned.run_id] = assigned
         self.do(assigned.task.id, partial(self._start, assigned), assigned.member)
@@ -65,9 +70,24 @@ class Floor:
             over = [(work, ended) for work in self._at_work.values() if (ended := work.running.ended())]
             for work, ended in over:
                 del self._at_work[work.assigned.run_id]
-                self.do(
-                    work.assigned.task.id, partial(self._end, work, ended, finished), work.assigned.member
-                )
+                self._note(work.assigned, partial(self._end, work, ended, finished))
+            if self._unnoted and self.clock() >= self._again_at:
+                again, self._unnoted = self._unnoted, {}
+                for note in again.values():
+                    note()
+
+    def _note(self, assigned: Assigned, note: Callable[[], None]) -> None:
+        """Has an end noted; as long as the ledger cannot take it, again and again."""
+        self.do(assigned.task.id, partial(self._noted, assigned, note), assigned.member)
+
+    def _noted(self, assigned: Assigned, note: Callable[[], None]) -> None:
+        try:
+            note()
+        except (EnvironmentFault, OSError):
+            with self._mine:
+                self._again_at = self.clock() + AGAIN_SECONDS
+                self._unnoted[assigned.run_id] = partial(self._note, assigned, note)
+            raise
 
     def close(self) -> None:
         """Asks every agent to end; one that is just being begun ends as soon as it is there."""
@@ -83,7 +103,7 @@ class Floor:
     def is_busy(self, task_id: str) -> bool:
         """True while something is being done about a task."""
         with self._mine:
-            return self._busy[task_id] > 0
+            return any(task == task_id for task, _ in self._busy)
 
     def freed(self) -> set[str]:
         """The tasks about which something was done since this was last asked."""
@@ -95,7 +115,7 @@ class Floor:
     def is_empty(self) -> bool:
         """True when nothing is under way."""
         with self._mine:
-            return not (self._at_work or self._being_begun or +self._busy)
+            return not (self._at_work or self._being_begun or self._busy)
 
     @property
     def has_ended(self) -> bool:
@@ -117,15 +137,16 @@ class Floor:
 
     @property
     def load(self) -> Load:
-        """How many runs each member has."""
+        """How many tasks each member has in hand: those whose end is being answered are still its own."""
         with self._mine:
             runs = (*(work.assigned for work in self._at_work.values()), *self._being_begun.values())
-            return Load(Counter(run.member.name for run in runs))
+            pairs = {(run.task.id, run.member.name) for run in runs} | self._busy.keys()
+            return Load(Counter(name for _, name in pairs))
 
     def do(self, task_id: str, work: Callable[[], None], member: Member) -> None:
         """Has something done about a member's task in another thread; until it is, the task is busy."""
         with self._mine:
-            self._busy[task_id] += 1
+            self._busy[task_id, member.name] += 1
         self._hands.do(partial(self._done, task_id, work, member))
 
     def _done(self, task_id: str, work: Callable[[], None], member: Member) -> None:
@@ -137,7 +158,7 @@ class Floor:
             self.breaker.fail(scope, task_id, str(error), now=self.clock(), is_certain=is_certain)
         finally:
             with self._mine:
-                self._busy[task_id] -= 1
+                self._busy[task_id, member.name] -= 1
                 self._busy += Counter()
                 self._freed.add(task_id)
             self._wake()
@@ -146,9 +167,8 @@ class Floor:
         try:
             work = self._beginning.begin(assigned)
         except (CannotRun, Refused, EnvironmentFault, OSError) as error:
-            self._never_began(
-                assigned, error if isinstance(error, CannotRun) else CannotRun("system", str(error))
-            )
+            fault = error if isinstance(error, CannotRun) else CannotRun("system", str(error))
+            self._note(assigned, partial(self._never_began, assigned, fault))
             return
         finally:
             with self._mine:
@@ -170,9 +190,9 @@ class Floor:
     def _end(self, work: AtWork, ended: Ended, finished: Finished) -> None:
         assigned = work.assigned
         self._beginning.clear_away(assigned.run_id)
-        after, is_fault = self._ending.end(work, ended)
-        if is_fault:
-            told = f"{assigned.member.command[0]} ends with an error ({ended.how}, {ended.status})"
+        after, fault = self._ending.end(work, ended)
+        if fault:
+            told = f"{assigned.member.command[0]} ends {fault}"
             self.breaker.fail(_own(assigned.member), assigned.task.id, told, now=self.clock())
         elif ended.how == How.EXITED:
             self.breaker.succeed(_own(assigned.member))

@@ -34,6 +34,11 @@ class Chore:
             self._thread = threading.Thread(target=self._do, name=self.name, daemon=True)
             self._thread.start()
 
+    def do(self) -> None:
+        """Does it here and now."""
+        self._next = time.monotonic() + self._seconds
+        self._do()
+
     def wait(self, seconds: float) -> None:
         """Waits for the end of what is under way."""
         if self._thread is not None:
@@ -54,6 +59,7 @@ class Loop:
         self._tell = tell
         self._woken = threading.Event()
         self._stopping = threading.Event()
+        self._seen, self._looked = -1, -LOOK_SECONDS
         self.trouble = ""
         """Why the last look failed; empty when it did not."""
 
@@ -73,30 +79,35 @@ class Loop:
         self._woken.set()
 
     def run(self, *, once: bool = False) -> None:
-        """Goes round. `once`: what one look finds is begun, and gone on with to its end."""
+        """Goes round. `once`: what can be begun now is begun, and gone on with to its end."""
         self._scheduler.recover()
-        seen, looked, has_stopped = -1, -LOOK_SECONDS, False
+        for chore in self._chores if once else ():
+            chore.do()
         while True:
-            if self._stopping.is_set() and not has_stopped:
+            is_stopping = self._stopping.is_set()
+            if is_stopping:
                 self._scheduler.stop()
-                has_stopped = True
-            now = time.monotonic()
-            changes = self._count()
-            is_due = now - looked >= LOOK_SECONDS
-            if is_due or changes != seen or self._woken.is_set() or self._floor.has_ended:
-                self._woken.clear()
-                self._look(is_whole=is_due)
-                seen, looked = changes, now if is_due else looked
-                if once:
-                    self._scheduler.take_nothing_new()
-            if (has_stopped or once) and self._floor.is_empty:
+            has_looked = self._look_if_there_is_news()
+            if once and has_looked and not self._scheduler.has_begun:
+                self._scheduler.take_nothing_new()
+            if (is_stopping or once) and self._floor.is_empty:
                 break
-            if not has_stopped:
-                for chore in self._chores:
-                    chore.begin_if_due(now)
+            for chore in () if is_stopping else self._chores:
+                chore.begin_if_due(time.monotonic())
             self._woken.wait(GLANCE_SECONDS)
         for chore in self._chores:
             chore.wait(1.0)
+
+    def _look_if_there_is_news(self) -> bool:
+        """Looks when something has changed, and at everything once a second; True when it has looked."""
+        now, changes = time.monotonic(), self._count()
+        is_due = now - self._looked >= LOOK_SECONDS
+        if not (is_due or changes != self._seen or self._woken.is_set() or self._floor.has_ended):
+            return False
+        self._woken.clear()
+        self._look(is_whole=is_due)
+        self._seen, self._looked = changes, now if is_due else self._looked
+        return True
 
     def _count(self) -> int:
         """The ledger's change counter; another number each time while it cannot be read."""

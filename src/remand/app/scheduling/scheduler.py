@@ -73,6 +73,8 @@ class Scheduler:
         self._session = ""
         self._is_stopping = False
         self._takes_new = True
+        self.has_begun = False
+        """The last tick has given somebody something, or would have if there had been room."""
         self.waiting = ""
         """Why nothing is begun; empty when nothing keeps it."""
 
@@ -87,6 +89,8 @@ class Scheduler:
 
     def stop(self) -> None:
         """Begins nothing more, and asks every agent to end; ticks go on until the floor is empty."""
+        if self._is_stopping:
+            return
         self._is_stopping = True
         self._floor.close()
         self._settling.close()
@@ -108,7 +112,7 @@ class Scheduler:
         self._watch(among)
         if self._is_stopping:
             return
-        self.waiting = ""
+        self.waiting, self.has_begun = "", False
         for task in self._of(Status.CLAIMED, among):
             self._go_on(task)
         self._ask_others(Purpose.REVIEW, self._choosers.reviewer, among)
@@ -236,6 +240,7 @@ class Scheduler:
         line = Line(filter(self._may_begin, self._in_line(is_full=is_full)) if free else iter(()))
         for member in free:
             if self._floor.is_crowded:
+                self.has_begun = True
                 return
             if not self._may_start(member):
                 continue
@@ -260,7 +265,7 @@ class Scheduler:
         )
         if isinstance(answer, Refused):
             return
-        self._last = member.name
+        self._last, self.has_begun = member.name, True
         self._floor.begin(Assigned(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK))
 
     def _may_begin(self, task: Task) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from remand.app.scheduling.readout import AGENT, GATE, Bill, Fate, No, Readout
 from remand.interfaces.cli.analyze_tables import duration
-from remand.interfaces.cli.output import clean, table
+from remand.interfaces.cli.output import table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +42,7 @@ def headline(found: Readout) -> str:
     said = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
     total = found.total
     return (
-        f"{len(found.tasks):,} tasks{since}: {ended}. {len(found.noes):,} times no{f': {said}' if said else ''}. "
+        f"{len(found.tasks):,} task{'s' * (len(found.tasks) != 1)}{since}: {ended}. {len(found.noes):,} times no{f': {said}' if said else ''}. "
         f"{total.runs:,} runs, {duration(total.seconds)} of agents' time{_priced(total)}."
     )
 
@@ -52,7 +52,7 @@ def _priced(bill: Bill) -> str:
 
 
 def _tables(found: Readout) -> list[tuple[str, Callable[[Console], None]]]:
-    asked = [(clean(one.label), one.answer or _OPEN, one.why) for one in found.questions]
+    asked = [(_short(one.label), one.answer or _OPEN, one.why) for one in found.questions]
     return [
         (
             "What was rejected",
@@ -60,15 +60,16 @@ def _tables(found: Readout) -> list[tuple[str, Callable[[Console], None]]]:
                 ("no by", "task", "whose work", "what came of it", "why"),
                 list(map(_no_row, found.noes)),
                 "Nothing was.",
+                wraps=True,
             ),
         ),
-        ("What the user was asked", table(("task", "answer", "why"), asked, "Nothing.")),
+        ("What the user was asked", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
         (
             "What it cost",
             table(
                 ("runs", "failed", "time", "turns", "tokens", "cost", "agent"),
-                list(map(_bill_row, (*found.agents, found.total))),
-                "",
+                list(map(_bill_row, (*found.agents, found.total) if found.agents else ())),
+                "No run has ended.",
             ),
         ),
         (
@@ -77,6 +78,7 @@ def _tables(found: Readout) -> list[tuple[str, Callable[[Console], None]]]:
                 ("status", "runs", "time", "cost", "author", "task", "title"),
                 list(map(_fate_row, found.tasks)),
                 "",
+                wraps=True,
             ),
         ),
     ]
@@ -84,7 +86,7 @@ def _tables(found: Readout) -> list[tuple[str, Callable[[Console], None]]]:
 
 def _no_row(no: No) -> tuple[object, ...]:
     by = no.by if no.kind == GATE else f"{no.kind} {no.by}"
-    return (by, no.label, "" if no.kind == AGENT else no.of, no.outcome or _OPEN, no.why)
+    return (by, _short(no.label), "" if no.kind == AGENT else no.of, no.outcome or _OPEN, no.why)
 
 
 def _bill_row(bill: Bill) -> tuple[object, ...]:
@@ -96,8 +98,12 @@ def _fate_row(fate: Fate) -> tuple[object, ...]:
     bill = fate.bill
     return (
         *(fate.status, bill.runs, duration(bill.seconds), _money(bill.cost), fate.author),
-        *(fate.label.removeprefix("issue ").removeprefix("task "), fate.title),
+        *(_short(fate.label), fate.title),
     )
+
+
+def _short(label: str) -> str:
+    return label.removeprefix("issue ").removeprefix("task ")
 
 
 def _money(cost: float) -> str:

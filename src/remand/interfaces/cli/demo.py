@@ -9,6 +9,7 @@ import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _TITLE = 26
+_LEAST, _MOST = 40, 300
+"""How many characters of what is told stand on a line, and how many there are at all."""
 _KINDS = {
     "agent": ("✗", "AGENT NO", "yellow"),
     "gate": ("✗", "GATE NO", "red"),
@@ -102,13 +105,16 @@ def _voice(context: Context) -> Voice:
         out.print(f"  {clean(text)}" if is_command else clean(text), style="cyan" if is_command else "")
 
     def tell(line: Line) -> None:
-        mark, tag, style = _KINDS.get(line.kind, (" ", line.who, ""))
-        room = max(40, out.width - _TITLE - 20) if here.is_terminal else 300
         if line.text.startswith(QUOTED):
-            out.print(f"      {clean(line.text)[:room]}", style="dim")
+            out.print(f"      {clean(line.text)}", style="dim")
             return
-        title = one_line(line.title, _TITLE)
-        out.print(f"  {mark} {title:<{_TITLE}} {tag:<13} {one_line(_told(line), room)}", style=style)
+        mark, tag, style = _KINDS.get(line.kind, (" ", line.who, ""))
+        head = f"  {mark} {one_line(line.title, _TITLE):<{_TITLE}} {tag:<13} "
+        room = max(_LEAST, out.width - len(head)) if here.is_terminal else _MOST
+        first, *more = wrap(one_line(_told(line), _MOST), room) or [""]
+        out.print(f"{head}{first}", style=style)
+        for text in more:
+            out.print(f"{'':<{len(head)}}{text}", style=style)
 
     return Voice(heading, say, tell)
 

@@ -102,7 +102,7 @@ def admitted(asked: Asked, call: Call) -> Admitted:
         _refuse_command(call)
     if admission.about and not asked.caller.is_worker:
         raise Refused(
-            "not_yours",
+            "not_authorised",
             "Whoever judges says so with its last words: what it looks at could speak here as well. This door only"
             " answers questions.",
         )

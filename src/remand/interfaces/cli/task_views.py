@@ -28,6 +28,7 @@ from remand.ledger.store import Unconfirmed
 if TYPE_CHECKING:
     from rich.console import Console
 
+_SPENT = ("runs", "turns", "tokens", "seconds", "cost")
 _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 
 
@@ -134,6 +135,8 @@ def _show(context: Context) -> Result:
         if _is_reviewed_there(task)
         else None,
         "lease_expires_at": task.claim.lease_expires_at if task.claim else None,
+        "runs": _named(history, "run.start", "run.end"),
+        "spent": {name: getattr(task.spent, name) for name in _SPENT},
         "submission": msgspec.to_builtins(task.submission),
         "history": history,
         "handoffs": [msgspec.to_builtins(view) for view in stories.handoffs(events)],
@@ -166,6 +169,15 @@ def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
     return found
 
 
+def _spent(task: Task) -> str:
+    """What a task's runs have cost, as far as their hosts tell."""
+    spent = task.spent
+    parts = [f"{spent.runs} runs", f"{spent.seconds / 60:.1f} min"]
+    parts += [f"{spent.turns} turns"] if spent.turns else []
+    parts += [f"${spent.cost:.2f}"] if spent.cost else []
+    return ", ".join(parts)
+
+
 def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     return [row for row in history if row["event"] in names]
 
@@ -177,6 +189,8 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
         out.print(Text(clean(task.title), style="bold"))
         shown = ("task_id", "status", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
         rows = [(name.replace("_", " "), data[name]) for name in shown]
+        if task.spent.runs:
+            rows.append(("spent", _spent(task)))
         rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
         rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
         rows += [

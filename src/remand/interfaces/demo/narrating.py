@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from remand.app.happenings import words
 from remand.app.scheduling.readout import no_of
 from remand.domain import events as e
-from remand.domain.task import Status
+from remand.domain.task import Status, Task
 from remand.interfaces.demo.telling import Line
 from remand.interfaces.demo.watching import Seen
 
-TOLD = (
-    *(e.HandoffInitiated, e.LockoutSet, e.TaskDecomposed, e.TaskDeferred, e.TaskWoken, e.TaskReturned),
-    *(e.EscalationAnswered, e.TaskReassigned),
-)
-"""Events that are told in the words that everybody is told them in."""
+QUOTED = "|"
+"""How a line begins that an agent quotes."""
 
 
 class Narrator:
@@ -27,36 +25,17 @@ class Narrator:
 
     def lines(self, seen: Seen) -> Iterator[Line]:
         """What there is to tell of an event; of most there is nothing."""
-        event, title = seen.event, seen.task.title
+        event, task = seen.event, seen.task
         no = no_of(event)
         if no is not None:
-            yield Line(no.kind, title, no.by, no.why)
-            return
-        match event:
-            case e.RunStarted(purpose=e.Purpose.WORK):
-                yield Line("", title, event.agent, self._beginning(event))
-            case e.RunEnded():
-                yield from self._ending(event, title)
-            case e.TaskSubmitted() | e.HandoffCompleted():
-                yield Line(
-                    "", title, event.agent, f"handed in {event.commit[:8]}: the gates have nothing against it"
-                )
-            case e.RejectionAnswered():
-                yield Line(
-                    "", title, "director", f"{event.decision.decision_type}: {event.decision.rationale}"
-                )
-            case e.EscalationOpened():
-                yield Line("asked", title, "user", event.reason)
-            case e.ReviewApproved() if seen.task.status == Status.DONE:
-                checked = event.checked[0] if event.checked else None
-                said = f": {checked.path}:{checked.line}: {checked.text}" if checked else ""
-                yield Line("done", title, event.reviewer, f"approved by {event.reviewer}{said}")
-            case e.TaskSettled():
-                yield Line("done", title, "", "its sub-tasks have ended")
-            case e.TaskCancelled():
-                yield Line("cancelled", title, event.meta.actor, event.reason)
-            case _ if isinstance(event, TOLD):
-                yield Line("", title, "", words(event))
+            yield Line(no.kind, task.title, no.by, no.why)
+        elif isinstance(event, e.RunStarted) and event.purpose == e.Purpose.WORK:
+            yield Line("", task.title, event.agent, self._beginning(event))
+        elif isinstance(event, e.RunEnded):
+            yield from self._ending(event, task.title)
+        elif type(event) in _TOLD:
+            kind, who, text = _TOLD[type(event)](event, task)
+            yield Line(kind, task.title, who, text)
 
     def _beginning(self, event: e.RunStarted) -> str:
         known = (event.task_id, event.agent) in self._begun
@@ -64,8 +43,40 @@ class Narrator:
         return "goes on, with what it was told" if known else "begins"
 
     def _ending(self, event: e.RunEnded, title: str) -> Iterator[Line]:
-        if event.is_fault or event.how != e.How.EXITED:
-            yield Line("", title, event.agent, f"{words(event)} (nobody's blame)")
+        if event.is_fault or event.how == e.How.LOST:
+            why = f"failed: {event.detail}" if event.is_fault else "was lost with the scheduler"
+            yield Line("", title, event.agent, f"{why} (nobody's blame; it is tried again)")
+            return
         for said in self._log_of(event.run_id).splitlines():
             if said and not said.startswith("{"):
-                yield Line("", title, event.agent, said if said.startswith("|") else f"“{said}”")
+                yield Line("", title, event.agent, said if said.startswith(QUOTED) else f"“{said}”")
+
+
+Told = tuple[str, str, str]
+"""A line's kind, who, and what."""
+
+
+def _approved(event: e.ReviewApproved, task: Task) -> Told:
+    looked = "; ".join(f"{one.path}:{one.line}: {one.text}" for one in event.checked[:1])
+    kind = "done" if task.status == Status.DONE else ""
+    return kind, event.reviewer, f"approved by {event.reviewer}: {looked}"
+
+
+_TOLD: dict[type[e.Event], Callable[[Any, Task], Told]] = {
+    e.TaskSubmitted: lambda event, _: ("", event.agent, f"handed in {event.commit[:8]}: the gates pass it"),
+    e.LockoutSet: lambda event, _: ("", event.agent, "is locked out of it"),
+    e.TaskReassigned: lambda event, _: ("", event.target, f"is to take over: {event.reason}"),
+    e.RejectionAnswered: lambda event, _: ("", "director", _decision(event)),
+    e.TaskDeferred: lambda event, _: ("", "", words(event)),
+    e.TaskWoken: lambda event, _: ("", "", words(event)),
+    e.EscalationOpened: lambda event, _: ("asked", "", event.reason),
+    e.ReviewApproved: _approved,
+    e.TaskSettled: lambda *_: ("done", "", "all of its sub-tasks are"),
+    e.TaskCancelled: lambda event, _: ("cancelled", "", event.reason),
+}
+"""How events are told that are told in one line."""
+
+
+def _decision(event: e.RejectionAnswered) -> str:
+    decision = event.decision
+    return f"{decision.decision_type}: {decision.rationale}"

@@ -47,7 +47,9 @@ TEST_PRICE = (
     "def test_tax_is_added():\n    assert price(100) == 119.0\n\n\n"
     "def test_nothing_costs_nothing():\n    assert price(0) == 0\n"
 )
+PASSWORDS = "def check_password(user, password):\n    return user.knows(password)\n"
 SESSION = (
+    "from shop.passwords import check_password\n\n\n"
     "def open_{0}(user, password):\n    return check_password(user, password)\n\n\n"
     "def reopen_{0}(user, password):\n    return check_password(user, password)\n"
 )
@@ -130,6 +132,7 @@ def files() -> dict[str, str]:
     return {
         "README.md": "# A shop\n",
         "shop/__init__.py": "",
+        "shop/passwords.py": PASSWORDS,
         "shop/price.py": PRICE,
         "tests/test_price.py": TEST_PRICE,
         "checkout.py": f'"""The way to the payment sandbox."""\nSANDBOX = ("127.0.0.1", {port})\n',

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from remand.config import inherited_environment
+from remand.interfaces.demo.telling import fail
 
 ENTRY = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
 END_SECONDS = 20.0
@@ -72,7 +73,7 @@ class Stage:
             check=False,
         )
         if not done.stdout:
-            raise RuntimeError(f"remand {' '.join(arguments)}: {done.stderr}")
+            fail(f"remand {' '.join(arguments)} says nothing but {done.stderr}")
         return json.loads(done.stdout)
 
     def write(self, files: dict[str, str]) -> None:

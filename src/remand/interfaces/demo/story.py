@@ -9,11 +9,12 @@ from typing import Any
 
 from remand.domain import events as e
 from remand.interfaces.demo import project
+from remand.interfaces.demo.cast.hockney import HALF_WAY
 from remand.interfaces.demo.narrating import Narrator
 from remand.interfaces.demo.owner import Owner
 from remand.interfaces.demo.stage import Stage
 from remand.interfaces.demo.telling import Voice, expect, fail
-from remand.interfaces.demo.watching import Seen, Watching
+from remand.interfaces.demo.watching import Watching
 
 PATIENCE = 600.0
 """Seconds after which the story is given up: something hangs."""
@@ -43,6 +44,7 @@ class Story:
         self._do_everything()
         self._stage.stop_scheduler()
         self._travel()
+        self._learn()
         return self._sum_up()
 
     def _set_the_scene(self) -> None:
@@ -71,7 +73,7 @@ class Story:
         voice.heading("The board is empty. The scheduler starts, and one task is written down")
         stage.start_scheduler()
         self._owner.add(project.BUTTON)
-        self._watch(lambda seen: isinstance(seen.event, e.LeaseRenewed))
+        self._watch(self._is_half_way)
         voice.heading("Hockney is in the middle of it when the scheduler is killed. What is known is known")
         stage.kill_scheduler()
         refused = stage.remand("task", "claim", project.BUTTON.alias, "--agent", "Fenster")
@@ -89,7 +91,7 @@ class Story:
         stage.start_scheduler()
         has_gates = project.has_tools()
         self._owner.add(*(task for task in project.TASKS if has_gates or not task.needs_gates))
-        self._watch(lambda _: False)
+        self._watch(lambda: self._watching.is_over)
 
     def _travel(self) -> None:
         """A clone knows what the repository knows."""
@@ -103,34 +105,40 @@ class Story:
         expect(there, "digest", here["digest"])
         self._voice.say(f"    both: {here['digest'][:16]}…, {here['events']} events")
 
+    def _learn(self) -> None:
+        """What the rejections say about tasks, agents and blockers."""
+        self._voice.heading("What is learned: who rejects what, and how often without cause")
+        found = self._stage.remand("analyze", "rejections")
+        by = ", ".join(f"{name} {count}" for name, count in found["by_agent"].items())
+        self._voice.say(
+            f"    {found['total_rejections']} rejections ({by}), {found['override_rate']:.0%} of them overridden"
+        )
+
     def _sum_up(self) -> dict[str, Any]:
+        """The read-out, with what else is known."""
         stage = self._stage
         verified = stage.remand("log", "verify", is_quiet=True)
         expect(verified, "ok", True)
-        learned = stage.remand("analyze", "rejections", is_quiet=True)
-        return {
-            "tier": self._tier,
-            "events": verified["events"],
-            "learned": learned,
-            "readout": stage.remand("analyze", "runs", is_quiet=True),
-        }
+        readout: dict[str, Any] = stage.remand("analyze", "runs", is_quiet=True)
+        return readout | {"tier": self._tier, "events": verified["events"]}
 
-    def _watch(self, is_enough: Callable[[Seen], bool]) -> None:
-        """Tells what happens, and has the owner answer, until it is enough or everything has ended."""
+    def _watch(self, is_enough: Callable[[], bool]) -> None:
+        """Tells what happens, and has the owner answer, until it is enough."""
         until = time.monotonic() + PATIENCE
-        while True:
+        while not is_enough():
+            if self._stage.complaint or time.monotonic() > until:
+                fail(self._stage.complaint or f"nothing ends: {self._open()}")
+            self._watching.wait()
             for seen in self._watching.news():
                 self._introduce(seen.event)
                 for line in self._narrator.lines(seen):
                     self._voice.tell(line)
-                if is_enough(seen):
-                    return
                 self._owner.answer(seen)
-            if self._watching.is_over:
-                return
-            if self._stage.complaint or time.monotonic() > until:
-                fail(self._stage.complaint or f"nothing ends: {self._open()}")
-            self._watching.wait()
+
+    def _is_half_way(self) -> bool:
+        """True when the colleague who took over is in the middle of its work."""
+        runs = (run for task in self._watching.tasks.values() for run in task.runs)
+        return any(HALF_WAY in self._stage.log_of(run.id) for run in runs)
 
     def _introduce(self, event: e.Event) -> None:
         if isinstance(event, e.RunStarted) and not self._tier:

@@ -47,8 +47,8 @@ class Watching:
 
     @property
     def is_over(self) -> bool:
-        """True when every task has ended and nobody is at work."""
-        return all(task.is_terminal and not task.runs for task in self.tasks.values())
+        """True when there were tasks, all have ended, and nobody is at work."""
+        return bool(self.tasks) and all(task.is_terminal and not task.runs for task in self.tasks.values())
 
     def _lines(self) -> list[bytes]:
         found: list[bytes] = []

@@ -49,6 +49,23 @@ def test_nobody_has_more_to_do_than_it_can() -> None:
     assert sorted(names(shop)) == ["Alice", "Alice", "Bob"]
 
 
+def test_a_task_whose_end_is_being_answered_is_still_in_its_agent_s_hands() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    first, second = shop.world.add(), shop.world.add()
+    seen: list[str] = []
+
+    def measured() -> None:
+        shop.scheduler.tick()
+        seen.append(shop.world.task(second).status)
+
+    shop.meanwhile = measured
+    shop.ticks(2)
+
+    assert shop.world.task(first).status == Status.PROVISIONAL
+    assert seen[0] == Status.INCOMING
+
+
 def test_members_without_a_command_are_people() -> None:
     shop = Shop(Member(name="Alice"))
     shop.world.add()
@@ -201,7 +218,7 @@ def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> N
     shop.ticks(25)
 
     assert len(shop.orders) == 3
-    assert "agent ends with an error" in shop.scheduler.waiting
+    assert "agent ends with exit status 1 (ValueError: no)" in shop.scheduler.waiting
     assert not any(task.status == Status.ESCALATED for task in shop.world.tasks().values())
     shop.scripts["Alice"] = commits("work")
     shop.ticks(20)
@@ -266,6 +283,22 @@ def test_what_leads_from_a_place_to_the_repository_is_put_right_when_its_agent_h
     shop.ticks(2)
 
     assert shop.workplaces.left == [task_id]
+
+
+def test_an_end_that_the_ledger_cannot_take_is_noted_as_soon_as_it_can() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    task_id = shop.world.add()
+    shop.ticks()
+    shop.world.exchange.fill_up()
+
+    shop.ticks(3)
+    assert len(shop.world.task(task_id).runs) == 1
+    shop.world.exchange.fill_up(False)
+    shop.ticks(3)
+
+    task = shop.world.task(task_id)
+    assert (task.runs, task.status) == ((), Status.PROVISIONAL)
 
 
 # Those at work.

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 REMAND = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
@@ -17,6 +17,7 @@ PRICE = 0.03
 TOKENS = 1200
 _TASK = re.compile(r"^## Task (\S+): (.+)$", re.MULTILINE)
 _HANDOFF = re.compile(r"remand handoff reject (\S+)")
+_NAME = re.compile(r"--agent (\S+)")
 _ATTEMPT = re.compile(r"^- attempt (\d+)$", re.MULTILINE)
 
 
@@ -28,6 +29,7 @@ class Agent:
         self.task_id, self.title = _found(_TASK, prompt, 2)
         (self.handoff_id,) = _found(_HANDOFF, prompt, 1)
         self.attempt = int(_found(_ATTEMPT, prompt, 1)[0] or 1)
+        self._name = _found(_NAME, prompt, 1)[0]
         self._turns = 1
 
     @classmethod
@@ -41,13 +43,12 @@ class Agent:
 
     def say(self, text: str) -> None:
         """Says something for people to read."""
-        self._turns += 1
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
     def quote(self, first: str, last: str) -> None:
         """Says what it was told, from a line to a line."""
-        lines = [line.removeprefix("> ").rstrip(">").rstrip() for line in self.prompt.splitlines()]
+        lines = [line.removeprefix(">").removeprefix(" ") for line in self.prompt.splitlines()]
         start = next((at for at, line in enumerate(lines) if line.startswith(first)), len(lines))
         for line in lines[start:]:
             if line.startswith(last):
@@ -64,10 +65,13 @@ class Agent:
                 file.write(text)
 
     def commit(self, message: str) -> None:
-        """Commits everything."""
+        """Commits everything, unless an earlier session of it has."""
         self._turns += 1
         git("add", "--all")
-        git("commit", "-q", "-m", message)
+        if not git("status", "--porcelain"):
+            return
+        own = (f"user.name={self._name}", f"user.email={self._name.lower()}@demo")
+        git(*(word for value in own for word in ("-c", value)), "commit", "-q", "-m", message)
 
     def remand(self, *arguments: str, given: str = "") -> dict[str, Any]:
         """Calls the command line; a refusal is an answer."""
@@ -75,6 +79,8 @@ class Agent:
         done = subprocess.run(
             [*REMAND, *arguments, "--json"], input=given, capture_output=True, text=True, check=False
         )
+        if not done.stdout:
+            sys.exit(f"`remand {' '.join(arguments)}` ended with {done.returncode}: {done.stderr}")
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
@@ -105,9 +111,14 @@ def git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def first_line(texts: Iterable[str]) -> str:
+def first_line(text: str) -> str:
     """The first line that says anything."""
-    return next((line for text in texts for line in text.splitlines() if line.strip()), "")
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def first_sentence(text: str) -> str:
+    """What comes before the first full stop."""
+    return text.partition(". ")[0].rstrip(".")
 
 
 def _found(pattern: re.Pattern[str], text: str, groups: int) -> tuple[str, ...]:

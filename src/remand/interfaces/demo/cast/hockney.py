@@ -8,6 +8,7 @@ from remand.interfaces.demo.cast.acting import Agent
 from remand.interfaces.demo.cast.work import deliver
 
 FILE = "web/button.html"
+HALF_WAY = "A real button stands. Next: its name for screen readers."
 BEGUN = '<button type="button" class="signin">Sign in</button>\n'
 BUTTON = '<button type="button" class="signin" aria-label="Sign in">Sign in</button>\n'
 
@@ -22,7 +23,7 @@ def main() -> None:
         is_begun = "<button" in file.read()
     if not is_begun:
         agent.write({FILE: BEGUN})
-        agent.remand("task", "heartbeat", agent.task_id)
+        agent.say(HALF_WAY)
         signal.pause()
     agent.say("What I had begun is still here, uncommitted. I go on from there.")
     agent.write({FILE: BUTTON})

@@ -1,4 +1,4 @@
-"""Lead: reviews. Looks at the code in its checkout, says no through its door, and yes with what it checked."""
+"""Lead: reviews. Looks at the code in its checkout, and its last words are a no with findings, or a yes with what it checked."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from typing import NamedTuple
 
 from remand.interfaces.demo.cast.acting import Agent, first_line, git
 
-_REVIEW = re.compile(r"^# Review of task (\S+)$", re.MULTILINE)
 _CHANGE = re.compile(r"^From ([0-9a-f]{40,}) to ([0-9a-f]{40,})\.", re.MULTILINE)
 _RUN = re.compile(r'"run": "(\S+)"')
 
 
 class Demand(NamedTuple):
-    """What a file must have."""
+    """What a file must have, and what is said when it has not."""
 
     path: str
+    needs: str
+    line: int
     text: str
-    finding: str
+
+    @property
+    def finding(self) -> dict[str, object]:
+        """What is said, as the answer has it."""
+        return {"path": self.path, "line": self.line, "text": self.text, "blocking": True}
 
 
 DEMANDS = (
     Demand(
-        "web/button.html",
-        "<button",
-        "web/button.html:1: Accessibility issues: a div is no button, no keyboard reaches it",
+        "web/button.html", "<button", 1, "Accessibility issues: a div is no button, no keyboard reaches it"
     ),
-    Demand("api/order.py", ".count", "api/order.py:2: Integration tests fail: items have counts"),
+    Demand("api/order.py", ".count", 2, "Integration tests fail: items have counts"),
 )
 
 
 def main() -> None:
     """Reads what was changed, and says what it makes of it."""
     agent = Agent.awake()
-    task_id = _first(_REVIEW, agent.prompt)[0]
     since, commit = _first(_CHANGE, agent.prompt)
     changed = git("diff", "--name-only", since, commit).splitlines()
-    missed = [one.finding for one in DEMANDS if one.path in changed and one.text not in _text(one.path)]
-    if missed:
-        findings = [word for text in missed for word in ("--finding", text)]
-        agent.remand("review", "reject", task_id, "--commit", commit, *findings)
-        agent.end("Sent back.")
-    else:
-        agent.end(approval(_first(_RUN, agent.prompt)[0], changed))
+    missed = [one.finding for one in DEMANDS if one.path in changed and one.needs not in _text(one.path)]
+    said = (
+        {"verdict": "reject", "findings": missed}
+        if missed
+        else {"verdict": "approve", "checked": checked(changed)}
+    )
+    agent.end(f"```json\n{json.dumps({'run': _first(_RUN, agent.prompt)[0], **said})}\n```")
 
 
-def approval(run_id: str, changed: list[str]) -> str:
-    """The answer that approves: what was looked at, and found to hold."""
-    checked = [
+def checked(changed: list[str]) -> list[dict[str, object]]:
+    """What was looked at, and found to hold."""
+    return [
         {
             "path": path,
             "line": 1,
-            "text": f"Read from here to the end; `{first_line([_text(path)])[:60]}` does what the task asks for",
+            "text": f"`{first_line(_text(path))[:60]}` and all below it do what the task asks for",
         }
         for path in changed
         if os.path.isfile(path)
     ]
-    answer = {"run": run_id, "verdict": "approve", "checked": checked, "findings": []}
-    return f"```json\n{json.dumps(answer)}\n```"
 
 
 def _first(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:

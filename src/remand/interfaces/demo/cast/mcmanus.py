@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from remand.interfaces.demo.cast import orders
-from remand.interfaces.demo.cast.acting import Agent
+from remand.interfaces.demo.cast.acting import Agent, first_sentence
 from remand.interfaces.demo.cast.work import deliver
 
 WITHOUT_TAX = "def price(net):\n    return round(net, 2)\n"
@@ -34,7 +34,7 @@ def tidy(agent: Agent) -> None:
     answer = agent.submit()
     found = _FINDING.findall(answer.get("message", ""))
     accepted = agent.remand("gate", "accept", agent.task_id, *found[:1], "--reviewer", "Lead")
-    agent.say(f"I tried to accept the finding as Lead. {accepted.get('message', '')}")
+    agent.say(f"So I accept the finding, as Lead … {first_sentence(accepted.get('message', ''))}.")
     agent.end("All tidy.")
 
 

@@ -14,11 +14,8 @@ FEEDBACK = "## Review Feedback"
 
 def work(agent: Agent) -> None:
     """Guesses, guesses again, and does as it is told once it is."""
-    if agent.was_told(GUIDANCE):
-        text = RIGHT
-    else:
-        text = SECOND if agent.was_told(FEEDBACK) else FIRST
-    agent.write({FILE: text})
+    guess = SECOND if agent.was_told(FEEDBACK) else FIRST
+    agent.write({FILE: RIGHT if agent.was_told(GUIDANCE) else guess})
     agent.commit("Sum up an order")
     agent.submit()
     agent.end("Done.")

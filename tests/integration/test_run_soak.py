@@ -1,0 +1,196 @@
+"""A soak: agents that crash, hang, lie, give up and are sent back, until every task has come to an end.
+
+What must hold is held against the event files alone, by an audit that knows none of the product's code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pytest
+
+from remand.bootstrap.quick import Lost, forward
+from remand.testing.rejecting import LAZY, SCOPE, a_rejection
+from tests.integration.crews import marked
+from tests.integration.machine import REMAND, Machine
+from tests.integration.run_audit import Audit
+from tests.integration.sandboxes import made
+from tests.integration.scripted_agents import GOOD_WORK, Event, Member, Office, Scheduler, read_log
+
+pytestmark = pytest.mark.timeout(4 * 3600)
+KINDS = (
+    "honest",
+    "crashes",
+    "is_killed",
+    "hangs",
+    "idles",
+    "leaves_it_dirty",
+    "works_badly",
+    "takes_another_s",
+    "is_lazy",
+    "is_blocked",
+    "continues",
+    "gives_back",
+)
+"""What an agent does the first time it has a task, by the task's title; later it is honest more often than not."""
+SCRIPT = f"""
+remand() {{ {REMAND} "$@" >>"$NOTES/said.$T" 2>&1; }}
+good() {{ echo "good, $T, $A, $N, $RANDOM" >work.txt; git add -A; git commit -q -m good || exit 0; }}
+read -r -d '' TEXT <"$NOTES/prompt.$T.$A.$N"
+KIND=honest
+[[ $TEXT =~ kind:([a-z_]+) ]] && KIND=${{BASH_REMATCH[1]}}
+[ "$(ls "$NOTES"/runs."$T".* | wc -l)" = 1 ] && [ "$N" = 1 ] || {{
+  KINDS=({" ".join(KINDS)} {" ".join(["honest"] * 20)}); KIND=${{KINDS[RANDOM % ${{#KINDS[@]}}]}}; }}
+case $KIND in
+  crashes) [ $((RANDOM % 2)) = 0 ] && good; echo 'no such model' >&2; exit 1 ;;
+  is_killed) echo half >half.txt; kill -9 $$ ;;
+  hangs) good; exec sleep 10000 ;;
+  idles) exit 0 ;;
+  leaves_it_dirty) echo half >half.txt ;;
+  works_badly) echo "bad, $T, $RANDOM" >work.txt; git add -A; git commit -q -m bad ;;
+  takes_another_s) OTHER=$(git for-each-ref --format='%(objectname)' refs/heads/remand | head -1)
+    remand task submit "$T" --commit "${{OTHER:-HEAD~1}}"; git merge -q "$OTHER" >/dev/null 2>&1; git merge --abort 2>/dev/null; good ;;
+  is_lazy) remand handoff reject "$REMAND_HANDOFF" --from - <"$NOTES/lazy"; good ;;
+  is_blocked) remand handoff reject "$REMAND_HANDOFF" --from - <"$NOTES/earned" || good ;;
+  continues) echo half >half.txt; remand task continue "$T" --reason 'out of turns' ;;
+  gives_back) remand task release "$T" --reason 'not mine' ;;
+  *) good ;;
+esac
+"""
+
+
+class Lead:
+    """Looks at all that is handed in, and sends some of it back; speaks to the coordinator itself."""
+
+    def __init__(self, office: Office, seed: int) -> None:
+        self._office = office
+        self._chance = random.Random(seed)
+        self._seen = 0
+        self.said: Counter[str] = Counter()
+
+    def look(self) -> None:
+        """Reviews what has come since it last looked."""
+        events = list(islice(read_log(self._office.repository.events), self._seen, None))
+        self._seen += len(events)
+        for event in events:
+            if event["event"] == "task.submit":
+                self._review(event)
+
+    def _review(self, event: Event) -> None:
+        verdict, more = "approve", []
+        if self._chance.random() < 0.2:
+            verdict, more = "reject", ["--finding", f"work.txt:1: Not like this ({self._chance.random()})."]
+        said = self.ask(
+            "--as", "Lead", "review", verdict, event["task_id"], "--commit", event["commit"], *more
+        )
+        self.said[verdict if said is not None else f"{verdict}, refused"] += 1
+
+    def add(self, number: int) -> str:
+        """Writes a task down."""
+        title = f"Task {number} kind:{KINDS[number % len(KINDS)]}"
+        return str(self.ask("task", "add", title, "--scope", SCOPE)["task_id"])
+
+    def ask(self, *arguments: str) -> Any:
+        """What the coordinator answered; None when it refused, or is not there yet."""
+        repository = self._office.repository
+        path = repository.socket()
+        if not path:
+            return None
+        try:
+            code, out, _ = forward(path, str(repository.path), [""] * 7, ["--json", *arguments])
+        except Lost:
+            return None
+        return json.loads(out) if code == 0 else None
+
+
+class Size(NamedTuple):
+    """How large a soak is."""
+
+    agents: int
+    tasks: int
+    time: str
+    sandbox: str
+    patience: float
+
+
+def size_of(campaign: Callable[[int, int], int]) -> Size:
+    """The size that is asked for: `REMAND_SOAK=agents,tasks` asks for another one."""
+    asked = os.environ.get("REMAND_SOAK", "")
+    if asked:
+        agents, tasks = map(int, asked.split(","))
+        return Size(agents, tasks, "20s", "off", 3 * 3600)
+    if campaign(0, 1):
+        return Size(200, 2000, "30s", "off", 3 * 3600)
+    return Size(6, len(KINDS), "4s", "best" if made("bubblewrap")[0] else "off", 240)
+
+
+def test_every_task_comes_to_an_end_and_nothing_is_lost(
+    machine: Machine, campaign: Callable[[int, int], int]
+) -> None:
+    size = size_of(campaign)
+    print(f"{size.agents} agents, {size.tasks} tasks, sandbox {size.sandbox}")
+    office = office_of(machine, size)
+    scheduler = Scheduler(office)
+    lead = Lead(office, size.tasks)
+    try:
+        office.until(office.repository.socket, "the coordinator")
+        added = [lead.add(number) for number in range(size.tasks)]
+        listed = settled(office, lead, size)
+        office.check_worktrees(*(task for task, status in listed.items() if status == "escalated"))
+        scheduler.stop()
+    finally:
+        scheduler.close()
+    check(office, machine, added, listed)
+    print(f"{Counter(listed.values())}; runs {Audit(office.events()).ends}; reviews {lead.said}")
+
+
+def office_of(machine: Machine, size: Size) -> Office:
+    """The office, with a script for all of its agents."""
+    names = [f"Agent{number}" for number in range(size.agents)]
+    office = Office(
+        machine,
+        dict.fromkeys(names, Member(SCRIPT)),
+        gates=GOOD_WORK,
+        policy="max_waiting_reviews = 10000\nescalate_after_gates = 6\nalert_after_gates = 5",
+        run=f'time = "{size.time}"',
+        sandbox=size.sandbox,
+    )
+    (office.notes / "lazy").write_text(json.dumps(LAZY))
+    (office.notes / "earned").write_text(json.dumps(a_rejection("BLOCKER")))
+    return office
+
+
+def settled(office: Office, lead: Lead, size: Size) -> dict[str, str]:
+    """Reviews until every task has come to its end; gives what became of each."""
+    deadline = time.monotonic() + size.patience
+    left: dict[str, str] = {}
+    while time.monotonic() < deadline:
+        lead.look()
+        rows = lead.ask("task", "list") or []
+        statuses = {row["task_id"]: row["status"] for row in rows}
+        left = {task: status for task, status in statuses.items() if status not in ENDS}
+        if statuses and not left and not Audit(office.events()).open_runs:
+            return statuses
+        time.sleep(0.2 if size.tasks < 100 else 2.0)
+    raise AssertionError(f"{len(left)} tasks have not come to an end: {left}\n{office.told()}")
+
+
+ENDS = ("done", "escalated", "cancelled")
+
+
+def check(office: Office, machine: Machine, added: list[str], listed: dict[str, str]) -> None:
+    """Holds what must hold in the end."""
+    audit = Audit(office.events())
+    assert audit.broken == []
+    assert audit.open_runs == []
+    assert set(added) <= set(listed) == set(audit.stories), "no task is lost"
+    assert audit.statuses == listed
+    assert marked(str(machine.folder)) == []
+    office.check()

@@ -1,0 +1,47 @@
+"""Holds that what has changed is seen at once, whatever is left for the whole look that comes once a second."""
+
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.roles import Member
+from remand.domain.task import Status
+from remand.testing.scheduling import Shop, commits
+
+ALICE, BOB = (Member(name=name, command=("agent", name)) for name in ("Alice", "Bob"))
+
+
+def glance(shop: Shop, times: int = 3) -> None:
+    """Looks at what has changed alone."""
+    for _ in range(times):
+        shop.scheduler.tick(is_whole=False)
+
+
+def test_a_task_is_begun_handed_in_and_given_to_another_by_glances_alone() -> None:
+    shop = Shop(ALICE, BOB)
+    shop.scripts |= {"Alice": commits("first"), "Bob": commits("second")}
+    shop.ticks()
+    task_id = shop.world.add()
+
+    glance(shop)
+    assert shop.world.task(task_id).status == Status.PROVISIONAL
+    shop.world.ask(
+        c.RejectReview(task_id=task_id, commit="first", findings=(e.Finding(text="Not like this."),)), "Lead"
+    )
+    glance(shop)
+
+    assert [order.agent for order in shop.orders] == ["Alice", "Bob"]
+    assert shop.world.task(task_id).status == Status.PROVISIONAL
+
+
+def test_an_agent_whose_task_was_cancelled_is_ended_at_once() -> None:
+    shop = Shop(ALICE)
+    shop.scripts["Alice"] = lambda *_: None
+    task_id = shop.world.add()
+    shop.ticks()
+    (running,) = shop.running
+
+    glance(shop)
+    assert not running.is_stopped
+    shop.world.ask(c.CancelTask(task_id=task_id), "owner")
+    glance(shop)
+
+    assert running.is_stopped
