@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.scratch import repository
 from remand.adapters.coordinator import frames
+from remand.adapters.coordinator.beside import answers
 from remand.adapters.coordinator.client import Connection
 from remand.bootstrap.ledger import find_place
 from remand.bootstrap.quick import find_socket
@@ -89,7 +90,7 @@ sandbox = "{sandbox}"
             )
         self.pid = process.pid
         try:
-            until(self._socket, "the coordinator")
+            until(lambda: answers(self._socket()), "the coordinator")
             yield
         finally:
             process.terminate()

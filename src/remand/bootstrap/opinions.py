@@ -20,7 +20,6 @@ from remand.domain.reviewing.blocks import Unclear
 from remand.domain.roles import Member
 from remand.domain.task import Task
 
-
 LONGEST_CHANGE = 200_000
 """How many characters of a change a reviewer is shown at once; the rest it looks up."""
 

@@ -210,7 +210,9 @@ def _expired(task: Task, event: e.LeaseExpired) -> Task:
     """Two ledgers may end the same lease; the second finds it ended."""
     if task.claim is None or task.claim.handoff_id != event.handoff_id:
         return task
-    return advance(task, event, claim=None, waiting_for="")
+    # Whoever ran its agent has not been heard of either: nobody waits for that run any more.
+    left = tuple(run for run in task.runs if run.handoff_id != event.handoff_id)
+    return advance(task, event, claim=None, waiting_for="", runs=left)
 
 
 def _continued(task: Task, event: e.TaskContinued) -> Task:

@@ -282,6 +282,14 @@ def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:
     assert task.spent == Spent()
 
 
+def test_a_run_ends_with_the_lease_that_nobody_renewed() -> None:
+    """Whoever had begun it may be gone for good, and no other knows of it."""
+    task = folded(RUNNING, e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"))
+
+    assert (task.runs, task.status) == ((), Status.INCOMING)
+    assert asked(task, replace(ASSIGN, run_id=OTHER), target=ALICE, fresh_handoff_id=H1)
+
+
 # A reviewer's yes.
 
 

@@ -50,10 +50,10 @@ def locate(start: str) -> Place | None:
         marker = os.path.join(here, ".git")
         if os.path.exists(marker):
             return _in_git(here, marker)
-        if os.path.isdir(os.path.join(here, ".got")):
-            return Place(root=here, worktree=here, git_dir="", common_dir="")
         if _is_bare(here):
             return Place(root=here, worktree=here, git_dir=here, common_dir=here)
+        if os.path.isdir(os.path.join(here, ".got")):
+            return Place(root=here, worktree=here, git_dir="", common_dir="")
         parent = os.path.dirname(here)
         if parent == here:
             return None

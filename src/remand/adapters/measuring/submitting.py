@@ -105,9 +105,7 @@ def _answer(ended: subprocess.CompletedProcess[bytes]) -> Submitted:
         return Submitted()
     said = ended.stderr.decode("utf-8", "replace").strip()[-_MAX_SAID:]
     if ended.returncode == _REFUSED:
-        try:
+        with suppress(msgspec.MsgspecError):
             told = _decode(ended.stdout)
-        except msgspec.MsgspecError:
-            told = {}
-        return Submitted(str(told.get("refused") or "refused"), str(told.get("message") or said))
+            return Submitted(str(told.get("refused") or "refused"), str(told.get("message") or said))
     raise CannotRun("gates", f"A done claim could not be measured: {said or f'exit {ended.returncode}'}")

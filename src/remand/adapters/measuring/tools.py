@@ -35,11 +35,19 @@ def standard_path() -> tuple[str, ...]:
     Whoever calls may be an agent. Beside this interpreter comes first, then the system's folders, then where
     toolchains install themselves.
     """
-    home = pwd.getpwuid(os.getuid()).pw_dir
+    home = _home()
     own = os.path.dirname(os.path.abspath(sys.executable))
     toolchains = (*_rust_toolchain(home), os.path.join(home, ".cargo", "bin"), "/usr/local/go/bin")
     folders = (own, "/usr/local/bin", "/usr/bin", "/bin", *toolchains)
     return tuple(folder for folder in dict.fromkeys(folders) if os.path.isdir(folder))
+
+
+def _home() -> str:
+    """The user's own, by the system's word; a container may give a user that the system does not know."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 def _rust_toolchain(home: str) -> tuple[str, ...]:

@@ -87,5 +87,8 @@ def _users_own() -> dict[str, str]:
 
 def _plain() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _PLAIN if name in os.environ}
-    user = pwd.getpwuid(os.getuid())
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:  # as in containers that give any user
+        return kept | {"PATH": SYSTEM_PATH, "HOME": "/"}
     return kept | {"PATH": SYSTEM_PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}

@@ -105,6 +105,13 @@ class Floor:
         with self._mine:
             return any(task == task_id for task, _ in self._busy)
 
+    def is_taken(self, task_id: str) -> bool:
+        """True while somebody is at work on a task, or something is being done about it."""
+        with self._mine:
+            return any(work.assigned.task.id == task_id for work in self._at_work.values()) or self.is_busy(
+                task_id
+            )
+
     def freed(self) -> set[str]:
         """The tasks about which something was done since this was last asked."""
         with self._mine:

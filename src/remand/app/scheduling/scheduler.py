@@ -269,7 +269,7 @@ class Scheduler:
         self._floor.begin(Assigned(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK))
 
     def _may_begin(self, task: Task) -> bool:
-        return not task.runs and not self._floor.is_busy(task.id) and not self._has_to_wait(task)
+        return not task.runs and not self._floor.is_taken(task.id) and not self._has_to_wait(task)
 
     def _has_to_wait(self, task: Task) -> bool:
         """True for a while after runs of the task have failed, each time longer."""

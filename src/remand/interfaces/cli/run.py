@@ -20,7 +20,6 @@ from remand.interfaces.cli.keeper import doors_of
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow, is_watched, show
 
-
 NOBODY = (
     "No member of the team has a command, so nobody is started. Give some one in remand.toml: command = […]."
 )
