@@ -69,6 +69,11 @@ class Loop:
         self._floor = floor
         self._chores = chores
 
+    @property
+    def kept_from(self) -> str:
+        """What kept it from beginning more when it looked last; empty when nothing did."""
+        return self.trouble or self._scheduler.waiting
+
     def wake(self) -> None:
         """Has it look at once."""
         self._woken.set()

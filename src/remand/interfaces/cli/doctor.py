@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from remand.app.errors import EnvironmentFault
@@ -14,7 +15,7 @@ from remand.bootstrap.health import git_version, sqlite_version
 from remand.bootstrap.quick import find_socket
 from remand.interfaces.cli.checks import Check
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.doctor_agents import agent_checks, tier_of
+from remand.interfaces.cli.doctor_agents import agent_checks, command_checks, tier_of
 from remand.interfaces.cli.doctor_gates import gate_checks
 from remand.interfaces.cli.output import Result, clean
 from remand.ledger.store import Unconfirmed
@@ -61,6 +62,7 @@ def _checks(context: Context) -> Iterator[Check]:
         return
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
+    yield from _commands(context)
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.judge(tx))
@@ -83,6 +85,11 @@ def _checks(context: Context) -> Iterator[Check]:
     yield from gate_checks(context)
     socket = find_socket(opened.place)
     yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
+
+
+def _commands(context: Context) -> Iterator[Check]:
+    with suppress(EnvironmentFault):
+        yield from command_checks(context.opened.settings.settings().team)
 
 
 def _configuration(context: Context) -> Check:

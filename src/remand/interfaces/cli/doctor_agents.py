@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 
 from remand.bootstrap.crew import CONFINED, Tested
+from remand.domain.roles import Member
 from remand.interfaces.cli.checks import Check
 
 UNCONFINED = "nothing: agents run as this user, without a sandbox"
@@ -13,6 +15,21 @@ UNCONFINED = "nothing: agents run as this user, without a sandbox"
 def tier_of(tested: Tested) -> int:
     """Which tier of enforcement holds for agents that `remand run` starts."""
     return 1 if tested.tier == CONFINED and not tested.broken else 0
+
+
+def command_checks(members: Iterable[Member]) -> Iterator[Check]:
+    """Whether the programs are there that members are started with."""
+    named = [member for member in members if member.command]
+    lost = [member for member in named if shutil.which(member.command[0]) is None]
+    if not named:
+        return
+    told = ", ".join(f"{member.command[0]} ({member.name})" for member in lost)
+    yield Check(
+        "agent commands",
+        not lost,
+        f"{len(named) - len(lost)} of {len(named)} members with a command can be started",
+        f"Install {told}, or mend the command in remand.toml." if lost else "",
+    )
 
 
 def agent_checks(tested: Tested) -> Iterator[Check]:

@@ -48,7 +48,9 @@ def _run(context: Context) -> Result:
             _go(context, shift, is_live=is_live)
     finally:
         shift.close()
-    return Result({"stopped": True, "tier": shift.crew.tier}, "Stopped.")
+    kept = shift.loop.kept_from
+    told = f"Stopped. Nothing more could be begun: {clean(kept)}." if kept else "Stopped."
+    return Result({"stopped": True, "tier": shift.crew.tier, "waiting": kept or None}, told)
 
 
 def _doors(root: str, places: Workplaces) -> Doors:

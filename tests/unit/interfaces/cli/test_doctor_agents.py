@@ -1,0 +1,25 @@
+"""Holds what the doctor says of the programs that members are started with."""
+
+import sys
+
+from remand.domain.roles import Member
+from remand.interfaces.cli.doctor_agents import command_checks
+
+
+def test_a_program_that_is_not_there_is_named_with_whose_it_is() -> None:
+    team = [
+        Member(name="Alice", command=(sys.executable, "-V")),
+        Member(name="Bob", command=("no-such-program",)),
+        Member(name="Carol"),
+    ]
+
+    (check,) = command_checks(team)
+
+    assert not check.ok
+    assert check.detail == "1 of 2 members with a command can be started"
+    assert check.fix == "Install no-such-program (Bob), or mend the command in remand.toml."
+
+
+def test_all_is_well_when_all_are_there_or_nobody_is_started() -> None:
+    assert [check.ok for check in command_checks([Member(name="Alice", command=(sys.executable,))])] == [True]
+    assert list(command_checks([Member(name="Carol")])) == []
