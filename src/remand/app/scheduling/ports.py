@@ -59,7 +59,7 @@ class Workplaces(Protocol):
     def bring(self, workplace: Workplace) -> str:
         """Takes the commits of a confined agent into the repository's own branch; gives the commit at its tip.
 
-        The branch only ever goes forward from what the agent was given. Raises `CannotRun`.
+        Commits that the agent took back are kept at `refs/remand/kept/ID`. Raises `CannotRun`.
         """
 
     def leave(self, workplace: Workplace) -> None:
