@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.machine import Machine
 from tests.integration.run_audit import Audit, Event
+from tests.integration.scripted_agents import PATIENCE, Office
 
 TASK = "T-1"
 
@@ -68,3 +70,19 @@ def test_what_must_not_be_is_seen(what: str, events: list[Event]) -> None:
 
 def test_a_run_without_an_end_is_seen() -> None:
     assert Audit([ADDED, claim(), start()]).open_runs == ["RUN-1"]
+
+
+def test_two_agents_at_once_on_one_task_give_themselves_away(machine: Machine) -> None:
+    office = Office(machine, {"Alice": "until_let\n"})
+    given = {"REMAND_TASK": TASK, "REMAND_HANDOFF": "H-1"}
+    first, second = (
+        machine.start(office.notes, str(office.scripts / "Alice"), env={**given, "REMAND_ACTOR": name})
+        for name in ("Alice", "Bob")
+    )
+
+    for name in ("Alice", "Bob"):
+        office.wait_for_note(f"folder.{TASK}.{name}.1")
+    office.let_go()
+
+    assert first.wait(PATIENCE) == second.wait(PATIENCE) == 0
+    assert office.noted("twice").strip() in ("Alice", "Bob")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from remand.adapters.coordinator.beside import Beside, answers
@@ -19,10 +20,10 @@ from remand.app.scheduling.desk import Desk
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.loop import Loop
-from remand.app.scheduling.ports import Bounds, Crew, Doors, Workplaces
+from remand.app.scheduling.ports import Bounds, Crew, Doors, Look, Workplace, Workplaces
 from remand.app.scheduling.scheduler import Scheduler
-from remand.app.scheduling.settling import Settling
-from remand.bootstrap.chores import Chores
+from remand.app.scheduling.settling import Settling, brought
+from remand.bootstrap.chores import LOGS, Chores
 from remand.bootstrap.crew import make_crew
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.opinions import Opinions
@@ -32,11 +33,17 @@ from remand.bootstrap.watching import status_file
 from remand.bootstrap.workplaces import make_workplaces, workplaces_folder
 from remand.config import RunSettings, inherited_environment
 
-HANDS = 12
-"""How many worktrees are prepared, processes started and done claims measured at once."""
+HANDS = 8
+"""How many worktrees are prepared and processes started at once."""
+PATIENT_HANDS = 8
+"""How many done claims are measured at once."""
 MODULE = "remand.interfaces.cli.entry"
 """Our own command line. It is started by its name: nothing here may know it otherwise."""
 PLAIN = "plain"
+
+
+MakeDoors = Callable[[Callable[[Workplace], str], Callable[[Workplace], Look]], Doors]
+"""Makes doors, given how commits are taken over and how a workplace is looked at."""
 
 
 class Shift(NamedTuple):
@@ -52,9 +59,9 @@ class Shift(NamedTuple):
 class Making:
     """Puts a scheduler together for one ledger."""
 
-    def __init__(self, opened: Opened, doors: Callable[[Workplaces], Doors]) -> None:
+    def __init__(self, opened: Opened, make_doors: MakeDoors) -> None:
         self._opened = opened
-        self._doors = doors
+        self._make_doors = make_doors
         self._id = opened.store.value("id")
         self._folder = os.path.join(state_folder(), self._id)
 
@@ -64,11 +71,15 @@ class Making:
         if not only.take():
             only.close()
             raise EnvironmentFault("A scheduler of this ledger is running already; see `remand top`.")
+        settings = self._opened.settings
         crew = make_crew(self._run.sandbox)
         beside = self._coordinator()
+        desk = Desk(
+            self._opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
+        )
         workplaces = make_workplaces(self._opened.place, self._run.worktrees)
-        doors = self._doors(workplaces)
-        loop = self._loop(crew, workplaces, doors, tell)
+        doors = self._make_doors(partial(brought, desk, workplaces), workplaces.look)
+        loop = self._loop(desk, crew, workplaces, doors, tell)
 
         def close() -> None:
             doors.end()
@@ -79,10 +90,11 @@ class Making:
 
         return Shift(loop, crew, beside is not None, close)
 
-    def _loop(self, crew: Crew, workplaces: Workplaces, doors: Doors, tell: Callable[[str], None]) -> Loop:
-        opened, settings = self._opened, self._opened.settings
-        os.makedirs(os.path.join(self._folder, "logs"), mode=0o700, exist_ok=True)
-        desk = Desk(opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex)
+    def _loop(
+        self, desk: Desk, crew: Crew, workplaces: Workplaces, doors: Doors, tell: Callable[[str], None]
+    ) -> Loop:
+        opened = self._opened
+        os.makedirs(os.path.join(self._folder, LOGS), mode=0o700, exist_ok=True)
         opinions = Opinions(opened, desk)
         hosts = make_hosts(os.path.join(self._folder, "runs"), is_confined=crew.tier != PLAIN)
         ending = Ending(desk, workplaces, hosts, opinions.heard)
@@ -93,27 +105,23 @@ class Making:
             crew=crew,
             bounds=self._bounds,
             environment=self._handed_on,
-            log=lambda run_id: os.path.join(self._folder, "logs", f"{run_id}.log"),
+            log=lambda run_id: os.path.join(self._folder, LOGS, f"{run_id}.log"),
         )
         loop = Loop(opened.store.changes, tell)
-        floor = Floor(
-            Beginning(site, desk, Briefs(desk, opinions.briefs).brief),
-            ending,
-            Threads(HANDS),
-            wake=loop.wake,
-        )
+        beginning = Beginning(site, desk, Briefs(desk, opinions.briefs).brief)
+        floor = Floor(beginning, ending, Threads(HANDS), Threads(PATIENT_HANDS), wake=loop.wake)
+        claims = CommandClaims(MODULE, opened.place.root, inherited_environment("REMAND_"))
         scheduler = Scheduler(
             desk=desk,
             floor=floor,
             workplaces=workplaces,
             ending=ending,
-            settling=Settling(
-                desk, workplaces, CommandClaims(MODULE, opened.place.root, inherited_environment("REMAND_"))
-            ),
+            settling=Settling(desk, workplaces, claims, floor.has_measured),
             choosers=opinions.choosers,
             tier=crew.tier,
         )
-        loop.look_after(scheduler, floor, Chores(opened, scheduler, floor, desk).all(workplaces, crew))
+        chores = Chores(opened, scheduler, floor, desk)
+        loop.look_after(scheduler, floor, chores.all(workplaces, crew, loop))
         return loop
 
     @property

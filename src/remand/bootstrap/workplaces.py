@@ -18,9 +18,12 @@ __all__ = ["make_workplaces", "workplaces_folder"]
 
 
 def workplaces_folder(place: Place, folder: str = "") -> str:
-    """Where the worktrees of tasks are: the named folder, seen from the main worktree, or out of everybody's way."""
+    """Where the worktrees of tasks are: in the named folder, seen from the main worktree, or out of everybody's way.
+
+    Several clones may name the same folder, so that each ledger has one of its own in it.
+    """
     if folder:
-        return os.path.join(place.root, os.path.expanduser(folder))
+        return os.path.join(place.root, os.path.expanduser(folder), ledger_id(place))
     return os.path.join(state_folder(), ledger_id(place), "worktrees")
 
 

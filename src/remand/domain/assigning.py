@@ -117,11 +117,11 @@ def end(task: Task, ask: c.EndRun, command: c.Command) -> Events:
 
 def _is_fault(task: Task, run: Run, ask: c.EndRun) -> bool:
     """True when it ended with an error and left undone what it was for."""
-    if ask.how in (*_KEEPS_CLAIM, e.How.EXHAUSTED) or ask.is_systems or ask.is_answered:
+    if ask.how in _KEEPS_CLAIM or ask.is_systems or ask.is_answered:
         return False
     if run.purpose != e.Purpose.WORK:
         return True
-    if not _holds(task, run):
+    if ask.how == e.How.EXHAUSTED or not _holds(task, run):
         return False
     return ask.how != e.How.EXITED or ask.status != 0
 

@@ -22,7 +22,10 @@ class Breach(NamedTuple):
 
 
 class Breaker:
-    """Counts failures by scope: a program, the disk, git. Times are any clock's seconds, and only compared."""
+    """Counts failures by scope: a program, the disk, git. Times are any clock's seconds, and only compared.
+
+    Several threads may use it: each step is one look at, or one change of, a table.
+    """
 
     def __init__(self, threshold: int = THRESHOLD) -> None:
         self._threshold = threshold
@@ -39,8 +42,8 @@ class Breaker:
         Should it end without having found out anything, another is let through after the same while.
         """
         for scope in scopes:
-            if scope in self._open:
-                breach = self._open[scope]
+            breach = self._open.get(scope)
+            if breach is not None:
                 self._open[scope] = breach._replace(is_tried=True, until=now + breach.seconds)
 
     def fail(self, scope: str, task_id: str, message: str, *, now: float, is_certain: bool = False) -> bool:
@@ -64,7 +67,7 @@ class Breaker:
     @property
     def breaches(self) -> tuple[Breach, ...]:
         """What is wrong now, the oldest first."""
-        return tuple(sorted(self._open.values(), key=lambda breach: breach.since))
+        return tuple(sorted(list(self._open.values()), key=lambda breach: breach.since))
 
 
 def _lets_through(breach: Breach | None, now: float) -> bool:

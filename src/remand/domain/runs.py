@@ -5,6 +5,8 @@ from __future__ import annotations
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 
+_BRIEF = 600.0
+
 
 class Run(Record, kw_only=True):
     """An agent's process that is at work on a task."""
@@ -52,7 +54,7 @@ class Budget(Record, kw_only=True):
         rows = (
             (spent.runs, self.runs, "{:.0f} runs"),
             (spent.turns, self.turns, "{:.0f} turns"),
-            (spent.seconds / 60, self.seconds / 60, "{:.0f} minutes"),
+            _timed(spent.seconds, self.seconds),
             (spent.cost, self.cost, "${:.2f}"),
         )
         return ", ".join(
@@ -60,3 +62,8 @@ class Budget(Record, kw_only=True):
             for used, most, form in rows
             if most and used >= most * times
         )
+
+
+def _timed(used: float, most: float) -> tuple[float, float, str]:
+    """Two times in the unit that suits the bound."""
+    return (used, most, "{:.0f} seconds") if most < _BRIEF else (used / 60, most / 60, "{:.0f} minutes")

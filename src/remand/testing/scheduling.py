@@ -86,7 +86,7 @@ class FakeWorkplaces:
     def leave(self, workplace: Workplace) -> None:
         self.left.append(workplace.task_id)
 
-    def retire(self, task_id: str) -> None:
+    def retire(self, task_id: str, *, is_kept: bool = True) -> None:
         self.retired.append(task_id)
 
     def sweep(self, kept: Collection[str]) -> list[str]:
@@ -135,6 +135,7 @@ class Shop:
         self.floor = Floor(
             Beginning(site, desk, lambda assigned: _brief(desk, assigned)),
             ending,
+            self,
             self,
             clock=lambda: self.seconds,
         )

@@ -233,7 +233,7 @@ def test_a_run_without_a_fault_ends_the_row() -> None:
     [
         (Budget(runs=2), "2 runs of 2 runs"),
         (Budget(turns=10), "12 turns of 10 turns"),
-        (Budget(seconds=120.0), "3 minutes of 2 minutes"),
+        (Budget(seconds=120.0), "180 seconds of 120 seconds"),
         (Budget(cost=1.0), "$1.50 of $1.00"),
     ],
 )
@@ -271,6 +271,18 @@ def test_figures_that_are_none_count_as_nothing(cost: float) -> None:
     event = e.RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="exited", cost=cost, turns=-3)
 
     assert after(Spent(cost=1.0, turns=1), event) == Spent(runs=1, cost=1.0, turns=1)
+
+
+def test_one_who_judges_and_runs_out_of_turns_has_failed() -> None:
+    """Else it would be started again for ever: nothing else of the task changes meanwhile."""
+    judging = replace(AT_WORK, purpose="review", agent="Lead", handoff_id="")
+    task = replace(HANDED_IN, runs=(judging,), spent=Spent(faults=2))
+
+    ended_run, question = asked(task, ended(e.How.EXHAUSTED), max_faults=3)
+
+    assert isinstance(ended_run, e.RunEnded)
+    assert ended_run.is_fault
+    assert isinstance(question, e.EscalationOpened)
 
 
 def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:

@@ -138,12 +138,12 @@ class Seat:
             self._write_note(branch, head)
         return head
 
-    def retire(self) -> None:
+    def retire(self, *, is_kept: bool = True) -> None:
         """Saves what was not committed and takes everything away, the branch only if nothing was ever done on it."""
         self._clear()
         note = self._note()
         branch = note.branch
-        if self.linked.has_folder() or self.private.is_made():
+        if is_kept and (self.linked.has_folder() or self.private.is_made()):
             self._keep(self._stood(branch), self._branches.tip(branch))
         if os.path.lexists(self.linked.folder):
             self._trash.throw(self.linked.folder)

@@ -84,10 +84,10 @@ class GitWorkplaces:
             if seat.linked.has_folder():
                 seat.linked.lead_back(self._trash)
 
-    def retire(self, task_id: str) -> None:
+    def retire(self, task_id: str, *, is_kept: bool = True) -> None:
         """Takes down the workplace of a task that has ended. Uncommitted work is kept; raises CannotRun."""
         with self._alone(task_id) as seat:
-            seat.retire()
+            seat.retire(is_kept=is_kept)
         self._trash.empty_soon()
 
     def sweep(self, kept: Collection[str]) -> list[str]:

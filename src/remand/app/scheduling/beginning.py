@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.desk import Desk
 from remand.app.scheduling.ports import (
     Bounds,
@@ -76,10 +77,10 @@ class Beginning:
         site, run_id = self._site, assigned.run_id
         workplace = self._workplace(assigned)
         prompt = self._brief(assigned)
-        fitted = site.hosts.fit(assigned.member.command, run_id, prompt)
-        door = site.doors.open(run_id, assigned.member.name, assigned.task.id, workplace)
         bounds, log = site.bounds(), site.log(run_id)
         try:
+            fitted = site.hosts.fit(assigned.member.command, run_id, prompt)
+            door = site.doors.open(run_id, assigned.member.name, assigned.task.id, workplace)
             running = site.crew.start(
                 Order(
                     run_id=run_id,
@@ -103,7 +104,7 @@ class Beginning:
                     ),
                 )
             )
-        except CannotRun:
+        except (CannotRun, EnvironmentFault, OSError):
             self.clear_away(run_id)
             raise
         return AtWork(assigned, workplace, running, self._desk.now(), log)

@@ -97,6 +97,11 @@ class Desk:
         with self._lock:
             self._ledger.ask_all([])
 
+    def forget_news(self) -> None:
+        """Begins to tell news from here on: what was before is looked at as it is."""
+        with self._lock, self._ledger.store.read() as view:
+            self._seen = view.head.seq
+
     def news(self) -> set[str]:
         """The tasks that something has happened to here since this was last asked; what git brought is not among it."""
         with self._lock, self._ledger.store.read() as view:

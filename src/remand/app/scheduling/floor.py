@@ -37,12 +37,16 @@ class Floor:
         beginning: Beginning,
         ending: Ending,
         hands: Hands,
+        patient_hands: Hands,
+        *,
         wake: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._beginning = beginning
         self._ending = ending
         self._hands = hands
+        self._patient_hands = patient_hands
+        """For what takes minutes, so that nobody has to wait for it to be begun or ended."""
         self._wake = wake
         self.clock = clock
         self._mine = threading.RLock()
@@ -54,6 +58,7 @@ class Floor:
         """Ends that the ledger could not take yet, by run."""
         self._again_at = 0.0
         self._freed: set[str] = set()
+        self._measuring: dict[tuple[str, str], float] = {}
         self._is_closing = False
         self.breaker = Breaker()
 
@@ -105,6 +110,10 @@ class Floor:
         with self._mine:
             return any(task == task_id for task, _ in self._busy)
 
+    def has_measured(self, agent: str) -> None:
+        """Notes that the gates could be run on somebody's work."""
+        self.breaker.succeed(f"gates of {agent}")
+
     def is_taken(self, task_id: str) -> bool:
         """True while somebody is at work on a task, or something is being done about it."""
         with self._mine:
@@ -120,9 +129,9 @@ class Floor:
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing is under way."""
+        """True when nothing is under way, and nothing was done that has not been looked at since."""
         with self._mine:
-            return not (self._at_work or self._being_begun or self._busy)
+            return not (self._at_work or self._being_begun or self._busy or self._freed)
 
     @property
     def has_ended(self) -> bool:
@@ -143,6 +152,12 @@ class Floor:
             return list(self._at_work.values())
 
     @property
+    def measuring(self) -> dict[tuple[str, str], float]:
+        """The tasks whose end is being answered, each with its agent, and since when by the clock."""
+        with self._mine:
+            return dict(self._measuring)
+
+    @property
     def load(self) -> Load:
         """How many tasks each member has in hand: those whose end is being answered are still its own."""
         with self._mine:
@@ -150,11 +165,14 @@ class Floor:
             pairs = {(run.task.id, run.member.name) for run in runs} | self._busy.keys()
             return Load(Counter(name for _, name in pairs))
 
-    def do(self, task_id: str, work: Callable[[], None], member: Member) -> None:
+    def do(self, task_id: str, work: Callable[[], None], member: Member, *, is_long: bool = False) -> None:
         """Has something done about a member's task in another thread; until it is, the task is busy."""
         with self._mine:
             self._busy[task_id, member.name] += 1
-        self._hands.do(partial(self._done, task_id, work, member))
+            if is_long:
+                self._measuring[task_id, member.name] = self.clock()
+        hands = self._patient_hands if is_long else self._hands
+        hands.do(partial(self._done, task_id, work, member))
 
     def _done(self, task_id: str, work: Callable[[], None], member: Member) -> None:
         try:
@@ -168,6 +186,8 @@ class Floor:
                 self._busy[task_id, member.name] -= 1
                 self._busy += Counter()
                 self._freed.add(task_id)
+                if not self._busy[task_id, member.name]:
+                    self._measuring.pop((task_id, member.name), None)
             self._wake()
 
     def _start(self, assigned: Assigned) -> None:

@@ -88,6 +88,14 @@ class Loop:
         self._scheduler.recover()
         for chore in self._chores if once else ():
             chore.do()
+        try:
+            self._go_round(once=once)
+        finally:
+            self._scheduler.stop()
+            for chore in self._chores:
+                chore.wait(1.0)
+
+    def _go_round(self, *, once: bool) -> None:
         while True:
             is_stopping = self._stopping.is_set()
             if is_stopping:
@@ -100,8 +108,6 @@ class Loop:
             for chore in () if is_stopping else self._chores:
                 chore.begin_if_due(time.monotonic())
             self._woken.wait(GLANCE_SECONDS)
-        for chore in self._chores:
-            chore.wait(1.0)
 
     def _look_if_there_is_news(self) -> bool:
         """Looks when something has changed, and at everything once a second; True when it has looked."""

@@ -68,7 +68,7 @@ class Workplaces(Protocol):
         Whoever uses git there afterwards is to find the repository, and not what the agent put in its place.
         """
 
-    def retire(self, task_id: str) -> None:
+    def retire(self, task_id: str, *, is_kept: bool = True) -> None:
         """Takes down the workplace of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
 
     def sweep(self, kept: Collection[str]) -> list[str]:

@@ -106,7 +106,8 @@ def _role(task: Task, change: Change, reviewer: Actor) -> str:
     return (
         f"You are {name(reviewer.name)}, a reviewer of this team. {author} says that the task is done at commit"
         f" {change.commit}. You had no part in it. Find out whether it is.{reach}\n\nYou are in a checkout of that commit. Read what is"
-        " around the change, run what you need. Nothing that you write there is kept, and you mend nothing yourself."
+        " around the change. Do not run what the author wrote: the gates have, and whatever runs here could answer in"
+        " your name. Nothing that you write there is kept, and you mend nothing yourself."
     )
 
 

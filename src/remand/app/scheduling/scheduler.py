@@ -26,6 +26,8 @@ from remand.domain.refusals import Refused
 from remand.domain.roles import Member
 from remand.domain.task import Status, Task
 
+FORGOTTEN_SECONDS = 600.0
+"""How much longer than it may take a run of another ledger is waited for."""
 LINGER_SECONDS = 30.0
 """How long an agent may go on talking after its work is handed in."""
 BACKOFF_SECONDS = 5.0
@@ -75,17 +77,27 @@ class Scheduler:
         self._takes_new = True
         self.has_begun = False
         """The last tick has given somebody something, or would have if there had been room."""
+        self._hindrance = ""
         self.waiting = ""
         """Why nothing is begun; empty when nothing keeps it."""
 
     def recover(self) -> None:
         """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or taken down."""
         self._session = self._desk.session
+        self._desk.forget_news()
         for task in self._desk.running():
             for run in task.runs:
                 if run.session == self._session:
                     self._ending.lost(task.id, run.id)
         self._workplaces.sweep(self._desk.open_tasks())
+
+    def end_forgotten(self, longest: float) -> None:
+        """Ends runs of other ledgers that must be over by now: who had begun them does not say so any more."""
+        for task in self._desk.running():
+            for run in task.runs:
+                is_over = plus(run.started_at, longest + FORGOTTEN_SECONDS) < self._desk.now()
+                if run.session != self._session and is_over:
+                    self._ending.lost(task.id, run.id)
 
     def stop(self) -> None:
         """Begins nothing more, and asks every agent to end; ticks go on until the floor is empty."""
@@ -112,13 +124,14 @@ class Scheduler:
         self._watch(among)
         if self._is_stopping:
             return
-        self.waiting, self.has_begun = "", False
+        self._hindrance, self.has_begun = "", False
         for task in self._of(Status.CLAIMED, among):
             self._go_on(task)
         self._ask_others(Purpose.REVIEW, self._choosers.reviewer, among)
         self._ask_others(Purpose.DIRECT, self._choosers.director, among)
         if self._takes_new:
             self._assign()
+        self.waiting = self._hindrance
 
     def _of(self, status: Status, among: Among) -> list[Task]:
         if among is None:
@@ -129,15 +142,20 @@ class Scheduler:
 
     def _watch(self, among: Among) -> None:
         """Renews the leases of those at work, and ends those whose task is theirs no longer."""
-        half = plus(self._desk.now(), self._desk.rules.policy.lease_seconds / 2)
         for work in self._floor.at_work:
             if among is not None and work.assigned.task.id not in among:
                 continue
             task = self._desk.task(work.assigned.task.id)
             if task is None or not self._is_still_its(work, task):
                 work.running.stop()
-            elif task.claim is not None and task.claim.lease_expires_at < half:
-                self._desk.renew(task)
+            else:
+                self._renew_if_due(task)
+
+    def _renew_if_due(self, task: Task) -> None:
+        """Keeps the lease of one at work, or whose work is being measured, from running out."""
+        half = plus(self._desk.now(), self._desk.rules.policy.lease_seconds / 2)
+        if task.claim is not None and task.claim.lease_expires_at < half:
+            self._desk.renew(task)
 
     def _is_still_its(self, work: AtWork, task: Task) -> bool:
         """True while the agent has something to do; one that has handed in, or rejected, may say a few words more."""
@@ -157,11 +175,12 @@ class Scheduler:
         self._lingering.pop(work.assigned.run_id, None)
         self._workplaces.leave(work.workplace)
         if work.assigned.purpose != Purpose.WORK:
-            self._workplaces.retire(work.workplace.task_id)
+            self._workplaces.retire(work.workplace.task_id, is_kept=False)
         elif after is not None and after.is_terminal:
             self._workplaces.retire(after.id)
         elif after is not None and after.claim is not None and after.claim.run_ended == How.EXITED:
-            self._settle(after, work.workplace)
+            settle = partial(self._settle, after, work.workplace)
+            self._floor.do(after.id, settle, work.assigned.member, is_long=True)
 
     # ---------------------------------------------------------------------------------------- going on
 
@@ -172,10 +191,14 @@ class Scheduler:
         if claim is None or not is_ours or task.runs or task.waiting_for or _is_held(task):
             return
         member = self._member(claim.agent)
-        if member is None or self._floor.is_busy(task.id) or not self._may_start(member):
+        if self._floor.is_busy(task.id):
+            self._renew_if_due(task)
+            return
+        if member is None or not self._may_start(member):
             return
         if claim.run_ended == How.EXITED:
-            self._floor.do(task.id, partial(self._settle_anew, task, claim.base), member)
+            settle = partial(self._settle_anew, task, claim.base)
+            self._floor.do(task.id, settle, member, is_long=True)
         else:
             self._start(task, member, Purpose.WORK)
 
@@ -192,16 +215,15 @@ class Scheduler:
             self._settle(task, place)
 
     def _settle(self, task: Task, workplace: Workplace) -> None:
-        note = self._settling.settle(task, workplace)
-        if task.claim is not None:
-            self._floor.breaker.succeed(f"gates of {task.claim.agent}")
-        self._go_on_with(task, note)
+        self._go_on_with(task, self._settling.settle(task, workplace))
 
     def _go_on_with(self, task: Task, note: str | None) -> None:
         """Starts the agent again with what it is to be told, if there is anything."""
         member = self._member(task.claim.agent) if task.claim else None
         current = self._desk.task(task.id)
-        if note is not None and member is not None and current is not None and not self._is_stopping:
+        if note is None or member is None or current is None or self._is_stopping:
+            return
+        if self._floor.may_start(member):
             self._start(current, member, Purpose.WORK, note)
 
     def _ask_others(self, purpose: Purpose, choose: Choose, among: Among) -> None:
@@ -231,7 +253,7 @@ class Scheduler:
         limit = most_waiting(rules.team, rules.policy.max_waiting_reviews)
         is_full = self._desk.waiting_for_review() >= limit
         if is_full:
-            self.waiting = (
+            self._hindrance = (
                 f"{limit} submissions wait for review; nothing new is begun until some are looked at"
             )
         load = self._floor.load
@@ -244,12 +266,17 @@ class Scheduler:
                 return
             if not self._may_start(member):
                 continue
-            actor = rules.team.actor(member.name)
-            task = line.take(actor, has_team=True)
-            if task is None and line.is_longer:
-                task = self._desk.first_for(actor, has_team=True)
-            if task is not None and self._may_begin(task):
-                self._give(member, task)
+            self._give_first(member, line)
+
+    def _give_first(self, member: Member, line: Line) -> None:
+        """Gives a member the first task that it may have: the queue does not know all that the rules do."""
+        actor = self._desk.rules.team.actor(member.name)
+        while (task := line.take(actor, has_team=True)) is not None:
+            if self._give(member, task):
+                return
+        first = self._desk.first_for(actor, has_team=True) if line.is_longer else None
+        if first is not None and self._may_begin(first):
+            self._give(member, first)
 
     def _in_line(self, *, is_full: bool) -> Iterator[Task]:
         """The tasks that wait; of those that are new none when too much waits for review: these come last."""
@@ -258,15 +285,16 @@ class Scheduler:
                 return
             yield task
 
-    def _give(self, member: Member, task: Task) -> None:
+    def _give(self, member: Member, task: Task) -> bool:
         run_id = self._desk.fresh_run()
         answer = self._desk.ask(
             c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._tier)
         )
         if isinstance(answer, Refused):
-            return
+            return False
         self._last, self.has_begun = member.name, True
         self._floor.begin(Assigned(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK))
+        return True
 
     def _may_begin(self, task: Task) -> bool:
         return not task.runs and not self._floor.is_taken(task.id) and not self._has_to_wait(task)
@@ -282,7 +310,7 @@ class Scheduler:
         """False while something is wrong with what the member needs; that is said instead."""
         if self._floor.may_start(member):
             return True
-        self.waiting = "; ".join(breach.message for breach in self._floor.breaker.breaches)
+        self._hindrance = "; ".join(breach.message for breach in self._floor.breaker.breaches)
         return False
 
     def _member(self, name: str) -> Member | None:

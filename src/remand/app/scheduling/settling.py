@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from remand.app.scheduling.desk import Desk
 from remand.app.scheduling.ports import CannotRun, Claims, Look, Workplace, Workplaces
 from remand.domain import commands as c
@@ -16,10 +18,18 @@ LETS_GO = ("gate_held", "gate_errored")
 class Settling:
     """Answers stops by what is in the workplace. Remembers how often an agent stopped with nothing to show."""
 
-    def __init__(self, desk: Desk, workplaces: Workplaces, claims: Claims) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        workplaces: Workplaces,
+        claims: Claims,
+        measured: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._desk = desk
         self._workplaces = workplaces
         self._claims = claims
+        self._measured = measured
+        """Told whose work was measured, whatever came of it."""
         self._idle: dict[str, int] = {}
 
     def settle(self, task: Task, workplace: Workplace) -> str | None:
@@ -39,6 +49,7 @@ class Settling:
         except CannotRun as fault:
             return self.untaken(task, fault)
         answer = self._claims.submit(workplace, claim.agent, commit)
+        self._measured(claim.agent)
         if not answer.refused or answer.refused in LETS_GO:
             self._idle.pop(claim.handoff_id, None)
             return None
@@ -76,3 +87,13 @@ def _commit_it(look: Look) -> str:
     names = ", ".join(look.uncommitted[:MAX_NAMED])
     more = len(look.uncommitted) - MAX_NAMED
     return f"You stopped with uncommitted changes: {names}{f' and {more} more' if more > 0 else ''}. Commit them."
+
+
+def brought(desk: Desk, workplaces: Workplaces, workplace: Workplace) -> str:
+    """Takes over what an agent has committed, as long as the task is its own: what was handed in stays as it is."""
+    task = desk.task(workplace.task_id)
+    if task is None or task.status != Status.CLAIMED:
+        raise CannotRun(
+            "git", f"Task {workplace.task_id} is not held any more; nothing more is taken over for it."
+        )
+    return workplaces.bring(workplace)

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from functools import partial
 
 from remand.app.scheduling.loop import Loop
-from remand.app.scheduling.ports import Doors, Workplaces
+from remand.app.scheduling.ports import Doors
 from remand.app.scheduling.staff import workers
 from remand.bootstrap.scheduling import Making, Shift
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.keeper import doors_of
+from remand.interfaces.cli.keeper import Bring, LookAt, doors_of
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow, is_watched, show
 
@@ -53,8 +53,8 @@ def _run(context: Context) -> Result:
     return Result({"stopped": True, "tier": shift.crew.tier, "waiting": kept or None}, told)
 
 
-def _doors(root: str, places: Workplaces) -> Doors:
-    return doors_of(root, bring=places.bring, look=places.look)
+def _doors(root: str, bring: Bring, look: LookAt) -> Doors:
+    return doors_of(root, bring=bring, look=look)
 
 
 def _go(context: Context, shift: Shift, *, is_live: bool) -> None:

@@ -4,12 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.scheduling.ports import CannotRun, Ended, Look, Order, Submitted
-from remand.app.scheduling.scheduler import LINGER_SECONDS
+from remand.app.scheduling.scheduler import FORGOTTEN_SECONDS, LINGER_SECONDS
+from remand.app.scheduling.settling import brought
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.roles import Member, Role
 from remand.domain.runs import Budget
 from remand.domain.task import Status
+from remand.testing.builders import a_lockout, a_task
 from remand.testing.rejecting import SCOPE, TITLE, a_rejection
 from remand.testing.scheduling import CRASHED, WORKED, Shop, commits, says
 
@@ -64,6 +66,24 @@ def test_a_task_whose_end_is_being_answered_is_still_in_its_agent_s_hands() -> N
 
     assert shop.world.task(first).status == Status.PROVISIONAL
     assert seen[0] == Status.INCOMING
+
+
+def test_a_task_that_an_agent_may_not_have_does_not_keep_it_from_others() -> None:
+    """The queue does not know lockouts from above a task."""
+    shop = Shop(agent("Alice"))
+    shop.scripts["Alice"] = commits("work")
+    parent, other = shop.world.add(), shop.world.add(priority="low")
+    with shop.world.store.write() as tx:
+        above = shop.world.task(parent)
+        tx.tasks.put(
+            replace(above, status=Status.DECOMPOSED, lockouts=(a_lockout("Alice"),), children=("T-9",))
+        )
+        tx.tasks.put(a_task("T-9", parent=parent))
+
+    shop.ticks(3)
+
+    assert shop.world.task(other).status == Status.PROVISIONAL
+    assert shop.world.task("T-9").status == Status.INCOMING
 
 
 def test_members_without_a_command_are_people() -> None:
@@ -314,6 +334,22 @@ def test_a_lease_is_renewed_while_its_agent_is_at_work() -> None:
     assert shop.world.task(task_id).status == Status.CLAIMED
 
 
+def test_a_lease_is_renewed_while_the_work_is_measured() -> None:
+    shop = Shop(agent(), lease_seconds=60.0)
+    shop.scripts["Alice"] = commits("work")
+    task_id = shop.world.add()
+
+    def takes_long() -> None:
+        for _ in range(5):
+            shop.world.clock.advance(25.0)
+            shop.scheduler.tick()
+
+    shop.meanwhile = takes_long
+    shop.ticks(2)
+
+    assert shop.world.task(task_id).status == Status.PROVISIONAL
+
+
 def test_an_agent_whose_task_was_taken_away_is_ended() -> None:
     shop = Shop(agent())
     task_id = shop.world.add()
@@ -396,6 +432,37 @@ def test_runs_of_another_ledger_are_left_alone() -> None:
 
     assert [one.session for one in shop.world.task(task_id).runs] == ["elsewhere"]
     assert len(shop.orders) == 1
+
+
+def test_a_run_of_another_ledger_that_must_be_over_is_waited_for_no_longer() -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add()
+    shop.ticks()
+    with shop.world.store.write() as tx:
+        task = shop.world.task(task_id)
+        run = replace(task.runs[0], session="elsewhere")
+        tx.tasks.put(replace(task, runs=(run,), claim=None, status=Status.INCOMING))
+    shop.started()
+
+    shop.scheduler.end_forgotten(3600.0)
+    assert len(shop.world.task(task_id).runs) == 1
+    shop.world.clock.advance(3600.0 + FORGOTTEN_SECONDS)
+    shop.scheduler.end_forgotten(3600.0)
+    assert shop.world.task(task_id).runs == ()
+
+
+def test_what_was_handed_in_stays_as_it_is() -> None:
+    shop = Shop(agent())
+    shop.scripts["Alice"] = commits("work")
+    task_id = shop.world.add()
+    shop.ticks()
+    desk, place = shop.scheduler._desk, shop.orders[0].workplace
+    shop.workplaces.looks[task_id] = Look(head="work")
+    assert brought(desk, shop.workplaces, place) == "work"
+    shop.ticks(2)
+
+    with pytest.raises(CannotRun, match="not held any more"):
+        brought(desk, shop.workplaces, place)
 
 
 def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> None:

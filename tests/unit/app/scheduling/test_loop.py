@@ -1,0 +1,112 @@
+"""Holds how the scheduler goes round: what it does once, and how it ends."""
+
+import threading
+
+import pytest
+
+from remand.app.errors import EnvironmentFault, LedgerReplaced
+from remand.app.scheduling.loop import Chore, Loop
+from remand.domain.roles import Member
+from remand.domain.task import Status
+from remand.testing.scheduling import Shop, commits
+
+ALICE = Member(name="Alice", command=("agent",), capacity=2)
+
+
+def loop_of(shop: Shop, *chores: Chore, said: list[str] | None = None) -> Loop:
+    counter = iter(range(1 << 30))
+    loop = Loop(lambda: next(counter), (said if said is not None else []).append)
+    loop.look_after(shop.scheduler, shop.floor, chores)
+    return loop
+
+
+def test_once_begins_all_there_is_room_for_and_sees_it_to_its_end() -> None:
+    shop = Shop(ALICE)
+    shop.scripts["Alice"] = commits("work")
+    first = [shop.world.add() for _ in range(2)]
+
+    loop_of(shop).run(once=True)
+
+    assert {shop.world.task(task_id).status for task_id in first} == {Status.PROVISIONAL}
+
+
+def test_once_does_its_chores_first() -> None:
+    shop, done = Shop(ALICE), []
+
+    def brings_work() -> str:
+        done.append(shop.world.add())
+        return ""
+
+    shop.scripts["Alice"] = commits("work")
+    loop_of(shop, Chore("forge", 60.0, brings_work)).run(once=True)
+
+    (task_id,) = done
+    assert shop.world.task(task_id).status == Status.PROVISIONAL
+
+
+def test_told_to_stop_it_ends_when_everybody_has_gone() -> None:
+    shop = Shop(ALICE)
+    shop.world.add()
+    loop = loop_of(shop)
+    threading.Timer(0.2, loop.stop).start()
+
+    loop.run()
+
+    assert shop.floor.is_empty
+    assert shop.running[0].is_stopped
+
+
+def test_what_goes_wrong_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, said = Shop(ALICE), []
+    loop = loop_of(shop, said=said)
+    looks = 0
+
+    def fails(*, is_whole: bool) -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 3:
+            loop.stop()
+        raise EnvironmentFault("The disk is full.")
+
+    monkeypatch.setattr(shop.scheduler, "tick", fails)
+    loop.run()
+
+    assert said == ["The disk is full."]
+    assert looks > 3
+    assert loop.kept_from == "The disk is full."
+
+
+def test_a_ledger_that_was_replaced_ends_it_and_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(ALICE)
+    shop.world.add()
+    shop.ticks()
+
+    def is_gone(*, is_whole: bool) -> None:
+        raise LedgerReplaced("It is another file.")
+
+    monkeypatch.setattr(shop.scheduler, "tick", is_gone)
+    with pytest.raises(LedgerReplaced):
+        loop_of(shop).run()
+
+    assert shop.running[0].is_stopped
+
+
+def test_a_chore_is_done_again_when_its_time_has_come_and_its_trouble_is_kept() -> None:
+    done = threading.Event()
+
+    def fails() -> str:
+        done.set()
+        raise EnvironmentFault("The forge does not answer.")
+
+    chore = Chore("forge", 10.0, fails)
+    chore.begin_if_due(0.0)
+    chore.wait(5.0)
+    assert done.is_set()
+    assert chore.trouble == "The forge does not answer."
+    done.clear()
+    chore.begin_if_due(9.0)
+    chore.wait(5.0)
+    assert not done.is_set()
+    chore.begin_if_due(10.0)
+    chore.wait(5.0)
+    assert done.is_set()
