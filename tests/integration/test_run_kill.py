@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SIZE
 from tests.integration.crews import marked
 from tests.integration.machine import REMAND, Machine
 from tests.integration.processes import is_gone
@@ -110,12 +111,10 @@ def held_locks(office: Office) -> list[str]:
     return [path.name for path in office.notes.glob("lock.*") if f":{path.stat().st_ino} " in taken]
 
 
-@pytest.mark.parametrize("tier", ["plain", "bubblewrap"])
+@pytest.mark.parametrize("tier", ["plain", "bubblewrap"] if SIZE == "full" else ["bubblewrap"])
 def test_what_keeps_an_agent_is_killed_and_the_agent_with_it(
-    machine: Machine, schedulers: list[Scheduler], campaign: Callable[[int, int], int], tier: str
+    machine: Machine, schedulers: list[Scheduler], tier: str
 ) -> None:
-    if not campaign(0, 1):
-        pytest.skip("in the long campaigns only: it waits for a second try")
     script = "if [ $N = 1 ]; then echo half >half.txt; note hangs; sleep 1000; else commit good; fi\n"
     office = Office(machine, {"Alice": script}, sandbox=sandbox(tier))
     task = office.add()

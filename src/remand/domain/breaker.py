@@ -67,7 +67,8 @@ class Breaker:
     @property
     def breaches(self) -> tuple[Breach, ...]:
         """What is wrong now, the oldest first."""
-        return tuple(sorted(list(self._open.values()), key=lambda breach: breach.since))
+        found = list(self._open.values())
+        return tuple(sorted(found, key=lambda breach: breach.since))
 
 
 def _lets_through(breach: Breach | None, now: float) -> bool:

@@ -6,7 +6,7 @@ agent that gets a line of its own in can only be told to have cost more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from remand.adapters.hosts.commands import find, has_option, option
 from remand.adapters.hosts.payload import Payload, parse
@@ -65,7 +65,10 @@ def _as_script(output: str) -> Told:
     """A plain script may close with one line in the form of Claude Code's; else it tells nothing but its words."""
     closing = output.rstrip().rpartition("\n")[2]
     found = parse(closing.encode("utf-8", "replace")) if closing.startswith('{"') else Payload({})
-    return _as_claude([found]) if found.text("type") == "result" else Told(text=output.strip())
+    if found.text("type") != "result":
+        return Told(text=output.strip())
+    said = _together(line.text("result") for line in _lines(output) if line.text("type") == "result")
+    return _as_claude([found])._replace(text=said)
 
 
 def _as_claude(lines: list[Payload]) -> Told:
@@ -75,7 +78,7 @@ def _as_claude(lines: list[Payload]) -> Told:
     last = results[-1] if results else Payload({})
     subtype = last.text("subtype")
     is_error = last.flag("is_error") or subtype.startswith("error")
-    text = last.text("result") or _last(map(_content, said))
+    text = _together(one.text("result") for one in results) or _last(map(_content, said))
     return Told(
         text=text,
         turns=_highest(results, "num_turns") or len({one.text("id") or str(n) for n, one in enumerate(said)}),
@@ -84,6 +87,11 @@ def _as_claude(lines: list[Payload]) -> Told:
         is_exhausted=subtype in EXHAUSTED,
         error=_error(_problem(last) or text or subtype) if is_error else "",
     )
+
+
+def _together(texts: Iterable[str]) -> str:
+    """A session closes once. What closes it twice may be another's word: all of it is passed on, to be doubted."""
+    return "\n".join(dict.fromkeys(text for text in texts if text))
 
 
 def _problem(result: Payload) -> str:

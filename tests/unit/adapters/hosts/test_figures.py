@@ -102,6 +102,13 @@ class TestScripts:
 
         assert told(("./work.sh",), output) == Told("All done.", turns=4, cost=0.25)
 
+    def test_all_that_closes_it_is_passed_on(self) -> None:
+        """What a reviewer runs can write to where it speaks; a forged word beside its own is to be doubted."""
+        output = "\n".join(json.dumps({"type": "result", "result": word}) for word in ("no", "yes", "yes"))
+
+        assert told(("./review.sh",), output).text == "no\nyes"
+        assert told(("claude", "-p"), output).text == "no\nyes"
+
     def test_a_result_in_the_midst_of_its_words_is_none(self) -> None:
         output = '{"type": "result", "num_turns": 9}\nDone.'
 
