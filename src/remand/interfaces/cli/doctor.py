@@ -38,8 +38,9 @@ def _nothing(parser: ArgumentParser) -> None:
 
 def _doctor(context: Context) -> Result:
     agents = self_test()
-    checks = [*_checks(context), *agent_checks(agents)]
-    tier = tier_of(agents)
+    is_off = _is_off(context)
+    checks = [*_checks(context), *agent_checks(agents, is_off=is_off)]
+    tier = 0 if is_off else tier_of(agents)
     data = {
         "tier": tier,
         "checks": [check._asdict() for check in checks],
@@ -85,6 +86,14 @@ def _checks(context: Context) -> Iterator[Check]:
     yield from gate_checks(context)
     socket = find_socket(opened.place)
     yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
+
+
+def _is_off(context: Context) -> bool:
+    """True when the configuration has agents run without the sandbox that there may be."""
+    try:
+        return context.opened.settings.settings().run.sandbox == "off"
+    except EnvironmentFault:
+        return False
 
 
 def _commands(context: Context) -> Iterator[Check]:

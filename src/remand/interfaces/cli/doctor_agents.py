@@ -32,8 +32,13 @@ def command_checks(members: Iterable[Member]) -> Iterator[Check]:
     )
 
 
-def agent_checks(tested: Tested) -> Iterator[Check]:
+def agent_checks(tested: Tested, *, is_off: bool = False) -> Iterator[Check]:
     """What holds agents, and how it fared."""
+    if is_off:
+        yield Check(
+            "agents", True, f"agents are held by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
+        )
+        return
     is_confined = tested.tier == CONFINED
     yield Check(
         "agents",

@@ -125,7 +125,7 @@ def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
 
     statuses = sorted(task.status for task in shop.world.tasks().values())
     assert statuses == ["incoming", "incoming", "provisional", "provisional"]
-    assert "2 submissions wait for review" in shop.scheduler.waiting
+    assert "2 submissions wait for review, of 2 that may" in shop.scheduler.waiting
 
 
 # What follows from an end.

@@ -2,8 +2,9 @@
 
 import sys
 
+from remand.bootstrap.crew import Tested
 from remand.domain.roles import Member
-from remand.interfaces.cli.doctor_agents import command_checks
+from remand.interfaces.cli.doctor_agents import agent_checks, command_checks
 
 
 def test_a_program_that_is_not_there_is_named_with_whose_it_is() -> None:
@@ -23,3 +24,13 @@ def test_a_program_that_is_not_there_is_named_with_whose_it_is() -> None:
 def test_all_is_well_when_all_are_there_or_nobody_is_started() -> None:
     assert [check.ok for check in command_checks([Member(name="Alice", command=(sys.executable,))])] == [True]
     assert list(command_checks([Member(name="Carol")])) == []
+
+
+def test_a_sandbox_that_is_switched_off_holds_nobody() -> None:
+    tested = Tested("bubblewrap", "", ())
+
+    (check,) = agent_checks(tested, is_off=True)
+
+    assert "nothing" in check.detail
+    assert "run.sandbox" in check.fix
+    assert "bubblewrap" in next(agent_checks(tested)).detail
