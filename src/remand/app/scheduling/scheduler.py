@@ -251,10 +251,12 @@ class Scheduler:
         """Gives free agents the tasks that are next for them, one each, in turn."""
         rules = self._desk.rules
         limit = most_waiting(rules.team, rules.policy.max_waiting_reviews)
-        is_full = self._desk.waiting_for_review() >= limit
+        waiting = self._desk.waiting_for_review()
+        is_full = waiting >= limit
         if is_full:
             self._hindrance = (
-                f"{limit} submissions wait for review; nothing new is begun until some are looked at"
+                f"{waiting} submissions wait for review, of {limit} that may; nothing new is begun until some"
+                " are looked at"
             )
         load = self._floor.load
         free = [one for one in rotated(workers(rules.team), self._last) if load.has_room(one)]

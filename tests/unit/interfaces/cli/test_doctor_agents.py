@@ -2,7 +2,7 @@
 
 import sys
 
-from remand.bootstrap.crew import Tested
+from remand.bootstrap import crew
 from remand.domain.roles import Member
 from remand.interfaces.cli.doctor_agents import agent_checks, command_checks
 
@@ -27,7 +27,7 @@ def test_all_is_well_when_all_are_there_or_nobody_is_started() -> None:
 
 
 def test_a_sandbox_that_is_switched_off_holds_nobody() -> None:
-    tested = Tested("bubblewrap", "", ())
+    tested = crew.Tested("bubblewrap", "", ())
 
     (check,) = agent_checks(tested, is_off=True)
 
