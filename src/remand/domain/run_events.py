@@ -22,7 +22,7 @@ class How(StrEnum):
     SIGNALLED = "signalled"
     TIMED_OUT = "timed_out"
     STOPPED = "stopped"
-    """The scheduler was told to end."""
+    """It was told to end: with the scheduler, or as its task was taken away."""
     LOST = "lost"
     """The scheduler was killed, and the agent with it."""
     NOT_STARTED = "not_started"

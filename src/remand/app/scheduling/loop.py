@@ -121,7 +121,7 @@ class Loop:
         return True
 
     def _count(self) -> int:
-        """The ledger's change counter; another number each time while it cannot be read."""
+        """The ledger's change counter; -1 while it cannot be read, which the next look says."""
         try:
             return self._changes()
         except LedgerReplaced:

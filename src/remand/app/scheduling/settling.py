@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from remand.app.scheduling.desk import Desk
 from remand.app.scheduling.ports import CannotRun, Claims, Look, Workplace, Workplaces
 from remand.domain import commands as c
+from remand.domain import events as e
 from remand.domain.task import Status, Task
 
 IDLE_RUNS = 3
 MAX_NAMED = 10
 LETS_GO = ("gate_held", "gate_errored")
 """Answers to a done claim after which the agent is not started again."""
+_BEGINS_ANEW = (e.TaskClaimed, e.HandoffAccepted, e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
 
 
 class Settling:
-    """Answers stops by what is in the workplace. Remembers how often an agent stopped with nothing to show."""
+    """Answers stops by what is in the workplace. How often an agent stopped with nothing to show stands in the ledger."""
 
     def __init__(
         self,
@@ -30,7 +32,6 @@ class Settling:
         self._claims = claims
         self._measured = measured
         """Told whose work was measured, whatever came of it."""
-        self._idle: dict[str, int] = {}
 
     def settle(self, task: Task, workplace: Workplace) -> str | None:
         """What the agent is to be told in its next run; None when there is to be none now."""
@@ -51,10 +52,8 @@ class Settling:
         answer = self._claims.submit(workplace, claim.agent, commit)
         self._measured(claim.agent)
         if not answer.refused or answer.refused in LETS_GO:
-            self._idle.pop(claim.handoff_id, None)
             return None
         if answer.refused == "gate_rejected":
-            self._idle.pop(claim.handoff_id, None)
             return ""
         return self._sent_back(task, answer.message)
 
@@ -73,14 +72,22 @@ class Settling:
         claim = task.claim
         if claim is None:
             return None
-        count = self._idle.get(claim.handoff_id, 0) + 1
-        self._idle[claim.handoff_id] = count
+        count = _idle_runs(self._desk.events(task.id))
         if count < IDLE_RUNS:
             return text
         why = f"{claim.agent} stopped {count} times with nothing to measure: {text[:300]}"
         self._desk.ask(c.OpenEscalation(task_id=task.id, reason=why))
-        self._idle.pop(claim.handoff_id, None)
         return None
+
+
+def _idle_runs(story: Sequence[e.Event]) -> int:
+    """How many runs have ended since the task was taken, or anything of it was measured."""
+    count = 0
+    for event in reversed(story):
+        if isinstance(event, _BEGINS_ANEW):
+            break
+        count += isinstance(event, e.RunEnded) and event.how == e.How.EXITED
+    return count
 
 
 def _commit_it(look: Look) -> str:
