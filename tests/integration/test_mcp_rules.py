@@ -378,7 +378,9 @@ class TestHostileArguments:
             assert (await fenster.does("reject_task", task="T-none", **RECORD))[
                 "refused"
             ] == "unknown_handoff"
-            assert (await lead.does("approve", task="T-none", commit="HEAD", checked=["a.py:1: x"]))["refused"] == "unknown_task"
+            assert (await lead.does("approve", task="T-none", commit="HEAD", checked=["a.py:1: x"]))[
+                "refused"
+            ] == "unknown_task"
             assert (await lead.does("review_diff", task="T-none"))["refused"] == "unknown_task"
             assert (await owner.does("answer", question="E-none", option="fix"))[
                 "refused"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from remand.adapters.system.folders import state_folder
 from remand.app.scheduling.beginning import AtWork
-from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.books import Books
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.loop import Chore, Loop
 from remand.app.scheduling.ports import Crew, Workplaces
@@ -41,11 +41,11 @@ TIDY_SECONDS = 3.0
 class Chores:
     """What one scheduler has to do besides; what waits for others has a ledger opened for it alone."""
 
-    def __init__(self, opened: Opened, scheduler: Scheduler, floor: Floor, desk: Desk) -> None:
+    def __init__(self, opened: Opened, scheduler: Scheduler, floor: Floor, books: Books) -> None:
         self._opened = opened
         self._scheduler = scheduler
         self._floor = floor
-        self._desk = desk
+        self._books = books
 
     def all(self, workplaces: Workplaces, crew: Crew, loop: Loop) -> tuple[Chore, ...]:
         """Every chore, the forge's where there is one."""
@@ -53,10 +53,10 @@ class Chores:
         folder = os.path.join(state_folder(), opened.store.value("id"), LOGS)
         report = _Report(opened, self._floor, crew, loop)
         chores: tuple[Chore, ...] = (
-            Chore("due", DUE_SECONDS, _quietly(self._desk.settle_due)),
+            Chore("due", DUE_SECONDS, _quietly(self._books.settle_due)),
             Chore("people", settings.run.interval_seconds, _Own(opened).tell_people),
-            Chore("staff", STAFF_SECONDS, _Staff(opened, self._desk, self._scheduler).check),
-            Chore("places", TIDY_SECONDS, _Places(opened, self._desk, workplaces).tidy),
+            Chore("staff", STAFF_SECONDS, _Staff(opened, self._books, self._scheduler).check),
+            Chore("places", TIDY_SECONDS, _Places(opened, self._books, workplaces).tidy),
             Chore("logs", LOG_SECONDS, lambda: _thinned_out(folder)),
             Chore("status", STATUS_SECONDS, report.write),
         )
@@ -94,16 +94,16 @@ class _Own:
 class _Staff:
     """Looks after tasks that nobody is left for, when the team has changed, and after runs that nobody ends any more."""
 
-    def __init__(self, opened: Opened, desk: Desk, scheduler: Scheduler) -> None:
+    def __init__(self, opened: Opened, books: Books, scheduler: Scheduler) -> None:
         self._opened = opened
-        self._desk = desk
+        self._books = books
         self._scheduler = scheduler
         self._seen: object = None
 
     def check(self) -> str:
         """Asks the user about the tasks, and ends the runs."""
         self._scheduler.end_forgotten(self._opened.settings.settings().run.seconds)
-        rules = self._desk.rules
+        rules = self._books.rules
         now = (rules.team.members, rules.policy)
         if now != self._seen and rules.team.has_members:
             self._scheduler.check_staff()
@@ -114,10 +114,10 @@ class _Staff:
 class _Places:
     """Takes down the worktrees of tasks that have ended."""
 
-    def __init__(self, opened: Opened, desk: Desk, workplaces: Workplaces) -> None:
+    def __init__(self, opened: Opened, books: Books, workplaces: Workplaces) -> None:
         run = opened.settings.settings().run
         self._folder = workplaces_folder(opened.place, run.worktrees)
-        self._desk = desk
+        self._books = books
         self._workplaces = workplaces
 
     def tidy(self) -> str:
@@ -127,7 +127,7 @@ class _Places:
         except FileNotFoundError:
             return ""
         for name in names:
-            task = self._desk.task(name)
+            task = self._books.task(name)
             if task is not None and task.is_terminal and not task.runs:
                 self._workplaces.retire(name)
         return ""

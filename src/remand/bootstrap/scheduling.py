@@ -15,8 +15,8 @@ from remand.adapters.system.hands import Threads
 from remand.adapters.system.only import Only
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.beginning import Beginning, Site
+from remand.app.scheduling.books import Books
 from remand.app.scheduling.briefs import Briefs
-from remand.app.scheduling.desk import Desk
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.loop import Loop
@@ -74,12 +74,12 @@ class Making:
         settings = self._opened.settings
         crew = make_crew(self._run.sandbox)
         beside = self._coordinator()
-        desk = Desk(
+        books = Books(
             self._opened.ledger, settings.rules, lambda: settings.settings().forge.home, RandomIds().hex
         )
         workplaces = make_workplaces(self._opened.place, self._run.worktrees)
-        doors = self._make_doors(partial(brought, desk, workplaces), workplaces.look)
-        loop = self._loop(desk, crew, workplaces, doors, tell)
+        doors = self._make_doors(partial(brought, books, workplaces), workplaces.look)
+        loop = self._loop(books, crew, workplaces, doors, tell)
 
         def close() -> None:
             doors.end()
@@ -91,13 +91,13 @@ class Making:
         return Shift(loop, crew, beside is not None, close)
 
     def _loop(
-        self, desk: Desk, crew: Crew, workplaces: Workplaces, doors: Doors, tell: Callable[[str], None]
+        self, books: Books, crew: Crew, workplaces: Workplaces, doors: Doors, tell: Callable[[str], None]
     ) -> Loop:
         opened = self._opened
         os.makedirs(os.path.join(self._folder, LOGS), mode=0o700, exist_ok=True)
-        opinions = Opinions(opened, desk)
+        opinions = Opinions(opened, books)
         hosts = make_hosts(os.path.join(self._folder, "runs"), is_confined=crew.tier != PLAIN)
-        ending = Ending(desk, workplaces, hosts, opinions.heard)
+        ending = Ending(books, workplaces, hosts, opinions.heard)
         site = Site(
             workplaces=workplaces,
             doors=doors,
@@ -108,19 +108,19 @@ class Making:
             log=lambda run_id: os.path.join(self._folder, LOGS, f"{run_id}.log"),
         )
         loop = Loop(opened.store.changes, tell)
-        beginning = Beginning(site, desk, Briefs(desk, opinions.briefs).brief)
+        beginning = Beginning(site, books, Briefs(books, opinions.briefs).brief)
         floor = Floor(beginning, ending, Threads(HANDS), Threads(PATIENT_HANDS), wake=loop.wake)
         claims = CommandClaims(MODULE, opened.place.root, inherited_environment("REMAND_"))
         scheduler = Scheduler(
-            desk=desk,
+            books=books,
             floor=floor,
             workplaces=workplaces,
             ending=ending,
-            settling=Settling(desk, workplaces, claims, floor.has_measured),
+            settling=Settling(books, workplaces, claims, floor.has_measured),
             choosers=opinions.choosers,
             tier=crew.tier,
         )
-        chores = Chores(opened, scheduler, floor, desk)
+        chores = Chores(opened, scheduler, floor, books)
         loop.look_after(scheduler, floor, chores.all(workplaces, crew, loop))
         return loop
 

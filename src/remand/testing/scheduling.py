@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from remand.app.asking import Rules
 from remand.app.scheduling.beginning import Assigned, Beginning, Site
-from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.books import Books
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.ports import (
@@ -121,8 +121,8 @@ class Shop:
     def started(self) -> Scheduler:
         """A scheduler that has just been started on the ledger as it is."""
         self.running: list[FakeRunning] = []
-        desk = Desk(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
-        ending = Ending(desk, self.workplaces, self, lambda _, told: "" if told.text else "it said nothing")
+        books = Books(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
+        ending = Ending(books, self.workplaces, self, lambda _, told: "" if told.text else "it said nothing")
         site = Site(
             workplaces=self.workplaces,
             doors=_Doors(self.open_doors),
@@ -133,18 +133,18 @@ class Shop:
             log=lambda run_id: f"/l/{run_id}",
         )
         self.floor = Floor(
-            Beginning(site, desk, lambda assigned: _brief(desk, assigned)),
+            Beginning(site, books, lambda assigned: _brief(books, assigned)),
             ending,
             self,
             self,
             clock=lambda: self.seconds,
         )
         self.scheduler = Scheduler(
-            desk=desk,
+            books=books,
             floor=self.floor,
             workplaces=self.workplaces,
             ending=ending,
-            settling=Settling(desk, self.workplaces, self),
+            settling=Settling(books, self.workplaces, self),
             choosers=Choosers(lambda *_: self.reviewer, lambda *_: None),
             tier="plain",
             clock=lambda: self.seconds,
@@ -212,10 +212,10 @@ class _Doors:
         self._doors.clear()
 
 
-def _brief(desk: Desk, assigned: Assigned) -> str:
+def _brief(books: Books, assigned: Assigned) -> str:
     if assigned.purpose != Purpose.WORK:
         return assigned.purpose
-    return f"{assigned.note}\n{desk.prompt(assigned.task.id, assigned.member.name)}".strip()
+    return f"{assigned.note}\n{books.prompt(assigned.task.id, assigned.member.name)}".strip()
 
 
 def _goes_on(shop: Shop, order: Order) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from remand.app.errors import EnvironmentFault
-from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.books import Books
 from remand.app.scheduling.ports import (
     Bounds,
     CannotRun,
@@ -67,9 +67,9 @@ Brief = Callable[[Assigned], str]
 class Beginning:
     """Begins runs. Whatever goes wrong is a `CannotRun`, and leaves nothing behind."""
 
-    def __init__(self, site: Site, desk: Desk, brief: Brief) -> None:
+    def __init__(self, site: Site, books: Books, brief: Brief) -> None:
         self._site = site
-        self._desk = desk
+        self._books = books
         self._brief = brief
 
     def begin(self, assigned: Assigned) -> AtWork:
@@ -107,7 +107,7 @@ class Beginning:
         except (CannotRun, EnvironmentFault, OSError):
             self.clear_away(run_id)
             raise
-        return AtWork(assigned, workplace, running, self._desk.now(), log)
+        return AtWork(assigned, workplace, running, self._books.now(), log)
 
     def clear_away(self, run_id: str) -> None:
         """Takes down what was put up for a run."""
@@ -117,11 +117,11 @@ class Beginning:
     def _workplace(self, assigned: Assigned) -> Workplace:
         task, is_confined = assigned.task, self._site.crew.tier != "plain"
         if assigned.purpose == Purpose.WORK:
-            start = (task.claim.base if task.claim else "") or self._desk.rules.base
+            start = (task.claim.base if task.claim else "") or self._books.rules.base
             return self._site.workplaces.prepare(
                 task.id, task.branch or branch_of(task), start, is_confined=is_confined
             )
-        commit = task.submission.commit if task.submission else self._desk.rules.base
+        commit = task.submission.commit if task.submission else self._books.rules.base
         place = f"{task.id}-{assigned.purpose}"
         # A branch of an earlier review would be taken as it is, at the commit that was rejected then.
         branch = f"remand/{assigned.purpose}/{task.id}-{commit[:12]}"

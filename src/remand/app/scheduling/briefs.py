@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.app.scheduling.beginning import Assigned, Brief
-from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.books import Books
 from remand.domain.events import Purpose
 from remand.domain.visible import visible
 
@@ -11,8 +11,8 @@ from remand.domain.visible import visible
 class Briefs:
     """The prompt of a run: of one that works its task, of others what the one who asks them has to say."""
 
-    def __init__(self, desk: Desk, of_others: dict[Purpose, Brief]) -> None:
-        self._desk = desk
+    def __init__(self, books: Books, of_others: dict[Purpose, Brief]) -> None:
+        self._books = books
         self._of_others = of_others
 
     def brief(self, assigned: Assigned) -> str:
@@ -20,7 +20,7 @@ class Briefs:
         other = self._of_others.get(assigned.purpose)
         if other is not None:
             return other(assigned)
-        text = self._desk.prompt(assigned.task.id, assigned.member.name)
+        text = self._books.prompt(assigned.task.id, assigned.member.name)
         if not assigned.note:
             return text
         quoted = "\n".join(f"> {line}" for line in visible(assigned.note).splitlines())

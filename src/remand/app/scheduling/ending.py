@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from remand.app.asking import Accepted
 from remand.app.scheduling.beginning import AtWork
-from remand.app.scheduling.desk import Desk, taken
+from remand.app.scheduling.books import Books, taken
 from remand.app.scheduling.ports import CannotRun, Ended, Hosts, Told, Workplaces
 from remand.domain import commands as c
 from remand.domain.assigning import told
@@ -23,8 +23,8 @@ Opinion = Callable[[AtWork, Told], str]
 class Ending:
     """Notes ends in the ledger. What follows from them the ledger decides."""
 
-    def __init__(self, desk: Desk, workplaces: Workplaces, hosts: Hosts, opinion: Opinion) -> None:
-        self._desk = desk
+    def __init__(self, books: Books, workplaces: Workplaces, hosts: Hosts, opinion: Opinion) -> None:
+        self._books = books
         self._workplaces = workplaces
         self._hosts = hosts
         self._opinion = opinion
@@ -48,14 +48,14 @@ class Ending:
             has_work=is_work and self._has_work(work),
             is_answered=is_answered,
         )
-        answer = self._desk.ask(ask)
+        answer = self._books.ask(ask)
         events = answer.events if isinstance(answer, Accepted) else ()
         fault = next((told(one) for one in events if isinstance(one, RunEnded) and one.is_fault), "")
         return taken(answer), fault
 
     def never_began(self, task_id: str, run_id: str, fault: CannotRun, *, is_systems: bool) -> None:
         """Notes that a run could not be begun."""
-        self._desk.ask(
+        self._books.ask(
             c.EndRun(
                 task_id=task_id,
                 run_id=run_id,
@@ -67,7 +67,7 @@ class Ending:
 
     def lost(self, task_id: str, run_id: str) -> None:
         """Notes that a run ended with the scheduler that had begun it."""
-        self._desk.ask(c.EndRun(task_id=task_id, run_id=run_id, how=How.LOST))
+        self._books.ask(c.EndRun(task_id=task_id, run_id=run_id, how=How.LOST))
 
     def _has_work(self, work: AtWork) -> bool:
         try:

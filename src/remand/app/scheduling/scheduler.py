@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from remand.app.scheduling.beginning import Assigned, AtWork, branch_of
-from remand.app.scheduling.desk import Desk, taken
+from remand.app.scheduling.books import Books, taken
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.line import Line
@@ -53,7 +53,7 @@ class Scheduler:
     def __init__(
         self,
         *,
-        desk: Desk,
+        books: Books,
         floor: Floor,
         workplaces: Workplaces,
         ending: Ending,
@@ -62,7 +62,7 @@ class Scheduler:
         tier: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._desk = desk
+        self._books = books
         self._floor = floor
         self._workplaces = workplaces
         self._ending = ending
@@ -83,19 +83,19 @@ class Scheduler:
 
     def recover(self) -> None:
         """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or taken down."""
-        self._session = self._desk.session
-        self._desk.forget_news()
-        for task in self._desk.running():
+        self._session = self._books.session
+        self._books.forget_news()
+        for task in self._books.running():
             for run in task.runs:
                 if run.session == self._session:
                     self._ending.lost(task.id, run.id)
-        self._workplaces.sweep(self._desk.open_tasks())
+        self._workplaces.sweep(self._books.open_tasks())
 
     def end_forgotten(self, longest: float) -> None:
         """Ends runs of other ledgers that must be over by now: who had begun them does not say so any more."""
-        for task in self._desk.running():
+        for task in self._books.running():
             for run in task.runs:
-                is_over = plus(run.started_at, longest + FORGOTTEN_SECONDS) < self._desk.now()
+                is_over = plus(run.started_at, longest + FORGOTTEN_SECONDS) < self._books.now()
                 if run.session != self._session and is_over:
                     self._ending.lost(task.id, run.id)
 
@@ -113,12 +113,12 @@ class Scheduler:
 
     def check_staff(self) -> None:
         """Asks the user about every waiting task that nobody on the team is left for."""
-        for task_id in self._desk.ready():
-            self._desk.ask(c.CheckStaff(task_id=task_id))
+        for task_id in self._books.ready():
+            self._books.ask(c.CheckStaff(task_id=task_id))
 
     def tick(self, *, is_whole: bool = True) -> None:
         """Does the next step of everything that waits for one, or only of what has changed since the last tick."""
-        changed = self._desk.news() | self._floor.freed()
+        changed = self._books.news() | self._floor.freed()
         among = None if is_whole else changed
         self._floor.collect(self._finished)
         self._watch(among)
@@ -135,8 +135,8 @@ class Scheduler:
 
     def _of(self, status: Status, among: Among) -> list[Task]:
         if among is None:
-            return self._desk.active(status)
-        return [task for task in map(self._desk.task, among) if task is not None and task.status == status]
+            return self._books.active(status)
+        return [task for task in map(self._books.task, among) if task is not None and task.status == status]
 
     # ---------------------------------------------------------------------------------------- those at work
 
@@ -145,7 +145,7 @@ class Scheduler:
         for work in self._floor.at_work:
             if among is not None and work.assigned.task.id not in among:
                 continue
-            task = self._desk.task(work.assigned.task.id)
+            task = self._books.task(work.assigned.task.id)
             if task is None or not self._is_still_its(work, task):
                 work.running.stop()
             else:
@@ -153,9 +153,9 @@ class Scheduler:
 
     def _renew_if_due(self, task: Task) -> None:
         """Keeps the lease of one at work, or whose work is being measured, from running out."""
-        half = plus(self._desk.now(), self._desk.rules.policy.lease_seconds / 2)
+        half = plus(self._books.now(), self._books.rules.policy.lease_seconds / 2)
         if task.claim is not None and task.claim.lease_expires_at < half:
-            self._desk.renew(task)
+            self._books.renew(task)
 
     def _is_still_its(self, work: AtWork, task: Task) -> bool:
         """True while the agent has something to do; one that has handed in, or rejected, may say a few words more."""
@@ -220,7 +220,7 @@ class Scheduler:
     def _go_on_with(self, task: Task, note: str | None) -> None:
         """Starts the agent again with what it is to be told, if there is anything."""
         member = self._member(task.claim.agent) if task.claim else None
-        current = self._desk.task(task.id)
+        current = self._books.task(task.id)
         if note is None or member is None or current is None or self._is_stopping:
             return
         if self._floor.may_start(member):
@@ -237,8 +237,8 @@ class Scheduler:
 
     def _start(self, task: Task, member: Member, purpose: Purpose, note: str = "") -> None:
         """Begins a further run on a task."""
-        run_id = self._desk.fresh_run()
-        answer = self._desk.ask(
+        run_id = self._books.fresh_run()
+        answer = self._books.ask(
             c.StartRun(task_id=task.id, agent=member.name, run_id=run_id, purpose=purpose, tier=self._tier)
         )
         after = taken(answer)
@@ -249,9 +249,9 @@ class Scheduler:
 
     def _assign(self) -> None:
         """Gives free agents the tasks that are next for them, one each, in turn."""
-        rules = self._desk.rules
+        rules = self._books.rules
         limit = most_waiting(rules.team, rules.policy.max_waiting_reviews)
-        waiting = self._desk.waiting_for_review()
+        waiting = self._books.waiting_for_review()
         is_full = waiting >= limit
         if is_full:
             self._hindrance = (
@@ -272,24 +272,24 @@ class Scheduler:
 
     def _give_first(self, member: Member, line: Line) -> None:
         """Gives a member the first task that it may have: the queue does not know all that the rules do."""
-        actor = self._desk.rules.team.actor(member.name)
+        actor = self._books.rules.team.actor(member.name)
         while (task := line.take(actor, has_team=True)) is not None:
             if self._give(member, task):
                 return
-        first = self._desk.first_for(actor, has_team=True) if line.is_longer else None
+        first = self._books.first_for(actor, has_team=True) if line.is_longer else None
         if first is not None and self._may_begin(first):
             self._give(member, first)
 
     def _in_line(self, *, is_full: bool) -> Iterator[Task]:
         """The tasks that wait; of those that are new none when too much waits for review: these come last."""
-        for task in self._desk.ready_tasks():
+        for task in self._books.ready_tasks():
             if is_full and task.status == Status.INCOMING:
                 return
             yield task
 
     def _give(self, member: Member, task: Task) -> bool:
-        run_id = self._desk.fresh_run()
-        answer = self._desk.ask(
+        run_id = self._books.fresh_run()
+        answer = self._books.ask(
             c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._tier)
         )
         if isinstance(answer, Refused):
@@ -306,7 +306,7 @@ class Scheduler:
         if not task.spent.faults:
             return False
         seconds = BACKOFF_SECONDS * 2 ** min(task.spent.faults - 1, 6)
-        return plus(task.spent.last_fault, seconds) > self._desk.now()
+        return plus(task.spent.last_fault, seconds) > self._books.now()
 
     def _may_start(self, member: Member) -> bool:
         """False while something is wrong with what the member needs; that is said instead."""
@@ -317,7 +317,7 @@ class Scheduler:
 
     def _member(self, name: str) -> Member | None:
         """The member of a name, as far as it can be started."""
-        members = self._desk.rules.team.members
+        members = self._books.rules.team.members
         return next((one for one in members if one.command and name in (one.name, *one.aliases)), None)
 
 

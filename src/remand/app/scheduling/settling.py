@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from remand.app.scheduling.desk import Desk
+from remand.app.scheduling.books import Books
 from remand.app.scheduling.ports import CannotRun, Claims, Look, Workplace, Workplaces
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -22,12 +22,12 @@ class Settling:
 
     def __init__(
         self,
-        desk: Desk,
+        books: Books,
         workplaces: Workplaces,
         claims: Claims,
         measured: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._desk = desk
+        self._books = books
         self._workplaces = workplaces
         self._claims = claims
         self._measured = measured
@@ -72,11 +72,11 @@ class Settling:
         claim = task.claim
         if claim is None:
             return None
-        count = _idle_runs(self._desk.events(task.id))
+        count = _idle_runs(self._books.events(task.id))
         if count < IDLE_RUNS:
             return text
         why = f"{claim.agent} stopped {count} times with nothing to measure: {text[:300]}"
-        self._desk.ask(c.OpenEscalation(task_id=task.id, reason=why))
+        self._books.ask(c.OpenEscalation(task_id=task.id, reason=why))
         return None
 
 
@@ -96,9 +96,9 @@ def _commit_it(look: Look) -> str:
     return f"You stopped with uncommitted changes: {names}{f' and {more} more' if more > 0 else ''}. Commit them."
 
 
-def brought(desk: Desk, workplaces: Workplaces, workplace: Workplace) -> str:
+def brought(books: Books, workplaces: Workplaces, workplace: Workplace) -> str:
     """Takes over what an agent has committed, as long as the task is its own: what was handed in stays as it is."""
-    task = desk.task(workplace.task_id)
+    task = books.task(workplace.task_id)
     if task is None or task.status != Status.CLAIMED:
         raise CannotRun(
             "git", f"Task {workplace.task_id} is not held any more; nothing more is taken over for it."

@@ -456,13 +456,13 @@ def test_what_was_handed_in_stays_as_it_is() -> None:
     shop.scripts["Alice"] = commits("work")
     task_id = shop.world.add()
     shop.ticks()
-    desk, place = shop.scheduler._desk, shop.orders[0].workplace
+    books, place = shop.scheduler._books, shop.orders[0].workplace
     shop.workplaces.looks[task_id] = Look(head="work")
-    assert brought(desk, shop.workplaces, place) == "work"
+    assert brought(books, shop.workplaces, place) == "work"
     shop.ticks(2)
 
     with pytest.raises(CannotRun, match="not held any more"):
-        brought(desk, shop.workplaces, place)
+        brought(books, shop.workplaces, place)
 
 
 def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> None:
@@ -471,7 +471,7 @@ def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> Non
     task_id = shop.world.add()
     shop.ticks()
     (run,) = shop.world.task(task_id).runs
-    shop.scheduler._desk.ask(c.EndRun(task_id=task_id, run_id=run.id, how=e.How.EXITED))
+    shop.scheduler._books.ask(c.EndRun(task_id=task_id, run_id=run.id, how=e.How.EXITED))
     shop.workplaces.looks[task_id] = Look(head="work")
 
     shop.started()

@@ -23,7 +23,7 @@ from remand.domain.task import Status, Task
 T = TypeVar("T")
 
 
-class Desk:
+class Books:
     """Asks the ledger and reads from it, whichever thread asks."""
 
     def __init__(
