@@ -23,11 +23,13 @@ from remand.app.scheduling.ports import (
     Told,
     Workplace,
 )
-from remand.app.scheduling.scheduler import Choosers, Scheduler
+from remand.app.scheduling.scheduler import Choose, Choosers, Scheduler
 from remand.app.scheduling.settling import Settling
+from remand.app.scheduling.staff import Load
 from remand.domain import commands as c
 from remand.domain.events import Purpose
 from remand.domain.roles import Member, Role, Team
+from remand.domain.task import Task
 from remand.testing.builders import World
 
 WORKED = Ended("exited", 0, 1.0)
@@ -110,6 +112,7 @@ class Shop:
         self.orders: list[Order] = []
         self.answers: list[Submitted] = []
         self.reviewer: Member | None = None
+        self.choose: Choose = lambda *_: self.reviewer
         self.opinions: list[str] = []
         self.fault: CannotRun | None = None
         self.meanwhile: Callable[[], None] = lambda: None
@@ -145,7 +148,7 @@ class Shop:
             workplaces=self.workplaces,
             ending=ending,
             settling=Settling(books, self.workplaces, self),
-            choosers=Choosers(lambda *_: self.reviewer, lambda *_: None),
+            choosers=Choosers(self._chosen, lambda *_: None),
             tier="plain",
             clock=lambda: self.seconds,
         )
@@ -158,6 +161,9 @@ class Shop:
             self.scheduler.tick()
             self.seconds += seconds
             self.world.clock.advance(seconds)
+
+    def _chosen(self, task: Task, load: Load) -> Member | None:
+        return self.choose(task, load)
 
     # The ports that are a line each.
 

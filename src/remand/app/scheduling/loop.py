@@ -90,6 +90,8 @@ class Loop:
             chore.do()
         try:
             self._go_round(once=once)
+            for chore in self._chores if once else ():
+                chore.do()
         finally:
             self._scheduler.stop()
             for chore in self._chores:
@@ -103,11 +105,17 @@ class Loop:
             has_looked = self._look_if_there_is_news()
             if once and has_looked and not self._scheduler.has_begun:
                 self._scheduler.take_nothing_new()
-            if (is_stopping or once) and self._floor.is_empty:
+            if (is_stopping or once) and self._is_over():
                 break
             for chore in () if is_stopping else self._chores:
                 chore.begin_if_due(time.monotonic())
             self._woken.wait(GLANCE_SECONDS)
+
+    def _is_over(self) -> bool:
+        """True when nothing is under way, and a look at everything finds nothing that could be."""
+        if self._floor.is_empty:
+            self._look(is_whole=True)
+        return self._floor.is_empty
 
     def _look_if_there_is_news(self) -> bool:
         """Looks when something has changed, and at everything once a second; True when it has looked."""

@@ -6,9 +6,10 @@ import pytest
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.scheduling.loop import Chore, Loop
-from remand.domain.roles import Member
+from remand.app.scheduling.ports import Ended
+from remand.domain.roles import Member, Role
 from remand.domain.task import Status
-from remand.testing.scheduling import Shop, commits
+from remand.testing.scheduling import Shop, commits, says
 
 ALICE = Member(name="Alice", command=("agent",), capacity=2)
 
@@ -30,7 +31,7 @@ def test_once_begins_all_there_is_room_for_and_sees_it_to_its_end() -> None:
     assert {shop.world.task(task_id).status for task_id in first} == {Status.PROVISIONAL}
 
 
-def test_once_does_its_chores_first() -> None:
+def test_once_does_its_chores_first_and_last() -> None:
     shop, done = Shop(ALICE), []
 
     def brings_work() -> str:
@@ -40,8 +41,23 @@ def test_once_does_its_chores_first() -> None:
     shop.scripts["Alice"] = commits("work")
     loop_of(shop, Chore("forge", 60.0, brings_work)).run(once=True)
 
-    (task_id,) = done
+    task_id, later = done
+    assert shop.world.task(later).status == Status.INCOMING
     assert shop.world.task(task_id).status == Status.PROVISIONAL
+
+
+def test_once_has_everything_reviewed_that_somebody_can_review() -> None:
+    """One who was busy when a submission came looks at it afterwards."""
+    critic = Member(name="Rita", roles=(Role.LEAD,), command=("critic",))
+    shop = Shop(ALICE, critic)
+    shop.scripts["Alice"] = commits("work")
+    shop.scripts["Rita"] = says(Ended("exited", 0, 1.0, output="It is well."))
+    shop.choose = lambda task, load: critic if load.has_room(critic) and not task.spent.runs > 1 else None
+    tasks = [shop.world.add() for _ in range(2)]
+
+    loop_of(shop).run(once=True)
+
+    assert [shop.world.task(task_id).spent.runs for task_id in tasks] == [2, 2]
 
 
 def test_told_to_stop_it_ends_when_everybody_has_gone() -> None:
