@@ -149,23 +149,36 @@ def _worked_off(report: Report, agents: int, tasks: int) -> Churned:
 
 def _approve_all(office: Office, caller: Caller, tasks: int, visit: Visit) -> None:
     """Has the lead approve whatever comes, until everything is done; somebody claims for every task."""
-    path, offset, done = "", 0, 0
-    events = os.path.join(office.repo, ".got", "events")
+    done = 0
+    events = Events(os.path.join(office.repo, ".got", "events"))
     while done < tasks:
-        (name,) = [name for name in os.listdir(events) if name.endswith(".jsonl")][-1:]
-        path = os.path.join(events, name)
-        with open(path, "rb") as file:
-            file.seek(offset)
-            lines = file.read()
-        whole = lines[: lines.rfind(b"\n") + 1]
-        offset += len(whole)
-        for line in whole.splitlines():
+        for line in events.news():
             if b'"task.submit"' in line:
                 event = json.loads(line)
                 caller.review("approve", event["task_id"], event["commit"])
                 visit.go()
                 done += 1
         time.sleep(0.1)
+
+
+class Events:
+    """The lines of the event files, as they come."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._read: dict[str, int] = {}
+
+    def news(self) -> list[bytes]:
+        """The lines that were not there before."""
+        return [line for name in sorted(os.listdir(self._folder)) for line in self._lines(name)]
+
+    def _lines(self, name: str) -> list[bytes]:
+        with open(os.path.join(self._folder, name), "rb") as file:
+            file.seek(self._read.get(name, 0))
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read[name] = self._read.get(name, 0) + len(whole)
+        return whole.splitlines()
 
 
 # From a free task to its agent.

@@ -8,9 +8,11 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 
+import msgspec
 from msgspec.structs import replace
 
 from remand.adapters.system.folders import state_folder
+from remand.adapters.system.status_file import StatusFile
 from remand.app.scheduling.beginning import AtWork
 from remand.app.scheduling.books import Books
 from remand.app.scheduling.floor import Floor
@@ -23,6 +25,7 @@ from remand.bootstrap.reminding import look_after
 from remand.bootstrap.watching import status_file
 from remand.bootstrap.workplaces import workplaces_folder
 from remand.config import inherited_environment
+from remand.domain.breaker import Kept
 from remand.domain.instant import Instant, plus
 from remand.domain.visible import visible
 
@@ -59,6 +62,7 @@ class Chores:
             Chore("places", TIDY_SECONDS, _Places(opened, self._books, workplaces).tidy),
             Chore("logs", LOG_SECONDS, lambda: _thinned_out(folder)),
             Chore("status", STATUS_SECONDS, report.write),
+            Chore("breaker", STATUS_SECONDS, _Memory(opened, self._floor).keep),
         )
         if settings.forge.kind:
             forge = Chore("forge", settings.run.interval_seconds, _Own(opened).ask_the_forge)
@@ -182,6 +186,26 @@ class _Report:
     def _instant(now: Instant, ticking: float, ticked: float) -> Instant:
         """When the scheduler's own clock showed something, to the second: it is told again and again."""
         return f"{plus(now, ticked - ticking)[:19]}.000000Z"
+
+
+class _Memory:
+    """What the breaker knows, for the scheduler after this one: what is wrong stays wrong, also from call to call."""
+
+    def __init__(self, opened: Opened, floor: Floor) -> None:
+        self._breaker = floor.breaker
+        self._file = StatusFile(os.path.join(state_folder(), opened.store.value("id"), "breaker.json"))
+        with suppress(msgspec.MsgspecError):
+            kept = msgspec.json.decode(self._file.read() or b"{}", type=Kept)
+            self._breaker.go_on_with(kept, now=floor.clock())
+        self._last = self._breaker.kept()
+
+    def keep(self) -> str:
+        """Writes it down when it has changed."""
+        kept = self._breaker.kept()
+        if kept == self._last:
+            return ""
+        self._last = kept
+        return "" if self._file.write(msgspec.json.encode(kept)) else "the breaker's file cannot be written"
 
 
 def _shown(work: AtWork) -> AgentAtWork:

@@ -110,6 +110,7 @@ def end(task: Task, ask: c.EndRun, command: c.Command) -> Events:
         tokens=ask.tokens,
         cost=ask.cost,
         is_fault=_is_fault(task, run, ask),
+        is_systems=ask.is_systems,
         detail=ask.detail[:MAX_DETAIL],
     )
     return (ended, *_what_follows(task, run, ended, ask, command))

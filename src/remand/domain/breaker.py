@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
+from remand.domain.record import Record
+
 THRESHOLD = 3
 FIRST_SECONDS = 30.0
 LONGEST_SECONDS = 900.0
@@ -19,6 +23,13 @@ class Breach(NamedTuple):
     is_tried: bool = False
     """One run is on its way to find out."""
     seconds: float = FIRST_SECONDS
+
+
+class Kept(Record, kw_only=True):
+    """What a breaker leaves for the next."""
+
+    failing: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    breaches: tuple[Breach, ...] = ()
 
 
 class Breaker:
@@ -63,6 +74,22 @@ class Breaker:
         for scope in scopes:
             self._failing.pop(scope, None)
             self._open.pop(scope, None)
+
+    def is_open(self, *scopes: str) -> bool:
+        """True when something is known to be wrong: whoever is begun all the same is let through to try."""
+        return any(scope in self._open for scope in scopes)
+
+    def kept(self) -> Kept:
+        """All it knows, for the next to go on with."""
+        failing = {scope: sorted(tasks) for scope, tasks in list(self._failing.items())}
+        return Kept(failing=failing, breaches=self.breaches)
+
+    def go_on_with(self, kept: Kept, *, now: float) -> None:
+        """Takes up what another has kept. Times that cannot be, as after a restart of the machine, are left out."""
+        self._failing = {scope: set(tasks) for scope, tasks in kept.failing.items()}
+        for breach in kept.breaches:
+            if breach.since <= now and breach.until <= now + LONGEST_SECONDS:
+                self._open[breach.scope] = breach._replace(is_tried=False)
 
     @property
     def breaches(self) -> tuple[Breach, ...]:

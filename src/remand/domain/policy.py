@@ -24,7 +24,7 @@ class Policy(Record, kw_only=True):
     max_faults: int = 3
     """How many runs of a task may fail in a row."""
     max_waiting_reviews: int = 0
-    """How many submissions may wait for review before no new work is begun; 0: twice the reviewers, ten at least."""
+    """How many submissions may wait for review, or be on their way there, before no new work is begun; 0: as suits the team."""
     open_pr: bool = False
     """Work that is handed in is pushed, and shown as a draft pull request."""
     request_review: bool = False

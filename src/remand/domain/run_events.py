@@ -58,6 +58,8 @@ class RunEnded(TaskEvent, tag="run.end", kw_only=True):
     """In US dollars."""
     is_fault: bool = False
     """It ended with an error and without having done what it was started for; nobody is blamed."""
+    is_systems: bool = False
+    """It is known to be the system's fault, and says nothing of the task."""
     detail: str = ""
 
 

@@ -73,8 +73,9 @@ def after(spent: Spent, event: e.RunEnded) -> Spent:
 
 
 def _kept_faults(spent: Spent, event: e.RunEnded) -> int:
-    """A run that was ended from outside says nothing of the faults before it."""
-    return spent.faults if event.how in (e.How.STOPPED, e.How.LOST, e.How.NOT_STARTED) else 0
+    """A run that was ended from outside, or by the system, says nothing of the faults before it."""
+    says_nothing = event.is_systems or event.how in (e.How.STOPPED, e.How.LOST, e.How.NOT_STARTED)
+    return spent.faults if says_nothing else 0
 
 
 def granted(spent: Spent, kind: str) -> Spent:

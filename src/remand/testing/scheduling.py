@@ -8,8 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.app.asking import Rules
-from remand.app.scheduling.beginning import Assigned, Beginning, Site
+from remand.app.scheduling.beginning import Beginning, Site
 from remand.app.scheduling.books import Books
+from remand.app.scheduling.briefs import Briefs
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.ports import (
@@ -136,7 +137,7 @@ class Shop:
             log=lambda run_id: f"/l/{run_id}",
         )
         self.floor = Floor(
-            Beginning(site, books, lambda assigned: _brief(books, assigned)),
+            Beginning(site, books, Briefs(books, {Purpose.REVIEW: lambda _: "review"}).brief),
             ending,
             self,
             self,
@@ -216,12 +217,6 @@ class _Doors:
 
     def end(self) -> None:
         self._doors.clear()
-
-
-def _brief(books: Books, assigned: Assigned) -> str:
-    if assigned.purpose != Purpose.WORK:
-        return assigned.purpose
-    return f"{assigned.note}\n{books.prompt(assigned.task.id, assigned.member.name)}".strip()
 
 
 def _goes_on(shop: Shop, order: Order) -> None:

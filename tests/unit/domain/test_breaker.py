@@ -1,6 +1,8 @@
 """Holds when different failures are the system's, and how it is found out that they are no more."""
 
-from remand.domain.breaker import FIRST_SECONDS, LONGEST_SECONDS, Breaker
+import msgspec
+
+from remand.domain.breaker import FIRST_SECONDS, LONGEST_SECONDS, Breaker, Kept
 
 
 def test_three_different_tasks_that_fail_the_same_way_open_it() -> None:
@@ -75,3 +77,26 @@ def test_what_is_wrong_is_told_with_its_beginning() -> None:
         ("disk", "full", 3.0),
         ("git", "still no git", 5.0),
     ]
+
+
+def test_the_next_goes_on_with_what_was_known() -> None:
+    first, second = Breaker(), Breaker()
+    for task in ("a", "b"):
+        first.fail("command x", task, "no", now=1.0)
+    first.fail("disk", "a", "full", now=2.0, is_certain=True)
+
+    kept = msgspec.json.decode(msgspec.json.encode(first.kept()), type=Kept)
+    second.go_on_with(kept, now=3.0)
+
+    assert second.breaches == first.breaches
+    assert not second.allows("disk", now=3.0)
+    assert second.fail("command x", "c", "no", now=4.0)
+
+
+def test_times_of_before_the_machine_was_started_are_not_believed() -> None:
+    first, second = Breaker(), Breaker()
+    first.fail("disk", "a", "full", now=50_000.0, is_certain=True)
+
+    second.go_on_with(first.kept(), now=10.0)
+
+    assert second.allows("disk", now=10.0)

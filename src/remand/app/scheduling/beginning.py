@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.books import Books
@@ -34,6 +37,10 @@ class Assigned(Record, kw_only=True):
     purpose: Purpose
     note: str = ""
     """What the agent is told before all else: why its last run was not the end."""
+    is_trial: bool = False
+    """It is begun to find out whether what was wrong still is: should it fail, the task has no part in that."""
+    left: tuple[str, ...] = ()
+    """What an earlier run left uncommitted in the workplace."""
 
 
 class AtWork(NamedTuple):
@@ -76,7 +83,7 @@ class Beginning:
         """Starts the process of a run."""
         site, run_id = self._site, assigned.run_id
         workplace = self._workplace(assigned)
-        prompt = self._brief(assigned)
+        prompt = self._brief(replace(assigned, left=self._left(assigned, workplace)))
         bounds, log = site.bounds(), site.log(run_id)
         try:
             fitted = site.hosts.fit(assigned.member.command, run_id, prompt)
@@ -108,6 +115,14 @@ class Beginning:
             self.clear_away(run_id)
             raise
         return AtWork(assigned, workplace, running, self._books.now(), log)
+
+    def _left(self, assigned: Assigned, workplace: Workplace) -> tuple[str, ...]:
+        """What there is to go on from besides commits; what cannot be looked at is not told."""
+        if assigned.purpose != Purpose.WORK or assigned.note or not assigned.task.spent.runs:
+            return ()
+        with suppress(CannotRun):
+            return self._site.workplaces.look(workplace).uncommitted
+        return ()
 
     def clear_away(self, run_id: str) -> None:
         """Takes down what was put up for a run."""

@@ -7,6 +7,8 @@ from remand.app.scheduling.books import Books
 from remand.domain.events import Purpose
 from remand.domain.visible import visible
 
+MAX_NAMED = 20
+
 
 class Briefs:
     """The prompt of a run: of one that works its task, of others what the one who asks them has to say."""
@@ -21,6 +23,9 @@ class Briefs:
         if other is not None:
             return other(assigned)
         text = self._books.prompt(assigned.task.id, assigned.member.name)
+        if assigned.left:
+            names = ", ".join(visible(name) for name in assigned.left[:MAX_NAMED])
+            return f"{text}\n\n## What an earlier run left\n\nUncommitted in this worktree: {names}. Go on from there."
         if not assigned.note:
             return text
         quoted = "\n".join(f"> {line}" for line in visible(assigned.note).splitlines())

@@ -47,10 +47,12 @@ class Ending:
             detail=unheard[:MAX_DETAIL] or _detail(ended, said),
             has_work=is_work and self._has_work(work),
             is_answered=is_answered,
+            is_systems=work.assigned.is_trial and not is_answered and not _is_clean(ended, said),
         )
         answer = self._books.ask(ask)
         events = answer.events if isinstance(answer, Accepted) else ()
-        fault = next((told(one) for one in events if isinstance(one, RunEnded) and one.is_fault), "")
+        has_failed = [one for one in events if isinstance(one, RunEnded) and (one.is_fault or ask.is_systems)]
+        fault = told(has_failed[0]) if has_failed else ""
         return taken(answer), fault
 
     def never_began(self, task_id: str, run_id: str, fault: CannotRun, *, is_systems: bool) -> None:
@@ -80,6 +82,10 @@ class Ending:
 
 def _is_whole(ended: Ended, told: Told) -> bool:
     return ended.how == How.EXITED and not told.is_exhausted and not told.error
+
+
+def _is_clean(ended: Ended, told: Told) -> bool:
+    return _is_whole(ended, told) and not ended.status
 
 
 def _detail(ended: Ended, told: Told) -> str:

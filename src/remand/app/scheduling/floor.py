@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from msgspec.structs import replace
+
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.beginning import Assigned, AtWork, Beginning
 from remand.app.scheduling.ending import Ending
@@ -64,7 +66,9 @@ class Floor:
 
     def begin(self, assigned: Assigned) -> None:
         """Has a run begun that the ledger knows."""
-        self.breaker.begin(*_scopes(assigned.member), now=self.clock())
+        scopes = _scopes(assigned.member)
+        assigned = replace(assigned, is_trial=self.breaker.is_open(*scopes))
+        self.breaker.begin(*scopes, now=self.clock())
         with self._mine:
             self._being_begun[assigned.run_id] = assigned
         self.do(assigned.task.id, partial(self._start, assigned), assigned.member)
@@ -126,6 +130,12 @@ class Floor:
         with self._mine:
             freed, self._freed = self._freed, set()
             return freed
+
+    @property
+    def in_hand(self) -> int:
+        """How many tasks are being worked on, or have their end answered."""
+        with self._mine:
+            return sum(self.load.runs.values())
 
     @property
     def is_empty(self) -> bool:
@@ -210,7 +220,8 @@ class Floor:
 
     def _never_began(self, assigned: Assigned, fault: CannotRun) -> None:
         is_systems = fault.cause in (*SYSTEMS, "program")
-        self._ending.never_began(assigned.task.id, assigned.run_id, fault, is_systems=is_systems)
+        is_nobodys = is_systems or assigned.is_trial
+        self._ending.never_began(assigned.task.id, assigned.run_id, fault, is_systems=is_nobodys)
         scope = _scope(fault.cause, assigned.member)
         self.breaker.fail(scope, assigned.task.id, str(fault), now=self.clock(), is_certain=is_systems)
 

@@ -74,6 +74,11 @@ class Loop:
         """What kept it from beginning more when it looked last; empty when nothing did."""
         return self.trouble or self._scheduler.waiting
 
+    @property
+    def is_broken(self) -> bool:
+        """True when something is wrong with the system."""
+        return bool(self._floor.breaker.breaches)
+
     def wake(self) -> None:
         """Has it look at once."""
         self._woken.set()

@@ -72,6 +72,8 @@ class Scheduler:
         self._clock = clock
         self._lingering: dict[str, float] = {}
         self._last = ""
+        self._room = 0
+        """How many more tasks may be begun before too much is on its way to review."""
         self._session = ""
         self._is_stopping = False
         self._takes_new = True
@@ -252,8 +254,8 @@ class Scheduler:
         rules = self._books.rules
         limit = most_waiting(rules.team, rules.policy.max_waiting_reviews)
         waiting = self._books.waiting_for_review()
-        is_full = waiting >= limit
-        if is_full:
+        self._room = limit - waiting - self._floor.in_hand
+        if waiting >= limit:
             self._hindrance = (
                 f"{waiting} submissions wait for review, of {limit} that may; nothing new is begun until some"
                 " are looked at"
@@ -261,7 +263,7 @@ class Scheduler:
         load = self._floor.load
         free = [one for one in rotated(workers(rules.team), self._last) if load.has_room(one)]
         free = [one for one in free if self._may_start(one)]
-        line = Line(filter(self._may_begin, self._in_line(is_full=is_full)) if free else iter(()))
+        line = Line(filter(self._may_begin, self._in_line()) if free else iter(()))
         for member in free:
             if self._floor.is_crowded:
                 self.has_begun = True
@@ -280,14 +282,16 @@ class Scheduler:
         if first is not None and self._may_begin(first):
             self._give(member, first)
 
-    def _in_line(self, *, is_full: bool) -> Iterator[Task]:
-        """The tasks that wait; of those that are new none when too much waits for review: these come last."""
+    def _in_line(self) -> Iterator[Task]:
+        """The tasks that wait; of those that are new, which come last, none when too much waits for review."""
         for task in self._books.ready_tasks():
-            if is_full and task.status == Status.INCOMING:
+            if self._room <= 0 and task.status == Status.INCOMING:
                 return
             yield task
 
     def _give(self, member: Member, task: Task) -> bool:
+        if self._room <= 0 and task.status == Status.INCOMING:
+            return False
         run_id = self._books.fresh_run()
         answer = self._books.ask(
             c.AssignTask(agent=member.name, run_id=run_id, task_id=task.id, tier=self._tier)
@@ -295,6 +299,7 @@ class Scheduler:
         if isinstance(answer, Refused):
             return False
         self._last, self.has_begun = member.name, True
+        self._room -= 1
         self._floor.begin(Assigned(run_id=run_id, task=answer.task, member=member, purpose=Purpose.WORK))
         return True
 

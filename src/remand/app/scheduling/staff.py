@@ -27,9 +27,10 @@ def workers(team: Team) -> list[Member]:
 
 
 def most_waiting(team: Team, limit: int) -> int:
-    """How many submissions may wait for review before nothing new is begun."""
+    """How many submissions may wait for review or be on their way there before nothing new is begun."""
     reviewers = sum(any(role in REVIEWERS for role in member.roles) for member in team.members)
-    return limit or max(LEAST_WAITING, PER_REVIEWER * reviewers)
+    in_hand = sum(member.capacity for member in workers(team))
+    return limit or max(LEAST_WAITING, PER_REVIEWER * reviewers) + in_hand
 
 
 def rotated(members: list[Member], after: str) -> list[Member]:

@@ -20,6 +20,8 @@ from remand.interfaces.cli.keeper import Bring, LookAt, doors_of
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.top import follow, is_watched, show
 
+ENVIRONMENT = 3
+"""The exit code of a single round that something is wrong with the system for."""
 NOBODY = (
     "No member of the team has a command, so nobody is started. Give some one in remand.toml: command = […]."
 )
@@ -50,7 +52,8 @@ def _run(context: Context) -> Result:
         shift.close()
     kept = shift.loop.kept_from
     told = f"Stopped. Nothing more could be begun: {clean(kept)}." if kept else "Stopped."
-    return Result({"stopped": True, "tier": shift.crew.tier, "waiting": kept or None}, told)
+    code = ENVIRONMENT if arguments.once and shift.loop.is_broken else 0
+    return Result({"stopped": True, "tier": shift.crew.tier, "waiting": kept or None}, told, code=code)
 
 
 def _doors(root: str, bring: Bring, look: LookAt) -> Doors:

@@ -128,6 +128,29 @@ def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
     assert "2 submissions wait for review, of 2 that may" in shop.scheduler.waiting
 
 
+def test_work_on_its_way_to_review_counts_as_well() -> None:
+    shop = Shop(agent("Alice", capacity=4), max_waiting_reviews=2)
+    shop.scripts["Alice"] = commits("work")
+    for _ in range(7):
+        shop.world.add()
+
+    shop.ticks(20)
+
+    assert sum(task.status == Status.PROVISIONAL for task in shop.world.tasks().values()) == 2
+
+
+def test_an_agent_is_told_what_an_earlier_run_left() -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add()
+    shop.ticks()
+    shop.workplaces.looks[task_id] = Look(head="base", uncommitted=("half.py",))
+    shop.started()
+
+    shop.ticks(2)
+
+    assert "Uncommitted in this worktree: half.py" in shop.orders[-1].prompt
+
+
 # What follows from an end.
 
 
@@ -168,7 +191,9 @@ def test_uncommitted_work_is_sent_back_with_its_names() -> None:
 
     shop.ticks(2)
 
-    assert shop.orders[-1].prompt.startswith("You stopped with uncommitted changes: roof.py. Commit them.")
+    prompt = shop.orders[-1].prompt
+    assert prompt.startswith("## You stopped before the task was done")
+    assert "> You stopped with uncommitted changes: roof.py. Commit them." in prompt
     shop.ticks(6)
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
@@ -244,6 +269,23 @@ def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> N
     shop.ticks(20)
     assert shop.floor.breaker.breaches == ()
     assert len(shop.orders) > 4
+
+
+def test_one_that_is_let_through_to_try_costs_its_task_nothing() -> None:
+    shop = Shop(agent(), max_faults=2)
+    shop.scripts["Alice"] = says(CRASHED)
+    tasks = [shop.world.add() for _ in range(4)]
+    shop.ticks(5)
+    assert shop.floor.breaker.breaches
+    before = {task_id: shop.world.task(task_id).spent for task_id in tasks}
+
+    shop.ticks(140)
+
+    runs = sum(shop.world.task(task_id).spent.runs for task_id in tasks)
+    assert runs > sum(spent.runs for spent in before.values()), "nobody was let through"
+    assert {task_id: shop.world.task(task_id).spent.faults for task_id in tasks} == {
+        task_id: spent.faults for task_id, spent in before.items()
+    }
 
 
 @pytest.mark.parametrize("cause", ["disk", "sandbox", "door", "program"])
