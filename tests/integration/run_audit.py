@@ -22,6 +22,7 @@ GIVES_UP = (
     "task.infeasible",
     "handoff.reject",
     "escalation.open",
+    "gate.error",
 )
 """After these nobody holds the task."""
 GOES_ON = ("review.reject", "escalation.answer", "task.reopen", "task.wake")
@@ -42,13 +43,14 @@ class Story:
         self.runs: dict[str, Event] = {}
         self.ended: Counter[str] = Counter()
         self.broken: list[str] = []
+        self.told: list[Event] = []
         self._rules: dict[str, Callable[[Event], None]] = {
             **dict.fromkeys(CLAIMS, self._claimed),
             **dict.fromkeys(HANDS_IN, self._handed_in),
             **dict.fromkeys(GIVES_UP, self._given_up),
             **dict.fromkeys(GOES_ON, self._goes_on),
             "gate.pass": lambda event: self.passed.add(event["verdict"]["tree"]),
-            "lockout.set": lambda event: self.locked.add(event["agent"]),
+            "lockout.set": self._locked_out,
             "lockout.clear": lambda event: self.locked.discard(event["agent"]),
             "review.approve": self._approved,
             "run.start": self._started,
@@ -57,14 +59,18 @@ class Story:
 
     def note(self, event: Event) -> None:
         """Takes in one event."""
+        self.told.append(event)
         follow = self._rules.get(event["event"])
         if follow is not None:
             follow(event)
 
     def require(self, holds: bool, what: str, event: Event) -> None:
-        """Keeps what is broken."""
+        """Keeps what is broken, with the story so far."""
         if not holds:
-            self.broken.append(f"{self.task_id}: {what}: {event}")
+            story = "\n".join(
+                str({**one, "meta": one["meta"]["seq"]} if "meta" in one else one)[:400] for one in self.told
+            )
+            self.broken.append(f"{self.task_id}: {what}: {event}\n{story}")
 
     def _claimed(self, event: Event) -> None:
         handoff, agent = event["handoff_id"], event["agent"]
@@ -89,6 +95,11 @@ class Story:
             self.require(is_own, f"given back while {self.holder} holds it", event)
         self.holder = None
         self.status = {"task.cancel": "cancelled", "escalation.open": "escalated"}.get(name, "open")
+
+    def _locked_out(self, event: Event) -> None:
+        self.locked.add(event["agent"])
+        if self.holder is not None and self.holder[1] == event["agent"]:
+            self.holder = None
 
     def _goes_on(self, _: Event) -> None:
         self.status = "open"

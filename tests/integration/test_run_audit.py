@@ -52,6 +52,7 @@ def test_a_life_without_fault_is_done() -> None:
         ("won twice", [claim(), RETURNED, claim("Bob")]),
         ("locked out", [LOCKED, claim()]),
         ("locked out", [claim(), PASSED, LOCKED, submit()]),
+        ("holds it", [claim(), PASSED, LOCKED, submit()]),
         ("holds it", [claim(), PASSED, RETURNED, submit()]),
         ("holds it", [claim(), PASSED, submit("Bob")]),
         ("not let through", [claim(), submit()]),

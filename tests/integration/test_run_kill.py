@@ -1,4 +1,7 @@
-"""Holds that whatever is killed while agents work, nobody is ever at work twice on a task, and nothing stays behind."""
+"""Holds that whatever is killed while agents work, nobody is ever at work twice on a task, and nothing stays behind.
+
+`REMAND_KILLS=25` asks for another number of kills than the campaign's.
+"""
 
 from __future__ import annotations
 

@@ -149,6 +149,14 @@ def test_every_task_comes_to_an_end_and_nothing_is_lost(
         scheduler.close()
     check(office, machine, added, listed)
     print(f"{Counter(listed.values())}; runs {Audit(office.events()).ends}; reviews {lead.said}")
+    print(
+        [
+            gate["detail"]
+            for event in office.events("gate.error")
+            for gate in event["verdict"]["gates"]
+            if "detail" in gate
+        ]
+    )
 
 
 def office_of(machine: Machine, size: Size) -> Office:

@@ -39,7 +39,9 @@ def _simulate(context: Context) -> Result:
     with context.opened.store.read() as view:
         found = simulate(believed(view), policy, since)
     data = {
-        "policy": msgspec.structs.asdict(policy),
+        "policy": {
+            name: msgspec.to_builtins(value) for name, value in msgspec.structs.asdict(policy).items()
+        },
         "events": found.events,
         "decisions": found.decisions,
         "differences": msgspec.to_builtins(found.differences),
