@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from remand.testing.rejecting import SCOPE, TITLE, a_rejection
-from tests.integration.crews import marked
+from tests.integration.crews import eventually, marked
 from tests.integration.machine import REMAND, Machine
 from tests.integration.sandboxes import sandbox_of
 from tests.integration.scripted_agents import GOOD_WORK, Member, Office, Scheduler
@@ -52,8 +53,8 @@ def start() -> Iterator[Start]:
 
 
 def check_nothing_runs(machine: Machine) -> None:
-    """Holds that no process of this machine is left."""
-    assert marked(str(machine.folder)) == []
+    """Holds that no process of this machine is left; one that was killed needs a moment to go."""
+    eventually(lambda: not marked(str(machine.folder)), 10)
 
 
 # A task's way.
@@ -198,11 +199,14 @@ def test_told_to_stop_it_ends_everybody_and_goes_on_where_it_was(
 
 
 def test_told_to_stop_it_does_not_wait_for_gates(opened: Open, start: Start, machine: Machine) -> None:
-    slow = '[gates.slow]\ncommand = ["sleep", "300"]\nparser = "exit"\nmode = "strict"\n'
+    own = f"300.{os.getpid()}"
+    slow = f'[gates.slow]\ncommand = ["sleep", "{own}"]\nparser = "exit"\nmode = "strict"\n'
     office = opened(team={"Alice": WORKS}, gates=slow)
     task = office.add()
     scheduler = start(office)
-    office.until(lambda: any(one.endswith("sleep\x00300\0") for one in marked("300")), "the gate to run")
+    office.until(
+        lambda: any(f"sleep\0{own}\0" in one[-40:] and "bwrap" not in one for one in marked(own)), "the gate"
+    )
 
     scheduler.stop()
 
@@ -351,22 +355,16 @@ def test_nobody_has_more_at_once_than_it_can_and_leases_are_renewed(opened: Open
 def test_nothing_new_is_begun_while_too_much_waits_for_review(opened: Open, start: Start) -> None:
     office = opened(team={"Alice": WORKS, "Bob": WORKS}, policy="max_waiting_reviews = 1")
     first, second = office.add("First"), office.add("Second", "--priority", "low")
-    office.write("Bob", "until_let; commit good\n")
     scheduler = start(office)
     office.wait("task.submit", first)
-    third = office.add("Third", "--priority", "low")
-    office.let_go()
-    office.wait("task.submit", second)
 
     office.until(lambda: "1 submissions wait for review" in scheduler.status()["waiting"], "it to be said")
-    assert {one["task_id"] for one in office.events("run.start")} == {first, second}
     author = office.reject(first, "work.txt:1: Not like this.")["agent"]
     office.wait("task.submit", first, 2)
     assert office.events("task.submit", first)[-1]["agent"] != author, "rejected work goes on"
-    assert not office.events("run.start", third)
+    assert not office.events("run.start", second)
     office.approve(first, 2)
-    office.approve(second)
-    office.wait("task.submit", third)
+    office.wait("task.submit", second)
     scheduler.stop()
     office.check()
 
