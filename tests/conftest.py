@@ -4,6 +4,7 @@
 """
 
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -34,6 +35,14 @@ def pytest_configure() -> None:
     if SIZE not in SIZES:
         raise pytest.UsageError(f"REMAND_CAMPAIGN is {SIZE!r}; it may be {' or '.join(SIZES)}.")
     settings.load_profile(SIZE)
+    _hear_signals()
+
+
+def _hear_signals() -> None:
+    """Lets what tests start be ended by signals, though they are run in the background, where shells have some ignored."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_report_header() -> str:

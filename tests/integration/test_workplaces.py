@@ -451,7 +451,7 @@ def test_they_lie_out_of_the_way_or_where_they_are_wanted(near_machine: Machine)
     assert Path(usual.private_dir, "packed-refs").read_text().split()[-1] == "refs/heads/main"
     assert "/.claude/settings.json\n" in Path(usual.private_dir, "info", "exclude").read_text()
     wanted = make_workplaces(place, "../there").prepare("T-2", "two", start, is_confined=False)
-    assert Path(wanted.folder) == repository.path.parent / "there" / "T-2"
+    assert Path(wanted.folder) == repository.path.parent / "there" / ledger_id(place) / "T-2"
 
 
 class TestMany:

@@ -19,6 +19,9 @@ from remand.app.gates.ports import Ended, Job
 HOME = "/tmp/home"  # noqa: S108 - in a /tmp of the job's own
 TEMPORARY = "/tmp"  # noqa: S108
 NOBODY = "65534"
+FLEETING = "Unable to apply mount flags"
+TRIES = 3
+"""How often it is tried once more to make a sandbox while mounts come and go."""
 KERNEL = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
 """By which the kernel of the whole machine is steered."""
 SIGNAL_BASE = 128
@@ -89,6 +92,11 @@ class Wrapper:
         yield from ("--tmpfs", path)
 
 
+def is_fleeting(said: str, has_not_started: bool = True) -> bool:
+    """True when bubblewrap met a mount that another was just taking down: nothing has run, and it may try again."""
+    return has_not_started and FLEETING in said
+
+
 def setting(folder: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Where the program begins and its environment. Bubblewrap's own is empty: inside, that of process 1 can be read."""
     yield from ("--chdir", folder, "--clearenv")
@@ -107,6 +115,14 @@ class Bubblewrap:
 
     def run(self, job: Job) -> Ended:
         """Runs a job to its end."""
+        ended = self._run(job)
+        for _ in range(TRIES):
+            if not is_fleeting(f"{ended.detail} {ended.errors[-2000:]!r}", ended.how == "not_started"):
+                break
+            ended = self._run(job)
+        return ended
+
+    def _run(self, job: Job) -> Ended:
         try:
             start = program(job)
             with Fence(job.limits) as fence:

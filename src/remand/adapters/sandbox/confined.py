@@ -16,7 +16,15 @@ import msgspec
 
 from remand.adapters.sandbox import scope
 from remand.adapters.sandbox.agent_view import DOOR, PROCESSES, PROMPT, Setting, agent_view, environment_of
-from remand.adapters.sandbox.bubblewrap import HOME, SIGNAL_BASE, TEMPORARY, Wrapper, setting
+from remand.adapters.sandbox.bubblewrap import (
+    HOME,
+    SIGNAL_BASE,
+    TEMPORARY,
+    TRIES,
+    Wrapper,
+    is_fleeting,
+    setting,
+)
 from remand.adapters.sandbox.crew import Held, Outcome, Starter, Streams, spawn
 from remand.adapters.sandbox.ending import Handle
 from remand.adapters.sandbox.limits import Fence, set_limits
@@ -51,6 +59,12 @@ class ConfinedCrew:
 
     def start(self, order: Order) -> Running:
         """Starts a run."""
+        for _ in range(TRIES):
+            try:
+                return self._starter.start(order)
+            except CannotRun as fault:
+                if not is_fleeting(str(fault)):
+                    raise
         return self._starter.start(order)
 
 
