@@ -9,7 +9,7 @@ from remand.app.scheduling.loop import Chore, Loop
 from remand.app.scheduling.ports import Ended
 from remand.domain.roles import Member, Role
 from remand.domain.task import Status
-from remand.testing.scheduling import Shop, commits, says
+from remand.testing.scheduling import Shop, commits
 
 ALICE = Member(name="Alice", command=("agent",), capacity=2)
 
@@ -46,14 +46,17 @@ def test_once_does_its_chores_first_and_last() -> None:
     assert shop.world.task(task_id).status == Status.PROVISIONAL
 
 
-def test_once_has_everything_reviewed_that_somebody_can_review() -> None:
-    """One who was busy when a submission came looks at it afterwards."""
+def test_once_has_everything_reviewed_that_somebody_can_review(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One who was busy when a submission came looks at it afterwards, though nothing more happens to it."""
     critic = Member(name="Rita", roles=(Role.LEAD,), command=("critic",))
     shop = Shop(ALICE, critic)
     shop.scripts["Alice"] = commits("work")
-    shop.scripts["Rita"] = says(Ended("exited", 0, 1.0, output="It is well."))
+    done = Ended("exited", 0, 1.0, output="It is well.")
+    looks = iter([*[None] * 9, *[done] * 99])
+    shop.scripts["Rita"] = lambda *_: next(looks)
     shop.choose = lambda task, load: critic if load.has_room(critic) and not task.spent.runs > 1 else None
     tasks = [shop.world.add() for _ in range(2)]
+    monkeypatch.setattr(shop.scheduler._books, "news", set)
 
     loop_of(shop).run(once=True)
 
