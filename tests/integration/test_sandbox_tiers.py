@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from remand.adapters.sandbox import bubblewrap, choose
-from remand.adapters.sandbox.bubblewrap import Bubblewrap
+from remand.adapters.sandbox.bubblewrap import Bubblewrap, find
 from remand.adapters.sandbox.landlock import Landlock
 from remand.adapters.sandbox.plain import Plain
 from remand.adapters.sandbox.self_test import self_test
@@ -233,3 +233,26 @@ def test_a_job_with_network_finds_the_same_network(tmp_path: Path) -> None:
             bench = Bench(sandbox, root)
             inside = bench.shell("readlink /proc/self/ns/net", has_network=True).output
             assert inside == str(Path("/proc/self/ns/net").readlink()).encode() + b"\n"
+
+
+def test_a_sandbox_is_made_again_when_a_mount_was_just_taken_down(tmp_path: Path) -> None:
+    sandbox_of("bubblewrap")
+    tried = tmp_path / "tried"
+    wrapper = tmp_path / "bwrap"
+    wrapper.write_text(
+        f"""#!/bin/sh
+if [ "$1" != --help ] && [ ! -e {tried} ]; then
+    touch {tried}
+    echo 'bwrap: Can'"'"'t bind mount /oldroot/ on /newroot/: Unable to apply mount flags: remount' >&2
+    exit 1
+fi
+exec {find()} "$@"
+"""
+    )
+    wrapper.chmod(0o755)
+    (tmp_path / "folder").mkdir()
+
+    ended = Bubblewrap(str(wrapper)).run(Job(command=("/bin/true",), folder=str(tmp_path / "folder")))
+
+    assert tried.exists()
+    assert (ended.how, ended.status) == ("exited", 0), ended
