@@ -21,16 +21,21 @@ def woken() -> SimpleQueue[int]:
 
 
 @pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch, woken: SimpleQueue[int]) -> Iterator[tuple[str, int]]:
-    """A listener with little patience and room for two."""
-    monkeypatch.setattr(listener, "SECONDS", 0.2)
-    monkeypatch.setattr(listener, "AT_ONCE", 2)
+def address(woken: SimpleQueue[int]) -> Iterator[tuple[str, int]]:
+    """A listener as users have it."""
     made = listener.Listener(
         "127.0.0.1", 0, kind="github", repository="octo/demo", secret=HOOK_SECRET, wake=woken.put
     )
     made.start()
     yield "127.0.0.1", made.port
     made.stop()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives listeners little patience and room for two."""
+    monkeypatch.setattr(listener, "SECONDS", 0.2)
+    monkeypatch.setattr(listener, "AT_ONCE", 2)
 
 
 def is_ended(client: socket.socket) -> bool:
@@ -40,6 +45,7 @@ def is_ended(client: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("begun", [b"POST /web", b"POST /webhooks HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"])
 def test_who_drips_is_cut_off_in_the_end(address: tuple[str, int], begun: bytes) -> None:
     with socket.create_connection(address, timeout=PATIENCE) as client:
@@ -48,8 +54,9 @@ def test_who_drips_is_cut_off_in_the_end(address: tuple[str, int], begun: bytes)
         assert is_ended(client)
 
 
+@pytest.mark.usefixtures("hasty")
 def test_when_there_is_no_room_nobody_is_kept_waiting(
-    address: tuple[str, int], woken: SimpleQueue[int]
+    address: tuple[str, int], woken: SimpleQueue[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = [socket.create_connection(address, timeout=PATIENCE) for _ in range(2)]
     with socket.create_connection(address, timeout=PATIENCE) as third:
@@ -57,6 +64,7 @@ def test_when_there_is_no_room_nobody_is_kept_waiting(
     assert all(map(is_ended, held)), "their time is over"
     for client in held:
         client.close()
+    monkeypatch.setattr(listener, "SECONDS", PATIENCE)
     body = payload("github", 7)
 
     assert send(f"http://127.0.0.1:{address[1]}/webhooks", body, delivery("github", body)) == 202

@@ -100,11 +100,14 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Makes room again in the end."""
+        """Answers, and makes room before the client sees the end: who comes again at once is let in."""
         try:
-            super().process_request_thread(request, client_address)
+            self.finish_request(request, client_address)
+        except OSError:
+            self.handle_error(request, client_address)
         finally:
             self._room.release()
+            self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing: a client that went away is no error of ours."""
