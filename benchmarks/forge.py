@@ -10,7 +10,8 @@ import httpx2
 
 from benchmarks.report import Report
 from remand.adapters.forges.github import GitHub
-from remand.app.forges.ports import Remembered, ReviewState
+from remand.app.forges.ports import Remembered
+from remand.domain.pulls.shapes import ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_server import ForgeServer

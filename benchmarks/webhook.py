@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.cli import install
 from benchmarks.measure import Times
 from benchmarks.report import Report, millis
-from remand.app.forges.ports import ReviewState
 from remand.bootstrap.ledger import open_ledger
+from remand.domain.pulls.shapes import ReviewState
 from remand.domain.task import Status
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_server import ForgeServer

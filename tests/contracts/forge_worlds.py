@@ -14,15 +14,8 @@ from remand.adapters.forges.gitea import Gitea
 from remand.adapters.forges.github import GitHub
 from remand.adapters.forges.gitlab import GitLab
 from remand.adapters.forges.transport import HttpTransport
-from remand.app.forges.ports import (
-    Account,
-    Forge,
-    ForgeFault,
-    PullRequest,
-    Remembered,
-    ReviewState,
-    Trouble,
-)
+from remand.app.forges.ports import Forge, ForgeFault, Remembered, Trouble
+from remand.domain.pulls.shapes import Account, PullRequest, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_gh import FakeGh
 from remand.testing.forge_gitea import GiteaDialect
@@ -31,8 +24,9 @@ from remand.testing.forge_gitlab import GitLabDialect
 from remand.testing.forge_server import Dialect, Fault, ForgeServer
 from remand.testing.forge_state import ForgeState, Given, Person, Said
 
-SECONDS = 2.0
+SECONDS = 60.0
 SOON = 0.3
+"""The patience with what is never answered; whatever is answered may take a slow machine longer."""
 HTML = {"content-type": "text/html"}
 JSON = {"content-type": "application/json"}
 
@@ -61,6 +55,7 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     memory: Notes = field(default_factory=Notes)
     opened: list[Forge] = field(default_factory=list)
+    patience: float = SECONDS
 
     def __post_init__(self) -> None:
         self.ann = self.state.person("ann", "write")
@@ -68,9 +63,9 @@ class World:
         self.pull = self.state.open(self.bob)
         self.forge = self.another()
 
-    def another(self, seconds: float = SECONDS) -> Forge:
+    def another(self) -> Forge:
         """One more adapter, as the next process has it: with the same memory."""
-        self.opened.append(self.make(self, seconds))
+        self.opened.append(self.make(self, self.patience))
         return self.opened[-1]
 
     def account(self, person: Person) -> Account:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.app.forges.ports import OpenPull, PullState, Trouble
+from remand.app.forges.ports import OpenPull, Trouble
+from remand.domain.pulls.shapes import PullState
 from remand.testing.forge_server import Fault
 from remand.testing.forge_state import Pull, sha_of
 from tests.contracts.forge_worlds import FAULTS, JSON, SOON, World, fields_of, on, opened
@@ -280,14 +281,14 @@ def test_an_issue_that_will_not_be_done_is_closed_as_such(world: World) -> None:
 
 Act = Callable[[World], object]
 ACTS: dict[str, Act] = {
-    "find": lambda world: world.another(SOON).opened(BRANCH, "main"),
-    "open": lambda world: world.another(SOON).open_draft(BRANCH, "main", "x", ""),
-    "ready": lambda world: world.another(SOON).mark_ready(world.pull.number),
-    "request": lambda world: world.another(SOON).request_review(world.pull.number, ["ann"]),
-    "merge": lambda world: world.another(SOON).merge(world.pull.number, world.pull.head),
-    "issues": lambda world: world.another(SOON).issues("remand"),
-    "issue": lambda world: world.another(SOON).issue(ISSUE),
-    "close": lambda world: world.another(SOON).close_issue(ISSUE, "x", is_done=True),
+    "find": lambda world: world.another().opened(BRANCH, "main"),
+    "open": lambda world: world.another().open_draft(BRANCH, "main", "x", ""),
+    "ready": lambda world: world.another().mark_ready(world.pull.number),
+    "request": lambda world: world.another().request_review(world.pull.number, ["ann"]),
+    "merge": lambda world: world.another().merge(world.pull.number, world.pull.head),
+    "issues": lambda world: world.another().issues("remand"),
+    "issue": lambda world: world.another().issue(ISSUE),
+    "close": lambda world: world.another().close_issue(ISSUE, "x", is_done=True),
 }
 
 
@@ -327,6 +328,7 @@ def test_an_answer_that_cannot_be_read_is_a_fault(world: World, name: str, kind:
 @on()
 @pytest.mark.parametrize("name", ["open", "merge", "close"])
 def test_an_act_that_is_never_answered_ends(world: World, name: str) -> None:
+    world.patience = SOON
     world.server.faults.add(Fault(is_silent=True, times=9))
 
     assert world.fault(lambda: ACTS[name](world)).trouble is Trouble.UNREACHABLE

@@ -6,15 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    PullRequest,
-    PullState,
-    ReviewState,
-    Trouble,
-)
+from remand.app.forges.ports import CheckState, Trouble
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, PullState, ReviewState
 from remand.testing.forge_server import Fault, ForgeServer
 from remand.testing.forge_state import Said, sha_of
 from tests.contracts.forge_worlds import FAULTS, JSON, SETUPS, SOON, World, fields_of, on, opened
@@ -417,7 +410,8 @@ def test_an_answer_without_an_end_is_cut_off(world: World) -> None:
 
 @on()
 def test_a_forge_that_never_answers_is_unreachable(world: World) -> None:
-    hasty = world.another(SOON)
+    world.patience = SOON
+    hasty = world.another()
     world.server.faults.add(Fault(is_silent=True, times=9))
 
     assert world.fault(lambda: hasty.pull_request(world.pull.number)).trouble is Trouble.UNREACHABLE

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from remand.app.forges.ports import CheckState, PullState, ReviewState
+from remand.app.forges.ports import CheckState
 from remand.domain.instant import moment, plus
+from remand.domain.pulls.shapes import PullState, ReviewState
 from remand.testing.fakes import START
 from remand.testing.forge_github_desk import GitHubDesk
 from remand.testing.forge_github_shapes import Json, Shapes

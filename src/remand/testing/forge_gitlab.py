@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from remand.app.forges.ports import CheckState, PullState, ReviewState
+from remand.app.forges.ports import CheckState
 from remand.domain.instant import Instant, plus
+from remand.domain.pulls.shapes import PullState, ReviewState
 from remand.testing.forge_gitlab_desk import GitLabDesk
 from remand.testing.forge_server import Answer, Request, conditional, json_answer, paged
 from remand.testing.forge_state import ForgeState, Given, Person, Posted, Pull, Remark, Said, Thread

@@ -19,7 +19,7 @@ from graphql import (
 )
 from graphql.language import BooleanValueNode, DirectiveNode, IntValueNode, VariableNode
 
-from remand.app.forges.ports import PullState
+from remand.domain.pulls.shapes import PullState
 from remand.testing.forge_github_shapes import when
 from remand.testing.forge_state import ForgeState, Given, LineComment, Person, Pull, Remark, Thread
 

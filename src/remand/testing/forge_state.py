@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import sha1
 
-from remand.app.forges.ports import CheckState, PullState, ReviewState
+from remand.app.forges.ports import CheckState
 from remand.domain.instant import Instant, plus
+from remand.domain.pulls.shapes import PullState, ReviewState
 from remand.testing.fakes import START
 
 TOKEN = "token-of-the-tests"  # noqa: S105 - it opens nothing but the fake

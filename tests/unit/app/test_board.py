@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from remand.adapters.stores.memory import MemoryStore
 from remand.app.asking import Rules
 from remand.app.board import MOST, WITH_STORY, Board, board
-from remand.app.scheduling.status import AgentAtWork, Breach, Measurement, SchedulerStatus
+from remand.app.scheduling.status import AgentAtWork, Measurement, SchedulerStatus, ToldBreach
 from remand.app.troubles import Around
 from remand.domain import commands as c
 from remand.domain.gates.standing import Gating
@@ -216,7 +216,7 @@ def test_a_ledger_without_trouble_tells_of_none() -> None:
 
 
 def test_the_system_comes_first_then_questions_then_tasks() -> None:
-    breach = Breach(cause="disk", message="The disk is full.", since=NOW, until=LATER)
+    breach = ToldBreach(cause="disk", message="The disk is full.", since=NOW, until=LATER)
     asked = a_task(T1, status=Status.ESCALATED, escalation=an_escalation())
 
     found = shown(
@@ -233,7 +233,7 @@ def test_the_system_comes_first_then_questions_then_tasks() -> None:
 
 
 def test_a_scheduler_that_died_is_a_trouble_and_what_it_said_is_not() -> None:
-    breach = Breach(cause="disk", message="The disk is full.", since=NOW)
+    breach = ToldBreach(cause="disk", message="The disk is full.", since=NOW)
 
     assert told(scheduler=a_status(breaker=(breach,))) == [
         "The scheduler has ended without a word; start it again."
@@ -310,6 +310,7 @@ def test_what_failed_or_is_blocked_is_a_trouble_that_says_what_to_do() -> None:
     rejected = a_task(T3, status=Status.BLOCKED, filed=a_filed())
 
     assert told(a_task(T1, status=Status.FAILED), a_task(T2, status=Status.BLOCKED), rejected) == [
+        "One question waits for the user.",
         f"task {T1}: is failed, and comes back by `remand task reopen` alone",
         f"task {T2}: is blocked, and comes back by `remand task reopen` alone",
         f"task {T3}: Alice rejected it, and a director has to answer",

@@ -88,6 +88,18 @@ def test_of_a_team_the_next_agent_gets_what_is_not_acted_upon() -> None:
     assert [offer.target for offer in world.task(task).offers] == ["Bob"]
 
 
+def test_that_is_the_one_with_the_most_room() -> None:
+    world = a_world(TEAM)
+    world.claim(world.add(), "Bob")
+    for _ in range(MAX_TWINS):
+        reject_one(world, a_rejection("SCOPE_CREEP"))
+
+    _, view = reject_one(world, a_rejection("SCOPE_CREEP"))
+
+    assert view.decision is not None
+    assert view.decision.reassign_to == "Both"
+
+
 def test_a_dependency_that_the_agent_added_itself_is_none() -> None:
     world = a_world()
     dependency = world.ask(c.AddTask(title="PDF export"), "Alice").task.id

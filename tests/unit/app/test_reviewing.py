@@ -21,7 +21,7 @@ from remand.testing.reviewing import LEAKS, send_back
 TEAM = Team(
     (
         member("Alice", Role.AGENT, Role.LEAD, aliases=("al",), accounts=("alice-on-the-forge",)),
-        member("Bob"),
+        member("Bob", aliases=("robert",)),
         member("Carol", skills=("accessibility",)),
         member("Lea", Role.LEAD, aliases=("le",), accounts=("lea-on-the-forge",)),
         member("Tess", Role.TESTER),
@@ -33,6 +33,10 @@ ALONE = Team((member("Alice"), member("Lea", Role.LEAD), member("owner", Role.US
 
 def a_world(team: Team = TEAM, **policy: Any) -> World:
     return World(rules=Rules(gates=(), team=team, policy=Policy(**policy), base="base"))
+
+
+def replace_capacity(team: Team, **capacities: int) -> Team:
+    return Team(tuple(replace(one, capacity=capacities.get(one.name, one.capacity)) for one in team.members))
 
 
 def handed_in(world: World, by: str = "Alice", commit: str = "work") -> str:
@@ -107,6 +111,38 @@ def test_a_component_rejected_for_accessibility_is_finished_by_the_colleague_wit
     assert world.refusal(unread, "Carol").code == "feedback_unread"
     world.submit(task, "Carol", "better")
     assert world.ask(c.ApproveReview(task_id=task, commit="better"), "Lea").task.status == Status.DONE
+
+
+def passed_to(world: World, text: str = "It leaks") -> str:
+    """Who goes on with a task of Alice's that is rejected now."""
+    commit = f"work {len(world.tasks())}"
+    task = handed_in(world, commit=commit)
+    return world.ask(rejecting(task, commit, text=text), "Lea").task.offers[-1].target
+
+
+def test_rework_goes_to_whom_has_the_most_room() -> None:
+    world = a_world(replace_capacity(TEAM, Carol=2))
+
+    assert [passed_to(world) for _ in range(3)] == ["Carol", "Bob", "Carol"], "what is reserved is in hand"
+    world.clock.advance(Policy().lease_seconds)
+    world.claim(world.add(), "Carol")
+    world.claim(world.add(), "Carol")
+    assert passed_to(world) == "Bob"
+
+
+def test_who_is_busy_is_known_by_any_of_its_names() -> None:
+    world = a_world(replace_capacity(TEAM, Bob=2))
+    world.claim(world.add(), "robert")
+    world.claim(world.add(), "Bob")
+
+    assert passed_to(world) == "Carol"
+
+
+def test_the_skill_comes_before_the_room() -> None:
+    world = a_world()
+    world.claim(world.add(), "Carol")
+
+    assert passed_to(world, "Accessibility issues") == "Carol"
 
 
 def test_the_third_rejection_asks_the_user_who_lets_an_agent_back_with_guidance() -> None:

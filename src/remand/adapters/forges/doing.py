@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from remand.app.forges.ports import ForgeFault, Issue, OpenPull, Trouble
@@ -114,3 +114,15 @@ class Doing:
 
     def _done(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._runner.run(work)
+
+
+async def in_first_way(ways: Sequence[str], do: Callable[[str], Awaitable[None]], not_allowed: str) -> None:
+    """Does something in the first of some ways that the forge allows; it says in these words that it allows one not."""
+    *most, last = ways
+    for way in most:
+        try:
+            return await do(way)
+        except ForgeFault as fault:
+            if fault.trouble is not Trouble.REFUSED or not_allowed not in str(fault).casefold():
+                raise
+    return await do(last)

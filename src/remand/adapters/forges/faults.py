@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TypeVar
+
 import msgspec
 
 from remand.adapters.forges.transport import Reply
 from remand.app.forges.ports import ForgeFault, Trouble
 
 MAX_SAID = 200
+
+Found = TypeVar("Found")
 
 
 def fault_of(reply: Reply, forge: str, token_name: str, said: str) -> ForgeFault | None:
@@ -56,3 +61,13 @@ def plain(text: str, *secrets: str) -> str:
     for secret in filter(None, secrets):
         text = text.replace(secret, "…")
     return "".join(sign if sign.isprintable() else " " for sign in text[:MAX_SAID])
+
+
+async def if_there(answer: Awaitable[Found]) -> Found | None:
+    """What the forge answers; None when it has nothing there."""
+    try:
+        return await answer
+    except ForgeFault as fault:
+        if fault.trouble is Trouble.MISSING:
+            return None
+        raise

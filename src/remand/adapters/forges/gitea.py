@@ -11,27 +11,17 @@ import msgspec
 
 from remand.adapters.forges import gitea_shapes as shapes
 from remand.adapters.forges.doing import Doing
+from remand.adapters.forges.faults import if_there
 from remand.adapters.forges.gitea_acts import MAX_TEXT, GiteaHand
 from remand.adapters.forges.limits import Limits
 from remand.adapters.forges.rest import Rest, Service, has_more
 from remand.adapters.forges.transport import HttpTransport, Transport
 from remand.adapters.forges.wording import CONTEXT, cut, is_placed, whole
 from remand.app.errors import UsageError
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    ForgeFault,
-    Memory,
-    PullRequest,
-    Remembered,
-    Review,
-    ReviewState,
-    Trouble,
-    Usage,
-)
+from remand.app.forges.ports import CheckState, ForgeFault, Memory, Remembered, Trouble, Usage
 from remand.app.ports import Clock
 from remand.domain.instant import Instant
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, Review, ReviewState
 from remand.domain.record import Record
 
 API = "/api/v1"
@@ -184,13 +174,8 @@ class Gitea(Doing):
         return Latest(tuple(found.values()), reaches_known=reaches_known)
 
     async def _one(self, number: int) -> dict[int, str]:
-        try:
-            pull = await self._rest.get(f"{self._repository}/pulls/{number}", shapes.Pull)
-        except ForgeFault as fault:
-            if fault.trouble is Trouble.MISSING:
-                return {}
-            raise
-        return {number: pull.glance}
+        pull = await if_there(self._rest.get(f"{self._repository}/pulls/{number}", shapes.Pull))
+        return {} if pull is None else {number: pull.glance}
 
     def _known(self) -> Marks:
         kept = self._memory.get(self._marks)
@@ -219,12 +204,9 @@ class Gitea(Doing):
         if not login or not account.id.startswith(f"{shapes.KIND}:"):
             return False
         path = f"{self._repository}/collaborators/{quote(login, safe='')}/permission"
-        try:
-            told = await self._rest.get(path, shapes.Permission)
-        except ForgeFault as fault:
-            if fault.trouble is Trouble.MISSING:
-                return False
-            raise
+        told = await if_there(self._rest.get(path, shapes.Permission))
+        if told is None:
+            return False
         found = shapes.account(told.user)
         return told.permission in WRITERS and found is not None and found.id == account.id
 

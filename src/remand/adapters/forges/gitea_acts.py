@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from remand.adapters.forges.doing import in_first_way
 from remand.adapters.forges.gitea_shapes import Remark, User, account, at
 from remand.adapters.forges.rest import Rest
-from remand.adapters.forges.wording import cut
+from remand.adapters.forges.wording import cut, without_sign
 from remand.app.forges.ports import ForgeFault, Issue, OpenPull, Trouble
 from remand.domain.record import Record
 
@@ -113,9 +114,7 @@ class GiteaHand:
         """Takes the sign of a draft out of the title."""
         path = f"{self._repository}/pulls/{number}"
         title = (await self._rest.get(path, Pull)).title
-        ready = title
-        while (found := _DRAFT.match(ready)) is not None:
-            ready = ready[found.end() :]
+        ready = without_sign(title, _DRAFT)
         if ready != title:
             title = ready or f"Pull request {number}"
             self._rest.read(await self._rest.send(path, {"title": title}, "PATCH"), Pull)
@@ -137,18 +136,12 @@ class GiteaHand:
 
     async def merge(self, number: int, commit: str) -> None:
         """Merges in the first of the ways that the repository allows."""
-        *ways, last = STYLES
-        for way in ways:
-            try:
-                return await self._merge(number, commit, way)
-            except ForgeFault as fault:
-                if fault.trouble is not Trouble.REFUSED or NOT_ALLOWED not in str(fault).casefold():
-                    raise
-        return await self._merge(number, commit, last)
+        path = f"{self._repository}/pulls/{number}/merge"
 
-    async def _merge(self, number: int, commit: str, way: str) -> None:
-        data = {"Do": way, "head_commit_id": commit}
-        await self._rest.send(f"{self._repository}/pulls/{number}/merge", data)
+        async def merged(way: str) -> None:
+            await self._rest.send(path, {"Do": way, "head_commit_id": commit})
+
+        await in_first_way(STYLES, merged, NOT_ALLOWED)
 
     async def issues(self, label: str) -> list[Issue]:
         """The open issues with a label; for one that is not there the server lists all."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from remand.app.forges.ports import Account, Comment, PullRequest, PullState, Review, ReviewState
 from remand.domain.instant import Instant, parse
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, PullState, Review, ReviewState
 from remand.domain.record import Record
 
 KIND = "gitea"

@@ -15,20 +15,10 @@ from remand.adapters.forges.github_api import TOKEN_NAME, Api, GraphqlMissing, P
 from remand.adapters.forges.limits import Limits
 from remand.adapters.forges.transport import HttpTransport, Transport
 from remand.app.errors import UsageError
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    ForgeFault,
-    Memory,
-    PullRequest,
-    Remembered,
-    ReviewState,
-    Trouble,
-    Usage,
-)
+from remand.app.forges.ports import CheckState, ForgeFault, Memory, Remembered, Trouble, Usage
 from remand.app.ports import Clock
 from remand.domain.instant import is_instant, plus
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, ReviewState
 
 API = "https://api.github.com"
 MAX_NUMBER = (1 << 31) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remand.adapters.forges.doing import in_first_way
 from remand.adapters.forges.github_api import Api, GraphqlMissing, read
 from remand.adapters.forges.github_documents import READY
 from remand.adapters.forges.github_rest import PULL, REPOSITORY, Head, Remark, User
@@ -137,18 +138,12 @@ class GitHubHand:
 
     async def merge(self, number: int, commit: str) -> None:
         """Merges in the first of the ways that the repository allows."""
-        *ways, last = METHODS
-        for way in ways:
-            try:
-                return await self._merge(number, commit, way)
-            except ForgeFault as fault:
-                if fault.trouble is not Trouble.REFUSED or NOT_ALLOWED not in str(fault).casefold():
-                    raise
-        return await self._merge(number, commit, last)
 
-    async def _merge(self, number: int, commit: str, way: str) -> None:
-        data = {"sha": commit, "merge_method": way}
-        await self._api.send(f"{PULL}/merge", data, method="PUT", number=str(number))
+        async def merged(way: str) -> None:
+            data = {"sha": commit, "merge_method": way}
+            await self._api.send(f"{PULL}/merge", data, method="PUT", number=str(number))
+
+        await in_first_way(METHODS, merged, NOT_ALLOWED)
 
     async def issues(self, label: str) -> list[Issue]:
         """The open issues with a label."""

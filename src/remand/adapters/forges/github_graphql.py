@@ -20,7 +20,8 @@ from remand.adapters.forges.github_shapes import (
     with_comments,
     without_review,
 )
-from remand.app.forges.ports import Account, Comment, ForgeFault, PullRequest, Review, Trouble
+from remand.app.forges.ports import ForgeFault, Trouble
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, Review
 from remand.domain.record import Record
 
 WATCHED = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remand.adapters.forges.faults import if_there
 from remand.adapters.forges.github_api import Api
 from remand.adapters.forges.github_shapes import (
     KIND,
@@ -16,7 +17,7 @@ from remand.adapters.forges.github_shapes import (
     with_comments,
     without_review,
 )
-from remand.app.forges.ports import Account, Comment, ForgeFault, PullRequest, Review, Trouble
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, Review
 from remand.domain.record import Record
 
 REPOSITORY = "/repos/{owner}/{name}"
@@ -131,19 +132,10 @@ async def glance(api: Api, numbers: Sequence[int]) -> dict[int, str]:
     """A mark of each pull request that is there: those updated last in one question, others one by one."""
     latest = {pull.number: pull for pull in await api.get(LATEST, list[Pull])}
     for number in sorted(set(numbers) - set(latest)):
-        pull = await _there(api, number)
+        pull = await if_there(api.get(PULL, Pull, number=str(number)))
         if pull is not None:
             latest[number] = pull
     return {number: _mark(latest[number]) for number in numbers if number in latest}
-
-
-async def _there(api: Api, number: int) -> Pull | None:
-    try:
-        return await api.get(PULL, Pull, number=str(number))
-    except ForgeFault as fault:
-        if fault.trouble is Trouble.MISSING:
-            return None
-        raise
 
 
 def _mark(pull: Pull) -> str:
@@ -213,12 +205,9 @@ async def may_write(api: Api, who: Account) -> bool:
     login = who.login.removeprefix(KIND)
     if not who.id.startswith(KIND) or not login:
         return False
-    try:
-        told = await api.get(PERMISSION, Permission, login=login)
-    except ForgeFault as fault:
-        if fault.trouble is Trouble.MISSING:
-            return False
-        raise
+    told = await if_there(api.get(PERMISSION, Permission, login=login))
+    if told is None:
+        return False
     is_same = told.user is not None and told.user.account().id == who.id
     # A custom role has a name of its own, and `permission` tells what it amounts to.
     return is_same and told.permission in WRITERS and told.role_name not in READERS

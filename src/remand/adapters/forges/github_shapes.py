@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from remand.app.forges.ports import Account, Comment, ForgeFault, PullState, Review, ReviewState, Trouble
+from remand.app.forges.ports import ForgeFault, Trouble
 from remand.domain.instant import Instant, parse
+from remand.domain.pulls.shapes import Account, Comment, PullState, Review, ReviewState
 
 KIND = "github:"
 BOT = "[bot]"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from remand.adapters.forges.github_api import Api
 from remand.adapters.forges.github_rest import PULL, REPOSITORY
 from remand.adapters.forges.wording import CONTEXT, cut, is_placed, whole
-from remand.app.forges.ports import CheckState, Comment, ForgeFault, ReviewState, Trouble
+from remand.app.forges.ports import CheckState, ForgeFault, Trouble
+from remand.domain.pulls.shapes import Comment, ReviewState
 
 MAX_STATUS = 140
 MAX_TEXT = 65_000

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from remand.adapters.forges import gitlab_shapes as shapes
 from remand.adapters.forges.doing import Doing
+from remand.adapters.forges.faults import if_there
 from remand.adapters.forges.gitlab_acts import GitLabHand
 from remand.adapters.forges.gitlab_reviews import Material, Reviews
 from remand.adapters.forges.gitlab_words import MAX_TEXT, plain
@@ -16,19 +17,9 @@ from remand.adapters.forges.rest import Rest, Service
 from remand.adapters.forges.transport import HttpTransport, Transport
 from remand.adapters.forges.wording import CONTEXT, cut, is_placed, whole
 from remand.app.errors import UsageError
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    ForgeFault,
-    Memory,
-    PullRequest,
-    PullState,
-    ReviewState,
-    Trouble,
-    Usage,
-)
+from remand.app.forges.ports import CheckState, ForgeFault, Memory, Trouble, Usage
 from remand.app.ports import Clock
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, PullState, ReviewState
 
 SERVER = "https://gitlab.com"
 API = "/api/v4"
@@ -132,13 +123,8 @@ class GitLab(Doing):
         number = account.id.removeprefix(f"{shapes.KIND}:")
         if not (number.isascii() and number.isdecimal()):
             return False
-        try:
-            member = await self._rest.get(f"{self._project}/members/all/{number}", shapes.Member)
-        except ForgeFault as fault:
-            if fault.trouble is Trouble.MISSING:
-                return False
-            raise
-        return member.is_writer(account)
+        member = await if_there(self._rest.get(f"{self._project}/members/all/{number}", shapes.Member))
+        return member is not None and member.is_writer(account)
 
     async def _set_status(self, commit: str, state: str, text: str) -> None:
         data = {"name": CONTEXT, "state": state, "description": cut(text, MAX_STATUS)}

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from remand.adapters.forges.gitlab_shapes import MergeRequest, Note, User, account, at
 from remand.adapters.forges.gitlab_words import plain
 from remand.adapters.forges.rest import Rest
+from remand.adapters.forges.wording import without_sign
 from remand.app.forges.ports import ForgeFault, Issue, OpenPull, Trouble
 from remand.domain.record import Record
 
@@ -91,9 +92,7 @@ class GitLabHand:
     async def mark_ready(self, number: int) -> None:
         """Takes the sign of a draft out of the title."""
         title = (await self._request(number)).title
-        ready = title
-        while (found := _DRAFT.match(ready)) is not None:
-            ready = ready[found.end() :]
+        ready = without_sign(title, _DRAFT)
         if ready != title:
             await self._change(number, {"title": ready or f"Merge request {number}"})
 

@@ -27,8 +27,8 @@ from remand.adapters.forges.gitlab_shapes import (
     account,
     at,
 )
-from remand.app.forges.ports import Comment, Review, ReviewState
 from remand.domain.instant import Instant, moment
+from remand.domain.pulls.shapes import Comment, Review, ReviewState
 
 OPINIONS = {
     "requested changes": ReviewState.CHANGES_REQUESTED,

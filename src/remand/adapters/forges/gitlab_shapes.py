@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from remand.app.forges.ports import Account, PullState
 from remand.domain.instant import Instant, parse
+from remand.domain.pulls.shapes import Account, PullState
 from remand.domain.record import Record
 
 KIND = "gitlab"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from remand.app.forges.ports import Comment
+from remand.domain.pulls.shapes import Comment
 
 CONTEXT = "remand"
 ASKED = "Changes are asked for."
@@ -30,3 +31,10 @@ def is_placed(comment: Comment) -> bool:
 def cut(text: str, most: int) -> str:
     """A text that is at most so long."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def without_sign(title: str, sign: re.Pattern[str]) -> str:
+    """A title without the signs that it begins with, however many."""
+    while (found := sign.match(title)) is not None:
+        title = title[found.end() :]
+    return title

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from remand.app.forges.ports import Account, Forge, Marks
+from remand.app.forges.ports import Forge, Marks
+from remand.domain.pulls.accounts import is_listed
+from remand.domain.pulls.shapes import Account
 from remand.domain.roles import Actor, Team
 
 
@@ -28,10 +30,7 @@ class Accounts:
         return actor if self._may_write[account.id] else None
 
     def claimed(self, account: Account | None) -> Actor | None:
-        """The member whose account it is: by its id, or by a login that always had this id, whatever it is called now.
-
-        A listed name of digits is an id, and no login: anybody may be called by a number.
-        """
+        """The member whose account it is, whatever it is called now."""
         if account is None or not account.id:
             return None
         for member in self._team.members:
@@ -40,15 +39,9 @@ class Accounts:
         return None
 
     def _is_listed(self, name: str, account: Account) -> bool:
-        if name == account.id:
-            return True
-        return not name.rpartition(":")[2].isdigit() and self._id_of(name, account) == account.id
-
-    def _id_of(self, login: str, account: Account) -> str:
-        """The id that a listed login had when it was first seen; it is noted again whenever it is used, to be kept."""
-        key = f"account {login.casefold()}"
-        known = self._marks.get(key)
-        is_new = not known and login.casefold() == account.login.casefold()
-        if is_new or known == account.id:
+        """Looks up the id that a listed login had when it was first seen, and notes it whenever it is used, to be kept."""
+        key = f"account {name.casefold()}"
+        found = is_listed(name, account, self._marks.get(key))
+        if found and name != account.id:
             self._marks.put(key, account.id)
-        return account.id if is_new else known
+        return found

@@ -6,21 +6,12 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from remand.app.forges.ports import (
-    Account,
-    Forge,
-    ForgeFault,
-    Issues,
-    PullRequest,
-    Pulls,
-    PullState,
-    Remote,
-    ReviewState,
-    Trouble,
-)
-from remand.app.forges.reporting import LEFT
+from remand.app.forges.ports import Forge, ForgeFault, Issues, Pulls, Remote, Trouble
 from remand.domain.acts import Act
 from remand.domain.feedback.sanitise import sanitise
+from remand.domain.pulls.opinions import objections
+from remand.domain.pulls.ours import LEFT
+from remand.domain.pulls.shapes import Account, PullRequest, PullState
 from remand.domain.reviews import has_part
 from remand.domain.roles import REVIEWERS, Actor, Member, Role, Team
 from remand.domain.task import Status, Task
@@ -149,14 +140,8 @@ class Merge:
 
     def _require_no_objection(self, pull: PullRequest) -> None:
         """Refuses while a member's last word on this very commit is that it needs changes, however late it came."""
-        last = {
-            review.author.id: review
-            for review in pull.reviews
-            if review.author is not None and review.state is not ReviewState.COMMENTED
-        }
-        for review in last.values():
-            is_no = review.state is ReviewState.CHANGES_REQUESTED and review.commit in ("", pull.head)
-            actor = self._member(review.author) if is_no else None
+        for review in objections(pull):
+            actor = self._member(review.author)
             if actor is not None:
                 raise ForgeFault(
                     Trouble.REFUSED,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from remand.app.forges.ports import Forge, ForgeFault, Marks, PullRequest, PullState, Trouble, Usage
+from remand.app.forges.ports import Forge, ForgeFault, Marks, Trouble, Usage
 from remand.app.forges.taking import Taken
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain.instant import Instant
+from remand.domain.pulls.shapes import PullRequest, PullState
 from remand.domain.record import Record
 from remand.domain.task import Status, Task
 

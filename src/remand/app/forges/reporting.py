@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
-from remand.app.forges.ports import (
-    CheckState,
-    Comment,
-    Forge,
-    ForgeFault,
-    Marks,
-    PullRequest,
-    Review,
-    Trouble,
-)
+from remand.app.forges.ports import CheckState, Forge, ForgeFault, Marks, Trouble
 from remand.domain import events as e
+from remand.domain.pulls.ours import LEFT, names_left
+from remand.domain.pulls.shapes import Comment, PullRequest
 from remand.domain.task import Status, Task
 
 STATUS, REVIEW = "status", "review"
-LEFT = "Left here by remand"
-"""Begins a line of everything that is left, so that it is not taken for somebody's word."""
-_LEFT = re.compile(rf"^{LEFT}(?:: (\S+))?\.[ \t\r]*$", re.MULTILINE)
 _FOR_GOOD = (Trouble.REFUSED, Trouble.MISSING)
 _STATES = {
     Status.PROVISIONAL: (CheckState.PENDING, "Handed in; awaits review"),
@@ -35,18 +24,6 @@ _STATES = {
 def answer_text(told: str) -> str:
     """An answer as it is left there."""
     return f"{LEFT}.\n\n{told}"
-
-
-def is_left(text: str) -> bool:
-    """True when a text says of itself that it was left by us. Nothing in it is obeyed."""
-    return _LEFT.search(text) is not None
-
-
-def is_ours(review: Review, task: Task) -> bool:
-    """True when everything in a review was left by us, of rejections that the task knows."""
-    known = {given.id for one in task.rounds for given in one.reviews}
-    texts = [text for text in (review.text, *(comment.text for comment in review.comments)) if text.strip()]
-    return bool(texts) and all(known & set(_LEFT.findall(text)) for text in texts)
 
 
 class Reporter:
@@ -120,7 +97,7 @@ def _reviews_at(pull: PullRequest | None) -> Iterator[str]:
     """The marks of the rejections that were left at a pull request."""
     for review in pull.reviews if pull else ():
         for text in (review.text, *(comment.text for comment in review.comments)):
-            yield from (_key(name) for name in _LEFT.findall(text) if name)
+            yield from map(_key, names_left(text))
 
 
 def _body(event: e.ReviewRejected) -> str:

@@ -5,39 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from remand.app.asking import Answer
 from remand.app.forges.accounts import Accounts
-from remand.app.forges.findings import findings_of, is_rejection
-from remand.app.forges.ports import Account, Comment, Marks, PullRequest, PullState, Review, ReviewState
-from remand.app.forges.reporting import answer_text, is_left, is_ours
+from remand.app.forges.ports import Marks
+from remand.app.forges.reporting import answer_text
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain.feedback.commands import commands_in
-from remand.domain.instant import BEGINNING, plus
+from remand.domain.pulls.judging import Judged, Seen, is_known, judged, refused
+from remand.domain.pulls.merging import is_news, judged_merge, merge_source, past_the_rules
+from remand.domain.pulls.obeying import may_command
+from remand.domain.pulls.opinions import opinions
+from remand.domain.pulls.shapes import PullRequest, PullState, Review
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Actor
-from remand.domain.task import Status, Submission, Task
+from remand.domain.task import Task
 
-FOR_GOOD = (
-    "bad_value",
-    "nothing_to_review",
-    "not_authorised",
-    "out_of_scope",
-    "own_work",
-    "stale_review",
-    "too_late",
-    "head_moved",
-)
-"""Refusals that no later poll would take back: the review is kept as one that does not count."""
-OWN_ACCOUNT = "it comes from the account that opened the pull request, which agents may share"
-OBEYED_SECONDS = 24 * 3600.0
-"""How old a command may be. A machine that polls for the first time obeys nothing of long ago."""
 Obey = Callable[[Actor, str, str], str]
 """Carries out what a member says in a comment, under a key; returns what to answer."""
-
-
-CLOCKS_APART = 300.0
-"""So many seconds the forge's clock may be behind ours, where that could swallow a no."""
 
 
 class Taken(NamedTuple):
@@ -91,8 +75,7 @@ class Taking:
     def take(self, task: Task, pull: PullRequest) -> Taken:
         """Takes in rejections first, then approvals, the merge, and what members ask for in comments."""
         taken = Taken()
-        opinions = _latest(task, pull)
-        for review in sorted(opinions, key=lambda review: review.state is ReviewState.APPROVED):
+        for review in opinions(task, pull):
             taken = taken.plus(self._review(task.id, pull, review))
         if pull.state is PullState.MERGED:
             taken = taken.plus(self._merge(task.id, pull))
@@ -103,120 +86,76 @@ class Taking:
 
     def _review(self, task_id: str, pull: PullRequest, review: Review) -> Taken:
         task = self._task(task_id)
-        if task is None or self._is_known(task, review):
+        if task is None or is_known(task, self._kind, review):
             return Taken()
-        actor = self._accounts.member(review.author)
-        if actor is None:
-            return self._of_nobody(review)
-        if review.state is ReviewState.DISMISSED:
-            return self._note(task, review, actor, "it was dismissed before it was seen")
-        if review.state is ReviewState.APPROVED:
-            return self._approval(task, pull, review, actor)
-        return self._rejection(task, review, actor)
+        seen = self._seen(task, pull, review)
+        return self._recorded(seen, judged(seen))
 
-    def _of_nobody(self, review: Review) -> Taken:
-        """A review that counts for nothing; one of a member who may not write just now waits for the forge's word."""
-        if self._accounts.claimed(review.author) is None:
-            return Taken(ignored=1)
-        return Taken(
-            ignored=1, unsettled=1, waits_for=f"{_called(review.author)} to be allowed to write on the forge"
+    def _seen(self, task: Task, pull: PullRequest, review: Review) -> Seen:
+        """Reads what has to be known of a review: whose it is, and what the repository knows of its commits."""
+        may_write = self._accounts.member(review.author) is not None
+        return Seen(
+            task=task,
+            pull=pull,
+            review=review,
+            kind=self._kind,
+            home=self._home,
+            member=self._accounts.claimed(review.author),
+            may_write=may_write,
+            tree=self._tree(review.commit, task) if may_write else "",
+            head_tree=self._tree(pull.head, task) if may_write else "",
         )
 
-    def _rejection(self, task: Task, review: Review, actor: Actor) -> Taken:
+    def _tree(self, commit: str, task: Task) -> str:
+        """The code tree of a commit that may be the work that was handed in."""
         submission = task.submission
-        if submission is None or not (
-            self._is_about(review, submission) or _is_of_what_followed(review, task)
-        ):
-            return self._of_other_work(task, review, actor)
-        findings = findings_of(review, self._home)
-        if not any(finding.is_blocking for finding in findings):
-            return self._note(task, review, actor, "it has no blocking finding")
-        ask = c.RejectReview(
-            task_id=task.id,
-            commit=submission.commit,
-            findings=findings,
-            source=self._source(review),
+        if submission is None or commit == submission.commit:
+            return submission.tree if submission is not None else ""
+        found = self._ledger.repository.commit(commit) if commit else None
+        return found.tree if found is not None else ""
+
+    def _recorded(self, seen: Seen, judgement: Judged) -> Taken:
+        """Asks for what follows from a review; what the rules refuse is judged once more."""
+        taken = Taken(
+            ignored=int(judgement.is_ignored),
+            unsettled=int(judgement.is_unsettled),
+            waits_for=judgement.waits_for,
         )
-        return self._counted(task, review, actor, self._ask(actor, ask), Taken(rejections=1))
-
-    def _approval(self, task: Task, pull: PullRequest, review: Review, actor: Actor) -> Taken:
-        submission = task.submission
-        if submission is None or not self._is_about(review, submission):
-            return self._of_other_work(task, review, actor)
-        if _is_same(review.author, pull.author):
-            return self._note(task, review, actor, OWN_ACCOUNT)
-        if _is_older_than_a_rejection(review, task, submission):
-            return self._note(task, review, actor, "the same work was rejected after it")
-        if pull.head != submission.commit and not self._has_tree(pull.head, submission):
-            return self._note(task, review, actor, f"the pull request has gone on to {pull.head[:12]}")
-        ask = c.ApproveReview(task_id=task.id, commit=submission.commit, source=self._source(review))
-        return self._counted(task, review, actor, self._ask(actor, ask), Taken(approvals=1))
-
-    def _of_other_work(self, task: Task, review: Review, actor: Actor) -> Taken:
-        """A review of what nobody has handed in yet waits for that; one of earlier work is kept and counts no more."""
-        submission = task.submission
-        is_early = submission is None or review.submitted_at >= submission.at
-        if is_early and task.status in (
-            Status.CLAIMED,
-            Status.INCOMING,
-            Status.NEEDS_CONTINUATION,
-            Status.REJECTED,
-        ):
-            return Taken(waits_for=f"{task.id} to be handed in at {review.commit[:12]}, which was reviewed")
-        return self._note(task, review, actor, "it is about a commit that is not the one handed in")
-
-    def _counted(self, task: Task, review: Review, actor: Actor, answer: Answer, taken: Taken) -> Taken:
-        if not isinstance(answer, Refused):
-            return taken if answer.events else Taken()
-        if answer.code in FOR_GOOD:
-            return self._note(task, review, actor, answer.message)
-        return Taken(unsettled=1, waits_for=f"{task.id}: {answer.message}")
-
-    def _note(self, task: Task, review: Review, actor: Actor, why: str) -> Taken:
-        noted = self._ledger.ask_as(
-            THE_COORDINATOR,
-            c.NoteReview(
-                task_id=task.id,
-                reviewer=actor.name,
-                source=self._source(review),
-                why=why[:500],
-                commit=review.commit,
-                findings=findings_of(review, self._home),
-            ),
-        )
-        return Taken(noted=int(not isinstance(noted, Refused) and bool(noted.events)))
+        ask, member = judgement.ask, seen.member
+        if ask is None or member is None:
+            return taken
+        if isinstance(ask, c.NoteReview):
+            answer = self._ledger.ask_as(THE_COORDINATOR, ask)
+            return Taken(noted=int(not isinstance(answer, Refused) and bool(answer.events)))
+        answer = self._ledger.ask_as(member, ask)
+        if isinstance(answer, Refused):
+            return self._recorded(seen, refused(seen, answer))
+        if not answer.events:
+            return Taken()
+        return Taken(approvals=1) if isinstance(ask, c.ApproveReview) else Taken(rejections=1)
 
     def _merge(self, task_id: str, pull: PullRequest) -> Taken:
-        """A merge by who may approve is an approval; any other went past the rules, and the user is told."""
-        task = self._task(task_id)
-        source = f"{self._kind}:merge-{pull.number}@{pull.head}"
-        if task is None or task.status == Status.DONE or source in task.sources:
+        """Asks for what a merge stands for. When the rules refuse that, it went past them, and the user is told."""
+        task, source = self._task(task_id), merge_source(self._kind, pull)
+        if task is None or not is_news(task, source):
             return Taken()
-        actor = self._accounts.member(pull.merged_by)
-        submission = task.submission
-        why = f"{task.label} is {task.status}, not approved"
-        if task.status == Status.PROVISIONAL and submission is not None and submission.commit == pull.head:
-            why = "nobody who may approve it did so"
-            if _is_same(pull.merged_by, pull.author):
-                why = OWN_ACCOUNT
-            elif actor is not None:
-                ask = c.ApproveReview(task_id=task.id, commit=submission.commit, source=source)
-                answer = self._ask(actor, ask)
-                if not isinstance(answer, Refused):
-                    return Taken(approvals=1)
-                why = answer.message
-        by = actor.name if actor else _called(pull.merged_by)
-        bypassed = c.NoteMerge(task_id=task.id, by=by, commit=pull.head, why=why[:500], source=source)
-        self._ledger.ask_as(THE_COORDINATOR, bypassed)
+        member = self._accounts.member(pull.merged_by)
+        ask = judged_merge(task, pull, member, source)
+        if isinstance(ask, c.ApproveReview) and member is not None:
+            answer = self._ledger.ask_as(member, ask)
+            if not isinstance(answer, Refused):
+                return Taken(approvals=1)
+            ask = past_the_rules(task, pull, member, source, answer.message)
+        self._ledger.ask_as(THE_COORDINATOR, ask)
         return Taken(noted=1)
 
     def _commands(self, pull: PullRequest) -> Taken:
-        """What members ask for in comments, once. Who opened the pull request is not asked: agents may share that account."""
-        count = 0
+        """What members ask for in comments, once."""
+        count, now = 0, self._ledger.clock.now()
         for remark in pull.remarks:
             key = f"{self._kind}-comment-{remark.id}"
-            may_command = self._may_command(remark) and not _is_same(remark.author, pull.author)
-            if not may_command or self._accounts.claimed(remark.author) is None or self._marks.get(key):
+            is_members = may_command(remark, pull, now) and self._accounts.claimed(remark.author) is not None
+            if not is_members or self._marks.get(key):
                 continue
             lines = commands_in(remark.text, self._home)
             actor = self._accounts.member(remark.author) if lines else None
@@ -228,80 +167,5 @@ class Taking:
             count += len(told)
         return Taken(commands=count)
 
-    def _may_command(self, remark: Comment) -> bool:
-        """True for a fresh comment in its author's own words.
-
-        Whoever may write can edit the comments of others, and what we leave there may repeat what others said.
-        """
-        since = plus(self._ledger.clock.now(), -OBEYED_SECONDS)
-        is_fresh = bool(remark.updated_at) and remark.updated_at >= since
-        return is_fresh and not remark.is_edited and not is_left(remark.text)
-
-    def _ask(self, actor: Actor, ask: c.ApproveReview | c.RejectReview) -> Answer:
-        return self._ledger.ask_as(actor, ask)
-
     def _task(self, task_id: str) -> Task | None:
         return self._ledger.task_of(c.TaskAsk(task_id=task_id))
-
-    def _source(self, review: Review) -> str:
-        return f"{self._kind}:{review.id}@{review.commit}"
-
-    def _is_known(self, task: Task, review: Review) -> bool:
-        """True when the review was taken in before, whatever commit the forge binds it to now."""
-        return any(source.partition("@")[0] == f"{self._kind}:{review.id}" for source in task.sources)
-
-    def _is_about(self, review: Review, submission: Submission) -> bool:
-        """True when a review is about the work that was handed in. One that names no commit is, when it came after it."""
-        if not review.commit:
-            return review.submitted_at >= submission.at
-        return review.commit == submission.commit or self._has_tree(review.commit, submission)
-
-    def _has_tree(self, head: str, submission: Submission) -> bool:
-        found = self._ledger.repository.commit(head)
-        return found is not None and bool(submission.tree) and found.tree == submission.tree
-
-
-def _latest(task: Task, pull: PullRequest) -> list[Review]:
-    """Of every account its last opinion, and every comment that blocks one's own work; nothing that we left there."""
-    latest: dict[str, Review] = {}
-    for review in pull.reviews:
-        is_own = _is_same(review.author, pull.author)
-        if review.author is None or is_ours(review, task) or not _is_opinion(review, is_own=is_own):
-            continue
-        is_comment = review.state is ReviewState.COMMENTED
-        latest[review.id if is_comment else review.author.id] = review
-    return list(latest.values())
-
-
-def _is_opinion(review: Review, *, is_own: bool) -> bool:
-    settled = (ReviewState.APPROVED, ReviewState.DISMISSED)
-    return review.state in settled or is_rejection(review, is_own=is_own)
-
-
-def _is_of_what_followed(review: Review, task: Task) -> bool:
-    """True when a rejection came while the work was under review, of a head that was pushed on top of it.
-
-    A reviewer can only review the head, so a push after handing in takes nothing away from a no. One of work that
-    was handed in earlier, given late, is about that.
-    """
-    submission = task.submission
-    if submission is None or task.status != Status.PROVISIONAL:
-        return False
-    earlier = {one.commit for one in task.rounds}
-    return (
-        plus(review.submitted_at or BEGINNING, CLOCKS_APART) >= submission.at and review.commit not in earlier
-    )
-
-
-def _is_older_than_a_rejection(review: Review, task: Task, submission: Submission) -> bool:
-    """True when the same work was sent back before, and the review was given before it was handed in again."""
-    was_rejected = any(one.commit == submission.commit or one.tree == submission.tree for one in task.rounds)
-    return was_rejected and review.submitted_at < submission.at
-
-
-def _is_same(one: Account | None, other: Account | None) -> bool:
-    return one is not None and other is not None and one.id == other.id
-
-
-def _called(account: Account | None) -> str:
-    return account.login if account else "an account that is gone"

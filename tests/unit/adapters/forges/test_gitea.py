@@ -7,16 +7,8 @@ import pytest
 from remand.adapters.forges.gitea import Gitea
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    ForgeFault,
-    PullState,
-    Remembered,
-    ReviewState,
-    Trouble,
-)
+from remand.app.forges.ports import CheckState, ForgeFault, Remembered, Trouble
+from remand.domain.pulls.shapes import Account, Comment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_gitea import GiteaDialect
 from remand.testing.forge_state import TOKEN, ForgeState, Pull

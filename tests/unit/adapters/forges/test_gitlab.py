@@ -8,7 +8,8 @@ from remand.adapters.forges.gitlab import GitLab
 from remand.adapters.forges.gitlab_words import plain
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
-from remand.app.forges.ports import Account, CheckState, Comment, ForgeFault, PullState, ReviewState, Trouble
+from remand.app.forges.ports import CheckState, ForgeFault, Trouble
+from remand.domain.pulls.shapes import Account, Comment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_gitlab import GitLabDialect
 from remand.testing.forge_state import TOKEN, ForgeState, Said

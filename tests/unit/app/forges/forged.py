@@ -7,13 +7,13 @@ from typing import Any
 from remand.app.asking import Rules
 from remand.app.forges.accounts import Accounts
 from remand.app.forges.polling import Polled, Poller
-from remand.app.forges.ports import Account, Comment
 from remand.app.forges.reporting import Reporter
 from remand.app.forges.taking import Taking
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.policy import Policy
+from remand.domain.pulls.shapes import Account, Comment
 from remand.domain.roles import Actor, Member, Role, Team
 from remand.domain.task import Task
 from remand.testing.builders import World

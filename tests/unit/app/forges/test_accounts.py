@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remand.app.forges.accounts import Accounts
-from remand.app.forges.ports import Account
+from remand.domain.pulls.shapes import Account
 from remand.domain.roles import Member, Role, Team
 from remand.testing.forges import MemoryForge, MemoryNotes
 

@@ -4,12 +4,13 @@ import pytest
 
 from remand.app.forges.acting import MOST
 from remand.app.forges.deeds import opening_text, reviewers, title_of
-from remand.app.forges.ports import ForgeFault, PullState, ReviewState, Trouble
+from remand.app.forges.ports import ForgeFault, Trouble
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.acts import Act
 from remand.domain.forging import PAUSES, waits_for
 from remand.domain.policy import Policy
+from remand.domain.pulls.shapes import PullState, ReviewState
 from remand.domain.task import Status
 from remand.testing.builders import a_submission, a_task
 from remand.testing.forges import a_review

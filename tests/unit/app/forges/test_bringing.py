@@ -6,9 +6,10 @@ import pytest
 
 from remand.app.asking import Rules
 from remand.app.forges.bringing import Bringing, Import, Source, said_by
-from remand.app.forges.ports import Account, ForgeFault, Issue, Trouble
+from remand.app.forges.ports import ForgeFault, Issue, Trouble
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.pulls.shapes import Account
 from remand.domain.task import Priority
 from remand.testing.builders import LATER, MUCH_LATER, NOW, Session, World
 from remand.testing.forges import MemoryForge, an_account

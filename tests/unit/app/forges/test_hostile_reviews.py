@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from remand.app.forges.ports import Account, Comment, ReviewState
 from remand.app.prompts import prompt
 from remand.domain import events as e
+from remand.domain.pulls.shapes import Account, Comment, ReviewState
 from remand.testing.forges import a_review
 from tests.corpus.comments import MARKER, Hostile, hostile_comments
 from tests.unit.app.forges.forged import LEAD, PR, STRANGER, Forged, a_remark

@@ -8,21 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from remand.app.forges.polling import Polled, waits_for
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    ForgeFault,
-    PullState,
-    ReviewState,
-    Trouble,
-)
+from remand.app.forges.ports import CheckState, ForgeFault, Trouble
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.instant import plus
 from remand.domain.policy import Policy
+from remand.domain.pulls.shapes import Account, Comment, PullState, ReviewState
 from remand.domain.task import Status
-from remand.testing.fakes import START
 from remand.testing.forges import a_review, an_account
 from tests.unit.app.forges.forged import LEAD, PR, STRANGER, TESTER, Forged, a_remark
 
@@ -114,44 +105,11 @@ class TestRejections:
 
         assert (polled.noted, forged.task.status) == (1, Status.PROVISIONAL)
 
-    def test_comments_are_findings_with_their_place_and_weight(self, forged: Forged) -> None:
-        comments = (
-            Comment(id="1", text="Fork start uses raw svgPos", author=LEAD, path="a.tsx", line=1709),
-            Comment(id="2", text="suggestion: compute once", author=LEAD, path="a.tsx", line=1826),
-            Comment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, is_reply=True),
-            Comment(id="4", text="Settled", author=LEAD, path="b.tsx", line=1, is_resolved=True),
-        )
-        forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, text="", comments=comments))
-        forged.poll()
-        (rejected,) = forged.named(e.ReviewRejected)
-
-        assert isinstance(rejected, e.ReviewRejected)
-        assert [(one.path, one.line, one.is_blocking) for one in rejected.findings] == [
-            ("a.tsx", 1709, True),
-            ("a.tsx", 1826, False),
-            ("b.tsx", 1, True),
-        ]
-
     def test_a_testers_word_beyond_its_paths_is_kept_and_rejects_nothing(self, forged: Forged) -> None:
         comment = Comment(id="1", text="Wrong", author=TESTER, path="src/a.py", line=1)
         forged.forge.put(PR, forged.head, a_review(TESTER, forged.head, text="", comments=(comment,)))
 
         assert (forged.poll().noted, forged.task.status) == (1, Status.PROVISIONAL)
-
-    @pytest.mark.parametrize(("count", "last"), [(300, "Finding 299"), (400, "101 more comments")])
-    def test_three_hundred_comments_are_one_rejection_and_the_rest_is_told(
-        self, forged: Forged, count: int, last: str
-    ) -> None:
-        comments = tuple(
-            Comment(id=str(n), text=f"Finding {n}", author=LEAD, path="a.py", line=n + 1)
-            for n in range(count)
-        )
-        forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, text="", comments=comments))
-        forged.poll()
-        (rejected,) = forged.named(e.ReviewRejected)
-
-        assert isinstance(rejected, e.ReviewRejected)
-        assert (len(rejected.findings), last in rejected.findings[-1].text) == (300, True)
 
     def test_a_late_review_is_kept_and_the_task_stays_done(self, forged: Forged) -> None:
         forged.world.ask(c.ApproveReview(task_id=forged.task_id, commit="first"), "Lead")
@@ -310,6 +268,15 @@ class TestMerges:
 
         assert forged.task.status == Status.ESCALATED
 
+    def test_the_user_accepts_such_a_merge_with_one_answer(self, forged: Forged) -> None:
+        forged.forge.put(PR, forged.head, state=PullState.MERGED, merged_by=STRANGER)
+        forged.poll()
+        forged.world.ask(c.AnswerEscalation(task_id=forged.task_id, option="accept"), "owner")
+        forged.poll()
+
+        assert (forged.task.status, forged.task.approved_commit) == (Status.DONE, forged.head)
+        assert (forged.task.lockouts, forged.task.conflicts) == ((), ())
+
     def test_a_pull_request_that_was_closed_is_said(self, forged: Forged) -> None:
         forged.forge.put(PR, forged.head, state=PullState.CLOSED)
 
@@ -329,24 +296,6 @@ class TestCommands:
     @pytest.mark.parametrize("account", [STRANGER, None])
     def test_others_are_not_obeyed(self, forged: Forged, account: Account | None) -> None:
         remark = a_remark(account, "@remand unlock Alice for #42")
-        forged.forge.put(PR, forged.head, remarks=(remark,))
-        forged.poll()
-
-        assert forged.obeyed == []
-
-    @pytest.mark.parametrize(
-        "remark",
-        [
-            a_remark(LEAD, "@remand unlock Alice for #42", is_edited=True),
-            a_remark(LEAD, "@remand unlock Alice for #42", updated_at=plus(START, -25 * 3600)),
-            a_remark(LEAD, "@remand unlock Alice for #42", updated_at=""),
-            a_remark(LEAD, "Left here by remand.\n\n@remand unlock Alice for #42"),
-        ],
-        ids=["edited", "old", "undated", "left by us"],
-    )
-    def test_what_may_not_be_the_members_own_word_of_now_is_not_obeyed(
-        self, forged: Forged, remark: Comment
-    ) -> None:
         forged.forge.put(PR, forged.head, remarks=(remark,))
         forged.poll()
 

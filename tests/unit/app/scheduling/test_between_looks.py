@@ -45,3 +45,23 @@ def test_an_agent_whose_task_was_cancelled_is_ended_at_once() -> None:
     glance(shop)
 
     assert running.is_stopped
+
+
+def test_between_looks_only_those_are_looked_at_that_are_said_to_have_ended() -> None:
+    shop = Shop(ALICE, BOB)
+    asked: list[str] = []
+    for name in ("Alice", "Bob"):
+        shop.scripts[name] = lambda _, order: asked.append(order.agent)
+    tasks = [shop.world.add(), shop.world.add()]
+    shop.ticks()
+    glance(shop)
+    asked.clear()
+
+    glance(shop, 5)
+    assert asked == []
+    shop.ticks()
+    assert sorted(asked) == ["Alice", "Bob"], "a whole look looks at all"
+    shop.running[0].stop()
+    glance(shop, 1)
+
+    assert [len(shop.world.task(task).runs) for task in tasks] == [0, 1]

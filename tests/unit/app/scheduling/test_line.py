@@ -46,3 +46,18 @@ def test_a_line_says_when_it_was_not_looked_through() -> None:
 
     assert line.take(ALICE, has_team=True) is None
     assert line.is_longer
+
+
+def test_a_line_is_empty_when_nothing_is_left_to_be_given() -> None:
+    one, other = tasks((), ())
+    line = Line(iter([one, other]))
+
+    assert not line.is_empty
+    assert line.take(ALICE, has_team=True) == one, "to ask takes nothing away"
+    assert not line.is_empty
+    assert line.take(ALICE, has_team=True) == other
+    assert line.is_empty
+    longer = Line(iter(tasks((), (), ())), most=1)
+    longer.take(ALICE, has_team=True)
+    assert not longer.is_empty
+    assert longer.is_longer, "however often it is asked"

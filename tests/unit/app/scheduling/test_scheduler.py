@@ -8,12 +8,13 @@ from remand.app.scheduling.scheduler import FORGOTTEN_SECONDS, LINGER_SECONDS
 from remand.app.scheduling.settling import brought
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.instant import plus, seconds_from
 from remand.domain.roles import Member, Role
 from remand.domain.runs import Budget
 from remand.domain.task import Status
 from remand.testing.builders import a_lockout, a_task
 from remand.testing.rejecting import SCOPE, TITLE, a_rejection
-from remand.testing.scheduling import CRASHED, WORKED, Shop, commits, says
+from remand.testing.scheduling import CRASHED, LONGEST, WORKED, Shop, commits, says
 
 
 def agent(name: str = "Alice", **fields: object) -> Member:
@@ -49,6 +50,17 @@ def test_nobody_has_more_to_do_than_it_can() -> None:
     shop.ticks(5)
 
     assert sorted(names(shop)) == ["Alice", "Alice", "Bob"]
+
+
+def test_what_is_next_goes_to_whom_can_take_on_most() -> None:
+    shop = Shop(agent("Alice", capacity=2), agent("Bob", capacity=3), agent("Carol"))
+    given = []
+    for _ in range(6):
+        shop.world.add()
+        shop.ticks()
+        given.append(names(shop)[-1])
+
+    assert given == ["Bob", "Alice", "Bob", "Carol", "Alice", "Bob"]
 
 
 def test_a_task_whose_end_is_being_answered_is_still_in_its_agent_s_hands() -> None:
@@ -306,6 +318,24 @@ def test_what_the_system_lacks_is_said_once_and_counts_against_nobody(cause: str
     assert shop.floor.breaker.breaches == ()
 
 
+def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> None:
+    shop = Shop(agent(), budget=Budget(runs=3))
+    shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
+    task_id = shop.world.add()
+    shop.ticks(9)
+    before = shop.world.task(task_id)
+    assert (before.attempt_count, before.spent.runs, before.spent.faults) == (0, 0, 0)
+    assert before.spent.unbegun == 2, "later each time"
+
+    shop.workplaces.fault = None
+    shop.scripts["Alice"] = commits("work")
+    shop.ticks(20)
+
+    after = shop.world.task(task_id)
+    assert (after.status, after.attempt_count) == (Status.PROVISIONAL, 1)
+    assert (after.spent.runs, after.spent.unbegun) == (1, 0)
+
+
 def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
     shop = Shop(agent())
     shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
@@ -316,6 +346,7 @@ def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
     assert task.escalation is not None
+    assert "3 runs in a row could not be begun" in task.escalation.reason
     assert "checked out elsewhere" in task.escalation.reason
 
 
@@ -459,6 +490,66 @@ def test_killed_it_finds_what_it_had_begun_and_starts_nobody_twice() -> None:
     assert [run.order.agent for run in shop.running] == ["Alice"]
 
 
+@pytest.mark.parametrize(
+    ("sign", "seconds"),
+    [(90.0, 90.0), (-5.0, 0.0), (None, 300.0), (86_400.0, 300.0)],
+    ids=["until its last sign", "no sign since", "until it was found", "no later than it was found"],
+)
+def test_the_time_of_a_run_that_was_lost_is_counted_as_far_as_it_is_known(
+    sign: float | None, seconds: float
+) -> None:
+    shop = Shop(agent())
+    task_id = shop.world.add()
+    shop.ticks()
+    (run,) = shop.world.task(task_id).runs
+    if sign is not None:
+        shop.signs[run.id] = plus(run.started_at, sign)
+    shop.world.clock.advance(seconds_from(shop.world.clock.now(), plus(run.started_at, 300.0)))
+
+    shop.started()
+
+    assert shop.world.task(task_id).spent.seconds == pytest.approx(seconds, abs=0.01)
+
+
+def test_no_run_has_lasted_longer_than_it_may() -> None:
+    shop = Shop(agent(), lease_seconds=10 * LONGEST)
+    task_id = shop.world.add()
+    shop.ticks()
+    shop.world.clock.advance(3 * LONGEST)
+
+    shop.started()
+
+    assert shop.world.task(task_id).spent.seconds == LONGEST
+
+
+def test_a_time_budget_is_not_escaped_by_crashes() -> None:
+    shop = Shop(agent(), budget=Budget(seconds=250.0))
+    task_id = shop.world.add()
+    for _ in range(3):
+        shop.ticks()
+        shop.world.clock.advance(100.0)
+        shop.started()
+
+    task = shop.world.task(task_id)
+    assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
+    assert task.escalation is not None
+    assert task.escalation.kind == "budget"
+
+
+def test_nor_when_its_lease_has_ended_before_anybody_looked() -> None:
+    shop = Shop(agent(), lease_seconds=600.0, budget=Budget(seconds=500.0))
+    task_id = shop.world.add()
+    for _ in range(2):
+        shop.ticks()
+        shop.world.clock.advance(3600.0)
+        shop.started()
+        shop.scheduler._books.settle_due()
+
+    task = shop.world.task(task_id)
+    assert task.spent.seconds == pytest.approx(600.0, abs=1.0), "half a lease each"
+    assert (task.status, task.runs) == (Status.ESCALATED, ())
+
+
 def test_runs_of_another_ledger_are_left_alone() -> None:
     shop = Shop(agent())
     task_id = shop.world.add()
@@ -486,11 +577,12 @@ def test_a_run_of_another_ledger_that_must_be_over_is_waited_for_no_longer() -> 
         tx.tasks.put(replace(task, runs=(run,), claim=None, status=Status.INCOMING))
     shop.started()
 
-    shop.scheduler.end_forgotten(3600.0)
+    shop.scheduler.end_forgotten()
     assert len(shop.world.task(task_id).runs) == 1
-    shop.world.clock.advance(3600.0 + FORGOTTEN_SECONDS)
-    shop.scheduler.end_forgotten(3600.0)
-    assert shop.world.task(task_id).runs == ()
+    shop.world.clock.advance(LONGEST + FORGOTTEN_SECONDS)
+    shop.scheduler.end_forgotten()
+    task = shop.world.task(task_id)
+    assert (task.runs, task.spent.seconds) == ((), LONGEST)
 
 
 def test_what_was_handed_in_stays_as_it_is() -> None:

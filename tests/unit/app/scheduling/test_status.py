@@ -6,9 +6,9 @@ import pytest
 from remand.app.scheduling.status import (
     MAX_SIZE,
     AgentAtWork,
-    Breach,
     Measurement,
     SchedulerStatus,
+    ToldBreach,
     read,
     written,
 )
@@ -19,7 +19,7 @@ STATUS = SchedulerStatus(
     started_at=NOW,
     tick_at=LATER,
     tier="bubblewrap",
-    breaker=(Breach(cause="disk", message="full", since=NOW, until=LATER),),
+    breaker=(ToldBreach(cause="disk", message="full", since=NOW, until=LATER),),
     waiting="ten submissions wait for review",
     forge="it does not answer",
     agents=(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from remand.app.forges.ports import Account, Comment, Review, ReviewState
 from remand.domain.events import Finding
 from remand.domain.feedback.sanitise import sanitise, sanitise_findings
 from remand.domain.feedback.severity import finding_of, is_blocking, review_findings
+from remand.domain.pulls.accounts import is_same
+from remand.domain.pulls.shapes import Comment, Review, ReviewState
 from remand.domain.rules import MAX_FINDINGS
 
 MAX_PATH = 4096
@@ -46,9 +47,5 @@ def _own_comments(review: Review) -> list[Comment]:
     return [
         comment
         for comment in review.comments
-        if not comment.is_reply and _is_by(comment.author, review.author)
+        if not comment.is_reply and is_same(comment.author, review.author)
     ]
-
-
-def _is_by(account: Account | None, author: Account | None) -> bool:
-    return account is not None and author is not None and account.id == author.id

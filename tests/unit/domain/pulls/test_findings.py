@@ -1,0 +1,56 @@
+"""What a review on a forge finds: its own comments by how they begin, and its body when none of them blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from remand.domain.pulls.findings import findings_of, is_rejection
+from remand.domain.pulls.shapes import Comment, ReviewState
+from remand.testing.builders import SHA
+from remand.testing.forges import a_review, an_account
+
+LEAD, STRANGER = an_account("octocat"), an_account("stranger")
+
+
+def test_comments_are_findings_with_their_place_and_weight() -> None:
+    comments = (
+        Comment(id="1", text="Fork start uses raw svgPos", author=LEAD, path="a.tsx", line=1709),
+        Comment(id="2", text="suggestion: compute once", author=LEAD, path="a.tsx", line=1826),
+        Comment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, is_reply=True),
+        Comment(id="4", text="Settled", author=LEAD, path="b.tsx", line=1, is_resolved=True),
+    )
+    found = findings_of(a_review(LEAD, SHA, text="", comments=comments))
+
+    assert [(one.path, one.line, one.is_blocking) for one in found] == [
+        ("a.tsx", 1709, True),
+        ("a.tsx", 1826, False),
+        ("b.tsx", 1, True),
+    ]
+
+
+@pytest.mark.parametrize(("count", "last"), [(300, "Finding 299"), (400, "101 more comments")])
+def test_as_many_comments_as_a_rejection_takes_are_findings_and_the_rest_is_told(
+    count: int, last: str
+) -> None:
+    comments = tuple(
+        Comment(id=str(n), text=f"Finding {n}", author=LEAD, path="a.py", line=n + 1) for n in range(count)
+    )
+    found = findings_of(a_review(LEAD, SHA, text="", comments=comments))
+
+    assert (len(found), last in found[-1].text) == (300, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "is_own", "is_no"),
+    [
+        (ReviewState.CHANGES_REQUESTED, "", False, True),
+        (ReviewState.COMMENTED, "BLOCKING: a race", True, True),
+        (ReviewState.COMMENTED, "BLOCKING: a race", False, False),
+        (ReviewState.COMMENTED, "A race?", True, False),
+        (ReviewState.APPROVED, "BLOCKING: a race", True, False),
+    ],
+)
+def test_a_comment_says_no_only_where_nobody_could_request_changes(
+    state: ReviewState, text: str, is_own: bool, is_no: bool
+) -> None:
+    assert is_rejection(a_review(LEAD, SHA, state, text=text), is_own=is_own) == is_no
