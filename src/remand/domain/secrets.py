@@ -24,27 +24,64 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("package registry token", r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{32,})"),
     ("JSON web token", r"\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
 )
-_BEARER = re.compile(r"(?i)\b(bearer|basic|authorization:\s{0,3}token)(\s+)[A-Za-z0-9._~+/\-]{20,}=*")
-_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@")
+_BEARER = r"(?i)\b(bearer|basic|authorization:\s{0,3}token)(\s+)[A-Za-z0-9._~+/\-]{20,}=*"
+_ADDRESS = r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@"
 _NAME = r"passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key"
-_ASSIGNED = re.compile(rf"(?i)({_NAME})(\"?\s{{0,3}}[:=]\s{{0,3}}[\"']?)([^\s\"',;&]{{6,200}})")
-_SECRET_KEY = re.compile(rf"(?i).*(?:{_NAME})")
+_ASSIGNED = rf"(?i)({_NAME})(\"?\s{{0,3}}[:=]\s{{0,3}}[\"']?)([^\s\"',;&]{{6,200}})"
+_SECRET_KEY = rf"(?i).*(?:{_NAME})"
 _ID = re.compile(r"[A-Z]-[0-9]{8}-")
-_HINT = re.compile(
-    r"(?i)key|token|secret|passw|bearer|basic|gh[pousr]_|github_pat|gl[a-z]{2,4}-|A[KSBC]IA|ACCA|AIza|xox|hooks\.slack|sk[_-]|rk_|npm_|pypi-|eyJ|://"
+_HINTS = (
+    *(
+        "key",
+        "token",
+        "secret",
+        "passw",
+        "bearer",
+        "basic",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat",
+    ),
+    *(
+        "glpat-",
+        "gldt-",
+        "glrt-",
+        "glcbt-",
+        "glptt-",
+        "glft-",
+        "glsoat-",
+        "akia",
+        "asia",
+        "abia",
+        "acca",
+        "aiza",
+    ),
+    *("xox", "hooks.slack", "sk_", "sk-", "rk_", "npm_", "pypi-", "eyj", "://"),
 )
+_HINT = rf"(?i){'|'.join(map(re.escape, _HINTS))}"
 
 
 def redacted(text: str) -> str:
     """The text with every secret that can be told as one replaced by what kind it was."""
-    if not _HINT.search(text):
+    if not _has_hint(text):
         return text
+    # They are compiled with the first text that may hold a secret, and kept by `re`: few calls see one.
     for kind, pattern in _KINDS:
-        # Compiled with the first text that may hold a secret, and kept by `re`: few calls see one.
         text = re.sub(pattern, f"[redacted: {kind}]", text)
-    text = _BEARER.sub(r"\1\2[redacted: credential]", text)
-    text = _ADDRESS.sub(r"\1:[redacted: password]@", text)
-    return _ASSIGNED.sub(_without_value, text)
+    text = re.sub(_BEARER, r"\1\2[redacted: credential]", text)
+    text = re.sub(_ADDRESS, r"\1:[redacted: password]@", text)
+    return re.sub(_ASSIGNED, _without_value, text)
+
+
+def _has_hint(text: str) -> bool:
+    """True when a text may hold a secret. Some letters beyond ASCII match others whatever their case."""
+    if not text.isascii():
+        return re.search(_HINT, text) is not None
+    lower = text.lower()
+    return any(map(lower.__contains__, _HINTS))
 
 
 def redacted_values(value: Any, depth: int = 0, *, is_secret: bool = False) -> Any:
@@ -58,7 +95,7 @@ def redacted_values(value: Any, depth: int = 0, *, is_secret: bool = False) -> A
     if isinstance(value, dict):
         return {
             redacted(key) if isinstance(key, str) else key: redacted_values(
-                item, depth + 1, is_secret=isinstance(key, str) and bool(_SECRET_KEY.fullmatch(key[-60:]))
+                item, depth + 1, is_secret=isinstance(key, str) and bool(re.fullmatch(_SECRET_KEY, key[-60:]))
             )
             for key, item in value.items()
         }

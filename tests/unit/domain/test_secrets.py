@@ -15,6 +15,7 @@ SECRETS = [
     ("-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----", "MIIEow"),
     ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk", "b3BlbnNza"),
     ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "abcdefghij"),
+    ("ba\u017fic abcdefghijklmnopqrstuvwxyz012345", "abcdefghij"),
     ("postgres://app:s3cr3tpw@db:5432/shop", "s3cr3tpw"),
     ('client_secret="9f8a7b6c5d4e3f"', "9f8a7b6c"),
     ("DB_PASSWORD=hunter2hunter2", "hunter2"),

@@ -42,7 +42,8 @@ _SHOWN = _Shown({0x09: 0x09, 0x0A: 0x0A})
 def seen(text: str) -> str:
     """The text as NFC, with only what can be seen of it; every line break is a plain one."""
     if text.isascii() and "\x1b" not in text and "\r" not in text:
-        return text if text.isprintable() else text.translate(_SHOWN)
+        is_plain = text.replace("\n", "").replace("\t", "").isprintable()
+        return text if is_plain else text.translate(_SHOWN)
     text = _BREAKS.sub("\n", _TERMINAL.sub("", text)).translate(_SHOWN)
     return text if text.isascii() else normalize("NFC", _thinned(text))
 

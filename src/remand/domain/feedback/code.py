@@ -29,6 +29,9 @@ class Piece(NamedTuple):
 def pieces(text: str) -> Iterator[Piece]:
     """Prose and fenced blocks in turn; a fence that is never closed lasts to the end."""
     lines = text.split("\n")
+    if "```" not in text and "~~~" not in text:
+        yield Piece(False, lines)
+        return
     at = start = 0
     while at < len(lines):
         fence = _opening(lines[at])
@@ -130,7 +133,7 @@ class _Shielding:
 
     def _at(self, at: int, mark: str) -> tuple[int, str]:
         """What stands at a mark: where it ends, and what is shown for it."""
-        raw_end = region_end(self._regions, at)
+        raw_end = region_end(self._regions, at) if self._regions else -1
         if raw_end >= 0:
             return raw_end, self._text[at:raw_end]
         if not mark or (mark[0] == "`" and _FENCE.match(self._text, at)):

@@ -42,7 +42,7 @@ def plain_lines(text: str) -> list[str]:
 
 def escaped(line: str) -> str:
     """One line of prose that cannot be taken for structure."""
-    line = _TAG.sub(_without_tag, _MARK.sub(r"\\\g<0>", line.rstrip()))
+    line = _without_tags(_without_mark(line.rstrip()))
     if _RULE.fullmatch(line):
         at = len(line) - len(line.lstrip())
     else:
@@ -57,12 +57,24 @@ def inline(text: str, limit: int) -> str:
     """The text on one line inside a line of ours, cut where it is too long."""
     plain = " ".join(seen(text[: 4 * limit]).replace("`", "'").split())
     plain = plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
-    return _TAG.sub(_without_tag, _MARK.sub(r"\\\g<0>", plain))
+    return _without_tags(_without_mark(plain))
 
 
 def name(text: str, limit: int = 200) -> str:
     """A path or a name inside a line of ours: nothing in it can end the emphasis around it."""
     return inline(text, limit).replace("*", "∗").strip() or "unnamed"
+
+
+def _without_mark(text: str) -> str:
+    """Looks first for what every mark has in small letters; its other letters may be written otherwise."""
+    lower = text.lower()
+    if "bloc" not in lower and "gge" not in lower:
+        return text
+    return _MARK.sub(r"\\\g<0>", text)
+
+
+def _without_tags(text: str) -> str:
+    return _TAG.sub(_without_tag, text) if "<" in text else text
 
 
 def _without_tag(match: re.Match[str]) -> str:

@@ -18,18 +18,53 @@ from remand.domain.review_events import Finding
 MAX_TEXT = 1500
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
+_ASCII_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[0-9]+")
+"""The same in a text of small ASCII letters, found faster."""
+_HUMP = re.compile(r"[A-Z_](?:(?<=[a-z0-9][A-Z])|(?<=_)_*)")
 _CLAUSE = re.compile(r"[.!?;:,](?=\s|$)|\n| (?:but|because|since) ")
-_INSTEAD = re.compile(r"\b(?:instead of|rather than|in place of|over)\b")
+
+
+class Way(NamedTuple):
+    """A way to say what is to take the place of what; whatever says it so has one of `words`."""
+
+    words: frozenset[str]
+    pattern: re.Pattern[str]
+
+    def found(self, clause: str, words: list[str]) -> re.Match[str] | None:
+        """Where a clause says it."""
+        return self.pattern.search(clause) if _may_have(clause, words, self.words) else None
+
+
+_INSTEAD = Way(
+    frozenset({"instead", "rather", "place", "over"}),
+    re.compile(r"\b(?:instead of|rather than|in place of|over)\b"),
+)
 _CHOSEN = (
-    re.compile(
-        r"\b(?:replace|swap|change|convert|switch|migrate|move)\b(?P<that>.*?)\b(?:with|by|to|for|into)\b(?P<this>.*)"
+    Way(
+        frozenset({"replace", "swap", "change", "convert", "switch", "migrate", "move"}),
+        re.compile(
+            r"\b(?:replace|swap|change|convert|switch|migrate|move)\b(?P<that>.*?)\b(?:with|by|to|for|into)\b(?P<this>.*)"
+        ),
     ),
-    re.compile(r"\b(?:use|prefer|want|be|make)\b(?P<this>.*?) not\b(?P<that>.*)"),
-    re.compile(
-        r"\b(?:use|prefer|make|switch (?:back )?to|go (?:back )?(?:to|with)|stick (?:to|with))\b(?P<this>.*)(?P<that>)"
+    Way(
+        frozenset({"not"}),
+        re.compile(r"\b(?:use|prefer|want|be|make)\b(?P<this>.*?) not\b(?P<that>.*)"),
+    ),
+    Way(
+        frozenset({"use", "prefer", "make", "switch", "go", "stick"}),
+        re.compile(
+            r"\b(?:use|prefer|make|switch (?:back )?to|go (?:back )?(?:to|with)|stick (?:to|with))\b(?P<this>.*)(?P<that>)"
+        ),
     ),
 )
+
+
+_CHOOSING = _INSTEAD.words.union(*(way.words for way in _CHOSEN))
+
+
+def _may_have(clause: str, words: list[str], wanted: frozenset[str]) -> bool:
+    """True when a clause may have one of some words: what an apostrophe holds together may be more than one."""
+    return not wanted.isdisjoint(words) or "'" in clause
 
 
 class Wish(NamedTuple):
@@ -70,14 +105,23 @@ def gist(finding: Finding) -> Gist:
     prose = "\n".join(
         line for piece in pieces(finding.text[:MAX_TEXT]) if not piece.is_code for line in piece.lines
     )
-    clauses = _CLAUSE.split(_HUMP.sub(" ", prose).lower().replace("’", "'"))
-    spoken = [words for clause in clauses if (words := _WORD.findall(clause))]
+    clauses = _CLAUSE.split(_HUMP.sub(_apart, prose).lower().replace("’", "'"))
+    spoken = [(clause, words) for clause in clauses if (words := _words(clause))]
     return Gist(
         path=finding.path,
-        words=frozenset([kept for words in spoken for word in words if (kept := _kept(word))]),
-        wishes=tuple([wish for words in spoken for wish in _wishes(words)]),
-        choices=tuple([choice for clause in clauses if (choice := _choice(clause)) is not None]),
+        words=frozenset(filter(None, [_kept(word) for _, words in spoken for word in words])),
+        wishes=tuple([wish for _, words in spoken for wish in _wishes(words)]),
+        choices=tuple([choice for said in spoken if (choice := _choice(*said)) is not None]),
     )
+
+
+def _apart(match: re.Match[str]) -> str:
+    return " " if match[0][0] == "_" else f" {match[0]}"
+
+
+def _words(clause: str) -> list[str]:
+    """The words of a text in small letters."""
+    return (_ASCII_WORD if clause.isascii() else _WORD).findall(clause)
 
 
 class Past:
@@ -110,11 +154,19 @@ class Past:
             if (wish.axis, not wish.is_more) not in self._wishing:
                 continue
             aim, aims = _aim(wish), self._aimed(wish.axis, not wish.is_more)
-            for place, earlier in (found for word in aim.thing for found in aims.get(word, ())):
-                if place > last and _is_about_the_same(aim, earlier, _is_near(own, self._gists[place])):
-                    last = place
-        later = (place for place in reversed(self._choosing) if place > last)
+            for word in aim.thing:
+                last = self._later(own, aim, aims.get(word, ()), last)
+        later = (place for place in reversed(self._choosing) if place > last) if own.choices else ()
         return next((place for place in later if _is_other_choice(own, self._gists[place])), last)
+
+    def _later(self, own: Gist, aim: Aim, aims: Sequence[tuple[int, Aim]], last: int) -> int:
+        """The last place of those wishes that are about the same; `last` when no later one is."""
+        for place, earlier in reversed(aims):
+            if place <= last:
+                break
+            if _is_about_the_same(aim, earlier, _is_near(own, self._gists[place])):
+                return place
+        return last
 
     def _aimed(self, axis: str, is_more: bool) -> dict[str, list[tuple[int, Aim]]]:
         """What the wishes of one kind are about, by each word of it; made when it is first asked for."""
@@ -201,11 +253,11 @@ def _wishes(words: list[str]) -> list[Wish]:
     """What a clause wants, by its first word of each kind."""
     found: dict[str, Wish] = {}
     for at, word in enumerate(words):
-        for axis, is_more in v.SIGNS.get(_verb(word), ()):
+        for axis, is_more in _signs(word):
             if axis in found:
                 continue
             is_past = word.endswith("ed") and word not in v.VERBS and bool(v.COMPLAINTS & set(words[:at]))
-            flips = bool(v.NEGATIONS & set(words[max(at - 4, 0) : at])) != is_past
+            flips = v.NEGATIONS.isdisjoint(words[max(at - 4, 0) : at]) == is_past
             found[axis] = Wish(axis, is_more != flips, words, at)
     return [*found.values(), *_told(words)]
 
@@ -236,28 +288,34 @@ def _aim(wish: Wish) -> Aim:
 
 def _parted(words: list[str]) -> tuple[frozenset[str], frozenset[str]]:
     """The words up to the first that says where or for what, and those that follow."""
-    end = next((at for at, word in enumerate(words) if word in v.PREPOSITIONS), len(words))
-    one, other = ([kept for word in part if (kept := _subject(word))] for part in (words[:end], words[end:]))
-    return frozenset(one), frozenset(other)
+    end = 0
+    while end < len(words) and words[end] not in v.PREPOSITIONS:
+        end += 1
+    return (
+        frozenset(filter(None, map(_subject, words[:end]))),
+        frozenset(filter(None, map(_subject, words[end:]))),
+    )
 
 
-def _choice(clause: str) -> Choice | None:
-    """What a clause prefers to what; None when it prefers nothing."""
-    if (match := _INSTEAD.search(clause)) is not None:
+def _choice(clause: str, words: list[str]) -> Choice | None:
+    """What a clause of such words prefers to what; None when it prefers nothing."""
+    if not _may_have(clause, words, _CHOOSING):
+        return None
+    if (match := _INSTEAD.found(clause, words)) is not None:
         this, that = _subjects(clause[: match.start()]), _subjects(clause[match.end() :])
         return Choice(this, that - this) if this and that else None
-    for pattern in _CHOSEN:
-        match = pattern.search(clause)
-        if match is None or v.NEGATIONS & set(_WORD.findall(clause[: match.start()])):
+    for way in _CHOSEN:
+        match = way.found(clause, words)
+        if match is None or v.NEGATIONS & set(_words(clause[: match.start()])):
             continue
         this, that = _subjects(match["this"]), _subjects(match["that"])
-        if this and (that or pattern is _CHOSEN[-1]):
+        if this and (that or way is _CHOSEN[-1]):
             return Choice(this, that - this)
     return None
 
 
 def _subjects(text: str) -> frozenset[str]:
-    return frozenset([kept for word in _WORD.findall(text) if (kept := _subject(word))])
+    return frozenset(filter(None, map(_subject, _words(text))))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -272,6 +330,12 @@ def _subject(word: str) -> str:
     """What is kept of a word that something may be about."""
     kept = _kept(word)
     return "" if kept in v.VERB_STEMS else kept
+
+
+@lru_cache(maxsize=1 << 14)
+def _signs(word: str) -> tuple[tuple[str, bool], ...]:
+    """What a word wants more or less of."""
+    return v.SIGNS.get(_verb(word), ())
 
 
 @lru_cache(maxsize=1 << 14)

@@ -11,6 +11,8 @@ _ADDRESS = re.compile(
     r"(?i)(?<![a-z0-9+.\-])(?:[a-z][a-z0-9+.\-]{1,15}://|www\.|javascript:(?=\S)|vbscript:(?=\S)|data:(?=[a-z0-9/+.\-]*[;,]))"
     r"[^\s<>\"'`]+"
 )
+_HINTS = ("://", "www.", "pt:", "data:")
+"""One of these is in every address, once it is in small letters: an `s` or an `i` of a script may be another letter."""
 _PARTS = re.compile(
     r"(?i)(?:(?P<scheme>[a-z][a-z0-9+.\-]*):)?(?://)?(?P<place>[^/?#\\]*)(?P<rest>.*)", re.DOTALL
 )
@@ -23,7 +25,8 @@ _WORDLESS = re.compile(r"(?i)\.\.|%2e|%5c|\\")
 
 def without_links(text: str, repository: str) -> tuple[str, int]:
     """The text with foreign addresses reduced to their domain, and how many there were."""
-    if ":" not in text and "www." not in text.lower():
+    lower = text.lower()
+    if not any(map(lower.__contains__, _HINTS)):
         return text, 0
     removed = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
@@ -66,7 +66,7 @@ def sanitise(
     `repository` is the address of the project's own repository. Text that no forge has rendered (`is_rendered`
     false) was seen as it was typed: its tags stay, without attributes. Sanitising twice is sanitising once.
     """
-    removed: Removed = Counter()
+    removed: Removed = defaultdict(int)
     total = len(text)
     text = text[:MAX_READ]
     cut = total - len(text)

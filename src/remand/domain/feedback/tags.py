@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import defaultdict
 from functools import cached_property
 from operator import itemgetter
 
 from remand.domain.feedback.vocabulary import words
 
-Removed = Counter[str]
+Removed = defaultdict[str, int]
 Regions = list[tuple[int, int]]
 
 _BLOCKS = (

@@ -23,3 +23,10 @@ def test_most_pairs_are_told_as_a_person_would(pairs: list[Pair], share: float) 
 @pytest.mark.parametrize("pair", [pair for pair in FIRST + SECOND + THIRD if pair.label != "opposite"])
 def test_no_finding_is_called_the_opposite_of_one_that_it_is_not(pair: Pair) -> None:
     assert told(pair) != "opposite"
+
+
+@pytest.mark.parametrize("text", ["Use tabs", "We'use tabs", "\u00e9 use tabs"])
+def test_a_word_that_says_what_is_preferred_is_found_whatever_stands_beside_it(text: str) -> None:
+    (choice,) = gist(Finding(text=text)).choices
+
+    assert "tab" in choice.this

@@ -58,6 +58,7 @@ def test_what_people_see_stays_and_the_rest_goes(text: str, shown: str | None) -
         ("https://g\u043e\u043egle.com", "xn--ggle-55da.com [link removed]"),
         ("`curl https://evil.example/x`", "`curl evil.example [link removed]`"),
         ("javascript:alert(1)", "javascript [link removed]"),
+        ("see JAVA\u017fCRIPT:alert(1)", "see [link removed]"),
         ("GET http://localhost:8000/api/v1 fails", "GET http://localhost:8000/api/v1 fails"),
         ("[x](//evil.example/y)", "x (evil.example [link removed])"),
     ],

@@ -331,3 +331,10 @@ def test_names_and_paths_cannot_change_the_structure() -> None:
     assert markdown_headings(text) == headings(text)
     assert [len(source.findings) for source in read(text)[1]] == [1]
     assert text.count("**") == 2
+
+
+@pytest.mark.parametrize(
+    "mark", ["(BLOCKING)", "( sUGGestion )", "(\u017fugge\u017ft\u0131on)", "(bloc\u212aing)"]
+)
+def test_a_mark_in_a_finding_is_none_of_ours_however_it_is_written(mark: str) -> None:
+    assert f"\\{mark}" in shown(said(Finding(text=f"See {mark} above", path="a.py", line=1)))
