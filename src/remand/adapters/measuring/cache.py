@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import os
 import re
-import secrets
 from contextlib import suppress
 from hashlib import sha256
 
@@ -34,7 +33,7 @@ class FileCache:
     def put(self, key: str, value: bytes) -> None:
         """Keeps something under a key, whole or not at all. A full disk only means that it is not kept."""
         path = self._path(key)
-        draft = f"{path}.{os.getpid()}.{secrets.token_hex(4)}.draft"
+        draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.draft"
         with suppress(OSError):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._make_room()
@@ -60,10 +59,10 @@ class FileCache:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             path = os.path.join(self._folder, "secret")
             if not os.path.exists(path):
-                draft = f"{path}.{secrets.token_hex(4)}.draft"
+                draft = f"{path}.{os.urandom(4).hex()}.draft"
                 handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 with os.fdopen(handle, "wb") as file:
-                    file.write(secrets.token_bytes(32))
+                    file.write(os.urandom(32))
                 with suppress(FileExistsError):
                     os.link(draft, path)
                 os.unlink(draft)

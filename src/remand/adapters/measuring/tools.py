@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import pwd
 import sys
@@ -72,8 +71,18 @@ def _identity(program: str, search: str) -> str:
     where = _found(program, search)
     real = os.path.realpath(where)
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(where)))
-    packages = glob.glob(os.path.join(glob.escape(prefix), "lib", "python*", "site-packages"))
-    return " ".join([program, real, *(_stamp(path) for path in (real, *sorted(packages)))])
+    return " ".join([program, real, *(_stamp(path) for path in (real, *_packages(prefix)))])
+
+
+def _packages(prefix: str) -> list[str]:
+    """Where the Pythons of a prefix have their packages."""
+    library = os.path.join(prefix, "lib")
+    try:
+        names = [name for name in os.listdir(library) if name.startswith("python")]
+    except OSError:
+        return []
+    paths = (os.path.join(library, name, "site-packages") for name in names)
+    return sorted(path for path in paths if os.path.lexists(path))
 
 
 def _found(program: str, search: str) -> str:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from remand.adapters.sandbox.binding import Binding
 from remand.adapters.sandbox.limits import Fence
 from remand.adapters.sandbox.masks import sockets
 from remand.adapters.sandbox.processes import not_started, run
@@ -97,6 +98,11 @@ def is_fleeting(said: str, has_not_started: bool = True) -> bool:
     return has_not_started and FLEETING in said
 
 
+def listed(arguments: list[str]) -> bytes:
+    """Arguments as bubblewrap reads them from a file."""
+    return b"".join(argument + b"\x00" for argument in encoded(arguments))
+
+
 def setting(folder: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Where the program begins and its environment. Bubblewrap's own is empty: inside, that of process 1 can be read."""
     yield from ("--chdir", folder, "--clearenv")
@@ -131,14 +137,10 @@ class Bubblewrap:
             return not_started(str(fault))
 
     def _launch(self, job: Job, start: str, fence: Fence) -> Launch:
-        plan = encoded([*self._arguments(job, view_of(job, start, hide=sockets()))])
-        command = encoded([start, *job.command[1:]])
+        plan = listed([*self._arguments(job, view_of(job, start, hide=sockets()))])
+        program = [start, *job.command[1:]]
         return Launch(
-            argv=lambda plan, says, leave: [
-                *(self._wrapper.path, "--json-status-fd", str(says), "--block-fd", str(leave)),
-                *("--args", str(plan), "--", *map(os.fsdecode, command)),
-            ],
-            plan=b"".join(argument + b"\x00" for argument in plan),
+            line=lambda stack: Binding(stack, self._wrapper.path, plan, os.devnull, program),
             mark="",
             limits=fence.of_each_process(has_own_users=True),
             has_own_processes=True,
@@ -148,6 +150,7 @@ class Bubblewrap:
     def _arguments(self, job: Job, view: View) -> Iterator[str]:
         yield from self._wrapper.arguments(view, has_network=job.has_network, room=job.limits.file_size)
         yield from setting(job.folder, environment(job, home=HOME, temporary=TEMPORARY))
+        yield "--as-pid-1"
 
 
 def _options(path: str) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,10 +11,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import msgspec
-
 from remand.adapters.sandbox import scope
 from remand.adapters.sandbox.agent_view import DOOR, PROCESSES, PROMPT, Setting, agent_view, environment_of
+from remand.adapters.sandbox.binding import Binding
 from remand.adapters.sandbox.bubblewrap import (
     HOME,
     SIGNAL_BASE,
@@ -23,16 +21,14 @@ from remand.adapters.sandbox.bubblewrap import (
     TRIES,
     Wrapper,
     is_fleeting,
+    listed,
     setting,
 )
 from remand.adapters.sandbox.crew import Held, Outcome, Starter, Streams, spawn
 from remand.adapters.sandbox.ending import Handle
 from remand.adapters.sandbox.limits import Fence, set_limits
 from remand.adapters.sandbox.pipes import file_of
-from remand.adapters.sandbox.polling import is_ready
 from remand.adapters.sandbox.running import END_SECONDS, START_SECONDS
-from remand.adapters.sandbox.setting import encoded
-from remand.adapters.sandbox.status import Said
 from remand.adapters.sandbox.watching import Watch
 from remand.app.gates.ports import MIB
 from remand.app.scheduling.ports import CannotRun, Order, Running
@@ -40,11 +36,7 @@ from remand.app.scheduling.ports import CannotRun, Order, Running
 ROOM = 1024 * MIB
 """What each of an agent's own folders for temporary files can hold."""
 
-# The first process inside. It is there before it asks for leave, and bound by then to die with whoever started it; when
-# nobody is left to give leave it ends. It fetches orphans, and takes everything inside with it when the agent ends.
-FIRST = 'echo >&0 && read -r leave || exit 125; exec 3>&2 2>/dev/null <"$0"; (exec "$@" 2>&3 3>&-); exit $?'
 LAST_SIGNAL = 64
-MAX_TOLD = 4096
 
 
 class ConfinedCrew:
@@ -79,27 +71,25 @@ class _Wrapping:
 
     def __call__(self, order: Order, given: Setting, streams: Streams, fence: Fence) -> Held:
         """Starts the first process inside, sets its bounds, and gives it leave."""
-        with ExitStack() as stack:
-            control, theirs = (stack.enter_context(end) for end in socket.socketpair())
-            # A file, not a pipe: should nobody be left to hear it, bubblewrap would end before what it has begun.
-            told = stack.enter_context(file_of(b""))
+        with ExitStack() as kept, ExitStack() as stack:
             prompt = stack.enter_context(file_of(order.prompt.encode("utf-8", "replace")))
-            plan = stack.enter_context(file_of(self._plan(order, given, prompt)))
-            options = ("--info-fd", str(told), "--args", str(plan), "--")
-            command = encoded([self._wrapper.path, *options, *self._command(order, given)])
-            process = spawn(self._watch, command, theirs.fileno(), streams, (plan, prompt, told))
-            theirs.close()
-            first = _first(process, control, told, streams)
+            plan, program = self._plan(order, given, prompt), [*self._command(order, given)]
+            binding = Binding(stack, self._wrapper.path, plan, PROMPT, program)
+            kept.callback(binding.let_go)
+            process = spawn(self._watch, binding.command, binding.stdin, streams, (*binding.given, prompt))
+            binding.hand_over()
+            first = _first(process, binding, streams)
             try:
                 fence.hold(first.pid)
                 set_limits(first.pid, fence.of_each_process(has_own_users=True))
-                control.sendall(b"leave\n")
+                binding.give_leave(process)
             except OSError:
                 first.kill()
                 process.wait()
                 first.close()
                 raise
-        return _Wrapped(process, first, fence)
+            kept.pop_all()
+        return _Wrapped(process, first, fence, binding)
 
     def _plan(self, order: Order, given: Setting, prompt: int) -> bytes:
         """What bubblewrap is asked for."""
@@ -115,25 +105,28 @@ class _Wrapping:
             *setting(given.job.folder, environment),
             "--as-pid-1",
         )
-        return b"".join(argument + b"\x00" for argument in encoded([*asked]))
+        return listed([*asked])
 
     def _command(self, order: Order, given: Setting) -> Iterator[str]:
-        """The first process inside, and what it starts."""
-        yield from ("/bin/sh", "-c", FIRST, PROMPT)
+        """What the first process inside starts."""
         if self._scope and order.bounds.has_network:
             yield from (sys.executable, "-I", "-S", "-c", self._scope)
         yield from (given.program, *order.command[1:])
 
 
-def _first(process: subprocess.Popen[bytes], control: socket.socket, told: int, streams: Streams) -> Handle:
+def _first(process: subprocess.Popen[bytes], binding: Binding, streams: Streams) -> Handle:
     """The first process inside, once it asks for leave."""
-    is_there = is_ready(control.fileno(), START_SECONDS) and control.recv(1)
+    is_there = binding.await_child(START_SECONDS)
     if is_there:
-        first = Handle(msgspec.json.decode(os.pread(told, MAX_TOLD, 0), type=Said).child_pid)
+        first = Handle(binding.child)
         if first.descriptor >= 0:
             return first
-    process.kill()
-    process.wait()
+    binding.give_up()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     said = streams.complaint() or ("Linux 5.3 is needed" if is_there else "bubblewrap said nothing")
     raise CannotRun(
         "disk" if os.strerror(errno.ENOSPC) in said else "sandbox",
@@ -144,8 +137,10 @@ def _first(process: subprocess.Popen[bytes], control: socket.socket, told: int, 
 class _Wrapped:
     """An agent's processes inside bubblewrap: they end with the first of them."""
 
-    def __init__(self, process: subprocess.Popen[bytes], first: Handle, fence: Fence) -> None:
-        self._process, self._handle, self._fence = process, first, fence
+    def __init__(
+        self, process: subprocess.Popen[bytes], first: Handle, fence: Fence, binding: Binding
+    ) -> None:
+        self._process, self._handle, self._fence, self._binding = process, first, fence, binding
         self._patience = 0.0
         self.keeper = self.first = first.pid
         self.end = first.descriptor
@@ -173,6 +168,7 @@ class _Wrapped:
             self._process.kill()
 
     def close(self) -> bool:
-        """Lets go of the first process and of what bounded it."""
+        """Lets go of the first process and of what bound and bounded it."""
         self._handle.close()
+        self._binding.let_go()
         return self._fence.is_closed()

@@ -185,12 +185,19 @@ class Agent:
         self._asked = ""
         self._timer: Timer | None = None
         self._ended: Ended | None = None
+        self._told: Callable[[], None] = lambda: None
 
     def ended(self) -> Ended | None:
         """How it ended; None while it runs."""
         if self._ended is None:
             self._watch.go_on()
         return self._ended
+
+    def tell(self, ended: Callable[[], None]) -> None:
+        """Has something told as soon as it has ended; should that be just now, perhaps twice."""
+        self._told = ended
+        if self._ended is not None:
+            ended()
 
     def stop(self) -> None:
         """Asks it to end, and makes it after a while."""
@@ -241,6 +248,7 @@ class Agent:
         how, status, note = outcome
         errors = f"{said[1]}\n[{note}]\n" if note else said[1]
         self._ended = Ended(self._asked or how, status, seconds, said[0], errors)
+        self._told()
 
     def _last_words(self, stream: Stream) -> str:
         self._watch.forget(stream.descriptor)

@@ -10,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from remand.adapters.sandbox import launcher
 from remand.adapters.sandbox.limits import Fence
+from remand.adapters.sandbox.pipes import file_of, pipe_of
 from remand.adapters.sandbox.processes import not_started, run
 from remand.adapters.sandbox.running import Launch
 from remand.adapters.sandbox.setting import SYSTEM_PATH, CannotStart, encoded, environment, program
+from remand.adapters.sandbox.status import StatusPipe
 from remand.app.gates.ports import Ended, Job
 
 NOBODY = 65534
@@ -90,13 +92,41 @@ def run_launched(job: Job, confine: Confiner) -> Ended:
 
 def _launch(job: Job, start: str, private: Private, confinement: Confinement, fence: Fence) -> Launch:
     given = environment(job, home=private.home, temporary=private.temporary)
+    plan = plan_of(job, start, given, confinement, fence)
     return Launch(
-        argv=launcher_command,
-        plan=plan_of(job, start, given, confinement, fence),
+        line=lambda stack: LauncherLine(stack, plan),
         mark=private.root,
         limits={},
         has_own_processes=confinement.has_namespaces,
     )
+
+
+class LauncherLine(StatusPipe):
+    """Pipes to our own launcher: what it is to do, what it says, and its leave, which it needs as long as it is there."""
+
+    stdin = subprocess.DEVNULL
+
+    def __init__(self, stack: ExitStack, plan: bytes) -> None:
+        told, self._says = pipe_of(stack)
+        self._leave, self._to_leave = pipe_of(stack)
+        super().__init__(told)
+        self.given = (stack.enter_context(file_of(plan)), self._says.fileno(), self._leave.fileno())
+        self.command = launcher_command(*self.given)
+
+    def hand_over(self) -> None:
+        """Leaves its ends to the launcher."""
+        self._says.close()
+        self._leave.close()
+
+    def give_leave(self, process: subprocess.Popen[bytes]) -> None:  # noqa: ARG002 - the launcher looks after itself
+        """Lets the job begin."""
+        self._to_leave.write(b"\n")
+
+    def give_up(self) -> None:
+        """Lets the launcher go, and with it what waits for leave."""
+        self._to_leave.close()
+
+    let_go = give_up
 
 
 def launcher_command(*ends: int) -> list[str]:

@@ -74,17 +74,20 @@ def main(plan: int, status: int, leave: int) -> None:
     except OSError as fault:
         _say(status, fault=str(fault))
         return
-    keeper = os.getpid()
+    ready, is_ready = os.pipe()
     child = os.fork()
     if child == 0:
-        _inside(wanted, status, leave, keeper)
+        _inside(wanted, status, leave, is_ready)
+    os.close(is_ready)
+    if not os.read(ready, 1):
+        return  # it has said why
     _say(status, child_pid=child)
-    if wanted["clears"]:
-        _hold(child, status, leave)
-        return
-    _watch(child, -1 if wanted["namespaces"] else status)
-    while os.read(leave, 1):
-        pass
+    if wanted["namespaces"]:
+        _wait_for(child)
+        while os.read(leave, 1):
+            pass
+    else:
+        _hold(child, status, leave, clears=wanted["clears"])
 
 
 def _say(status: int, **fields: object) -> None:
@@ -93,7 +96,10 @@ def _say(status: int, **fields: object) -> None:
     for name, value in fields.items():
         text = str(value) if isinstance(value, int) else f'"{_plain(str(value))}"'
         parts.append(f'"{name.replace("_", "-")}": {text}')
-    os.write(status, ("{" + ", ".join(parts) + "}\n").encode())
+    try:
+        os.write(status, ("{" + ", ".join(parts) + "}\n").encode())
+    except BrokenPipeError:
+        return  # nobody is left to tell
 
 
 def _plain(text: str) -> str:
@@ -125,7 +131,6 @@ def _keep(wanted: dict[str, Any]) -> None:
         return
     if wanted["namespaces"]:
         _go_apart(wanted)
-    if not wanted["clears"]:
         _check(_control(SET_PDEATHSIG, KILL), "the death signal")
         if os.getppid() != wanted["parent"]:
             os._exit(1)
@@ -149,13 +154,6 @@ def _go_apart(wanted: dict[str, Any]) -> None:
             file.write(line)
 
 
-def _watch(job: int, status: int) -> None:
-    """Fetches every process that ends, until the job itself does; says how it did."""
-    how = _wait_for(job)
-    if status >= 0 and how is not None:
-        _say_how(status, how)
-
-
 def _wait_for(job: int) -> int | None:
     """Fetches every process that ends, until the job itself does; how it did, if that is to be known."""
     while True:
@@ -167,7 +165,9 @@ def _wait_for(job: int) -> int | None:
             return how
 
 
-def _say_how(status: int, how: int) -> None:
+def _say_how(status: int, how: int | None) -> None:
+    if how is None:
+        return
     if os.WIFSIGNALED(how):
         _say(status, signal=os.WTERMSIG(how))
     else:
@@ -177,22 +177,31 @@ def _say_how(status: int, how: int) -> None:
 # ------------------------------------------------------------------------------------ what leaves nothing behind
 
 
-def _hold(job: int, status: int, leave: int) -> None:
-    """Watches over a job; when it ends, or nobody is left who could give leave, ends all that it has started."""
+def _hold(job: int, status: int, leave: int, *, clears: bool) -> None:
+    """Watches over a job. Once nobody is left who could give leave, ends all that it has started.
+
+    One that clears does so already when the job ends, before it says how that did.
+    """
     start_new_thread(_end_with, (leave, job))
     how = _wait_for(job)
-    _clear(job)
-    try:
-        _say_how(status, how or 0)
-    except BrokenPipeError:
-        os._exit(1)  # nobody is left to tell
+    if clears:
+        _clear(job)
+    _say_how(status, how)
+    if not clears:
+        _await_end(leave)
+        _clear(job)
+
+
+def _await_end(leave: int) -> None:
+    """Waits until the other end of a pipe is closed."""
+    closing = select.poll()
+    closing.register(leave, 0)
+    closing.poll()
 
 
 def _end_with(leave: int, job: int) -> None:
     """Ends everything, again and again, once the other end of a pipe is closed."""
-    closing = select.poll()
-    closing.register(leave, 0)
-    closing.poll()
+    _await_end(leave)
     while True:
         _kill_all(job)
         time.sleep(STEP)
@@ -238,20 +247,24 @@ def _below(keeper: int) -> list[int]:
 # ---------------------------------------------------------------------------------------------------- the job
 
 
-def _inside(wanted: dict[str, Any], status: int, leave: int, keeper: int) -> NoReturn:
-    """Waits for leave and becomes the job; with processes of its own, stays as the first of them."""
+def _inside(wanted: dict[str, Any], status: int, leave: int, is_ready: int) -> NoReturn:
+    """Waits for leave and becomes the job; with processes of its own, stays as the first of them.
+
+    The process that watches over it passes on that it is there once it is bound to that one: before, there is no leave.
+    """
     try:
         if IS_LINUX:
             _check(_control(SET_PDEATHSIG, KILL), "the death signal")
-        is_alone = wanted["clears"] and os.getppid() != keeper
-        if is_alone or os.read(leave, 1) != b"\n":
+        os.write(is_ready, b"\n")
+        os.close(is_ready)
+        if os.read(leave, 1) != b"\n":
             os._exit(1)
         os.close(leave)
         if wanted["namespaces"]:
             _furnish(wanted)
             job = os.fork()
             if job:
-                _watch(job, status)
+                _say_how(status, _wait_for(job))
                 os._exit(0)
             _control(SET_PDEATHSIG, KILL)
         _become(wanted)

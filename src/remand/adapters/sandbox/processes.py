@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import ExitStack
 
+from remand.adapters.sandbox.binding import CANNOT_RUN, NAME
 from remand.adapters.sandbox.limits import Fence
 from remand.adapters.sandbox.running import Launch, Running
 from remand.adapters.sandbox.setting import CannotStart
@@ -64,14 +65,22 @@ def _outcome(running: Running, launch: Launch, why: str, fence: Fence) -> tuple[
         )
     if said.signal is not None:
         return "signalled", said.signal, _reached(said.signal, fence)
+    code = running.process.returncode
     if said.exit_code is not None:
-        number = said.exit_code - launch.signal_base
-        if launch.signal_base and 0 < number <= int(signal.SIGSYS):
-            return "signalled", number, _reached(number, fence)
         return "exited", said.exit_code, fence.reached()
-    if running.process.returncode < 0:
-        return "signalled", -running.process.returncode, "The process that watches over it was ended."
-    raise CannotStart(_complaint(running))
+    if code < 0:
+        return "signalled", -code, "The process that watches over it was ended."
+    if not launch.signal_base or _could_not_run(running, code):
+        raise CannotStart(_complaint(running))
+    number = code - launch.signal_base
+    if 0 < number <= int(signal.SIGSYS):
+        return "signalled", number, _reached(number, fence)
+    return "exited", code, fence.reached()
+
+
+def _could_not_run(running: Running, code: int) -> bool:
+    """True when the first process inside bubblewrap says, before anything else is, that it cannot run the program."""
+    return code in CANNOT_RUN and running.errors.content().startswith(f"{NAME}: ".encode())
 
 
 def _reached(number: int, fence: Fence) -> str:

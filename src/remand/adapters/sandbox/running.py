@@ -6,16 +6,16 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from io import FileIO
-from typing import NamedTuple
+from socket import socket
+from typing import NamedTuple, Protocol
 
 from remand.adapters.sandbox.ending import Handle, end_all_below
 from remand.adapters.sandbox.limits import Fence, is_full, set_limits
 from remand.adapters.sandbox.output import Kept
-from remand.adapters.sandbox.pipes import file_of, pipe_of
-from remand.adapters.sandbox.status import StatusPipe
+from remand.adapters.sandbox.pipes import pipe_of
 from remand.app.gates.ports import Job
 
 START_SECONDS = 30.0
@@ -25,12 +25,69 @@ LOOK_SECONDS = 0.25
 CHUNK = 1 << 18
 
 
+class Line(Protocol):
+    """The way to speak with what launches a job, and what is known of the job by that."""
+
+    @property
+    def command(self) -> Sequence[str | bytes]:
+        """What is started."""
+
+    @property
+    def stdin(self) -> int:
+        """What it reads."""
+
+    @property
+    def given(self) -> Sequence[int]:
+        """Further descriptors that it inherits."""
+
+    @property
+    def pipe(self) -> FileIO | socket:
+        """Has something to read when there is something to be known."""
+
+    @property
+    def child(self) -> int:
+        """The job's first process; 0 while there is none."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the job ended, if it was said."""
+
+    @property
+    def signal(self) -> int | None:
+        """By which signal it ended, if it was said."""
+
+    @property
+    def fault(self) -> str:
+        """What kept it from being started."""
+
+    @property
+    def has_ended(self) -> bool:
+        """True when nothing more is to come that matters."""
+
+    def hand_over(self) -> None:
+        """Leaves their ends to what was started."""
+
+    def await_child(self, seconds: float) -> bool:
+        """True when the job's first process waits for leave within so many seconds."""
+
+    def read(self) -> None:
+        """Takes in what is there; to be called when something is."""
+
+    def give_leave(self, process: subprocess.Popen[bytes]) -> None:
+        """Lets the job begin, bound to this process."""
+
+    def give_up(self) -> None:
+        """Ends what waits for leave, or will."""
+
+    def let_go(self) -> None:
+        """Ends what was given leave."""
+
+
 class Launch(NamedTuple):
     """How a job is started: by a program that says what it does, and that waits for leave."""
 
-    argv: Callable[[int, int, int], list[str]]
-    """Its arguments, given the descriptors of its plan, of what it says, and of the leave it waits for."""
-    plan: bytes
+    line: Callable[[ExitStack], Line]
+    """Makes the way to that program, for as long as a stack is open."""
     mark: str
     """Stands in the environment of every process of the job, and of no other."""
     limits: Mapping[int, int]
@@ -49,27 +106,26 @@ class Running:
         self._child: Handle | None = None
         self._has_ended: bool | None = None
         self.hindrance = ""
-        told, says = pipe_of(stack)
-        leave, self._leave = pipe_of(stack)
+        self.status = line = launch.line(stack)
+        stack.callback(line.let_go)
         heard, output = pipe_of(stack)
         warned, errors = pipe_of(stack)
-        plan = stack.enter_context(file_of(launch.plan))
-        self.status = StatusPipe(told)
         self.output, self.errors = Kept(job.limits.output), Kept(job.limits.output)
         self._streams = ((heard, self.output), (warned, self.errors))
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            launch.argv(plan, says.fileno(), leave.fileno()),
-            stdin=subprocess.DEVNULL,
+            line.command,
+            stdin=line.stdin,
             stdout=output,
             stderr=errors,
             env={},
             cwd="/",
-            pass_fds=(plan, says.fileno(), leave.fileno()),
+            pass_fds=line.given,
             start_new_session=True,
             umask=0o022,
         )
-        for end in (says, leave, output, errors):
+        line.hand_over()
+        for end in (output, errors):
             end.close()
 
     def begin(self) -> bool:
@@ -80,7 +136,7 @@ class Running:
         try:
             self._fence.hold(self.status.child)
             set_limits(self.status.child, self._launch.limits)
-            self._leave.write(b"\n")
+            self.status.give_leave(self.process)
         except OSError as fault:
             self.hindrance = f"its bounds could not be set: {fault}"
             return False
@@ -135,7 +191,9 @@ class Running:
 
     def _end_launcher(self) -> bool:
         """Lets the launcher go, and makes it when it stays."""
-        self._leave.close()
+        if self._child is None:
+            self.status.give_up()
+        self.status.let_go()
         for seconds in (PATIENCE_SECONDS, END_SECONDS):
             try:
                 self.process.wait(seconds)

@@ -14,7 +14,7 @@ _MAX = 1 << 16
 
 
 class Said(Record, kw_only=True, rename="kebab"):
-    """One line; bubblewrap says the first two, our own launcher any."""
+    """One line; bubblewrap says the first, our own launcher any."""
 
     child_pid: int = 0
     exit_code: int | None = None
@@ -22,12 +22,10 @@ class Said(Record, kw_only=True, rename="kebab"):
     fault: str = ""
 
 
-class StatusPipe:
-    """Reads what is said, and keeps what has been."""
+class Status:
+    """What is known of a job by what has been said."""
 
-    def __init__(self, pipe: FileIO) -> None:
-        self.pipe = pipe
-        self._unread = b""
+    def __init__(self) -> None:
         self.is_closed = False
         """True once nobody is left to say anything."""
         self.child = 0
@@ -39,6 +37,15 @@ class StatusPipe:
     def has_ended(self) -> bool:
         """True when nothing more is to come that matters."""
         return self.is_closed or self.exit_code is not None or self.signal is not None or bool(self.fault)
+
+
+class StatusPipe(Status):
+    """Reads what is said, and keeps what has been."""
+
+    def __init__(self, pipe: FileIO) -> None:
+        super().__init__()
+        self.pipe = pipe
+        self._unread = b""
 
     def read(self) -> None:
         """Takes in what is there; to be called when something is."""

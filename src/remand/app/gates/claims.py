@@ -9,7 +9,6 @@ from remand.app.errors import EnvironmentFault
 from remand.app.gates.known import Judged, Terms
 from remand.app.ledger import Ledger
 from remand.app.ports import Commit
-from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.amending import handed_in_again, let_pass, moved_rules
@@ -19,6 +18,8 @@ from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
 from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.order import place
 
 ESCALATED = "This was once too often: the task goes to a human now, and this session may stop."
 REJECTED_BEFORE = (
@@ -134,13 +135,15 @@ class DoneClaims:
     def _before(self, rejected: e.GateRejected) -> Verdict | None:
         """The verdict of the rejection before this one, under the same claim."""
         with self._ledger.store.read() as view:
-            earlier = [
-                event
-                for event in story(view, rejected.task_id)
-                if isinstance(event, e.GateRejected)
-                and event.handoff_id == rejected.handoff_id
-                and event.number < rejected.number
-            ]
+            lines = view.events.of_task(rejected.task_id)
+        events = [codec.recall(line, e.GateRejected) for line in lines if codec.may_be(line, e.GateRejected)]
+        earlier = [
+            event
+            for event in sorted(events, key=place)
+            if isinstance(event, e.GateRejected)
+            and event.handoff_id == rejected.handoff_id
+            and event.number < rejected.number
+        ]
         return earlier[-1].verdict if earlier else None
 
 

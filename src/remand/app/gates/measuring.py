@@ -61,10 +61,11 @@ class Measuring:
         examination = Examination(self._workshop, self._policy, tree, base_tree)
         judged_tree = examination.judged_tree
         touched = [gate for gate in self._gates if examination.touches(_patterns(gate))]
-        run.prepared = Preparing(self._workshop, self._policy, self._runner).folders(
-            touched, judged_tree, base_tree
-        )
-        with ThreadPoolExecutor(6 * len(touched) + 1) as pool:
+        preparing = Preparing(self._workshop, self._policy, self._runner)
+        with (
+            preparing.folders(touched, judged_tree, base_tree) as run.prepared,
+            ThreadPoolExecutor(6 * len(touched) + 1) as pool,
+        ):
             found = {gate.name: pool.submit(run.measured, gate, judged_tree) for gate in touched}
             integrity = (
                 pool.submit(examination.result, run, touched, found, pool)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 
 import msgspec
 
 from remand.app.gates.ports import Job, Limits
+from remand.app.gates.prepared import PreparedFolders
 from remand.app.gates.running import CACHE, Runner, filled
 from remand.app.gates.workshop import Workshop
 from remand.domain.gates.gate import Gate, GatePolicy, Prepare
 from remand.domain.secrets import redacted
 from remand.domain.visible import visible
 
-DONE = ".prepared"
 _HEAD, _TAIL = 300, 500
 _encode = msgspec.json.Encoder().encode
 
@@ -35,7 +32,8 @@ class Preparing:
         self._policy = policy
         self._path = runner.path
 
-    def folders(self, gates: Iterable[Gate], tree: str, base_tree: str) -> dict[str, str]:
+    @contextmanager
+    def folders(self, gates: Iterable[Gate], tree: str, base_tree: str) -> Iterator[dict[str, str]]:
         """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
 
         A step sees the base with the key files of the head: what else a branch changes has no part in a folder
@@ -43,33 +41,31 @@ class Preparing:
         """
         made: dict[bytes, str] = {}
         found: dict[str, str] = {}
-        for gate in gates:
-            if gate.prepare is None:
-                continue
-            key = _encode(gate.prepare)
-            if key not in made:
-                try:
-                    made[key] = self._folder(gate.prepare, tree, base_tree)
-                except Unprepared as why:
-                    made[key] = f"!{why}"
-            found[gate.name] = made[key]
-        return found
+        with ExitStack() as lent:
+            for gate in gates:
+                if gate.prepare is None:
+                    continue
+                key = _encode(gate.prepare)
+                if key not in made:
+                    try:
+                        made[key] = lent.enter_context(self._folder(gate.prepare, tree, base_tree))
+                    except Unprepared as why:
+                        made[key] = f"!{why}"
+                found[gate.name] = made[key]
+            yield found
 
-    def _folder(self, prepare: Prepare, tree: str, base_tree: str) -> str:
+    def _folder(self, prepare: Prepare, tree: str, base_tree: str) -> AbstractContextManager[str]:
         files = [self._workshop.mirror.file(tree, path) for path in prepare.key]
         content = [b"-" if content is None else sha256(content).digest() for content in files]
         name = sha256(_encode((prepare, content, self._path))).hexdigest()[:24]
-        folder = os.path.join(self._workshop.prepared, name)
-        if not os.path.exists(os.path.join(folder, DONE)):
+
+        def make(folder: str) -> None:
             seen = self._workshop.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
-            with _alone(folder):
-                if not os.path.exists(os.path.join(folder, DONE)):
-                    shutil.rmtree(folder, ignore_errors=True)
-                    self._make(prepare, seen, folder)
-        return folder
+            self._make(prepare, seen, folder)
+
+        return PreparedFolders(self._workshop.prepared).lend(name, make)
 
     def _make(self, prepare: Prepare, tree: str, folder: str) -> None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         fill = {CACHE: folder}
         with self._workshop.checkouts.lend(tree) as checkout:
             ended = self._workshop.sandbox.run(
@@ -88,20 +84,6 @@ class Preparing:
         if ended.how != "exited" or ended.status:
             said = _said(ended.errors or ended.output) or ended.detail or ended.how
             raise Unprepared(f"The prepare step `{' '.join(prepare.command)[:120]}` failed: {said}")
-        with open(os.path.join(folder, DONE), "wb"):
-            pass
-
-
-@contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """Lets one process at a time prepare a folder."""
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-    lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _said(output: bytes) -> str:
