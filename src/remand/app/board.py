@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from remand.app.decisions import undecided, waiting
 from remand.app.escalations import Question, question_of
 from remand.app.happenings import Happening, latest
 from remand.app.rebuild import story
@@ -99,7 +100,7 @@ def board(view: Transaction, around: Around, focus: str = "") -> Board:
         status: view.tasks.active(status, MOST)
         for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED, Status.FAILED, Status.BLOCKED)
     }
-    questions = _questions(view, around, focus)
+    questions = _questions(view, around, active[Status.BLOCKED], focus)
     gates = _gates(view, active[Status.CLAIMED], around)
     at_work = _at_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
     return Board(
@@ -122,17 +123,21 @@ def _counts(found: Mapping[str, int]) -> dict[str, int]:
     return {status.value: found[status.value] for status in Status if found.get(status.value)}
 
 
-def _questions(view: Transaction, around: Around, focus: str) -> tuple[Question, ...]:
-    """Every open question, the oldest first; what was tried is read for a few of them."""
+def _questions(view: Transaction, around: Around, blocked: list[Task], focus: str) -> tuple[Question, ...]:
+    """Everything that waits for the user, the oldest first; what was tried is read for a few of them."""
     asked = [(task.escalation, task) for task in view.tasks.escalated() if task.escalation]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MOST]
     told = {task.id for _, task in asked[:WITH_STORY]}
     told |= {task.id for escalation, task in asked if escalation.id == focus}
+    told |= {task.id for task in filter(waiting, blocked[:WITH_STORY])}
+    told |= {task.id for task in blocked if task.filed and task.filed.rejection_id == focus}
 
     def events_of(name: str) -> Iterable[Event]:
         return story(view, name) if name in told else ()
 
-    return tuple(question_of(view, around.rules.team, task, events_of) for _, task in asked)
+    found: list[Question] = [question_of(view, around.rules.team, task, events_of) for _, task in asked]
+    found += undecided(view, around.rules, blocked, events_of)
+    return tuple(sorted(found, key=lambda one: (not one.since, one.since, one.task_id)))
 
 
 def _at_work(view: Transaction, held: list[Task], around: Around, measured: set[str]) -> tuple[AtWork, ...]:

@@ -7,24 +7,19 @@ from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from remand.adapters.git.worktree import head, uncommitted
+from remand.adapters.git.worktree import Look, head, uncommitted
 from remand.adapters.measuring import pause
-from remand.adapters.measuring.background import BackgroundRuns
 from remand.adapters.measuring.cache import FileCache
-from remand.adapters.measuring.reports import FileReports
 from remand.adapters.measuring.sessions import Sessions
 from remand.adapters.measuring.tools import SystemTools, missing_program, standard_path
-from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.app.asking import Answer, Request
-from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
 from remand.app.gates.claims import Claimed, DoneClaims
 from remand.app.gates.known import Judged, KnownVerdicts, Terms, search_path
 from remand.app.gates.ports import Mirror
 from remand.app.gates.stopping import Stopping
-from remand.app.gates.workshop import Workshop
-from remand.bootstrap import parsers
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import gates_folder
 from remand.domain.gates.gate import Gate, GatePolicy, digest
@@ -33,7 +28,11 @@ from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 
-__all__ = ["Gates", "head", "uncommitted"]
+if TYPE_CHECKING:
+    from remand.adapters.measuring.background import BackgroundRuns
+    from remand.app.gates.workshop import Workshop
+
+__all__ = ["Gates", "Look", "head", "uncommitted"]
 
 
 class Gates:
@@ -68,28 +67,16 @@ class Gates:
     @cached_property
     def workshop(self) -> Workshop:
         """What the gates are measured with, loaded and tried out when something has to be measured."""
-        place = self._opened.place
-        return Workshop(
-            mirror=self.mirror,
-            tree=self.tree,
-            checkouts=import_module("remand.adapters.git.checkouts").best_checkouts(
-                self.mirror, os.path.join(self.folder, "checkouts")
-            ),
-            sandbox=import_module("remand.adapters.sandbox.choose").best(),
-            parser=parsers.parser,
-            cache=self.cache,
-            tools=SystemTools(),
-            reports=FileReports(os.path.join(self.folder, "reports")),
-            prepared=os.path.join(self.folder, "prepared"),
-            root=place.root,
-            path=standard_path(),
-            hide=(place.got, state_folder(), runtime_folder()),
-        )
+        furnished = import_module("remand.bootstrap.workshop").furnished
+        found: Workshop = furnished(self._opened.place, self.folder, self.mirror, self.tree, self.cache)
+        return found
 
     @cached_property
     def runs(self) -> BackgroundRuns:
-        """Runs that outlast whoever asked for them."""
-        return BackgroundRuns(os.path.join(self.folder, "runs"))
+        """Runs that outlast whoever asked for them, loaded when there are any to start or find."""
+        module = import_module("remand.adapters.measuring.background")
+        found: BackgroundRuns = module.BackgroundRuns(os.path.join(self.folder, "runs"))
+        return found
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -125,10 +112,14 @@ class Gates:
         return Terms(commit=commit, base=base, policy=policy, claimed_under=self._moved(task, policy))
 
     def _moved(self, task: Task | None, policy: GatePolicy) -> str:
-        """The digest of the rules at the claim, where a base that anyone here can commit to has others now."""
+        """The digest of the rules at the claim, where the base has others now.
+
+        Also where the base is the remote's: what is read here is its ref in this clone, which whoever works here
+        can move, and no history tells a commit of the task's own there from one that was merged.
+        """
         settings = self._opened.settings
         before = task.claim.base if task is not None and task.claim is not None else ""
-        if not before or before == settings.tip() or settings.protected_tip():
+        if not before or before == settings.tip():
             return ""
         known = settings.at(before)
         then = digest(known.gate_policy) if known else ""
@@ -138,12 +129,20 @@ class Gates:
         """Where the work left the base. A base that anyone here can commit to counts as it was at the claim."""
         if not tip:
             return ""
-        before = task.claim.base if task is not None and task.claim is not None else ""
+        before = self._at_claim(task, tip)
         anchor = tip if self._opened.settings.protected_tip() else before or tip
         if anchor == tip and self._is_on_base(commit, tip):
             return before if before != commit else ""
         met = self._meeting(commit, anchor) or anchor
         return met if met != commit else ""
+
+    def _at_claim(self, task: Task | None, tip: str) -> str:
+        """Where the base was when the task was claimed; empty when the base never was there.
+
+        A claim is believed from any file, and an agent that names its own commit there is not held against that.
+        """
+        before = task.claim.base if task is not None and task.claim is not None else ""
+        return before if before and tip and self._is_on_base(before, tip) else ""
 
     def _is_on_base(self, commit: str, tip: str) -> bool:
         return self._meeting(commit, tip) == commit
@@ -169,13 +168,8 @@ class Gates:
 
     def verdict(self, terms: Terms, *, is_fresh: bool = False) -> Judged:
         """Measures a commit; afresh, what is known of it is measured again, and known from then on."""
-        for gate in terms.policy.gates or ():
-            fault = parsers.fault(gate)
-            if fault:
-                raise EnvironmentFault(f"remand.toml: {fault}")
         workshop = self.workshop._replace(cache=_Forgetful(self.cache)) if is_fresh else self.workshop
-        measuring = import_module("remand.app.gates.measuring").Measuring(workshop, terms.policy)
-        judged: Judged = measuring.verdict(terms)
+        judged: Judged = import_module("remand.bootstrap.workshop").measured(workshop, terms)
         return judged
 
     def missing_program(self, gate: Gate, policy: GatePolicy) -> str:
@@ -196,6 +190,10 @@ class Gates:
             raise AssertionError("a done claim that may be measured was not")
         return claimed
 
+    def claim_known(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed | None:
+        """Takes a done claim for which no gate has to run; None when one has to."""
+        return DoneClaims(self._opened.ledger, self._terms_of_work, self.known).claim(request, ask)
+
     def _terms_of_work(self, task: Task, commit: str) -> Terms:
         """The terms of a done claim, which takes a commit of the task's own."""
         terms = self.terms(task, commit)
@@ -214,7 +212,7 @@ class Gates:
         itself, unless the task has a branch of its own.
         """
         settings = self._opened.settings
-        before = task.claim.base if task.claim is not None else ""
+        before = self._at_claim(task, settings.tip())
         base = settings.settings().base or settings.base()
         local = settings.tip() if task.branch not in ("", base) else ""
         return (before, settings.protected_tip(), local)
@@ -222,11 +220,10 @@ class Gates:
     def stopping(self) -> Stopping:
         """Answers stops of sessions without running a gate."""
         ledger = self._opened.ledger
-        claims = DoneClaims(ledger, self._terms_of_work, self.known)
         rules = self._opened.settings.rules()
         return Stopping(
             ledger,
-            lambda request: claims.claim(request, ledger.ask),
+            lambda request: self.claim_known(request, ledger.ask),
             self.sessions,
             budget=rules.policy.escalate_after_gates,
             is_enforced=rules.is_enforced,

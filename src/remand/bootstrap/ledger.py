@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.adapters.exchange.segments import Segments
@@ -57,7 +57,7 @@ def open_ledger(folder: str = ".") -> Opened:
 def open_at(place: Place) -> Opened:
     """Opens the ledger of a place."""
     prepare_folder(place)
-    store = SqliteStore(Path(place.got, "ledger.db"))
+    store = SqliteStore(os.path.join(place.got, "ledger.db"))
     clock, ids = SystemClock(), RandomIds()
     segments = Segments(
         place.event_folders, os.path.join(place.got, "quarantine"), GitIndex(place), clock, ids
@@ -72,7 +72,7 @@ def open_at(place: Place) -> Opened:
         clock=clock,
         ids=ids,
         repository=repository,
-        marks=FileMarks(Path(state_folder()), ledger_id, place.root),
+        marks=FileMarks(state_folder(), ledger_id, place.root),
         keys=machine_keys(),
         rules=settings.rules,
         look_up=_searcher(place, settings, ledger_id),
@@ -121,26 +121,33 @@ def prepare_folder(place: Place) -> None:
     os.makedirs(place.events, exist_ok=True)
     lies_apart = place.common_dir == place.git_dir != os.path.join(place.root, ".git")
     if place.git_dir and lies_apart and place.root != place.git_dir:
-        note = Path(place.git_dir, ROOT_NOTE)
-        if not note.exists():
+        note = os.path.join(place.git_dir, ROOT_NOTE)
+        if not os.path.exists(note):
             _write(note, place.root)
     for name, text in ((".gitignore", IGNORED), (".gitattributes", ATTRIBUTES)):
-        path = Path(place.got, name)
-        if not path.exists() or not path.stat().st_size:
+        path = os.path.join(place.got, name)
+        if not os.path.exists(path) or not os.path.getsize(path):
             _write(path, text)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: str, text: str) -> None:
     """Writes a small file whole or not at all, whatever the disk or a signal does."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    draft = f"{path}.{os.getpid()}.draft"
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
         raise EnvironmentFault(
             f"{path} cannot be written ({error.strerror}). Mend that, then repeat."
         ) from None
+
+
+def _content(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def _identity(
@@ -153,6 +160,6 @@ def _identity(
     if not ledger_id or known != body:
         ledger_id = store.adopt(body, session_name(clock.now(), ids.hex()), segments.rename)
     path = os.path.join(place.got, "ledger.id")
-    if not os.path.exists(path) or Path(path).read_text(encoding="utf-8") != ledger_id:
-        _write(Path(path), ledger_id)
+    if not os.path.exists(path) or _content(path) != ledger_id:
+        _write(path, ledger_id)
     return ledger_id

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from remand.adapters.hosts.commands import host_of
-from remand.adapters.hosts.fitting import Fitting, Setting
+from remand.adapters.hosts.fitting import Fitting, HostSetting
 from remand.app.scheduling.ports import Hosts
 from remand.config import inherited_environment
 
@@ -22,7 +22,7 @@ def make_hosts(folder: str, *, is_confined: bool) -> Hosts:
     Nobody else uses that: what is in it already was left by a scheduler that was killed, and its agents with it.
     """
     fitting = Fitting(
-        Setting(
+        HostSetting(
             folder=folder,
             program=_executable(),
             home=os.path.expanduser("~"),

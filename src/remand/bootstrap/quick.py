@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib import import_module
 
 from remand.adapters.coordinator import frames
 from remand.adapters.coordinator.client import Connection, Lost
 from remand.adapters.git.place import Place, current_branch, locate
 from remand.adapters.system.folders import private_folder, runtime_folder, state_folder
 
+TYPE_CHECKING = False  # as in typing, which takes a while to load
+if TYPE_CHECKING:
+    from remand.adapters.git.worktree import Look
+
 __all__ = [
     "MAX_CALL",
     "Bound",
     "Lost",
     "Place",
+    "begin_look",
     "bind",
     "bound_task",
     "current_branch",
@@ -21,6 +28,7 @@ __all__ = [
     "forward",
     "gates_folder",
     "ledger_id",
+    "load_msgspec",
     "locate",
     "reports_folder",
     "socket_folder",
@@ -116,6 +124,30 @@ def ledger_id(place: Place) -> str:
     except (OSError, ValueError):
         return ""
     return found if found.replace("-", "").isalnum() else ""
+
+
+def load_msgspec() -> None:
+    """Loads msgspec without `typing_extensions`, which it takes where that is installed, and does without elsewhere.
+
+    It has nothing that `typing` lacks on the Pythons we run on, and takes about as long to load as Python itself.
+    """
+    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment] # how Python is told that there is none
+    try:
+        import_module("msgspec")
+    finally:
+        del sys.modules["typing_extensions"]
+
+
+def begin_look(place: Place) -> Look | None:
+    """Has git look for uncommitted work while the rest is loaded, which takes longer; None when it cannot begin."""
+    worktree, errors = map(import_module, ("remand.adapters.git.worktree", "remand.app.errors"))
+    try:
+        found: Look = worktree.Look(place)
+    except (OSError, errors.EnvironmentFault):
+        return None
+    return found
 
 
 def reports_folder(ledger_id: str) -> str:

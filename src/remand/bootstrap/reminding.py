@@ -13,10 +13,10 @@ from remand.adapters.system.clock import SystemClock
 from remand.app.errors import EnvironmentFault
 from remand.app.files import Kind, is_in_step
 from remand.bootstrap.ledger import Opened
-from remand.bootstrap.quick import Place
+from remand.bootstrap.quick import Place, locate
 from remand.bootstrap.reading import Unseen, reminder, unseen
 
-__all__ = ["look_after", "reminder"]
+__all__ = ["look_after", "reminder", "reminder_at"]
 
 
 def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
@@ -32,6 +32,12 @@ def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
     if found.count and found.least < len(addresses().channels):
         fault = fault or _begin_telling(place)
     return found, fault
+
+
+def reminder_at(folder: str, opened: Opened | None) -> str:
+    """The reminder of the repository around a folder, after a call that had nothing to do with its ledger."""
+    place = opened.place if opened else locate(folder)
+    return reminder(_unseen(place, opened)) if place else ""
 
 
 def record_files(opened: Opened) -> RecordFiles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from remand.adapters.coordinator.beside import Beside, answers
@@ -13,20 +13,25 @@ from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.hands import Threads
 from remand.adapters.system.only import Only
+from remand.adapters.system.run_logs import RunLogs
+from remand.adapters.system.status_file import StatusFile
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.beginning import Beginning, Site
 from remand.app.scheduling.books import Books
 from remand.app.scheduling.briefs import Briefs
+from remand.app.scheduling.chores import Chores
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
 from remand.app.scheduling.loop import Loop
 from remand.app.scheduling.ports import Bounds, Crew, Doors, Look, Workplace, Workplaces
+from remand.app.scheduling.reporting import Reporting
 from remand.app.scheduling.scheduler import Scheduler
 from remand.app.scheduling.settling import Settling, brought
-from remand.bootstrap.chores import LOGS, Chores
+from remand.app.scheduling.signs import Signs
+from remand.bootstrap.chores import outside_chores
 from remand.bootstrap.crew import make_crew
 from remand.bootstrap.ledger import Opened
-from remand.bootstrap.opinions import Opinions
+from remand.bootstrap.opinions import make_opinions
 from remand.bootstrap.outfits import make_hosts
 from remand.bootstrap.quick import reports_folder, socket_folder, socket_path
 from remand.bootstrap.watching import status_file
@@ -40,6 +45,8 @@ PATIENT_HANDS = 8
 MODULE = "remand.interfaces.cli.entry"
 """Our own command line. It is started by its name: nothing here may know it otherwise."""
 PLAIN = "plain"
+LOGS = "logs"
+"""Where what agents say is kept, beside the worktrees."""
 
 
 MakeDoors = Callable[[Callable[[Workplace], str], Callable[[Workplace], Look]], Doors]
@@ -94,8 +101,7 @@ class Making:
         self, books: Books, crew: Crew, workplaces: Workplaces, doors: Doors, tell: Callable[[str], None]
     ) -> Loop:
         opened = self._opened
-        os.makedirs(os.path.join(self._folder, LOGS), mode=0o700, exist_ok=True)
-        opinions = Opinions(opened, books)
+        opinions = make_opinions(opened, books)
         hosts = make_hosts(os.path.join(self._folder, "runs"), is_confined=crew.tier != PLAIN)
         ending = Ending(books, workplaces, hosts, opinions.heard)
         site = Site(
@@ -105,7 +111,7 @@ class Making:
             crew=crew,
             bounds=self._bounds,
             environment=self._handed_on,
-            log=lambda run_id: os.path.join(self._folder, LOGS, f"{run_id}.log"),
+            log=self._logs.path,
         )
         loop = Loop(opened.store.changes, tell)
         beginning = Beginning(site, books, Briefs(books, opinions.briefs).brief)
@@ -119,10 +125,32 @@ class Making:
             settling=Settling(books, workplaces, claims, floor.has_measured),
             choosers=opinions.choosers,
             tier=crew.tier,
+            longest=lambda: self._run.seconds,
+            last_sign=Signs(status_file(self._id), self._logs).last,
         )
-        chores = Chores(opened, scheduler, floor, books)
-        loop.look_after(scheduler, floor, chores.all(workplaces, crew, loop))
+        reporting = self._reporting(floor, crew, loop)
+        memory = StatusFile(os.path.join(self._folder, "breaker.json"))
+        own = Chores(books, scheduler, floor).all(workplaces, self._logs, reporting, memory)
+        reporting.chores = (*outside_chores(opened), *own)
+        loop.look_after(scheduler, floor, reporting.chores)
         return loop
+
+    def _reporting(self, floor: Floor, crew: Crew, loop: Loop) -> Reporting:
+        return Reporting(
+            floor=floor,
+            crew=crew,
+            loop=loop,
+            logs=self._logs,
+            file=status_file(self._id),
+            now=self._opened.ledger.clock.now,
+            pid=os.getpid(),
+        )
+
+    @cached_property
+    def _logs(self) -> RunLogs:
+        folder = os.path.join(self._folder, LOGS)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return RunLogs(folder)
 
     @property
     def _run(self) -> RunSettings:

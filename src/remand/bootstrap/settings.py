@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
+from contextlib import suppress
 
 from remand import config
 from remand.adapters.git.place import read_ref
@@ -11,7 +13,10 @@ from remand.adapters.git.repository import GitRepository
 from remand.app.asking import Rules
 from remand.app.errors import EnvironmentFault
 from remand.domain.gates.gate import digest
+from remand.domain.ids import is_branch
 
+GUESSED = ("main", "master")
+"""What a base is called where nothing else says it."""
 LOOK_AGAIN_SECONDS = 0.01
 
 
@@ -60,18 +65,34 @@ class SettingsSource:
         )
 
     def _read(self) -> config.Settings:
-        base = self.base()
+        default = self._default()
+        if not default or not self.tip(default):
+            self._refuse_stand_in(default)
+        base = default or self._repository.branch()
         settings = self._at(base)
         if settings is None:
             return self._from_working_tree(base)
         if settings.base and settings.base != base:
             if not self.tip(settings.base):
-                raise config.ConfigError(
-                    f"{config.NAME} names the base `{settings.base}`, and there is no such branch. "
-                    "Fetch it or make it again; nothing else stands in for it."
-                )
+                raise config.ConfigError(_absent(settings.base, self._repository.remotes()))
             settings = self._at(settings.base) or settings
         return settings
+
+    def _refuse_stand_in(self, default: str) -> None:
+        """Raises where the base is elsewhere: a clone without it holds the rules of a change at most.
+
+        Whatever is checked out there would be measured by its own rules. A repository that has no remote, or no
+        commit yet, is its own beginning.
+        """
+        remotes = self._repository.remotes()
+        if not remotes or self._repository.commit("HEAD") is None:
+            return
+        named = default
+        with suppress(config.ConfigError):
+            named = named or self._in_working_tree().base
+        if default or named in ("", *GUESSED):
+            raise config.ConfigError(_absent(named or GUESSED[0], remotes))
+        raise config.ConfigError(_unknown(named, remotes, is_there=bool(self.tip(named))))
 
     def _at(self, branch: str) -> config.Settings | None:
         return self.at(self.tip(branch), branch)
@@ -98,26 +119,40 @@ class SettingsSource:
         return None if content is None else config.parse(_decoded(content), source=source or commit)
 
     def _from_working_tree(self, base: str) -> config.Settings:
+        settings = self._in_working_tree()
+        if not settings.source:
+            return config.Settings(base=base)
+        if settings.base in ("", base):
+            return settings
+        remotes = () if self.tip(settings.base) else self._repository.remotes()
+        if remotes:
+            raise config.ConfigError(_absent(settings.base, remotes))
+        return self._at(settings.base) or settings
+
+    def _in_working_tree(self) -> config.Settings:
+        """The main worktree's own configuration, without a source when there is none."""
         try:
             with open(os.path.join(self._repository.place.root, config.NAME), "rb") as file:
-                settings = config.parse(_decoded(file.read()), source="working tree")
+                return config.parse(_decoded(file.read()), source="working tree")
         except FileNotFoundError:
-            return config.Settings(base=base)
-        named = self._at(settings.base) if settings.base and settings.base != base else None
-        return named or settings
+            return config.Settings()
 
     def base(self) -> str:
         """The branch that counts as protected: the remote's default, else main, else master, else the current."""
+        return self._default() or self._repository.branch()
+
+    def _default(self) -> str:
+        """The remote's default branch, else main, else master; empty when there is none of them."""
         common = self._repository.place.common_dir
         try:
             with open(os.path.join(common, "refs/remotes/origin/HEAD"), encoding="utf-8") as file:
                 return file.read().strip().removeprefix("ref: refs/remotes/origin/")
         except OSError:
             pass
-        for name in ("main", "master"):
+        for name in GUESSED:
             if read_ref(common, f"refs/heads/{name}") or read_ref(common, f"refs/remotes/origin/{name}"):
                 return name
-        return self._repository.branch()
+        return ""
 
 
 def rules_of(settings: config.Settings, tip: str = "") -> Rules:
@@ -132,6 +167,40 @@ def rules_of(settings: config.Settings, tip: str = "") -> Rules:
         project=settings.project,
         trusted=settings.trusted,
     )
+
+
+def _absent(base: str, remotes: tuple[str, ...]) -> str:
+    """What is said where a base has to be fetched, or where there is nowhere to fetch it from."""
+    if not remotes:
+        return (
+            f"{config.NAME} names the base `{base}`, and there is no such branch. "
+            "Make it again; nothing else stands in for it."
+        )
+    if not is_branch(base):
+        return f"{config.NAME} names the base {base!r}, which no branch can be called. Name the base's branch."
+    return (
+        f"The base `{base}` is not in this clone, and nothing else stands in for it. "
+        f"Fetch it: `{_fetch(base, remotes)}` (with actions/checkout: `fetch-depth: 0`)."
+    )
+
+
+def _unknown(named: str, remotes: tuple[str, ...], *, is_there: bool) -> str:
+    """What is said where only the checkout itself tells which branch is its base."""
+    if not is_branch(named):
+        return _absent(GUESSED[0], remotes)
+    note = f"git symbolic-ref refs/remotes/origin/HEAD {shlex.quote(f'refs/remotes/origin/{named}')}"
+    steps = note if is_there else f"{_fetch(named, remotes)} && {note}"
+    return (
+        f"Which branch is the base is not known in this clone: it has neither {' nor '.join(GUESSED)}, and a "
+        f"checkout's own {config.NAME} does not say by which rules it is judged. "
+        f"If the base is `{named}`, note that: `{steps}`."
+    )
+
+
+def _fetch(base: str, remotes: tuple[str, ...]) -> str:
+    """The command that brings a base where it is looked for."""
+    remote = "origin" if "origin" in remotes else remotes[0]
+    return f"git fetch {shlex.quote(remote)} {shlex.quote(f'{base}:refs/remotes/origin/{base}')}"
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ def status_file(ledger_id: str) -> StatusFile:
     return StatusFile(os.path.join(state_folder(), ledger_id, scheduling.NAME))
 
 
-class Watch:
+class LedgerWatch:
     """A ledger that is looked at again and again, and read when something has changed."""
 
     def __init__(self, opened: Opened, recent: int = 0) -> None:

@@ -8,12 +8,13 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain import rules as r
+from remand.domain.instant import plus, seconds_from
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
 from remand.domain.roles import REVIEWERS, Actor, Role
 from remand.domain.run_steps import after
 from remand.domain.runs import Run
-from remand.domain.task import TERMINAL, TRANSITIONS, Status, Task
+from remand.domain.task import TERMINAL, TRANSITIONS, Claim, Status, Task
 
 Events = tuple[e.Event, ...]
 MAX_DETAIL = 2000
@@ -118,7 +119,7 @@ def end(task: Task, ask: c.EndRun, command: c.Command) -> Events:
 
 def _is_fault(task: Task, run: Run, ask: c.EndRun) -> bool:
     """True when it ended with an error and left undone what it was for."""
-    if ask.how in _KEEPS_CLAIM or ask.is_systems or ask.is_answered:
+    if ask.how in (*_KEEPS_CLAIM, e.How.NOT_STARTED) or ask.is_systems or ask.is_answered:
         return False
     if run.purpose != e.Purpose.WORK:
         return True
@@ -133,16 +134,10 @@ def _holds(task: Task, run: Run) -> bool:
 
 
 def _what_follows(task: Task, run: Run, ended: e.RunEnded, ask: c.EndRun, command: c.Command) -> Events:
-    facts, spent = command.facts, after(task.spent, ended)
-    may_ask = task.status in TRANSITIONS["escalation.open"].sources and task.status not in TERMINAL
-    over = facts.budget.overdrawn(spent)
-    if over and may_ask and ask.how not in _KEEPS_CLAIM and task.status != Status.PROVISIONAL:
-        return (opened(task, "budget", f"The budget of {task.label} is spent: {over}", command),)
-    if ended.is_fault and may_ask and facts.max_faults and spent.faults >= facts.max_faults:
-        return (opened(task, "runs", f"{spent.faults} runs in a row failed, last {told(ended)}", command),)
-    gives_back = ended.is_fault or ask.is_systems or ask.how == e.How.EXHAUSTED
-    if not gives_back or not _holds(task, run) or run.purpose != e.Purpose.WORK:
-        return ()
+    question = _overdrawn(task, ended, command) or _failing(task, ended, command)
+    gives_back = ended.is_fault or ask.is_systems or ask.how in (e.How.EXHAUSTED, e.How.NOT_STARTED)
+    if question or not gives_back or not _holds(task, run) or run.purpose != e.Purpose.WORK:
+        return question
     return (
         e.TaskReturned(
             task_id=task.id,
@@ -152,6 +147,54 @@ def _what_follows(task: Task, run: Run, ended: e.RunEnded, ask: c.EndRun, comman
             has_work=ask.has_work,
         ),
     )
+
+
+def _overdrawn(task: Task, ended: e.RunEnded, command: c.Command) -> Events:
+    """The question that a spent budget is. Work that was handed in is looked at, and who was told to stop goes on."""
+    over = command.facts.budget.overdrawn(after(task.spent, ended))
+    is_spared = task.status == Status.PROVISIONAL or ended.how == e.How.STOPPED
+    if not over or is_spared or not _may_ask(task):
+        return ()
+    return (opened(task, "budget", f"The budget of {task.label} is spent: {over}", command),)
+
+
+def _failing(task: Task, ended: e.RunEnded, command: c.Command) -> Events:
+    """The question that comes of runs that fail, or cannot be begun, again and again."""
+    spent, most = after(task.spent, ended), command.facts.max_faults
+    if not most or not _may_ask(task):
+        return ()
+    if ended.is_fault and spent.faults >= most:
+        return (opened(task, "runs", f"{spent.faults} runs in a row failed, last {told(ended)}", command),)
+    if spent.unbegun > task.spent.unbegun and spent.unbegun >= most:
+        why = f"{spent.unbegun} runs in a row could not be begun, the last {told(ended)}"
+        return (opened(task, "runs", why, command),)
+    return ()
+
+
+def _may_ask(task: Task) -> bool:
+    return task.status in TRANSITIONS["escalation.open"].sources and task.status not in TERMINAL
+
+
+def lost(task: Task, claim: Claim, command: c.Command) -> tuple[Events, Events]:
+    """The runs that are lost with a lease that nobody renewed, and the question should the budget be spent with them.
+
+    Whoever watches over a run renews its lease once half of it has passed. By then it was gone.
+    """
+    gone_at = plus(claim.lease_expires_at, -command.facts.lease_seconds / 2)
+    ends: list[e.RunEnded] = []
+    question: Events = ()
+    for run in task.runs:
+        if run.handoff_id != claim.handoff_id:
+            continue
+        seconds = max(seconds_from(run.started_at, gone_at), 0.0)
+        ends.append(
+            e.RunEnded(
+                task_id=task.id, run_id=run.id, agent=run.agent, how=e.How.LOST, seconds=round(seconds, 3)
+            )
+        )
+        question = _overdrawn(task, ends[-1], command)
+        task = replace(task, spent=after(task.spent, ends[-1]))
+    return tuple(ends), question
 
 
 def told(ended: e.RunEnded) -> str:

@@ -79,6 +79,11 @@ class Breaker:
         """True when something is known to be wrong: whoever is begun all the same is let through to try."""
         return any(scope in self._open for scope in scopes)
 
+    @property
+    def is_closed(self) -> bool:
+        """True when nothing at all is known to be wrong."""
+        return not self._open
+
     def kept(self) -> Kept:
         """All it knows, for the next to go on with."""
         failing = {scope: sorted(tasks) for scope, tasks in list(self._failing.items())}

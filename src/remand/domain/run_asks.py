@@ -44,4 +44,4 @@ class EndRun(TaskAsk, kw_only=True):
 
 
 class CheckStaff(TaskAsk, kw_only=True):
-    """Ask the user, should nobody on the team be left for the task."""
+    """Ask the user, should nobody on the team be left for the task, or its agent have given it up."""

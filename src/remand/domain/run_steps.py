@@ -41,14 +41,24 @@ def _question(task: Task, event: e.RunStarted) -> str:
 
 
 def ended(task: Task, event: e.RunEnded) -> Task:
-    """What the run has cost is the task's, whoever it was."""
-    if task.run(event.run_id) is None:
+    """What the run has cost is the task's, whoever it was. Two ledgers may find the same run lost."""
+    run = task.run(event.run_id)
+    if run is None and event.how == e.How.LOST:
+        return task
+    if run is None:
         return conflict(task, event, f"the run {event.run_id} was not under way at that time")
-    left = tuple(run for run in task.runs if run.id != event.run_id)
-    claim, run = task.claim, task.run(event.run_id)
-    if claim is not None and run is not None and run.handoff_id == claim.handoff_id:
-        claim = replace(claim, run_ended=event.how)
-    return replace(task, runs=left, claim=claim, spent=after(task.spent, event))
+    left = tuple(one for one in task.runs if one.id != event.run_id)
+    task = replace(task, runs=left, spent=after(task.spent, event))
+    claim = task.claim
+    if claim is None or run.handoff_id != claim.handoff_id:
+        return task
+    has_begun = event.how != e.How.NOT_STARTED
+    is_no_attempt = not has_begun and not claim.has_run
+    return replace(
+        task,
+        claim=replace(claim, run_ended=event.how, has_run=claim.has_run or has_begun),
+        attempt_count=max(task.attempt_count - is_no_attempt, 0),
+    )
 
 
 def returned(task: Task, event: e.TaskReturned) -> Task:
@@ -59,23 +69,26 @@ def returned(task: Task, event: e.TaskReturned) -> Task:
 
 
 def after(spent: Spent, event: e.RunEnded) -> Spent:
-    """What is spent after one more run; figures that are none count as nothing."""
+    """What is spent after one more run; figures that are none count as nothing, and one that never began is none."""
+    has_begun = event.how != e.How.NOT_STARTED
+    is_unbegun = not has_begun and not event.is_fault and not event.is_systems
     return Spent(
-        runs=spent.runs + 1,
+        runs=spent.runs + has_begun,
         turns=spent.turns + int(_figure(event.turns)),
         tokens=spent.tokens + int(_figure(event.tokens)),
         seconds=spent.seconds + _figure(event.seconds),
         cost=spent.cost + _figure(event.cost),
-        faults=spent.faults + 1 if event.is_fault else _kept_faults(spent, event),
-        last_fault=event.ts if event.is_fault else spent.last_fault,
+        faults=spent.faults + 1 if event.is_fault else _kept(spent.faults, event),
+        unbegun=spent.unbegun + 1 if is_unbegun else _kept(spent.unbegun, event),
+        last_fault=event.ts if event.is_fault or is_unbegun else spent.last_fault,
         grants=spent.grants,
     )
 
 
-def _kept_faults(spent: Spent, event: e.RunEnded) -> int:
-    """A run that was ended from outside, or by the system, says nothing of the faults before it."""
+def _kept(failures: int, event: e.RunEnded) -> int:
+    """A run that was ended from outside, or by the system, says nothing of the failures before it."""
     says_nothing = event.is_systems or event.how in (e.How.STOPPED, e.How.LOST, e.How.NOT_STARTED)
-    return spent.faults if says_nothing else 0
+    return failures if says_nothing else 0
 
 
 def granted(spent: Spent, kind: str) -> Spent:
@@ -84,7 +97,7 @@ def granted(spent: Spent, kind: str) -> Spent:
         case "budget":
             return replace(spent, grants=spent.grants + 1)
         case "runs":
-            return replace(spent, faults=0)
+            return replace(spent, faults=0, unbegun=0)
         case _:
             return spent
 

@@ -35,9 +35,17 @@ class Spent(Record, kw_only=True):
     """In US dollars."""
     faults: int = 0
     """Runs in a row that ended with an error."""
+    unbegun: int = 0
+    """Runs in a row that could not be begun. No agent had a part in them: they are no runs of its, and no faults."""
     last_fault: Instant = ""
+    """When a run last failed, or could not be begun."""
     grants: int = 0
     """How often the user let the task go on after its budget was spent."""
+
+    @property
+    def failures(self) -> int:
+        """How often in a row nothing came of a run, whoever had a part in it."""
+        return self.faults + self.unbegun
 
 
 class Budget(Record, kw_only=True):

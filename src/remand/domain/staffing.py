@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -30,13 +30,19 @@ def left(task: Task, facts: c.Facts, *, without: Collection[str] = ()) -> list[A
     ]
 
 
-def best(agents: Iterable[Actor], text: str) -> tuple[Actor, tuple[str, ...]]:
-    """The agent that knows most of what a text is about, with those skills; the team's order settles ties."""
+def best(
+    agents: Iterable[Actor], text: str, room: Mapping[str, int] | None = None
+) -> tuple[Actor, tuple[str, ...]]:
+    """The agent that knows most of what a text is about, with those skills.
+
+    Of those who know as much it is the one that could take on most; then the team's order settles it.
+    """
+    free = room or {}
     words = frozenset(re.findall(r"\w+", text.lower()))
     known = [
         (agent, tuple(sorted(skill for skill in agent.skills if _names(skill, words)))) for agent in agents
     ]
-    return max(known, key=lambda pair: len(pair[1]))
+    return max(known, key=lambda pair: (len(pair[1]), free.get(pair[0].name, 0)))
 
 
 def _names(skill: str, words: Collection[str]) -> bool:

@@ -43,14 +43,13 @@ class Assigned(Record, kw_only=True):
     """What an earlier run left uncommitted in the workplace."""
 
 
-class AtWork(NamedTuple):
+class UnderWay(NamedTuple):
     """A run that is under way."""
 
     assigned: Assigned
     workplace: Workplace
     running: Running
     started_at: Instant
-    log: str
 
 
 class Site(NamedTuple):
@@ -79,12 +78,12 @@ class Beginning:
         self._books = books
         self._brief = brief
 
-    def begin(self, assigned: Assigned) -> AtWork:
+    def begin(self, assigned: Assigned) -> UnderWay:
         """Starts the process of a run."""
         site, run_id = self._site, assigned.run_id
         workplace = self._workplace(assigned)
         prompt = self._brief(replace(assigned, left=self._left(assigned, workplace)))
-        bounds, log = site.bounds(), site.log(run_id)
+        bounds = site.bounds()
         try:
             fitted = site.hosts.fit(assigned.member.command, run_id, prompt)
             door = site.doors.open(run_id, assigned.member.name, assigned.task.id, workplace)
@@ -96,7 +95,7 @@ class Beginning:
                     prompt="" if fitted.has_prompt else prompt,
                     workplace=workplace,
                     door=door,
-                    log=log,
+                    log=site.log(run_id),
                     environment={
                         **site.environment(),
                         **fitted.environment,
@@ -114,7 +113,7 @@ class Beginning:
         except (CannotRun, EnvironmentFault, OSError):
             self.clear_away(run_id)
             raise
-        return AtWork(assigned, workplace, running, self._books.now(), log)
+        return UnderWay(assigned, workplace, running, self._books.now())
 
     def _left(self, assigned: Assigned, workplace: Workplace) -> tuple[str, ...]:
         """What there is to go on from besides commits; what cannot be looked at is not told."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from remand.app.asking import Accepted
-from remand.app.scheduling.beginning import AtWork
+from remand.app.scheduling.beginning import UnderWay
 from remand.app.scheduling.books import Books, taken
 from remand.app.scheduling.ports import CannotRun, Ended, Hosts, Told, Workplaces
+from remand.app.scheduling.signs import seconds_lost
 from remand.domain import commands as c
 from remand.domain.assigning import told
 from remand.domain.events import How, Purpose, RunEnded
+from remand.domain.instant import Instant
+from remand.domain.runs import Run
 from remand.domain.task import Task
 from remand.domain.visible import visible
 
 MAX_DETAIL = 500
 
-Opinion = Callable[[AtWork, Told], str]
+Opinion = Callable[[UnderWay, Told], str]
 """Makes a reviewer's or director's words count; gives why they do not, should that be so."""
 
 
@@ -29,7 +32,7 @@ class Ending:
         self._hosts = hosts
         self._opinion = opinion
 
-    def end(self, work: AtWork, ended: Ended) -> tuple[Task | None, str]:
+    def end(self, work: UnderWay, ended: Ended) -> tuple[Task | None, str]:
         """Notes the end of a run; gives the task after it, and how the run failed if it did, in words."""
         said = self._hosts.told(work.assigned.member.command, ended.output, ended.status)
         is_work = work.assigned.purpose == Purpose.WORK
@@ -67,11 +70,12 @@ class Ending:
             )
         )
 
-    def lost(self, task_id: str, run_id: str) -> None:
-        """Notes that a run ended with the scheduler that had begun it."""
-        self._books.ask(c.EndRun(task_id=task_id, run_id=run_id, how=How.LOST))
+    def lost(self, task_id: str, run: Run, sign: Instant, longest: float) -> None:
+        """Notes that a run ended with the scheduler that had begun it, some time after its last sign of life."""
+        seconds = seconds_lost(run, sign, self._books.now(), longest)
+        self._books.ask(c.EndRun(task_id=task_id, run_id=run.id, how=How.LOST, seconds=seconds))
 
-    def _has_work(self, work: AtWork) -> bool:
+    def _has_work(self, work: UnderWay) -> bool:
         try:
             look = self._workplaces.look(work.workplace)
         except CannotRun:

@@ -11,7 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.scheduling.beginning import Assigned, AtWork, Beginning
+from remand.app.scheduling.beginning import Assigned, Beginning, UnderWay
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.ports import CannotRun, Ended, Hands
 from remand.app.scheduling.staff import Load
@@ -27,7 +27,7 @@ MOST_BEGINNING = 8
 SYSTEMS = ("disk", "sandbox", "door")
 """Causes that are the system's beyond doubt: no second task has to fail to know."""
 
-Finished = Callable[[AtWork, Task | None], None]
+Finished = Callable[[UnderWay, Task | None], None]
 """What is done when a run has ended and stands in the ledger as ended."""
 
 
@@ -52,13 +52,15 @@ class Floor:
         self._wake = wake
         self.clock = clock
         self._mine = threading.RLock()
-        self._at_work: dict[str, AtWork] = {}
+        self._at_work: dict[str, UnderWay] = {}
         self._being_begun: dict[str, Assigned] = {}
         self._busy: Counter[tuple[str, str]] = Counter()
         """What is being done, by task and member."""
         self._unnoted: dict[str, Callable[[], None]] = {}
         """Ends that the ledger could not take yet, by run."""
         self._again_at = 0.0
+        self._heard: set[str] = set()
+        """The runs of which it was told that they have ended."""
         self._freed: set[str] = set()
         self._measuring: dict[tuple[str, str], float] = {}
         self._is_closing = False
@@ -73,17 +75,27 @@ class Floor:
             self._being_begun[assigned.run_id] = assigned
         self.do(assigned.task.id, partial(self._start, assigned), assigned.member)
 
-    def collect(self, finished: Finished) -> None:
-        """Takes in the runs that have ended."""
+    def collect(self, finished: Finished, *, is_whole: bool = True) -> None:
+        """Takes in the runs that have ended: those that were heard of, or, looking at all of them, whichever have."""
         with self._mine:
-            over = [(work, ended) for work in self._at_work.values() if (ended := work.running.ended())]
-            for work, ended in over:
-                del self._at_work[work.assigned.run_id]
-                self._note(work.assigned, partial(self._end, work, ended, finished))
+            heard, self._heard = self._heard, set()
+            names = list(self._at_work) if is_whole else [name for name in heard if name in self._at_work]
+            for name in names:
+                work = self._at_work[name]
+                ended = work.running.ended()
+                if ended is not None:
+                    del self._at_work[name]
+                    self._note(work.assigned, partial(self._end, work, ended, finished))
             if self._unnoted and self.clock() >= self._again_at:
                 again, self._unnoted = self._unnoted, {}
                 for note in again.values():
                     note()
+
+    def _hear(self, run_id: str) -> None:
+        """Is told that a run has ended."""
+        with self._mine:
+            self._heard.add(run_id)
+        self._wake()
 
     def _note(self, assigned: Assigned, note: Callable[[], None]) -> None:
         """Has an end noted; as long as the ledger cannot take it, again and again."""
@@ -107,7 +119,7 @@ class Floor:
 
     def may_start(self, member: Member) -> bool:
         """False while something is wrong with what the member needs."""
-        return self.breaker.allows(*_scopes(member), now=self.clock())
+        return self.breaker.is_closed or self.breaker.allows(*_scopes(member), now=self.clock())
 
     def is_busy(self, task_id: str) -> bool:
         """True while something is being done about a task."""
@@ -132,22 +144,10 @@ class Floor:
             return freed
 
     @property
-    def in_hand(self) -> int:
-        """How many tasks are being worked on, or have their end answered."""
-        with self._mine:
-            return sum(self.load.runs.values())
-
-    @property
     def is_empty(self) -> bool:
         """True when nothing is under way, and nothing was done that has not been looked at since."""
         with self._mine:
             return not (self._at_work or self._being_begun or self._busy or self._freed)
-
-    @property
-    def has_ended(self) -> bool:
-        """True when there is a run to take in."""
-        with self._mine:
-            return any(work.running.ended() for work in self._at_work.values())
 
     @property
     def is_crowded(self) -> bool:
@@ -156,7 +156,7 @@ class Floor:
             return len(self._being_begun) >= MOST_BEGINNING
 
     @property
-    def at_work(self) -> list[AtWork]:
+    def at_work(self) -> list[UnderWay]:
         """The runs that are under way."""
         with self._mine:
             return list(self._at_work.values())
@@ -217,6 +217,7 @@ class Floor:
             self._at_work[assigned.run_id] = work
             if self._is_closing:
                 work.running.stop()
+        work.running.tell(partial(self._hear, assigned.run_id))
 
     def _never_began(self, assigned: Assigned, fault: CannotRun) -> None:
         is_systems = fault.cause in (*SYSTEMS, "program")
@@ -225,7 +226,7 @@ class Floor:
         scope = _scope(fault.cause, assigned.member)
         self.breaker.fail(scope, assigned.task.id, str(fault), now=self.clock(), is_certain=is_systems)
 
-    def _end(self, work: AtWork, ended: Ended, finished: Finished) -> None:
+    def _end(self, work: UnderWay, ended: Ended, finished: Finished) -> None:
         assigned = work.assigned
         self._beginning.clear_away(assigned.run_id)
         after, fault = self._ending.end(work, ended)

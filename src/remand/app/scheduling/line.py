@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 
 from remand.app.ready import pool, suits
@@ -30,6 +31,13 @@ class Line:
         return None
 
     @property
+    def is_empty(self) -> bool:
+        """True when there is nothing left to be given."""
+        if not self._passed:
+            next(self._in_order(), None)
+        return not self._passed and not self.is_longer
+
+    @cached_property
     def is_longer(self) -> bool:
         """True when there are tasks beyond those that were looked through. To be asked in the end."""
         return next(self._all, None) is not None

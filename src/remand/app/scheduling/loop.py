@@ -126,7 +126,7 @@ class Loop:
         """Looks when something has changed, and at everything once a second; True when it has looked."""
         now, changes = time.monotonic(), self._count()
         is_due = now - self._looked >= LOOK_SECONDS
-        if not (is_due or changes != self._seen or self._woken.is_set() or self._floor.has_ended):
+        if not (is_due or changes != self._seen or self._woken.is_set()):
             return False
         self._woken.clear()
         self._look(is_whole=is_due)

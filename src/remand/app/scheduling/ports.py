@@ -8,7 +8,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from remand.app.errors import RemandError
+from remand.domain.instant import Instant
 from remand.domain.record import Record
+from remand.domain.reviewing.change import Change
+from remand.domain.task import Submission, Task
 
 
 class CannotRun(RemandError):  # noqa: N818 - a state of affairs of the system, never an agent's fault
@@ -71,6 +74,9 @@ class Workplaces(Protocol):
     def retire(self, task_id: str, *, is_kept: bool = True) -> None:
         """Takes down the workplace of a task that has ended. Uncommitted work is kept at `refs/remand/kept/ID`."""
 
+    def names(self) -> list[str]:
+        """The tasks that have a workplace now; whatever else lies there is named as well."""
+
     def sweep(self, kept: Collection[str]) -> list[str]:
         """Takes down every workplace of other tasks than these, and what a killed scheduler left; gives their ids."""
 
@@ -119,11 +125,18 @@ class Ended(NamedTuple):
     errors: str = ""
 
 
+Wake = Callable[[], None]
+"""Tells the scheduler that there is something to look at."""
+
+
 class Running(Protocol):
     """The processes of one run."""
 
     def ended(self) -> Ended | None:
         """How they ended; None while they run. Never waits."""
+
+    def tell(self, ended: Wake) -> None:
+        """Has something told, from whichever thread, as soon as they have ended; at once when they have already."""
 
     def stop(self) -> None:
         """Asks them to end, and makes them after a while. Does not wait."""
@@ -157,8 +170,40 @@ class Doors(Protocol):
         """Ends all of them, and what is still under way behind them."""
 
 
-Wake = Callable[[], None]
-"""Tells the scheduler that there is something to look at."""
+class Logs(Protocol):
+    """What agents say, kept run by run."""
+
+    def path(self, run_id: str) -> str:
+        """The file that what a run says is written to."""
+
+    def last_line(self, run_id: str) -> str:
+        """What a run said last, as far as it can be told at a glance; empty when nothing is known."""
+
+    def last_written(self, run_id: str) -> Instant:
+        """When a run last said something; empty when it never did."""
+
+    def thin_out(self) -> None:
+        """Removes the logs of the oldest runs."""
+
+
+class KeptFile(Protocol):
+    """A small file that is replaced whole. Whatever is wrong with it keeps nobody from working."""
+
+    def read(self) -> bytes | None:
+        """What stands there; None when there is nothing that can be believed."""
+
+    def write(self, content: bytes) -> bool:
+        """Puts something in its place; False when it cannot be written."""
+
+
+class Changes(Protocol):
+    """What submissions change, for whoever reviews them."""
+
+    def submitted(self, task: Task, submission: Submission) -> Change:
+        """What a submission changes, as much of it as is shown at once. Raises `EnvironmentFault`."""
+
+    def since(self, task: Task, commit: str) -> dict[str, tuple[str, ...]]:
+        """Of each commit of a task that was rejected, the files that are different now."""
 
 
 class Fitted(Record, kw_only=True):

@@ -57,13 +57,17 @@ def director_for(task: Task, team: Team, load: Load, *, after: str = "") -> Memb
     is_waiting = task.status == Status.BLOCKED and filed is not None and not filed.decision
     if filed is None or not is_waiting or _has_run(task, Purpose.DIRECT):
         return None
-    barred = {filed.agent, *(lockout.agent for lockout in task.lockouts)}
-    found = [
+    return _freest(team, able_directors(task, team), load, after)
+
+
+def able_directors(task: Task, team: Team) -> list[Member]:
+    """The members that can be started, and may decide on the last rejection of a task."""
+    barred = {lockout.agent for lockout in task.lockouts} | ({task.filed.agent} if task.filed else set())
+    return [
         member
         for member in team.members
         if member.command and Role.DIRECTOR in member.roles and not _is_one_of(member, barred)
     ]
-    return _freest(team, found, load, after)
 
 
 def _has_run(task: Task, purpose: Purpose) -> bool:
@@ -85,5 +89,5 @@ def _reaches(team: Team, member: Member, changed: Changed) -> bool:
 
 def _freest(team: Team, members: Collection[Member], load: Load, after: str) -> Member | None:
     """Of some members the one with least to do; among equals the next in the team's order."""
-    free = [one for one in rotated(list(team.members), after) if one in members and load.has_room(one)]
+    free = [one for one in rotated(team.members, after) if one in members and load.has_room(one)]
     return min(free, key=lambda member: load.runs.get(member.name, 0), default=None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from remand.app.scheduling.beginning import Assigned, AtWork, branch_of
+from remand.app.scheduling.beginning import Assigned, UnderWay, branch_of
 from remand.app.scheduling.books import Books, taken
 from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.floor import Floor
@@ -21,7 +21,7 @@ from remand.app.scheduling.staff import Load, most_waiting, rotated, workers
 from remand.domain import commands as c
 from remand.domain.events import How, Purpose
 from remand.domain.gates.verdict import GateStatus
-from remand.domain.instant import plus
+from remand.domain.instant import Instant, plus
 from remand.domain.refusals import Refused
 from remand.domain.roles import Member
 from remand.domain.task import Status, Task
@@ -36,6 +36,8 @@ _GOES_ON = {Purpose.REVIEW: Status.PROVISIONAL, Purpose.DIRECT: Status.BLOCKED}
 
 Among = Collection[str] | None
 """The tasks that are looked at; None: all of them."""
+LastSign = Callable[[str], Instant]
+"""When something was last heard of a run; empty when that is not known."""
 Choose = Callable[[Task, Load], Member | None]
 """Whom to ask about a task; None when a person has to look."""
 
@@ -60,6 +62,8 @@ class Scheduler:
         settling: Settling,
         choosers: Choosers,
         tier: str,
+        longest: Callable[[], float],
+        last_sign: LastSign,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._books = books
@@ -69,6 +73,9 @@ class Scheduler:
         self._settling = settling
         self._choosers = choosers
         self._tier = tier
+        self._longest = longest
+        """How long a run may take, as the configuration has it now."""
+        self._last_sign = last_sign
         self._clock = clock
         self._lingering: dict[str, float] = {}
         self._last = ""
@@ -90,16 +97,17 @@ class Scheduler:
         for task in self._books.running():
             for run in task.runs:
                 if run.session == self._session:
-                    self._ending.lost(task.id, run.id)
+                    self._ending.lost(task.id, run, self._last_sign(run.id), self._longest())
         self._workplaces.sweep(self._books.open_tasks())
 
-    def end_forgotten(self, longest: float) -> None:
+    def end_forgotten(self) -> None:
         """Ends runs of other ledgers that must be over by now: who had begun them does not say so any more."""
+        longest = self._longest()
         for task in self._books.running():
             for run in task.runs:
                 is_over = plus(run.started_at, longest + FORGOTTEN_SECONDS) < self._books.now()
                 if run.session != self._session and is_over:
-                    self._ending.lost(task.id, run.id)
+                    self._ending.lost(task.id, run, "", longest)
 
     def stop(self) -> None:
         """Begins nothing more, and asks every agent to end; ticks go on until the floor is empty."""
@@ -118,11 +126,16 @@ class Scheduler:
         for task_id in self._books.ready():
             self._books.ask(c.CheckStaff(task_id=task_id))
 
+    def check_given_up(self) -> None:
+        """Asks the user about every task that its agent has given up: nobody else takes it by itself."""
+        for task in self._books.active(Status.FAILED):
+            self._books.ask(c.CheckStaff(task_id=task.id))
+
     def tick(self, *, is_whole: bool = True) -> None:
         """Does the next step of everything that waits for one, or only of what has changed since the last tick."""
         changed = self._books.news() | self._floor.freed()
         among = None if is_whole else changed
-        self._floor.collect(self._finished)
+        self._floor.collect(self._finished, is_whole=is_whole)
         self._watch(among)
         if self._is_stopping:
             return
@@ -144,22 +157,28 @@ class Scheduler:
 
     def _watch(self, among: Among) -> None:
         """Renews the leases of those at work, and ends those whose task is theirs no longer."""
+        known = {task.id: task for task in self._books.running()} if among is None else {}
+        half = self._half_a_lease()
         for work in self._floor.at_work:
-            if among is not None and work.assigned.task.id not in among:
+            name = work.assigned.task.id
+            if among is not None and name not in among:
                 continue
-            task = self._books.task(work.assigned.task.id)
+            task = known.get(name) or self._books.task(name)
             if task is None or not self._is_still_its(work, task):
                 work.running.stop()
             else:
-                self._renew_if_due(task)
+                self._renew_if_due(task, half)
 
-    def _renew_if_due(self, task: Task) -> None:
+    def _half_a_lease(self) -> Instant:
+        """Until when half a lease lasts from now: one that ends before that is renewed."""
+        return plus(self._books.now(), self._books.rules.policy.lease_seconds / 2)
+
+    def _renew_if_due(self, task: Task, half: Instant) -> None:
         """Keeps the lease of one at work, or whose work is being measured, from running out."""
-        half = plus(self._books.now(), self._books.rules.policy.lease_seconds / 2)
         if task.claim is not None and task.claim.lease_expires_at < half:
             self._books.renew(task)
 
-    def _is_still_its(self, work: AtWork, task: Task) -> bool:
+    def _is_still_its(self, work: UnderWay, task: Task) -> bool:
         """True while the agent has something to do; one that has handed in, or rejected, may say a few words more."""
         run = work.assigned
         if run.purpose in _GOES_ON:
@@ -172,7 +191,7 @@ class Scheduler:
         since = self._lingering.setdefault(run.run_id, self._clock())
         return self._clock() - since < LINGER_SECONDS
 
-    def _finished(self, work: AtWork, after: Task | None) -> None:
+    def _finished(self, work: UnderWay, after: Task | None) -> None:
         """What comes after a run: its stop is answered, or its place taken down."""
         self._lingering.pop(work.assigned.run_id, None)
         self._workplaces.leave(work.workplace)
@@ -194,7 +213,7 @@ class Scheduler:
             return
         member = self._member(claim.agent)
         if self._floor.is_busy(task.id):
-            self._renew_if_due(task)
+            self._renew_if_due(task, self._half_a_lease())
             return
         if member is None or not self._may_start(member):
             return
@@ -250,21 +269,23 @@ class Scheduler:
     # ---------------------------------------------------------------------------------------- new work
 
     def _assign(self) -> None:
-        """Gives free agents the tasks that are next for them, one each, in turn."""
+        """Gives free agents the tasks that are next for them, one each: those first that can take on most, in turn."""
         rules = self._books.rules
         limit = most_waiting(rules.team, rules.policy.max_waiting_reviews)
         waiting = self._books.waiting_for_review()
-        self._room = limit - waiting - self._floor.in_hand
+        load = self._floor.load
+        self._room = limit - waiting - load.total
         if waiting >= limit:
             self._hindrance = (
                 f"{waiting} submissions wait for review, of {limit} that may; nothing new is begun until some"
                 " are looked at"
             )
-        load = self._floor.load
         free = [one for one in rotated(workers(rules.team), self._last) if load.has_room(one)]
-        free = [one for one in free if self._may_start(one)]
+        free = sorted(filter(self._may_start, free), key=load.room, reverse=True)
         line = Line(filter(self._may_begin, self._in_line()) if free else iter(()))
         for member in free:
+            if line.is_empty:
+                return
             if self._floor.is_crowded:
                 self.has_begun = True
                 return
@@ -308,9 +329,9 @@ class Scheduler:
 
     def _has_to_wait(self, task: Task) -> bool:
         """True for a while after runs of the task have failed, each time longer."""
-        if not task.spent.faults:
+        if not task.spent.failures:
             return False
-        seconds = BACKOFF_SECONDS * 2 ** min(task.spent.faults - 1, 6)
+        seconds = BACKOFF_SECONDS * 2 ** min(task.spent.failures - 1, 6)
         return plus(task.spent.last_fault, seconds) > self._books.now()
 
     def _may_start(self, member: Member) -> bool:

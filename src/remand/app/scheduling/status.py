@@ -11,8 +11,8 @@ MAX_SIZE = 1 << 20
 NAME = "scheduler.json"
 
 
-class Breach(Record, kw_only=True, omit_defaults=False):
-    """Something wrong with the system, for which nothing is started."""
+class ToldBreach(Record, kw_only=True, omit_defaults=False):
+    """Something wrong with the system, for which nothing is started, as it is told to whoever looks on."""
 
     cause: str
     """What is wrong, in one word that stays the same."""
@@ -53,7 +53,7 @@ class SchedulerStatus(Record, kw_only=True, omit_defaults=False):
     tier: str = ""
     detail: str = ""
     """Why the tier is no better."""
-    breaker: tuple[Breach, ...] = ()
+    breaker: tuple[ToldBreach, ...] = ()
     waiting: str = ""
     """Why nothing is started; empty when nothing keeps it."""
     forge: str = ""

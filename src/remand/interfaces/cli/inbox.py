@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from remand.app.asking import Accepted
-from remand.app.escalations import Question, asked_under, open_escalations, ways
+from remand.app.decisions import Undecided, answering, asked, open_questions, rejected_under, waiting
+from remand.app.escalations import Question, asked_under, ways
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -37,9 +38,9 @@ def _inbox(context: Context) -> Result:
 
 
 def _open(context: Context) -> list[Question]:
-    team = context.opened.settings.rules().team
+    rules = context.opened.settings.rules()
     with context.opened.store.read() as view:
-        return open_escalations(view, team, lambda task_id: story(view, task_id))
+        return open_questions(view, rules, lambda task_id: story(view, task_id))
 
 
 def _may_be_asked(context: Context) -> bool:
@@ -59,11 +60,14 @@ def _page(found: Question, *, may_answer: bool) -> str:
     rows += [f"  {_waiting(found)}"]
     if may_answer:
         rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
+        rows += [f"  or, with tasks of your own: {found.answer}"] if isinstance(found, Undecided) else []
     return "\n".join(rows)
 
 
 def _waiting(found: Question) -> str:
     """What happens without an answer."""
+    if isinstance(found, Undecided):
+        return "Without an answer the task stays blocked; nothing is released or closed."
     if found.acknowledged_by:
         return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
     return f"Without an answer the task waits, and you are told again at {found.deadline[:19]}; nothing is released or closed."
@@ -80,12 +84,7 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
         if not key:
             continue
         answered += 1
-        ask = c.AnswerEscalation(
-            task_id=found.task_id,
-            escalation_id=found.escalation_id,
-            option=key,
-            guidance=_guidance(context, key),
-        )
+        ask = answering(found, key, _guidance(context, key))
         _say(context, f"{followed(context.ask(ask, context.actor(), step=answered), key)}\n\n")
     return f"{answered} answered, {len(questions) - answered} still waiting."
 
@@ -128,7 +127,9 @@ def _key(offered: Sequence[Option], option: str) -> str:
 
 def _answer_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", help="the question's id, or its task's")
-    parser.add_argument("option", help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, or its number")
+    parser.add_argument(
+        "option", help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, a decision, or its number"
+    )
     parser.add_argument(
         "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
     )
@@ -137,20 +138,13 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 def _answer(context: Context) -> Result:
     given = context.arguments
     task = _asking(context, given.id)
-    with context.opened.store.read() as view:
-        key = _key(ways(view, context.opened.settings.rules().team, task), given.option)
-    ask = c.AnswerEscalation(
-        task_id=task.id,
-        escalation_id=task.escalation.id if task.escalation else "",
-        option=key,
-        guidance=context.text(given.guidance),
-    )
+    ask, key, name = _meant(context, task, given.option, context.text(given.guidance))
     answer = context.ask(ask, context.actor())
     reserved = next((event for event in answer.events if isinstance(event, e.HandoffInitiated)), None)
     data = {
         "task_id": answer.task.id,
         "status": answer.task.status.value,
-        "escalation_id": ask.escalation_id,
+        "escalation_id": name,
         "option": key,
         "reassigned_to": reserved.target_agent if reserved else None,
         "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
@@ -158,12 +152,28 @@ def _answer(context: Context) -> Result:
     return Result(data, followed(answer, key))
 
 
+def _meant(
+    context: Context, task: Task, option: str, guidance: str
+) -> tuple[c.AnswerEscalation | c.AnswerRejection, str, str]:
+    """What an option, given as its key or its number, says to what a task asks: the ask, the key, and the question."""
+    rules, filed = context.opened.settings.rules(), waiting(task)
+    with context.opened.store.read() as view:
+        if filed is not None:
+            found = asked(view, rules, task, filed, lambda task_id: story(view, task_id))
+            key = _key(found.options, option)
+            return answering(found, key, guidance), key, found.escalation_id
+        key = _key(ways(view, rules.team, task), option)
+    name = task.escalation.id if task.escalation else ""
+    return c.AnswerEscalation(task_id=task.id, escalation_id=name, option=key, guidance=guidance), key, name
+
+
 def _asking(context: Context, name: str) -> Task:
     """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
-    if not name.startswith("E-"):
+    look = {"E-": asked_under, "R-": rejected_under}.get(name[:2])
+    if look is None:
         return find_task(context, name)[0]
     with context.opened.store.read() as view:
-        found = asked_under(view, name)
+        found = look(view, name)
     if found is None:
         raise Refused("nothing_to_answer", f"There is no question {name[:40]}.")
     return found

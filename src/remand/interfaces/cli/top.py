@@ -12,13 +12,13 @@ from contextlib import suppress
 import msgspec
 
 from remand.app.board import RECENT, Board
+from remand.app.decisions import answering
 from remand.app.errors import LedgerReplaced, RemandError
 from remand.app.escalations import Question
 from remand.app.happenings import Happening
 from remand.app.scheduling.status import SchedulerStatus
-from remand.bootstrap.watching import Watch
+from remand.bootstrap.watching import LedgerWatch
 from remand.config import inherited_environment
-from remand.domain import commands as c
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.arguments import Call
@@ -58,7 +58,7 @@ class ContextDesk:
             key=f"{given.call.key}.top" if given.call.key else "",
         )
         self._own = Context(call, Namespace(), given.surroundings)
-        self._watch = Watch(self._own.opened, recent)
+        self._watch = LedgerWatch(self._own.opened, recent)
         self._thorough_at = time.monotonic()
 
     def _open_again(self) -> None:
@@ -102,14 +102,9 @@ class ContextDesk:
 
     def answer(self, question: Question, option: str, guidance: str) -> str:
         """Answers as `remand inbox answer` does."""
-        ask = c.AnswerEscalation(
-            task_id=question.task_id,
-            escalation_id=question.escalation_id,
-            option=option,
-            guidance=guidance,
-        )
         self._answered += 1
         try:
+            ask = answering(question, option, guidance)
             return followed(self._own.ask(ask, self._own.actor(), step=self._answered), option)
         except Refused as refusal:
             return f"refused ({refusal.code}): {refusal.message}"

@@ -13,20 +13,8 @@ from remand.app.happenings import Happening
 from remand.domain.instant import Instant
 from remand.interfaces.live.state import OPTION_KEYS
 from remand.interfaces.live.words import age, brief, cell, clock, lasting, seconds_between, shown, wrapped
+from remand.interfaces.styles import STATUS_STYLES
 
-STATUS_STYLES = {
-    "incoming": "cyan",
-    "claimed": "yellow",
-    "provisional": "magenta",
-    "done": "green",
-    "rejected": "red",
-    "needs_continuation": "yellow",
-    "failed": "red",
-    "blocked": "red",
-    "deferred": "blue",
-    "decomposed": "blue",
-    "escalated": "bold red",
-}
 _TROUBLE_STYLES = {"system": "bold red", "questions": "bold yellow"}
 _NAME = 12
 MAX_TRIED = 5

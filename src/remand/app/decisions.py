@@ -1,0 +1,139 @@
+"""Rejections of tasks that wait for a person's decision, as questions to the user beside the escalations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from remand.app.asking import Rules
+from remand.app.escalations import WAIT, EventsOf, Question, able, line, open_escalations, tried
+from remand.app.rejection_views import rejections
+from remand.app.scheduling.reviewers import able_directors
+from remand.domain import commands as c
+from remand.domain.director import AUTOMATIC
+from remand.domain.escalations import REASSIGN, Option
+from remand.domain.reasons import DecisionType, RejectionReason, reason_named
+from remand.domain.refusals import Refused
+from remand.domain.task import Filed, Status, Task
+from remand.ledger.store import Transaction
+
+KIND = "decision"
+_FOLLOWS = {
+    DecisionType.ACCEPT: "Accept: the task stays blocked until it is reopened",
+    DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task sleeps until what is in its way is done",
+    DecisionType.ACCEPT_AND_DECOMPOSE: "Accept and decompose: the sub-tasks that were proposed take its place",
+    DecisionType.ACCEPT_AND_REFORMULATE: "Accept and reformulate: the task that was proposed takes its place",
+}
+_OBSOLETE = "Accept: the task is cancelled as obsolete"
+
+
+class Undecided(Question, kw_only=True, omit_defaults=False):
+    """A rejection of a task that waits for a person; what it is asked under is the rejection's id."""
+
+    agent: str
+    """Who rejected the task."""
+    handoff_id: str
+    answer: str
+    """The command that answers it in full."""
+
+
+def open_questions(view: Transaction, rules: Rules, events_of: EventsOf) -> list[Question]:
+    """Everything that waits for the user, the oldest first."""
+    found = open_escalations(view, rules.team, events_of)
+    found += undecided(view, rules, view.tasks.active(Status.BLOCKED), events_of)
+    return sorted(found, key=lambda one: (one.since, one.task_id))
+
+
+def undecided(
+    view: Transaction, rules: Rules, blocked: Iterable[Task], events_of: EventsOf
+) -> Iterator[Undecided]:
+    """Of the tasks that are blocked, those whose rejection no agent of the team will decide on."""
+    for task in blocked:
+        filed = waiting(task)
+        has_agents = not rules.policy.has_director_command and able_directors(task, rules.team)
+        if filed is not None and not has_agents:
+            yield asked(view, rules, task, filed, events_of)
+
+
+def waiting(task: Task) -> Filed | None:
+    """The rejection of a task that waits for a decision."""
+    filed = task.filed
+    is_waiting = task.status == Status.BLOCKED and filed is not None and filed.is_valid and not filed.decision
+    return filed if is_waiting else None
+
+
+def rejected_under(view: Transaction, rejection_id: str) -> Task | None:
+    """The task whose last rejection has that id, as long as it is blocked."""
+    tasks = view.tasks.active(Status.BLOCKED)
+    return next((task for task in tasks if task.filed and task.filed.rejection_id == rejection_id), None)
+
+
+def ways_out(view: Transaction, rules: Rules, task: Task, filed: Filed) -> tuple[Option, ...]:
+    """How a rejection may be decided without naming further tasks: as the automatic director would, first."""
+    reason = reason_named(filed.reason)
+    likely = AUTOMATIC[reason] if reason else DecisionType.ACCEPT
+    accepted = [likely, *({DecisionType.ACCEPT} - {likely})]
+    is_obsolete = reason is RejectionReason.OBSOLETE
+    options = [
+        Option(key=one.name, text=_OBSOLETE if is_obsolete and one is DecisionType.ACCEPT else _FOLLOWS[one])
+        for one in accepted
+    ]
+    if not task.is_locked_out(filed.agent):
+        options.append(
+            Option(key=DecisionType.OVERRIDE.name, text=f"Override: {filed.agent} goes on with it")
+        )
+    others = [agent.name for agent in able(view, rules.team, task) if agent.name != filed.agent]
+    return (
+        *options,
+        *(Option(key=f"{REASSIGN}:{name}", text=f"Override, and reassign to {name}") for name in others),
+    )
+
+
+def answering(question: Question, key: str, guidance: str) -> c.AnswerEscalation | c.AnswerRejection:
+    """What an option says to a question; with it comes what whoever goes on should know."""
+    if not isinstance(question, Undecided):
+        return c.AnswerEscalation(
+            task_id=question.task_id, escalation_id=question.escalation_id, option=key, guidance=guidance
+        )
+    offered = [option.key for option in question.options]
+    if key not in offered:
+        raise Refused(
+            "bad_value",
+            f"There is no option {key[:80]!r}; choose one of {', '.join(offered)}, or say more: {question.answer}.",
+        )
+    choice, _, name = key.partition(":")
+    is_override = choice in (REASSIGN, DecisionType.OVERRIDE.name)
+    return c.AnswerRejection(
+        handoff_id=question.handoff_id,
+        decision=DecisionType.OVERRIDE.name if is_override else choice,
+        message=guidance if is_override else "",
+        rationale="" if is_override else guidance,
+        reassign_to=name,
+    )
+
+
+def asked(view: Transaction, rules: Rules, task: Task, filed: Filed, events_of: EventsOf) -> Undecided:
+    """What a rejection that waits for a decision asks."""
+    events = list(events_of(task.id))
+    offered = ways_out(view, rules, task, filed)
+    found = next((one for one in rejections(events) if one.rejection_id == filed.rejection_id), None)
+    summary = found.rejection.get("reason_summary") if found else ""
+    numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
+    label = task.label[:1].upper() + task.label[1:]
+    why = line(
+        f"{label} needs a decision: {filed.agent} rejected it ({filed.reason}): {summary or ''}"
+    ).rstrip(" :.")
+    return Undecided(
+        escalation_id=filed.rejection_id,
+        task_id=task.id,
+        title=task.title,
+        kind=KIND,
+        question=f"{why}. Options: {numbered}.",
+        options=offered,
+        deadline="",
+        default=WAIT,
+        tried=tried(task, events),
+        since=found.at if found else "",
+        agent=filed.agent,
+        handoff_id=filed.handoff_id,
+        answer=f"remand handoff rejection-response {filed.handoff_id} --decision DECISION",
+    )

@@ -1,0 +1,175 @@
+"""Holds what a scheduler does between its looks: what it tells, what it remembers, and what it takes down."""
+
+from remand.app.scheduling import status
+from remand.app.scheduling.chores import Chores
+from remand.app.scheduling.loop import Chore, Loop
+from remand.app.scheduling.ports import CannotRun
+from remand.app.scheduling.reporting import FRESH_SECONDS, Reporting
+from remand.domain import commands as c
+from remand.domain.roles import Member
+from remand.domain.task import Status
+from remand.testing.scheduling import Shop
+
+ALICE = Member(name="Alice", command=("agent",))
+
+
+class Kept:
+    """A file in memory, with how often it was written."""
+
+    def __init__(self) -> None:
+        self.content: bytes | None = None
+        self.times = 0
+
+    def read(self) -> bytes | None:
+        return self.content
+
+    def write(self, content: bytes) -> bool:
+        self.content, self.times = content, self.times + 1
+        return True
+
+
+class Logs:
+    """Logs that say the same of every run."""
+
+    said = "running the tests"
+
+    def path(self, run_id: str) -> str:
+        return f"/l/{run_id}"
+
+    def last_line(self, run_id: str) -> str:
+        return self.said
+
+    def last_written(self, run_id: str) -> str:
+        return ""
+
+    def thin_out(self) -> None:
+        """Nothing is kept."""
+
+
+class Desk:
+    """A scheduler's chores on fakes."""
+
+    def __init__(self, shop: Shop, memory: Kept | None = None) -> None:
+        self.shop, self.logs, self.file, self.memory = shop, Logs(), Kept(), memory or Kept()
+        loop = Loop(lambda: 0, lambda _: None)
+        loop.look_after(shop.scheduler, shop.floor, ())
+        self.reporting = Reporting(
+            floor=shop.floor,
+            crew=shop,
+            loop=loop,
+            logs=self.logs,
+            file=self.file,
+            now=shop.world.clock.now,
+            pid=77,
+        )
+        books = shop.scheduler._books
+        made = Chores(books, shop.scheduler, shop.floor).all(
+            shop.workplaces, self.logs, self.reporting, self.memory
+        )
+        self.chores = {one.name: one for one in made}
+
+    def do(self, name: str) -> str:
+        chore = self.chores[name]
+        chore.do()
+        return chore.trouble
+
+    def told(self) -> status.SchedulerStatus:
+        found = status.read(self.file.content or b"")
+        assert found is not None
+        return found
+
+
+def test_the_status_is_written_when_it_has_changed_and_now_and_then() -> None:
+    shop = Shop(ALICE)
+    shop.world.add()
+    shop.ticks()
+    desk = Desk(shop)
+
+    assert desk.do("status") == ""
+    (agent,) = desk.told().agents
+    assert (agent.agent, agent.last_line) == ("Alice", "running the tests")
+    desk.do("status")
+    assert desk.file.times == 1
+    desk.logs.said = "all pass"
+    desk.do("status")
+    assert (desk.file.times, desk.told().agents[0].last_line) == (2, "all pass")
+    shop.world.clock.advance(FRESH_SECONDS + 1)
+    desk.do("status")
+    assert desk.file.times == 3
+
+
+def test_what_keeps_a_chore_from_being_done_is_told() -> None:
+    desk = Desk(Shop(ALICE))
+    failing = Chore("forge", 1.0, lambda: "it does not answer")
+    desk.reporting.chores = (failing,)
+    failing.do()
+
+    desk.do("status")
+
+    assert desk.told().forge == "forge: it does not answer"
+
+
+def test_what_is_wrong_stays_wrong_for_the_next_scheduler() -> None:
+    shop = Shop(ALICE)
+    shop.fault = CannotRun("disk", "no room on the disk")
+    shop.world.add()
+    desk = Desk(shop)
+    shop.ticks(2)
+    desk.do("breaker")
+    desk.do("breaker")
+    assert desk.memory.times == 1
+
+    shop.started()
+    assert shop.floor.breaker.breaches == ()
+    Desk(shop, desk.memory)
+
+    assert [one.message for one in shop.floor.breaker.breaches] == ["no room on the disk"]
+
+
+def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
+    shop = Shop(ALICE)
+    task_id = shop.world.add()
+    shop.ticks()
+    desk = Desk(shop)
+    desk.do("places")
+    assert shop.workplaces.retired == []
+    shop.world.ask(c.CancelTask(task_id=task_id))
+    desk.do("places")
+    assert shop.workplaces.retired == [], "somebody is still there"
+    shop.ticks(3)
+    shop.workplaces.retired.clear()
+
+    desk.do("places")
+
+    assert shop.workplaces.retired == [task_id]
+
+
+def test_the_user_is_asked_about_those_nobody_is_left_for_when_the_team_has_changed() -> None:
+    shop = Shop(Member(name="Alice", command=("agent",), skills=("paint",)))
+    task_id = shop.world.add(skills=("paint",))
+    desk = Desk(shop)
+    desk.do("staff")
+    assert shop.world.task(task_id).status == Status.INCOMING
+
+    shop.world.rules = Shop(ALICE).world.rules
+    desk.do("staff")
+
+    assert shop.world.task(task_id).status == Status.ESCALATED
+
+
+def test_the_user_is_asked_about_a_task_that_its_agent_has_given_up() -> None:
+    shop = Shop(ALICE)
+    task_id = shop.world.add()
+    shop.world.ask(c.ClaimTask(agent="Alice", task_id=task_id), "Alice")
+    desk = Desk(shop)
+    desk.do("staff")
+    assert shop.world.task(task_id).status == Status.CLAIMED
+    shop.world.ask(c.FailTask(task_id=task_id, agent="Alice", reason="tired"), "Alice")
+
+    desk.do("staff")
+    desk.do("staff")
+
+    task = shop.world.task(task_id)
+    assert task.status == Status.ESCALATED
+    assert task.escalation is not None
+    assert "Alice gave" in task.escalation.reason
