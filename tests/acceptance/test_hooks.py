@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -225,11 +228,11 @@ def test_gates_that_outlast_the_host_go_on_and_are_not_counted_twice(
     )
     session = Session(machine, slow)
     session.commit("bad")
-    environment = {"REMAND_HOOK_DEADLINE": "1"}
     given = json.dumps({"session_id": "s1", "cwd": str(session.repository.path), "prompt_id": "slow"})
-    ours = {"REMAND_TASK": session.task, "REMAND_ACTOR": "Alice"} | environment
+    ours = {"REMAND_TASK": session.task, "REMAND_ACTOR": "Alice"}
     words = ("hook", "--host", "claude", "stop")
-    said = machine.remand(session.repository.path, *words, stdin=given, env=ours)
+    hasty = ours | {"REMAND_HOOK_DEADLINE": "1"}
+    said = machine.remand(session.repository.path, *words, stdin=given, env=hasty)
     assert "still running" in json.loads(said.out)["reason"]
     waited = session.repository.call("gate", "wait", session.task)
     assert waited.data["status"] == "failed"
@@ -344,3 +347,44 @@ def test_where_nothing_is_enforced_no_session_is_sent_back(machine: Machine) -> 
     assert session.blocked() == ""
     edit = {"tool_name": "Edit", "tool_use_id": "t", "tool_input": {"file_path": "remand.toml"}}
     assert "deny" not in session.hook("pre_tool", **edit).out
+
+
+def test_a_stop_at_a_tree_that_was_rejected_before_counts_again_and_asks_git_once(session: Session) -> None:
+    session.commit("bad")
+    assert session.blocked()
+    machine = session.repository.machine
+    called, programs = machine.folder / "called", machine.folder / "programs"
+    programs.mkdir()
+    script = f'#!/bin/sh\necho "$*" >> {called}\nexec {shutil.which("git")} "$@"\n'
+    (programs / "git").write_text(script, encoding="utf-8")
+    (programs / "git").chmod(0o755)
+    machine.environment["PATH"] = f"{programs}{os.pathsep}{machine.environment['PATH']}"
+
+    told = session.blocked()
+
+    assert "Attempt 2" in told
+    assert [
+        line.split("core.commitGraph=false ")[1].split()[0] for line in called.read_text().splitlines()
+    ] == ["status"]
+    history = session.repository.ok("gate", "history", session.task)
+    assert [one["event"] for one in history].count("gate.reject") == 2
+
+
+def test_a_stop_loads_nothing_that_it_does_not_need(session: Session) -> None:
+    session.commit("bad")
+    assert session.blocked()
+    heavy = "{'typing_extensions', 'inspect', 'pathlib', 'urllib.parse', 'remand.app.prompts'}"
+    code = f"import sys; from remand.interfaces.cli import entry; entry.run(sys.argv[1:]); print({heavy} & set(sys.modules))"
+    machine = session.repository.machine
+    given = {"session_id": "s1", "cwd": str(session.repository.path), "prompt_id": "light"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, "hook", "--host", "claude", "stop"],
+        env=machine.environment | {"REMAND_TASK": session.task, "REMAND_ACTOR": "Alice"},
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "REJECTED" in done.stdout
+    assert done.stdout.endswith("set()\n"), done

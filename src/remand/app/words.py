@@ -19,7 +19,8 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 _MARKS = "\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
 """Marks that stand inside words, as in Arabic and in the scripts of India."""
 _HUMPS = re.compile(r"[A-Z]*[a-z0-9]+|[A-Z]+")
-_WORD = re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])+)")
+_WORD = rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[^\W_]|[{_MARKS}])+)"
+"""Compiled with the first text that is not all ASCII, and kept by `re`: it takes a while."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAMES = re.compile(r"https?://\S+|\b(?:task:)?[A-Z]-[0-9]{8}-[0-9]{6}-[0-9a-f]+")
 
@@ -92,7 +93,7 @@ def are_related(one: str, other: str, *, is_lenient: bool = True) -> bool:
 
 def _in_any_script(text: str) -> dict[str, None]:
     found: dict[str, None] = {}
-    for run, word in _WORD.findall(normalize("NFKC", _HUMP.sub(" ", text))):
+    for run, word in re.findall(_WORD, normalize("NFKC", _HUMP.sub(" ", text))):
         if run:
             found.update(dict.fromkeys(_pairs(run)))
         else:

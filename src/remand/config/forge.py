@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from remand.config.values import NAME, ConfigError, known, seconds, text, texts
 from remand.domain.record import Record
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 KINDS = ("github", "gitea", "gitlab")
 REPORTS = ("status", "review", "comment")
@@ -57,7 +59,7 @@ class ForgeSettings(Record, kw_only=True):
         """The repository's address for people; empty without a forge."""
         if not self.kind:
             return ""
-        parts = urlsplit(self.api)
+        parts = _split(self.api)
         host = parts.netloc.removeprefix("api.") if self.kind == "github" else parts.netloc
         return f"{parts.scheme}://{host}/{self.repository}"
 
@@ -123,7 +125,7 @@ def _interval(value: Any) -> float:
 def _api(address: str) -> str:
     """The server's address: encrypted, or on this very machine; a token goes along with every question."""
     try:
-        parts = urlsplit(address)
+        parts = _split(address)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         host = ""
@@ -132,3 +134,9 @@ def _api(address: str) -> str:
     if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
         raise ConfigError(f"{NAME}: `forge.api` must begin with https; http is for this machine alone.")
     return address.rstrip("/")
+
+
+def _split(address: str) -> SplitResult:
+    from urllib.parse import urlsplit  # loaded where there is a forge
+
+    return urlsplit(address)

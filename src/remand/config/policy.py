@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, flag, known, seconds, texts
@@ -99,8 +98,10 @@ def _director(value: Any) -> tuple[str, ...]:
         return (value,)
     if value.lower() in ("auto", "human"):
         raise ConfigError(f'{NAME}: `policy.director` is written "{value.lower()}".')
+    from shlex import split  # loaded where a command is written as one would type it
+
     try:
-        return _program(shlex.split(value), "policy.director")
+        return _program(split(value), "policy.director")
     except ValueError as error:
         raise ConfigError(f"{NAME}: `policy.director` is no command ({error}); write it as a list.") from None
 

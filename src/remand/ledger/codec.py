@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from typing import Any, NoReturn, Protocol, Union
 
@@ -28,8 +30,10 @@ _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ID_MARK = b'"meta":{"id":"'
 _CUT = 4096
 
+_NAME_MARK = b'{"event":"'
+"""How a line of ours begins, before the name of its event."""
+
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Union[e.NATIVE]).decode  # noqa: UP007 - built from a tuple
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
 
 
@@ -79,23 +83,35 @@ def read(line: bytes) -> e.Event:
     return event
 
 
+@cache
+def _decoder(kind: type[e.Event] | None = None) -> Callable[[bytes], e.Event]:
+    """Reads lines of one kind, or of any. Made when it is first needed: what reads all kinds takes a while to make."""
+    return msgspec.json.Decoder(kind or Union[e.NATIVE]).decode  # noqa: UP007 - built from a tuple
+
+
 def trusted(line: bytes) -> e.Event:
     """Reads a line that was examined when it entered the ledger."""
-    event: e.Event = _decode(line)
+    event = _decoder()(line)
     if type(event) is e.TaskAdded and event.type != "TASK":
         raise msgspec.ValidationError("a node that is no task")
     return event
 
 
-def recall(line: bytes) -> e.Event:
-    """Reads a line of the ledger's own, of whatever kind."""
+def recall(line: bytes, kind: type[e.Event] | None = None) -> e.Event:
+    """Reads a line of the ledger's own, of whatever kind; sooner when it is of the kind that is expected."""
     try:
-        event: e.Event = _decode(line)
+        event = _decoder(kind)(line)
     except msgspec.MsgspecError:
         return _examined(line)
     if event.meta.seq <= 0 or (type(event) is e.TaskAdded and event.type != "TASK"):
         return _examined(line)
     return event
+
+
+def may_be(line: bytes, kind: type[e.Event]) -> bool:
+    """False for a line of the ledger's own that begins with the name of another kind of event."""
+    name = f'{kind.__struct_config__.tag}"'.encode()
+    return line.startswith(_NAME_MARK + name) or not line.startswith(_NAME_MARK)
 
 
 def content_hash(line: bytes) -> str:

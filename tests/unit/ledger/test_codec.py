@@ -67,6 +67,11 @@ def test_every_event_reads_back_from_its_line(kind: type[e.Event], data: st.Data
     event, line = stamped(event)
 
     assert codec.read(line) == codec.trusted(line) == codec.recall(line) == event
+    turned = json.dumps(dict(reversed(json.loads(line).items())), ensure_ascii=False).encode()
+    assert codec.recall(turned) == event
+    assert all(codec.recall(line, one) == event for one in e.NATIVE)
+    assert {one for one in e.NATIVE if codec.may_be(line, one)} == {kind}
+    assert all(codec.may_be(turned, one) for one in e.NATIVE)
 
 
 @given(native_events())

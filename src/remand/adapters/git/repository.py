@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from remand.adapters.git import loose
 from remand.adapters.git.place import Place, current_branch, read_ref
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, Difference
@@ -29,6 +30,11 @@ SETTINGS = (
     *("-c", "core.commitGraph=false"),
 )
 
+_MAX_INDEX = 64 << 20
+_SPELT_OUT = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
+"""How an index begins that holds every name whole; later versions leave out what the name before has, too."""
+_NOT_ALL_THERE = (b"link\0", b"sdir\0")
+"""The extensions of an index that leaves names to another file, or to a folder's name."""
 _CHANGED_LINES = ("diff-tree", "-r", "-p", "-U0", "--text", "--no-ext-diff", "--no-textconv")
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
@@ -41,23 +47,40 @@ def git(
     seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs git in a folder without hooks, prompts, lazy fetches or anyone's configuration but the repository's."""
+    process = started(folder, *arguments, environment=environment)
+    return ended(process, f"git {arguments[0]} in {folder}", stdin, seconds)
+
+
+def started(
+    folder: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts git as `git` does; `ended` has its answer."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        return subprocess.run(
+        return subprocess.Popen(
             ["git", *SETTINGS, *arguments],
             cwd=folder,
-            input=stdin,
             env=kept | SAFE | dict(environment or {}),
-            capture_output=True,
-            timeout=seconds,
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     except FileNotFoundError:
         raise EnvironmentFault("git is not installed, or not on PATH. Install it, then repeat.") from None
-    except subprocess.TimeoutExpired:
-        raise EnvironmentFault(
-            f"git {arguments[0]} did not answer within {seconds:.0f} s in {folder}."
-        ) from None
+
+
+def ended(
+    process: subprocess.Popen[bytes], what: str, stdin: bytes = b"", seconds: float = SECONDS
+) -> subprocess.CompletedProcess[bytes]:
+    """What a git that was started has answered at its end; whatever happens, it goes on no longer than this."""
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFault(f"{what} did not answer within {seconds:.0f} s.") from None
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 class GitRepository:
@@ -75,6 +98,14 @@ class GitRepository:
             return None
         if name in self._commits:
             return self._commits[name]
+        known = loose.commit_tree(self.place.common_dir, name)
+        found = Commit(name, code_tree(known, len(name) // 2)) if known is not None else self._asked(name)
+        if found is not None and found.sha == name and len(self._commits) < MAX_KNOWN:
+            self._commits[name] = found  # what a full id means never changes
+        return found
+
+    def _asked(self, name: str) -> Commit | None:
+        """The commit behind a name, by git's word."""
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
         answer = git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
         header, _, rest = answer.stdout.partition(b"\n")
@@ -83,10 +114,7 @@ class GitRepository:
             return None
         tree_header, _, body = rest[int(size) + 1 :].partition(b"\n")
         length = int(tree_header.split(b" ")[2])
-        found = Commit(sha=sha.decode(), tree=code_tree(body[:length], len(sha) // 2))
-        if found.sha == name and len(self._commits) < MAX_KNOWN:
-            self._commits[name] = found  # what a full id means never changes
-        return found
+        return Commit(sha=sha.decode(), tree=code_tree(body[:length], len(sha) // 2))
 
     def branch(self) -> str:
         """The branch checked out where we were called; HEAD is read again when it has changed."""
@@ -122,8 +150,29 @@ class GitRepository:
                 return sha
         return ""
 
+    def remotes(self) -> tuple[str, ...]:
+        """The names of the repositories that this one is set up to fetch from."""
+        if not self.place.git_dir:
+            return ()
+        return tuple(git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
+
+    def outside(self, tip: str, commits: Iterable[str]) -> frozenset[str]:
+        """Those of the commits that are here, and not in the history of a tip."""
+        asked = {commit for commit in commits if commit.isascii() and commit.isalnum()}
+        if not asked or not tip:
+            return frozenset()
+        rows = "".join(f"{name}\n" for name in (f"^{tip}", *sorted(asked)))
+        answer = git(self.place.worktree, "rev-list", "--ignore-missing", "--stdin", stdin=rows.encode())
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(f"git cannot list what {tip[:12]} lacks: {said}. Mend that, then repeat.")
+        return frozenset(answer.stdout.decode().split()) & asked
+
     def file(self, commit: str, path: str) -> bytes | None:
         """A file's content at a commit; None when it is not there. What cannot be read is not taken for absent."""
+        known = loose.top_file(self.place.common_dir, commit, path)
+        if known is not None:
+            return known[0]
         listed = git(self.place.worktree, "ls-tree", commit, "--", f":(top,literal){path}")
         if not listed.returncode and not listed.stdout:
             return None
@@ -161,7 +210,19 @@ class GitIndex:
         if not self._path or self.signature() is None:
             return False
         name = os.path.relpath(path, self._root)
+        if self._cannot_name(name):
+            return False
         return bool(git(self._root, "ls-files", "-z", "--", f":(literal){name}").stdout)
+
+    def _cannot_name(self, name: str) -> bool:
+        """True when the index does not hold the name anywhere, in a form that spells every name out."""
+        try:
+            with open(self._path, "rb") as file:
+                content = file.read(_MAX_INDEX + 1)
+        except OSError:
+            return False
+        is_spelt_out = content[:8] in _SPELT_OUT and not any(mark in content for mark in _NOT_ALL_THERE)
+        return is_spelt_out and len(content) <= _MAX_INDEX and os.fsencode(name) not in content
 
 
 def code_tree(tree: bytes, id_length: int) -> str:

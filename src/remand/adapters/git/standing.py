@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from remand.adapters.git.below import is_there, line_below, names_below, read_below
 from remand.adapters.git.place import read_ref
-from remand.domain.ids import is_commit
+from remand.domain.ids import is_commit, is_git_branch
 
 HEADS = "refs/heads/"
 BUSY = (
@@ -17,9 +16,7 @@ BUSY = (
     *("rebase-merge", "rebase-apply", "sequencer"),
 )
 """What git keeps beside HEAD while something is under way."""
-_ILLEGAL = re.compile(
-    r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\A/|/\Z|\.\Z|(?:\A|/)\.|\.lock(?:/|\Z)",
-)
+_MAX_BRANCH = 1024
 _MAX_NAME = 240
 """Of a file name's 255 bytes; git adds `.lock`."""
 _MAX_PACKED = 64 << 20
@@ -39,13 +36,10 @@ class Standing(NamedTuple):
 
 
 def is_legal(branch: str) -> bool:
-    """True for what git takes as the name of a branch. `-x` is one."""
-    try:
-        parts = branch.encode().split(b"/")
-    except UnicodeEncodeError:
+    """True for what git takes as the name of a branch, and can keep as a file."""
+    if not is_git_branch(branch) or len(branch) > _MAX_BRANCH:
         return False
-    is_short = len(branch) <= 1024 and all(len(part) <= _MAX_NAME for part in parts)
-    return bool(branch) and is_short and branch not in ("HEAD", "@") and not _ILLEGAL.search(branch)
+    return all(len(part.encode()) <= _MAX_NAME for part in branch.split("/"))
 
 
 def real_standing(common_dir: str, entry: str, branch: str) -> Standing:

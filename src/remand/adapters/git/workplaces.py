@@ -90,6 +90,10 @@ class GitWorkplaces:
             seat.retire(is_kept=is_kept)
         self._trash.empty_soon()
 
+    def names(self) -> list[str]:
+        """What lies where the workplaces are."""
+        return sorted(_names(self._folder))
+
     def sweep(self, kept: Collection[str]) -> list[str]:
         """Takes down every workplace of other tasks than these, and what a killed scheduler left; gives their ids.
 

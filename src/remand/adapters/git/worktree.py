@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 from remand.adapters.git.place import Place, current_branch, read_ref
-from remand.adapters.git.repository import git
+from remand.adapters.git.repository import ended, started
 
 CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -37,17 +38,30 @@ def head(place: Place) -> str:
         return ""
 
 
-def uncommitted(place: Place, ours: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The files outside `.got` that differ from the commit checked out; none when that cannot be told.
+def uncommitted(place: Place, ours: Callable[[], frozenset[str]] = frozenset) -> tuple[str, ...]:
+    """The files that a `Look` finds."""
+    return Look(place).uncommitted(ours)
 
-    Files of ours that were put there and are not committed yet are nobody's unfinished work.
-    """
-    commit = head(place)
-    index = os.path.join(place.git_dir, "index")
-    if not commit or not os.path.exists(index):
-        return ()
-    with bare_look(commit, _excluded(place)) as folder:
-        answer = git(
+
+class Look:
+    """A look at what a worktree holds that is not committed. Git begins with it at once; the answer can wait."""
+
+    def __init__(self, place: Place) -> None:
+        self._what = f"git status in {place.worktree}"
+        self._kept = ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        commit = head(place)
+        index = os.path.join(place.git_dir, "index")
+        if commit and os.path.exists(index):
+            try:
+                self._begin(place, commit, index)
+            except BaseException:
+                self._kept.close()
+                raise
+
+    def _begin(self, place: Place, commit: str, index: str) -> None:
+        folder = self._kept.enter_context(bare_look(commit, _excluded(place)))
+        self._process = started(
             place.worktree,
             *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
             "--ignore-submodules=dirty",  # said here: what `.gitmodules` says of it outranks the configuration
@@ -59,14 +73,30 @@ def uncommitted(place: Place, ours: frozenset[str] = frozenset()) -> tuple[str, 
                 "GIT_NO_REPLACE_OBJECTS": "1",
             },
         )
-    if answer.returncode:
-        return ()
-    rows = [row.decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
-    return tuple(
-        row[3:]
-        for row in rows
-        if row[3:].split("/", 1)[0] != ".got" and not (row.startswith("??") and _is_ours(row[3:], ours))
-    )
+
+    def uncommitted(self, ours: Callable[[], frozenset[str]] = frozenset) -> tuple[str, ...]:
+        """The files outside `.got` that differ from the commit checked out; none when that cannot be told.
+
+        Files of ours that were put there and are not committed yet are nobody's unfinished work. Which these are is
+        asked only when there are new files.
+        """
+        try:
+            answer = ended(self._process, self._what) if self._process else None
+        finally:
+            self.close()
+        if answer is None or answer.returncode:
+            return ()
+        rows = [row.decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
+        found = [row for row in rows if row[3:].split("/", 1)[0] != ".got"]
+        own = ours() if any(row.startswith("??") for row in found) else frozenset[str]()
+        return tuple(row[3:] for row in found if not (row.startswith("??") and _is_ours(row[3:], own)))
+
+    def close(self) -> None:
+        """Ends the look, whether or not its answer was wanted."""
+        if self._process is not None:
+            with self._process:
+                self._process.kill()
+        self._kept.close()
 
 
 def _is_ours(name: str, ours: frozenset[str]) -> bool:

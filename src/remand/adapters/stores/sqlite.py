@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from importlib import import_module
 from types import TracebackType
 
 import apsw
@@ -15,7 +15,6 @@ import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces, SqliteUnconfirmed
-from remand.adapters.stores.sqlite_migrations import migrate
 from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -132,10 +131,12 @@ class Writing:
 class SqliteStore:
     """A ledger file. Writers queue at a lock file, which is fair where SQLite's own waiting is not."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
         self._thread_lock = threading.RLock()
-        self._lock_file = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock_file = os.open(
+            f"{os.path.splitext(self.path)[0]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             self.connection = self._open()
         except apsw.Error as error:
@@ -144,7 +145,7 @@ class SqliteStore:
         self._identity = self.file_identity()
 
     def _open(self) -> apsw.Connection:
-        connection = apsw.Connection(os.fspath(self.path))
+        connection = apsw.Connection(self.path)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         with self._locked():
             version = connection.pragma("user_version")
@@ -161,7 +162,7 @@ class SqliteStore:
                 ).fetchall()
             connection.execute(sql.SETTINGS).fetchall()
             if 0 < version < sql.VERSION:
-                migrate(connection, version)
+                import_module("remand.adapters.stores.sqlite_migrations").migrate(connection, version)
         return connection
 
     def file_identity(self) -> str:
@@ -248,7 +249,7 @@ class SqliteStore:
         return EnvironmentFault(f"Nothing was recorded: the ledger {self.path} failed ({error}). {remedy}")
 
     def _is_disk_full(self) -> bool:
-        disk = os.statvfs(self.path.parent)
+        disk = os.statvfs(os.path.dirname(self.path) or os.curdir)
         return disk.f_bavail * disk.f_frsize < _LITTLE
 
     def take_back(self, transaction: SqliteTransaction) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from pathlib import Path
 
 _SEQ_WIDTH, _TIP_WIDTH = 20, 32
 
@@ -16,13 +15,14 @@ class FileMarks:
     Both also name the ledger's root, so that a ledger made anew at the same place remembers the old one.
     """
 
-    def __init__(self, folder: Path, ledger_id: str, root: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def __init__(self, folder: str, ledger_id: str, root: str) -> None:
+        os.makedirs(folder, exist_ok=True, mode=0o700)
+        self.folder = folder
         self._own = ledger_id
         self._root = root
-        self._mark = folder / f"{ledger_id}.mark"
-        self._others = folder / f"{ledger_id}.seen"
-        if not self._mark.exists():
+        self._mark = os.path.join(folder, f"{ledger_id}.mark")
+        self._others = os.path.join(folder, f"{ledger_id}.seen")
+        if not os.path.exists(self._mark):
             inherited = _inherited(folder, root)
             self._write(self._mark, {ledger_id: (0, "")})
             self._write(self._others, inherited)
@@ -51,25 +51,27 @@ class FileMarks:
         """Lets go of the file that is held open."""
         os.close(self._file)
 
-    def _write(self, path: Path, marks: dict[str, tuple[int, str]]) -> None:
+    def _write(self, path: str, marks: dict[str, tuple[int, str]]) -> None:
         rows = [_line(session, *mark) for session, mark in sorted(marks.items())]
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.write_text("".join([*rows, f"root {json.dumps(self._root)}\n"]), encoding="ascii")
-        draft.replace(path)
+        draft = f"{path}.{os.getpid()}"
+        with open(draft, "w", encoding="ascii") as file:
+            file.write("".join([*rows, f"root {json.dumps(self._root)}\n"]))
+        os.replace(draft, path)
 
 
 def _line(session: str, seq: int, tip: str) -> str:
     return f"{session} {seq:0{_SEQ_WIDTH}d} {tip:-<{_TIP_WIDTH}}\n"
 
 
-def _rows(path: Path) -> list[str]:
+def _rows(path: str) -> list[str]:
     try:
-        return path.read_text(encoding="ascii", errors="replace").split("\n")
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().split("\n")
     except OSError:
         return []
 
 
-def _read(path: Path) -> dict[str, tuple[int, str]]:
+def _read(path: str) -> dict[str, tuple[int, str]]:
     marks: dict[str, tuple[int, str]] = {}
     for row in _rows(path):
         session, _, rest = row.partition(" ")
@@ -79,10 +81,11 @@ def _read(path: Path) -> dict[str, tuple[int, str]]:
     return marks
 
 
-def _inherited(folder: Path, root: str) -> dict[str, tuple[int, str]]:
+def _inherited(folder: str, root: str) -> dict[str, tuple[int, str]]:
     """The marks of ledgers that were here before: a deleted ledger must not make its events forgotten."""
     marks: dict[str, tuple[int, str]] = {}
-    for path in (*folder.glob("*.mark"), *folder.glob("*.seen")):
+    names = [name for name in os.listdir(folder) if name.endswith((".mark", ".seen"))]
+    for path in (os.path.join(folder, name) for name in names):
         if f"root {json.dumps(root)}" in _rows(path):
             for session, mark in _read(path).items():
                 marks[session] = max(mark, marks.get(session, (0, "")))

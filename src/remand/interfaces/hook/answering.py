@@ -14,10 +14,9 @@ from remand.app.asking import Request
 from remand.app.family import Family
 from remand.app.gates.stopping import Reply, Stop, Stopping
 from remand.app.naming import locate
-from remand.app.prompts import prompt
 from remand.app.rebuild import story
 from remand.bootstrap import hosts
-from remand.bootstrap.gates import Gates, head, uncommitted
+from remand.bootstrap.gates import Gates, Look, head, uncommitted
 from remand.bootstrap.hosts import Answer
 from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import Place, current_branch
@@ -45,21 +44,24 @@ BROKEN = (
 )
 
 
-def answer(words: Words, place: Place, *, deadline: float, opened: Opened | None = None) -> Answer:
+def answer(
+    words: Words, place: Place, *, deadline: float, opened: Opened | None = None, look: Look | None = None
+) -> Answer:
     """The answer to a call, in our own form; within a coordinator no gate is run."""
     own = opened or open_at(place)
     own.ledger.refresh()
-    session = _Session(own, place, words)
+    session = _Session(own, place, words, look)
     return session.answer(deadline=0.0 if opened else deadline)
 
 
 class _Session:
     """One call of a session, and the task it belongs to."""
 
-    def __init__(self, opened: Opened, place: Place, words: Words) -> None:
+    def __init__(self, opened: Opened, place: Place, words: Words, look: Look | None) -> None:
         self._opened = opened
         self._place = place
         self._words = words
+        self._look = look
         self._task = self._find()
         self._gates = Gates(opened)
 
@@ -188,6 +190,8 @@ class _Session:
             return Answer.allow()
         if agent:
             self._receipt(task)
+        # Loaded when feedback is told: what cleans it takes longer to load than a stop to answer.
+        prompt = import_module("remand.app.prompts").prompt
         return Answer.context(prompt(task, events, self._opened.settings.settings().forge.home))
 
     def _receipt(self, task: Task) -> None:
@@ -226,7 +230,7 @@ class _Session:
         return _told(reply or self._measured(task, stop, stopping, deadline))
 
     def _uncommitted(self) -> tuple[str, ...]:
-        return uncommitted(self._place, _of_ours())
+        return self._look.uncommitted(_of_ours) if self._look else uncommitted(self._place, _of_ours)
 
     def _measured(self, task: Task, stop: Stop, stopping: Stopping, deadline: float) -> Reply:
         """Runs the gates, in a process that goes on should they outlast the host's patience.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from _thread import start_new_thread
@@ -32,7 +33,8 @@ BROKEN = (
 
 
 def run(arguments: list[str], environment: dict[str, str]) -> int:
-    """Answers one call of a host. A failure of our own is a no, never silence."""
+    """Answers one call of a host, in a process of its own. A failure of our own is a no, never silence."""
+    gc.disable()  # the process ends with the call, and looking for garbage takes longer than all that is left behind
     found = named(arguments)
     if found is None:
         sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(hosts.HOSTS)} EVENT\n")

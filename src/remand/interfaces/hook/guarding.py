@@ -8,7 +8,9 @@ import re
 from remand.bootstrap import hooking, hosts
 from remand.bootstrap.hosts import Answer
 from remand.bootstrap.quick import Place, state_folder
-from remand.domain.patterns import Pattern
+from remand.domain.patterns import Pattern, matches_name
+from remand.interfaces.hook.refs import is_moving
+from remand.interfaces.hook.shell import SIMPLE, Simple, simple_commands
 from remand.interfaces.hook.words import Words
 
 _WRITERS = re.compile(
@@ -20,10 +22,9 @@ _WRITERS = re.compile(
 _REDIRECTED = re.compile(r"(?<![0-9&])(?:>>?|>\|)\s*['\"]?([^\s'\";&|]+)")
 _GIT = r"\bgit\s+(?:-\S+\s+\S+\s+)*"
 _MOVES = re.compile(
-    rf"{_GIT}(?:update-ref|symbolic-ref|replace)\b|{_GIT}config\b.*(?:core\.(?:hooks|fsmonitor|worktree|attributes)|"
-    rf"include|filter\.|url\.)|core\.hooksPath|{_GIT}commit\b.*(?:--no-verify\b|\s-n\b)"
+    rf"{_GIT}config\b.*(?:core\.(?:hooks|fsmonitor|worktree|attributes)|include|filter\.)"
+    rf"|core\.hooksPath|{_GIT}commit\b.*(?:--no-verify\b|\s-n\b)"
 )
-_MOVES_A_BRANCH = rf"{_GIT}(?:branch\s+-|checkout\s+-B|switch\s+-C|fetch\s+\.|push\s+\.)"
 _PERSONS = re.compile(
     r"\bremand(?:\s+(?:--json|-C\s+\S+|--as\s+\S+|--key\s+\S+))*\s+(?:pause|resume|keys|unlock|lockout|init\b.*--remove|"
     r"gate\s+(?:accept|refuse|override)|review\s+(?:approve|reject|retract)|task\s+(?:cancel|reopen|edit)|"
@@ -31,10 +32,10 @@ _PERSONS = re.compile(
     r"|\b(?:unset|export|env\s+-u)\s+REMAND_(?:TASK|ACTOR|HANDOFF)\b|\bREMAND_(?:TASK|ACTOR|HANDOFF)="
     r"|\benv\s+-i\b.*\bremand\b"
 )
-_SIMPLE = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 PERSONS_ONLY = "commands that are a person's (approving, overriding, unlocking, pausing)"
 GITS_OWN = "git's own settings, refs and hooks"
+MANY_WORDS = 200
 
 
 _READING = frozenset(
@@ -98,7 +99,7 @@ def is_reading(words: Words) -> bool:
         return False
     if not words.command:
         return hosts.is_reading_tool(words.tool)
-    return all(_reads(command.split()) for command in _SIMPLE.split(words.command) if command.strip())
+    return all(_reads(command.split()) for command in SIMPLE.split(words.command) if command.strip())
 
 
 def _reads(words: list[str]) -> bool:
@@ -116,20 +117,56 @@ def guarded(words: Words, place: Place, base: str = "", protected: tuple[str, ..
     """The guarded things that a tool is about to touch, as far as its input shows."""
     patterns = [Pattern(text) for text in protected]
     found = [path for path in words.paths if _is_guarded_path(path, place, patterns)]
-    for command in _SIMPLE.split(words.command):
-        found += _touched(command, base)
+    for command in simple_commands(words.command, words.cwd or place.worktree):
+        found += _touched(command, place, base)
     return list(dict.fromkeys(found))
 
 
-def _touched(command: str, base: str) -> list[str]:
+def _touched(command: Simple, place: Place, base: str) -> list[str]:
     """What one simple command is about to touch. Quoted text is looked at for files, not for commands."""
-    bare = _QUOTED.sub(" ", command)
-    named = [mark for mark in _marks() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", command)]
-    found = named if named and (_WRITERS.search(command) or _is_redirected_to(command, named)) else []
-    moves = _MOVES.search(bare) or (
-        base and re.search(rf"{_MOVES_A_BRANCH}.*(?<![\w/-]){re.escape(base)}\b", bare)
+    bare = _QUOTED.sub(" ", command.text)
+    moves = _MOVES.search(bare) or is_moving(command.words, base)
+    return [
+        *_written(command, place),
+        *([GITS_OWN] if moves else []),
+        *([PERSONS_ONLY] if _PERSONS.search(bare) else []),
+    ]
+
+
+def _written(command: Simple, place: Place) -> list[str]:
+    """The guarded things that a simple command may write: by their names, from where it runs, or by a pattern."""
+    text = f"{command.text}\n{' '.join(command.words)}"
+    named = [mark for mark in _marks() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", text)]
+    if _WRITERS.search(text):
+        aims = set(command.words)
+    else:
+        aims = {aim for aim in _REDIRECTED.findall(command.text) if not aim.startswith("/dev/")}
+        named = [mark for mark in named if any(mark in aim for aim in aims)]
+    reached = [
+        aim
+        for aim in sorted(aims)[:MANY_WORDS]
+        if not aim.startswith("-") and _is_guarded_path(os.path.join(command.folder, aim), place, [])
+    ]
+    meant = [mark for one in command.patterns if aims for mark in _meant(one, command.folder, place)]
+    return [*named, *(reached if not named else []), *meant]
+
+
+def _meant(pattern: str, folder: str, place: Place) -> list[str]:
+    """The guarded things that a pattern stands for, or leads into."""
+    whole = os.path.normpath(os.path.join(folder, pattern))
+    for root in (place.worktree, place.root):
+        if whole.startswith(root + os.sep):
+            parts = whole[len(root) + 1 :].split("/")
+            return [mark for mark in _marks() if _fits(parts, mark.split("/"))]
+    return []
+
+
+def _fits(parts: list[str], names: list[str]) -> bool:
+    """True when a pattern reaches a name. A star does not stand for the dot that a name begins with."""
+    return len(parts) >= len(names) and all(
+        matches_name(part, name) and (part[:1] == name[:1] or name[:1] != ".")
+        for part, name in zip(parts, names, strict=False)
     )
-    return [*found, *([GITS_OWN] if moves else []), *([PERSONS_ONLY] if _PERSONS.search(bare) else [])]
 
 
 def settings_answer(words: Words, root: str) -> Answer:
@@ -161,10 +198,6 @@ def _is_guarded_path(path: str, place: Place, patterns: list[Pattern]) -> bool:
         os.path.relpath(where, root) for where in wheres for root in roots if where.startswith(root + os.sep)
     }
     return any(is_guarded(name) or any(one.matches(name) for one in patterns) for name in names)
-
-
-def _is_redirected_to(command: str, marks: list[str]) -> bool:
-    return any(mark in target for target in _REDIRECTED.findall(command) for mark in marks)
 
 
 def _files() -> frozenset[str]:

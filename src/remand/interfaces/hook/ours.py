@@ -25,9 +25,17 @@ def reply(call: Call, place: Place, bound: Bound | None, environment: dict[str, 
     forwarded = _forwarded(place, words, environment)
     if forwarded is not None:
         return forwarded
-    answering = import_module("remand.interfaces.hook.answering")
-    known = import_module("remand.interfaces.hook.words").Words(**words)
-    answered: Answer = answering.answer(known, place, deadline=_deadline(call.event, environment))
+    quick.load_msgspec()
+    look = quick.begin_look(place) if call.event == hosts.STOP else None
+    try:
+        answering = import_module("remand.interfaces.hook.answering")
+        known = import_module("remand.interfaces.hook.words").Words(**words)
+        answered: Answer = answering.answer(
+            known, place, deadline=_deadline(call.event, environment), look=look
+        )
+    finally:
+        if look is not None:
+            look.close()
     return answered
 
 
@@ -56,6 +64,7 @@ def words_of(call: Call, bound: Bound) -> dict[str, object]:
         "is_broken": call.is_broken,
         "tool": tool.name if tool else "",
         "command": tool.command[:20000] if tool else "",
+        "cwd": call.cwd,
         "paths": list(tool.paths[:200]) if tool else [],
         "config_source": call.config_source,
         "config_file": call.config_file,

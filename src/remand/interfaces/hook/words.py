@@ -23,6 +23,8 @@ class Words(Record, kw_only=True):
     """Why the host's payload could not be read."""
     tool: str = ""
     command: str = ""
+    cwd: str = ""
+    """Where the session is."""
     paths: tuple[str, ...] = ()
     config_source: str = ""
     config_file: str = ""

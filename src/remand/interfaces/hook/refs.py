@@ -1,0 +1,125 @@
+"""Calls of git that set the base, or say where it comes from: the branch itself, and what is kept of the remote's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from remand.domain.patterns import matches_name
+
+_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
+_AROUND = "$(){}`"
+"""What can stand around a word of a call within a call."""
+_PLUMBING = frozenset(
+    ["fast-import", "filter-branch", "filter-repo", "replace", "symbolic-ref", "update-ref"]
+)
+_REMOTES = frozenset(["remove", "rename", "rm", "set-branches", "set-head", "set-url"])
+_READS_SETTINGS = frozenset(["get", "list", "--get", "--get-all", "--get-regexp", "--list", "-l"])
+
+
+def is_moving(words: Sequence[str], base: str) -> bool:
+    """True when a simple command calls git to set the base, or where the base is fetched from."""
+    bare = [word.strip(_AROUND) for word in words]
+    at = next((index for index, word in enumerate(bare) if os.path.basename(word) == "git"), len(bare))
+    rest = bare[at + 1 :]
+    while rest and rest[0].startswith("-"):
+        taken = 2 if rest[0] in _WITH_VALUE else 1
+        if any(_is_of_remote(word) for word in rest[:taken]):
+            return True
+        rest = rest[taken:]
+    if not rest:
+        return False
+    rule = _RULES.get(rest[0])
+    return rest[0] in _PLUMBING or (rule is not None and rule(rest[1:], base))
+
+
+def _pushes(words: list[str], base: str) -> bool:
+    """A push is held to what it sets there, in this repository or another."""
+    if any(word in ("--all", "--branches", "--mirror") for word in words):
+        return True
+    return any(_is_base(word.rpartition(":")[2], base) for word in _plain(words)[1:])
+
+
+def _fetches(words: list[str], base: str) -> bool:
+    """The base may be fetched from where it is, and from nowhere else."""
+    if any(word.startswith(("--upload-pack", "--refmap")) for word in words):
+        return True
+    source, *specs = [*_plain(words), ""]
+    own = {base: base, f"refs/heads/{base}": base, "refs/heads/*": "refs/remotes/origin/*"}
+    for spec in specs:
+        there, colon, here = spec.lstrip("+").rpartition(":")
+        is_own = source == "origin" and there in own and (there != "refs/heads/*" or here == own[there])
+        if colon and _is_base(here, base) and not is_own:
+            return True
+    return False
+
+
+def _names_remote(words: list[str], base: str) -> bool:  # noqa: ARG001 - whatever the base is called
+    named = _plain(words)
+    return named[:1] != [] and (named[0] in _REMOTES or (named[0] == "add" and "origin" in named))
+
+
+def _sets_branch(words: list[str], base: str) -> bool:
+    """Moving and deleting touches every branch that is named; forcing and copying one of them."""
+    named = _plain(words)
+    if _has(words, "dDmM", "--delete", "--move"):
+        return any(_is_base(word, base) for word in named)
+    if _has(words, "cC", "--copy"):
+        return any(_is_base(word, base) for word in named[-1:])
+    return _has(words, "f", "--force") and any(_is_base(word, base) for word in named[:1])
+
+
+def _creates(words: list[str], base: str) -> bool:
+    """Making a branch anew sets it, when there is one by that name."""
+    named = (
+        (word[2:] or following) if word[:2] in ("-B", "-C") else following or word.partition("=")[2]
+        for word, following in zip(words, [*words[1:], ""], strict=True)
+        if word[:2] in ("-B", "-C") or word.startswith("--force-create")
+    )
+    return any(_is_base(name, base) for name in named)
+
+
+def _configures(words: list[str], base: str) -> bool:  # noqa: ARG001 - whatever the base is called
+    if any(word in _READS_SETTINGS for word in words) or not any(map(_is_of_remote, words)):
+        return False
+    return len(_plain(words)) > 1 or any(
+        word.startswith(("--unset", "--remove", "--rename")) for word in words
+    )
+
+
+_RULES: dict[str, Callable[[list[str], str], bool]] = {
+    "branch": _sets_branch,
+    "checkout": _creates,
+    "config": _configures,
+    "fetch": _fetches,
+    "fetch-pack": _fetches,
+    "pull": _fetches,
+    "push": _pushes,
+    "remote": _names_remote,
+    "send-pack": _pushes,
+    "switch": _creates,
+    "worktree": _creates,
+}
+
+
+def _is_of_remote(word: str) -> bool:
+    return word.lower().startswith(("remote.", "url.", "--config-env=remote.", "--config-env=url."))
+
+
+def _is_base(ref: str, base: str) -> bool:
+    """True for a name that means the base, or what is kept of the remote's."""
+    wanted = ref.lstrip("+")
+    heads = (base, f"heads/{base}", f"refs/heads/{base}")
+    kept = [
+        f"{folder}origin/{name}" for folder in ("", "remotes/", "refs/remotes/") for name in (base, "HEAD")
+    ]
+    return bool(base) and bool(wanted) and any(matches_name(wanted, name) for name in (*heads, *kept))
+
+
+def _has(words: list[str], letters: str, *names: str) -> bool:
+    short = {letter for word in words if word[:1] == "-" != word[1:2] for letter in word[1:]}
+    return bool(short & set(letters)) or any(word in names for word in words)
+
+
+def _plain(words: list[str]) -> list[str]:
+    return [word for word in words if not word.startswith("-")]
