@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 
 from remand.adapters.forges import github_documents as documents
 from remand.adapters.forges.webhooks import Delivery, Ignored, read
-from remand.app.forges.ports import ReviewState
+from remand.domain.pulls.shapes import ReviewState
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_graphql import SDL
 from remand.testing.forge_server import ForgeServer

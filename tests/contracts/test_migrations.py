@@ -50,6 +50,8 @@ def aged(path: Path, version: int) -> None:
     connection.execute("DROP INDEX task_sent_back")
     connection.execute("DROP INDEX task_active")
     connection.execute("DROP INDEX task_running")
+    connection.execute("DROP INDEX task_commit")
+    connection.execute("DROP INDEX task_pr")
     connection.pragma("user_version", version)
     connection.close()
 

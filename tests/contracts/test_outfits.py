@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts.fitting import OUTFITS, Fitting, Setting
+from remand.adapters.hosts.fitting import OUTFITS, Fitting, HostSetting
 from remand.adapters.hosts.outfit import LONGEST
 from remand.adapters.hosts.setup import Setup
 from remand.app.scheduling.ports import CannotRun, Fitted
@@ -68,7 +68,7 @@ class User:
 
     def fitting(self, *, is_confined: bool, surroundings: dict[str, str] | None = None) -> Fitting:
         return Fitting(
-            Setting(
+            HostSetting(
                 folder=str(self.runs),
                 program=PROGRAM,
                 home=str(self.home),

@@ -47,7 +47,7 @@ def test_there_is_a_log_of_every_release() -> None:
 
 
 def test_of_the_first_log_no_release_counts_and_of_the_signed_one_those_of_its_key_do() -> None:
-    assert replayed(FOLDER / "0.1.0.jsonl")[1] == 4
+    assert replayed(FOLDER / "0.1.0.jsonl")[1] == 8
     assert replayed(SIGNED)[1] == 2
 
 

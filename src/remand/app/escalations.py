@@ -10,7 +10,7 @@ from remand.domain import events as e
 from remand.domain.escalations import FIX, REASSIGN, REOPEN, UNLOCK, WONTFIX, Option, options
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.roles import Role, Team
+from remand.domain.roles import Actor, Role, Team
 from remand.domain.staffing import left
 from remand.domain.task import Task
 from remand.domain.visible import visible
@@ -80,12 +80,17 @@ def asked_under(view: Transaction, escalation_id: str) -> Task | None:
 
 def ways(view: Transaction, team: Team, task: Task) -> tuple[Option, ...]:
     """How the user may decide a task, in the order in which the options are numbered."""
+    inherited = Family(view).inherited(task) if task.parent else ()
+    return options(task, able(view, team, task), inherited, has_team=team.has_members)
+
+
+def able(view: Transaction, team: Team, task: Task) -> list[Actor]:
+    """The agents of the team that may work on a task, by the names that it knows them by."""
     team = team.as_known(Family(view).names(task))
     members = [team.actor(member.name) for member in team.members]
     agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
     inherited = Family(view).inherited(task) if task.parent else ()
-    left_over = left(task, c.Facts(agents=agents, inherited=inherited))
-    return options(task, left_over, inherited, has_team=team.has_members)
+    return left(task, c.Facts(agents=agents, inherited=inherited))
 
 
 def question(task: Task, offered: Sequence[Option]) -> str:

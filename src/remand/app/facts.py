@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from remand.app.asking import Rules
 from remand.app.family import Family
+from remand.app.in_hand import room
 from remand.app.ports import Commit, Difference, Ids, LookedUp
 from remand.domain import commands as c
 from remand.domain import ids
+from remand.domain.amending import work_of_others
 from remand.domain.forging import acts_of
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor, Role, Team
@@ -73,12 +75,16 @@ class Lookup:
         )
         match ask:
             case c.ClaimTask():
-                return replace(facts, fresh_handoff_id=self._fresh_handoff(now))
+                agents = () if task else self._agents()
+                return replace(facts, fresh_handoff_id=self._fresh_handoff(now), agents=agents)
             case c.AddTask():
                 fresh = self._fresh_task(now)
                 return replace(facts, fresh_task_id=fresh, **self._links(ask.depends_on, ask.aliases, task))
             case c.EditTask():
-                return replace(facts, **self._links(ask.depends_on, ask.aliases or (), task))
+                links = self._links(ask.depends_on, ask.aliases or (), task)
+                return replace(facts, **links, **self._handed_in("", ask.pr or 0, task))
+            case c.SubmitTask() | c.CompleteHandoff():
+                return replace(facts, **self._handed_in(facts.commit, ask.pr, task))
             case c.DeferTask():
                 waits = tuple(name for name in ask.waits_for if self._is_open(name))
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
@@ -130,11 +136,8 @@ class Lookup:
         policy, team = self._rules.policy, self._rules.team
         target = getattr(ask, "target", "") or getattr(ask, "option", "").partition(":")[2]
         return {
-            "agents": tuple(
-                actor
-                for actor in (team.actor(member.name) for member in team.members)
-                if Role.AGENT in actor.roles
-            ),
+            "agents": self._agents(),
+            "room": room(self._tx, team, now) if isinstance(ask, c.RejectReview) else (),
             "target": self._member(target),
             "lockout_after": policy.lockout_after,
             "escalate_after_reviews": policy.escalate_after_reviews,
@@ -142,6 +145,11 @@ class Lookup:
             "fresh_handoff_id": self._fresh_handoff(now),
             "fresh_review_id": ids.stamp_id("V", now, self._ids.hex()),
         }
+
+    def _agents(self) -> tuple[Actor, ...]:
+        """The members of the team that are agents, in its order."""
+        actors = map(self._rules.team.actor, (member.name for member in self._rules.team.members))
+        return tuple(actor for actor in actors if Role.AGENT in actor.roles)
 
     def _member(self, name: str) -> Actor | None:
         return self._rules.team.actor(name) if name else None
@@ -167,6 +175,13 @@ class Lookup:
             "open_blockers": tuple(name for name in ask.created_tasks if self._is_open(name)),
             "fresh_handoff_id": self._fresh_handoff(now),
         }
+
+    def _handed_in(self, commit: str, pr: int, task: Task | None) -> dict[str, str]:
+        """The other tasks that a commit and a pull request belong to."""
+        others = work_of_others(task, self._tx.tasks.handed_in(commit, pr)) if task and (commit or pr) else ()
+        of_pr = next((other.id for other in others if pr and other.pr == pr), "")
+        of_commit = next((one.id for one in others if one.submission and one.submission.commit == commit), "")
+        return {"pr_of": of_pr, "commit_of": of_commit}
 
     def _links(self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None) -> dict[str, Any]:
         """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""

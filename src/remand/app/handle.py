@@ -106,12 +106,15 @@ class Handler:
         if task is None:
             return False
         ask = _DUE.get(task.status, c.ExpireLease)(task_id=task_id)
+        policy = self._rules.policy
         facts = c.Facts(
             open_blockers=tuple(
                 name for name in self.tx.queue.open_blockers(task_id) if name in task.waits_for
             ),
             child_statuses=tuple(self._status(child) for child in task.children),
-            deadline_seconds=self._rules.policy.deadline_seconds,
+            deadline_seconds=policy.deadline_seconds,
+            lease_seconds=policy.lease_seconds,
+            budget=policy.budget,
         )
         command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
         return bool(self._carry_out(task, command, Origin()).events)

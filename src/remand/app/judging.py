@@ -8,6 +8,7 @@ from typing import Any
 
 from remand.app.asking import Rules
 from remand.app.family import Family
+from remand.app.in_hand import room
 from remand.app.named import described
 from remand.app.naming import locate
 from remand.app.ports import LookedUp
@@ -70,7 +71,7 @@ class Judging:
             "distrust": distrust,
             "joins": joins,
             "max_invalid_rejections": self._rules.policy.max_invalid_rejections,
-            "next_agent": self._next_agent(task, ask.agent),
+            "next_agent": self._next_agent(task, ask.agent, now),
             "fresh_task_ids": self._fresh(record),
         }
 
@@ -163,15 +164,17 @@ class Judging:
     def _depth(self, task: Task) -> int:
         return sum(1 for _ in self._family.above(task))
 
-    def _next_agent(self, task: Task, agent: str) -> str:
-        """Another member that may take the task over, in the order of the team."""
-        barred = {name for name, _ in self._family.inherited(task)} - set(task.unlocked)
-        for member in self._rules.team.members:
-            actor = self._rules.team.actor(member.name)
-            is_kept_away = actor.name in (agent, *barred) or task.is_locked_out(actor.name)
-            if not is_kept_away and is_eligible(task, actor):
-                return actor.name
-        return ""
+    def _next_agent(self, task: Task, agent: str, now: Instant) -> str:
+        """Of the other members that may take the task over, the one that could take on most; then the first."""
+        barred = {name for name, _ in self._family.inherited(task)} - set(task.unlocked) | {agent}
+        actors = [self._rules.team.actor(member.name) for member in self._rules.team.members]
+        able = [
+            actor.name
+            for actor in actors
+            if actor.name not in barred and not task.is_locked_out(actor.name) and is_eligible(task, actor)
+        ]
+        free = dict(room(self._tx, self._rules.team, now)) if len(able) > 1 else {}
+        return max(able, key=lambda name: free.get(name, 0), default="")
 
 
 def _is_same(earlier: Trace, record: TaskRejection) -> bool:

@@ -30,6 +30,7 @@ from remand.app.ports import (
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
 from remand.domain.events import subject
+from remand.domain.gates.verdict import GateStatus
 from remand.domain.ids import handoff_id
 from remand.domain.instant import Instant
 from remand.domain.keys import Trust, trust_in
@@ -342,8 +343,10 @@ class Ledger:
 
 
 def _is_no(ask: c.Ask) -> bool:
-    """True for a verdict that releases nothing, and so is not signed."""
-    return isinstance(ask, c.RecordVerdict) and not ask.verdict.is_release
+    """True for a verdict that releases nothing, whatever a person says of it later, and so is not signed."""
+    if not isinstance(ask, c.RecordVerdict):
+        return False
+    return not ask.verdict.is_release and ask.verdict.status is not GateStatus.HELD
 
 
 def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head, bool]:

@@ -140,6 +140,9 @@ class Tracking(Protocol):
 class Marks(Protocol):
     """How far each session was seen, remembered outside the repository."""
 
+    folder: str
+    """Where that is."""
+
     def raise_to(self, session: str, seq: int, tip: str) -> None:
         """Remembers that a session was seen that far."""
 

@@ -9,14 +9,15 @@ from remand.domain.feedback.rounds import feedback_of
 from remand.domain.feedback.sanitise import sanitise
 from remand.domain.feedback.section import section
 from remand.domain.gates import message
-from remand.domain.task import Task
+from remand.domain.task import Claim, Task
 from remand.domain.visible import visible
 
 
-def prompt(task: Task, events: list[e.Event], repository: str = "") -> str:
+def prompt(task: Task, events: list[e.Event], repository: str = "", *, is_for_another: bool = False) -> str:
     """The task as text: feedback first, then what it is, where it stands, and how to end it.
 
-    `repository` is the address of the project's own repository: links into it stay in what reviewers say.
+    `repository` is the address of the project's own repository: links into it stay in what reviewers say. Another than
+    the agent that holds the task is told who ends it, and not how.
     """
     feedback = feedback_of(task, events, repository)
     sections = [
@@ -27,7 +28,7 @@ def prompt(task: Task, events: list[e.Event], repository: str = "") -> str:
         _instructions(task, events),
         _earlier(task, events),
         "" if feedback.rounds else _standing(task),
-        _ending(task),
+        _ending(task) if not (is_for_another and task.claim) else _ends_it(task.claim),
     ]
     return "\n\n".join(part for part in sections if part)
 
@@ -103,6 +104,10 @@ def _ending(task: Task) -> str:
         "Should it be impossible, say so with at least 2 concrete attempts, evidence and an alternative:\n\n"
         f"    remand handoff reject {handoff} --agent {agent} --from rejection.json"
     )
+
+
+def _ends_it(claim: Claim) -> str:
+    return f"{claim.agent} holds this task, and hands it in or rejects it."
 
 
 def _quoted(text: str) -> str:

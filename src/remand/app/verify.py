@@ -49,7 +49,7 @@ def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, judg
         problems += chains.check(event)
         signatures.check(event, line)
     problems += signatures.problems(exchange)
-    problems += chains.behind(marks.all())
+    problems += chains.behind(marks)
     return Verified(events=count, problems=tuple(problems), unconfirmed=tuple(unconfirmed))
 
 
@@ -76,15 +76,15 @@ class _Chains:
         elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
             yield _in_ledger(f"event {meta.seq} of session {meta.session} does not follow the one before it")
 
-    def behind(self, marks: dict[str, tuple[int, str]]) -> Iterator[Problem]:
+    def behind(self, marks: Marks) -> Iterator[Problem]:
         """Sessions that reach less far than they were seen to."""
-        for session, (seq, _) in sorted(marks.items()):
+        for session, (seq, _) in sorted(marks.all().items()):
             reach = self._reach.get(session, 0)
             if reach < seq:
                 yield _in_ledger(
                     f"events of session {session} are gone: {seq} were seen here, {reach} are left. "
                     "Restore the ledger or its event files from a clone or a backup; if they were deleted on "
-                    "purpose, delete the marks that name this folder in the state folder (~/.local/state/remand)"
+                    f"purpose, delete the marks that name this folder in the state folder ({marks.folder})"
                 )
 
 

@@ -10,13 +10,19 @@ from msgspec.structs import replace
 from remand.domain.gates.figures import GateFinding
 from remand.domain.gates.verdict import INTEGRITY, RELEASING, GateResult, GateStatus, Verdict, overall
 from remand.domain.gates.wording import measured
-from remand.domain.task import Task
+from remand.domain.task import Status, Task
 
 SAME_CHANGE = "same-"
 """How the names of findings begin that the user alone may accept: a rejected change that was handed in again."""
+_GIVEN_UP = frozenset({Status.CANCELLED, Status.INFEASIBLE, Status.DECOMPOSED})
 _NO_FINDINGS = GateResult(
     name=INTEGRITY, status=GateStatus.PASSED, line="- Integrity: 0 findings (requires 0)"
 )
+
+
+def work_of_others(task: Task, found: Iterable[Task]) -> list[Task]:
+    """Of the tasks that a commit or pull request belongs to, those it cannot be this task's own beside."""
+    return [other for other in found if other.id != task.id and other.status not in _GIVEN_UP]
 
 
 def rejected_elsewhere(task: Task, others: Iterable[Task], tree: str, patch: str) -> str:

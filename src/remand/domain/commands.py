@@ -306,6 +306,8 @@ class Facts(Record, kw_only=True):
     """How long a question may wait before the user is told again."""
     agents: tuple[Actor, ...] = ()
     """The members of the team that are agents, in its order."""
+    room: tuple[tuple[str, int], ...] = ()
+    """How many tasks more each of them could take on."""
     inherited: tuple[tuple[str, str], ...] = ()
     """Who is locked out of a task that this one was cut from, and of which."""
     heirs: tuple[tuple[str, str], ...] = ()
@@ -316,6 +318,10 @@ class Facts(Record, kw_only=True):
     """A fingerprint of what the commit changes; empty when that is not known."""
     same_change: str = ""
     """The name of the finding about a change that was rejected before, under this task or another; empty when it is new."""
+    commit_of: str = ""
+    """Another task that the commit was handed in for; empty when there is none."""
+    pr_of: str = ""
+    """Another task that has the pull request; empty when there is none."""
     head_tree: str = ""
     """The code tree at the tip of the task's branch; empty when it has none, or it is the base."""
     fresh_review_id: str = ""

@@ -43,6 +43,8 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
 
 def _nothing_there(command: c.Command) -> Refused:
     ask = command.ask
+    if isinstance(ask, c.ClaimTask) and not ask.task_id:
+        r.require_agent(command.actor, command.facts)
     if isinstance(ask, c.ClaimTask | c.AssignTask) and not ask.task_id:
         return Refused("nothing_to_claim", f"There is no free task for {ask.agent} now.")
     if isinstance(ask, HANDOFF_ASKS):
@@ -105,6 +107,7 @@ def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
         r.require_priority(ask.priority)
     r.require_skills(ask.skills or ())
     r.require_number("pull request number", ask.pr or 0)
+    r.require_own_pull_request(ask.pr or 0, command.facts)
     r.require_aliases(ask.aliases or (), command.facts)
     r.require_known(command.facts)
     r.require_no_cycle(command.facts)
@@ -162,7 +165,10 @@ def _assign(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
 
 
 def _check_staff(task: Task, ask: c.CheckStaff, command: c.Command) -> Events:
-    """The question to the user, should nobody be left for a task that waits."""
+    """The question to the user, should nobody be left for a task that waits, or an agent have given it up."""
+    if task.status is Status.FAILED:
+        who = task.invalid_by[-1] if task.invalid_by else "Its agent"
+        return (opened(task, "given_up", f"{who} gave {task.label} up without having earned it", command),)
     return escalations.deadlock(task, command) if task.status in CLAIMABLE else ()
 
 
@@ -281,7 +287,8 @@ def _expire(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
     if claim is None or claim.lease_expires_at > command.at:
         return lapsed
     expired = e.LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent)
-    return (*lapsed, expired, *_given_back(task, command))
+    runs, question = assigning.lost(task, claim, command)
+    return (*lapsed, *runs, expired, *(question or _given_back(task, command)))
 
 
 def _given_back(task: Task, command: c.Command) -> Events:

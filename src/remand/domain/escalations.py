@@ -5,18 +5,22 @@ from __future__ import annotations
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
+from remand.domain.gating import is_rejected_still
 from remand.domain.handoffs import offered
 from remand.domain.instant import plus
+from remand.domain.pulls.merging import is_merge_of
 from remand.domain.questions import opened
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
+from remand.domain.reviews import has_part
 from remand.domain.roles import Actor, Role
 from remand.domain.staffing import left, passed_on
 from remand.domain.steps import MAX_LEASE_SECONDS
-from remand.domain.task import TERMINAL, Escalation, Status, Task
+from remand.domain.task import TERMINAL, Escalation, Status, Submission, Task
 
 Events = tuple[e.Event, ...]
 FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
+ACCEPT = "accept"
 
 
 class Option(Record, kw_only=True):
@@ -32,7 +36,9 @@ def options(
     """The ways to decide an escalated task, the requirement's own first. `agents` may take it over."""
     above = (agent for agent, _ in inherited if agent not in task.unlocked)
     locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
+    merged = _merged(task)
     return (
+        *((Option(key=ACCEPT, text=f"Accept the merge: done at {merged.commit[:12]}"),) if merged else ()),
         Option(key=FIX, text="Fix it by hand: the task is yours until you submit it"),
         *(Option(key=f"{UNLOCK}:{agent}", text=f"Unlock {agent}, with guidance") for agent in locked),
         *(Option(key=f"{REASSIGN}:{agent.name}", text=f"Reassign it to {agent.name}") for agent in agents),
@@ -43,6 +49,14 @@ def options(
         ),
         Option(key=WONTFIX, text="Close it as won't-fix"),
     )
+
+
+def _merged(task: Task) -> Submission | None:
+    """The work that was handed in, when it was merged past the rules and no rejection of it stands."""
+    work, escalation = task.submission, task.open_escalation
+    if work is None or escalation is None or escalation.kind != "bypassed" or is_rejected_still(task):
+        return None
+    return work if any(is_merge_of(source, work.commit) for source in task.sources) else None
 
 
 def require_somebody(task: Task, command: c.Command) -> None:
@@ -125,6 +139,8 @@ def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
         case "reopen" if not name:
             require_somebody(task, command)
             return (said,)
+        case "accept" if not name and (merged := _merged(task)) is not None:
+            return (said, _approved(task, merged, command))
         case "wontfix" if not name:
             return (said, e.TaskCancelled(task_id=task.id, reason=ask.guidance or "won't fix"))
         case _:
@@ -132,6 +148,14 @@ def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
             known = options(task, left(task, facts), facts.inherited, has_team=facts.has_team)
             shown = ", ".join(option.key for option in known)
             raise Refused("bad_value", f"There is no option {ask.option[:80]!r}; choose one of {shown}.")
+
+
+def _approved(task: Task, merged: Submission, command: c.Command) -> e.ReviewApproved:
+    """The user's approval of work that was merged before anybody gave one. Its author gives none here either."""
+    name = command.actor.name
+    if has_part(task, command.actor):
+        raise Refused("own_work", f"{name} worked on task {task.id} and cannot review it.")
+    return e.ReviewApproved(task_id=task.id, reviewer=name, commit=merged.commit, tree=merged.tree)
 
 
 def _open(task: Task, escalation_id: str) -> Escalation:

@@ -286,10 +286,6 @@ def _settled(task: Task, event: e.TaskSettled) -> Task:
     return replace(advance(task, event), status=status)
 
 
-def _closed(task: Task, event: e.TaskBlocked) -> Task:
-    return advance(task, event, claim=None, offers=())
-
-
 def _reopened(task: Task, event: e.TaskReopened) -> Task:
     return advance(task, event, claim=None, offers=(), waits_for=(), children=())
 
@@ -321,7 +317,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.TaskFailed: _fenced(rejection_steps.failed),
     e.TaskSubmitted: _fenced(_submitted),
     e.TaskCancelled: of_answer(rejection_steps.cancelled),
-    e.TaskBlocked: of_answer(_closed),
+    e.TaskBlocked: of_answer(rejection_steps.blocked),
     e.TaskInfeasible: of_answer(rejection_steps.infeasible),
     e.TaskReopened: of_answer(_reopened),
     e.TaskDeferred: of_answer(_deferred),

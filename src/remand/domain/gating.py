@@ -54,6 +54,11 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
             status=GateStatus.PASSED, commit=facts.commit, tree=facts.tree, policy=facts.policy, tier="none"
         )
         return (e.GatePassed(verdict=empty, **own),)
+    if facts.commit_of:
+        raise Refused(
+            "nothing_committed",
+            f"{facts.commit[:12]} was handed in for task {facts.commit_of}. Commit the work on {task.id}, then claim done.",
+        )
     gating = task.gating
     if not gating.is_released or not facts.tree or gating.tree != facts.tree:
         raise Refused(
@@ -202,7 +207,7 @@ def has_progress(task: Task, verdict: Verdict) -> bool:
 
 
 def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
-    """A reviewer's word on a held finding. Once all are accepted, the held claim goes through by itself."""
+    """A reviewer's word on a finding. Once all are accepted, a held claim goes through by itself."""
     r.require_text("reason", ask.reason)
     _require_no_part_in_it(task, command)
     gating = task.gating
@@ -234,17 +239,29 @@ def _answered(task: Task, ask: c.SettleFinding) -> Events:
 
 
 def override(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
-    """The user lets a gate's failure pass, for the code tree it was measured on."""
+    """The user lets a gate's failure pass, for the code tree it was measured on.
+
+    A held claim goes through by that. After a rejection it counts for the next claim: that verdict is not signed,
+    and so nothing is handed in on what it says of the other gates.
+    """
     r.require_text("reason", ask.reason, may_be_empty=False)
     gating = task.gating
-    if ask.gate not in gating.standing:
-        shown = ", ".join(gating.standing) or "none"
+    standing = [name for name in gating.standing if (name, gating.tree) not in gating.overridden]
+    if ask.gate not in standing:
+        shown = ", ".join(standing) or "none"
         raise Refused(
             "nothing_to_override",
             f"No gate {ask.gate[:40]!r} stands in the way of task {task.id}; there is {shown}.",
         )
     overridden = e.GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
     return (overridden, *_let_through(task, _settled(task, overridden=ask.gate), command))
+
+
+def is_settled(task: Task) -> bool:
+    """True when people have let pass all that stood in the way of the work, and its claim still holds."""
+    claim, gating = task.claim, task.gating
+    is_measured = claim is not None and claim.handoff_id == gating.handoff_id and bool(gating.standing)
+    return is_measured and not set(gating.standing) - set(_settled(task))
 
 
 def _settled(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
@@ -258,9 +275,11 @@ def _settled(task: Task, *, accepted: str = "", overridden: str = "") -> dict[st
 
 
 def _let_through(task: Task, settled: dict[str, GateStatus], command: c.Command) -> Events:
-    """Hands the measured work in when nothing stands in its way any more and its claim still holds."""
+    """Hands held work in when nothing stands in its way any more and its claim still holds."""
     claim, gating = _live_claim(task, command), task.gating
-    if claim is None or set(gating.standing) - set(settled) or gating.policy != command.facts.policy:
+    if claim is None or gating.status is not GateStatus.HELD:
+        return ()
+    if set(gating.standing) - set(settled) or gating.policy != command.facts.policy:
         return ()
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     verdict = _verdict_of(task, tuple(_word(name, settled[name]) for name in gating.standing))

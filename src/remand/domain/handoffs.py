@@ -97,6 +97,7 @@ def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
     r.require_not_locked_out(task, ask.agent, command.facts)
     r.require_branch(ask.branch)
     r.require_number("pull request number", ask.pr)
+    r.require_own_pull_request(ask.pr, command.facts)
     claim = r.require_claim(task, ask, command.at)
     if not command.facts.commit:
         raise Refused("unknown_commit", f"The repository has no commit {ask.commit!r}.")

@@ -61,15 +61,14 @@ def run_id(text: str) -> str | None:
 
 
 def is_branch(text: str) -> bool:
-    """True for what git lets a branch be called."""
-    if (
-        not text
-        or len(text.encode("utf-8", "replace")) > MAX_BRANCH
-        or text in ("HEAD", "@")
-        or text[0] == "-"
-    ):
-        return False
-    if _NO_BRANCH.search(text) or text.endswith((".", "/")) or text.startswith("refs/"):
+    """True for what a task's branch may be called: what git takes, and cannot be taken for anything else."""
+    is_short = len(text.encode("utf-8", "replace")) <= MAX_BRANCH
+    return is_short and is_git_branch(text) and not text.startswith(("-", "refs/"))
+
+
+def is_git_branch(text: str) -> bool:
+    """True for what git lets a branch be called, however long. `-x` is one."""
+    if text in ("", "HEAD", "@") or _NO_BRANCH.search(text) or text.endswith("."):
         return False
     return all(part and part[0] != "." and not part.endswith(".lock") for part in text.split("/"))
 

@@ -31,6 +31,11 @@ def plus(value: Instant, seconds: float) -> Instant:
         return BEGINNING if seconds < 0 else "9999-12-31T23:59:59.999999Z"
 
 
+def seconds_from(earlier: Instant, later: Instant) -> float:
+    """How many seconds lie between two instants; negative when they stand the other way round."""
+    return (datetime.fromisoformat(later[:-1]) - datetime.fromisoformat(earlier[:-1])).total_seconds()
+
+
 def just_after(value: Instant) -> Instant:
     """The next instant the clock can tell apart."""
     return plus(value, 0.000001)

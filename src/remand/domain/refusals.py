@@ -115,7 +115,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Act on your own claim; `remand task claim` gives you one.",
     ),
     "nothing_committed": (
-        "The commit was there before the task was claimed: a done claim needs a commit of the task's own.",
+        "The commit was there before the task was claimed, or is another task's: a done claim needs a commit of its own.",
         "Commit the work, and give the id that `git rev-parse HEAD` prints.",
     ),
     "nothing_held": (
@@ -167,7 +167,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Look at the latest submission and review that commit.",
     ),
     "taken": (
-        "The id or alias already belongs to another task.",
+        "The id, alias or pull request already belongs to another task.",
         "Choose another, or edit the task that has it.",
     ),
     "too_late": (

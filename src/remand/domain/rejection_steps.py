@@ -95,6 +95,20 @@ def resumed(task: Task, event: e.HandoffResumed) -> Task:
     return advance(task, event, claim=claim, epoch=task.epoch + 1)
 
 
+def blocked(task: Task, event: e.TaskBlocked) -> Task:
+    """Stops a task over a rejection: one that waits for its answer, or one whose answer says so.
+
+    Whoever holds nothing has nothing to reject: a line in a file does not stop a task that others work on.
+    """
+    filed = task.filed
+    is_waiting = filed is not None and filed.is_valid and not filed.decision
+    if not event.rejection_id and not (
+        is_waiting and filed is not None and task.is_held_under(filed.handoff_id, filed.agent)
+    ):
+        return conflict(task, event, "no rejection by who held the task had led to it")
+    return advance(task, event, claim=None, offers=())
+
+
 def infeasible(task: Task, event: e.TaskInfeasible) -> Task:
     return advance(task, event, superseded_by=event.reformulated_as)
 

@@ -22,11 +22,10 @@ RELEASING = frozenset(
         "forge.import",
         "forge.intend",
         "gate.accept",
-        "gate.error",
         "gate.hold",
         "gate.override",
         "gate.pass",
-        "gate.reject",
+        "handoff.complete",
         "handoff.reject.response",
         "handoff.resume",
         "lockout.clear",
@@ -42,12 +41,12 @@ RELEASING = frozenset(
         "task.infeasible",
         "task.reopen",
         "task.settle",
+        "task.submit",
     }
 )
 """The events that release, by name. What restricts (a claim, a rejection, a lockout) is believed from anywhere.
 
-Every verdict of the gates is among them, also one that says no: a person who later accepts its finding, or lets a gate of
-it pass, hands in what it says was measured.
+A held verdict is among them: the reviewer who accepts its findings hands in what it says was measured.
 """
 
 RELEASING_KINDS = frozenset(kind for kind in e.NATIVE if str(kind.__struct_config__.tag) in RELEASING)

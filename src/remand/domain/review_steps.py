@@ -25,7 +25,7 @@ from remand.domain.task import (
 
 MAX_SOURCES = 2000
 DAY = 86_400.0
-FIX = "fix"
+FIX, ACCEPT = "fix", "accept"
 
 
 def requested(task: Task, event: e.ReviewRequested) -> Task:
@@ -282,7 +282,7 @@ def answered(task: Task, event: e.EscalationAnswered) -> Task:
     if _of(task, event.escalation_id) is None:
         return conflict(task, event, f"the question {event.escalation_id} was not open at that time")
     fixer = event.meta.actor if event.option == FIX else task.fixer
-    return advance(
+    moved = advance(
         task,
         event,
         fixer=fixer,
@@ -290,6 +290,9 @@ def answered(task: Task, event: e.EscalationAnswered) -> Task:
         feedback=task.feedback + bool(event.guidance),
         spent=granted(task.spent, task.escalation.kind if task.escalation else ""),
     )
+    # What was merged past the rules is accepted as handed in: the approval that follows finds it under review.
+    is_handed_in = event.option == ACCEPT and task.submission is not None and not is_rejected_still(task)
+    return replace(moved, status=Status.PROVISIONAL) if is_handed_in else moved
 
 
 def _of(task: Task, escalation_id: str) -> Escalation | None:

@@ -176,7 +176,8 @@ def _what_next(
         return ()
     if not agents:
         return (opened(task, "deadlock", f"All agents are locked out of {task.label}", command),)
-    chosen, skills = best(agents, " ".join(finding.text for finding in rejected.findings))
+    about = " ".join(finding.text for finding in rejected.findings)
+    chosen, skills = best(agents, about, dict(facts.room))
     why = f"{', '.join(skills)} expertise" if skills else "next eligible agent"
     return passed_on(task, chosen, command, source=author, why=why, is_last=len(agents) == 1)
 
@@ -267,10 +268,15 @@ def note_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> Events:
 
 
 def fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
-    """Notes that the agent was given all feedback there is. Who does not hold the task may look, unless it is locked out."""
+    """Notes that the agent was given all feedback there is. What nobody holds everybody may look at who is not locked
+    out; what another agent holds, only those who review and direct.
+    """
     r.require_not_locked_out(task, ask.agent, command.facts)
     claim = task.claim
-    if claim is None or claim.agent != ask.agent or claim.lease_expires_at <= command.at:
+    if claim is None or claim.lease_expires_at <= command.at:
+        return ()
+    if claim.agent != ask.agent:
+        r.require_leader(task, command.actor)
         return ()
     if claim.read >= task.feedback:
         return ()

@@ -17,6 +17,7 @@ _NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 MAX_TEXT = 64 * 1024
 MAX_SKILLS = 32
 MAX_FINDINGS = 300
+MAX_NAMES = 20
 MAX_NUMBER = 1 << 31
 
 _DIRECTORS = frozenset({Role.USER, Role.DIRECTOR})
@@ -163,6 +164,14 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
         )
 
 
+def require_leader(task: Task, actor: Actor) -> None:
+    """Refuses to show an agent what another one that holds the task is told."""
+    roles = actor.roles - _USER if actor.confined else actor.roles
+    if not roles & _LEADERS:
+        holder = task.claim.agent if task.claim else "nobody"
+        raise Refused("not_yours", f"Task {task.id} is held by {holder}, not by {actor.name}.")
+
+
 def require_unused_exit(task: Task, agent: str, way: type[e.Event]) -> None:
     """Refuses to let an agent leave a task the same way twice without handing anything in."""
     name = str(way.__struct_config__.tag)
@@ -182,6 +191,13 @@ def require_disinterested(task: Task, actor: Actor) -> None:
     waits = task.filed is not None and not task.filed.decision and task.filed.agent == actor.name
     if holds or waits or task.is_locked_out(actor.name):
         raise Refused("own_work", f"{actor.name} has a part in task {task.id} and cannot settle it.")
+
+
+def require_agent(actor: Actor, facts: c.Facts) -> None:
+    """Refuses to look for work for a name that is no agent's: it would wait for ever."""
+    if facts.has_team and Role.AGENT not in actor.roles:
+        names = ", ".join(agent.name for agent in facts.agents[:MAX_NAMES]) or "none"
+        raise Refused("not_eligible", f"{actor.name} is not an agent of this team. Its agents: {names}.")
 
 
 def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
@@ -237,6 +253,14 @@ def require_number(name: str, value: int) -> None:
     """Refuses a number no forge or file could have."""
     if not 0 <= value < MAX_NUMBER:
         raise Refused("bad_value", f"The {name} must be a whole number from 0 to {MAX_NUMBER - 1}.")
+
+
+def require_own_pull_request(pr: int, facts: c.Facts) -> None:
+    """Refuses a pull request that is another task's: a review of it would count for both."""
+    if pr and facts.pr_of:
+        raise Refused(
+            "taken", f"Pull request {pr} belongs to task {facts.pr_of}. A task has a pull request of its own."
+        )
 
 
 def require_priority(value: str) -> None:

@@ -94,6 +94,7 @@ TRANSITIONS: dict[str, Step] = {
 """What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done.
 
 `review.retract` moves only a task whose last rejection it takes back; a task that went on stays where it is.
+`escalation.answer` leads to provisional when it accepts a merge; the approval comes with it.
 """
 
 
@@ -113,6 +114,8 @@ class Claim(Record, kw_only=True):
     """The ledger whose scheduler runs the agent; empty when none does."""
     run_ended: str = ""
     """How its last run under this claim ended; empty while there is one."""
+    has_run: bool = False
+    """A run under this claim has begun, and ended."""
 
 
 class Offer(Record, kw_only=True):

@@ -161,6 +161,9 @@ class TaskTable(Protocol):
     def sent_back(self) -> list[Task]:
         """The tasks of which work was rejected in a review, by id."""
 
+    def handed_in(self, commit: str, pr: int) -> list[Task]:
+        """The tasks whose last submission is a commit, or that have a pull request, by id."""
+
     def escalated(self) -> list[Task]:
         """The tasks that wait for the user, by id."""
 

@@ -6,20 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remand.app.forges.ports import (
-    Account,
-    CheckState,
-    Comment,
-    ForgeFault,
-    Issue,
-    OpenPull,
-    PullRequest,
-    PullState,
-    Review,
-    ReviewState,
-    Trouble,
-    Usage,
-)
+from remand.app.forges.ports import CheckState, ForgeFault, Issue, OpenPull, Trouble, Usage
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, PullState, Review, ReviewState
 
 
 def an_account(login: str, number: int = 0) -> Account:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remand.domain.runs import Run, Spent
-from remand.domain.task import Escalation, Status
+from remand.domain.task import Escalation, Status, Submission
 from remand.ledger.store import LogLine, Store
 from remand.testing.builders import LATER, NOW, T1, T2, T3, a_task
 
@@ -64,6 +64,21 @@ class RecordsContract:
             tx.tasks.put(a_task(T2, status=Status.REJECTED, escalation=asked))
 
             assert [task.id for task in tx.tasks.escalated()] == [T1]
+
+    def test_the_tasks_are_found_that_a_commit_or_a_pull_request_was_handed_in_for(
+        self, store: Store
+    ) -> None:
+        work = Submission(commit="a" * 40, agent="Alice", handoff_id="H-1", at=NOW)
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, submission=work))
+            tx.tasks.put(a_task(T2, submission=work, pr=7))
+            tx.tasks.put(a_task(T3, title='"pr":7, "submission":{"commit":"aaaa"}'))
+
+            assert [task.id for task in tx.tasks.handed_in("a" * 40, 0)] == [T1, T2]
+            assert [task.id for task in tx.tasks.handed_in("b" * 40, 7)] == [T2]
+            tx.tasks.put(a_task(T1, pr=7))
+            assert [task.id for task in tx.tasks.handed_in("a" * 40, 7)] == [T1, T2]
+            assert tx.tasks.handed_in("b" * 40, 0) == []
 
     def test_the_tasks_that_somebody_is_at_work_on_are_found(self, store: Store) -> None:
         run = Run(id="RUN-20261115-090000-00000001", agent="Alice", purpose="work", started_at=NOW)

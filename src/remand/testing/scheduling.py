@@ -34,6 +34,7 @@ from remand.domain.task import Task
 from remand.testing.builders import World
 
 WORKED = Ended("exited", 0, 1.0)
+LONGEST = 3600.0
 CRASHED = Ended("exited", 1, 1.0, errors="Traceback\nValueError: no")
 
 Script = Callable[["Shop", Order], Ended | None]
@@ -48,14 +49,21 @@ class FakeRunning:
         self.is_stopped = False
         self._shop = shop
         self._script = script
+        self._told: Callable[[], None] = lambda: None
 
     def ended(self) -> Ended | None:
         """How it ended."""
         return Ended("stopped", 15, 1.0) if self.is_stopped else self._script(self._shop, self.order)
 
+    def tell(self, ended: Callable[[], None]) -> None:
+        """Says at once that there is something to look at: a script does its work when it is looked at."""
+        self._told = ended
+        ended()
+
     def stop(self) -> None:
         """Ends it."""
         self.is_stopped = True
+        self._told()
 
 
 class FakeWorkplaces:
@@ -92,6 +100,9 @@ class FakeWorkplaces:
     def retire(self, task_id: str, *, is_kept: bool = True) -> None:
         self.retired.append(task_id)
 
+    def names(self) -> list[str]:
+        return sorted(self.looks)
+
     def sweep(self, kept: Collection[str]) -> list[str]:
         self.kept = set(kept)
         return []
@@ -119,6 +130,8 @@ class Shop:
         self.meanwhile: Callable[[], None] = lambda: None
         """What happens while a done claim is measured."""
         self.seconds = 0.0
+        self.signs: dict[str, str] = {}
+        """When something was last heard of a run, should its scheduler be killed."""
         self.open_doors: set[str] = set()
         self.scheduler = self.started()
 
@@ -151,6 +164,8 @@ class Shop:
             settling=Settling(books, self.workplaces, self),
             choosers=Choosers(self._chosen, lambda *_: None),
             tier="plain",
+            longest=lambda: LONGEST,
+            last_sign=lambda run_id: self.signs.get(run_id, ""),
             clock=lambda: self.seconds,
         )
         self.scheduler.recover()

@@ -39,7 +39,7 @@ _TEXTS = {
     "inherited_from": ["", T2],
     "kind": ["reviews", "deadlock", "gates", ""],
     "escalation_id": [f"E-{number}" for number in range(1, 10)],
-    "option": ["fix", "reopen", "unlock:Alice", "wontfix", ""],
+    "option": ["fix", "reopen", "unlock:Alice", "wontfix", "accept", ""],
     "deadline": [LATER, NOW, "", "never"],
 }
 """Likely values by the name of a field. A question's id follows from the number of the event that opened it."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from remand.adapters.coordinator.client import Connection, Lost
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 END_SECONDS = 10.0
 
 

@@ -29,7 +29,7 @@ MODULES = "/node_modules"
 MAX_COPY = 32 << 20
 
 
-class Setting(NamedTuple):
+class HostSetting(NamedTuple):
     """What all runs have in common."""
 
     folder: str
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 class Fitting:
     """Fits commands out, and reads what they say at their end."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: HostSetting) -> None:
         self._setting = setting
 
     def fit(self, command: tuple[str, ...], run_id: str, prompt: str) -> Fitted:

@@ -60,7 +60,9 @@ def _from_environment() -> list[str]:
 
 def addresses_file() -> str:
     """The user's own file of addresses."""
-    base = os.environ.get("XDG_CONFIG_HOME", "") or os.path.join(os.path.expanduser("~"), ".config")
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(base, "remand", "notify.urls")
 
 

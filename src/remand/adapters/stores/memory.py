@@ -195,6 +195,13 @@ class MemoryTasks(Table):
     def sent_back(self) -> list[Task]:
         return [task for task in self.every() if task.rounds]
 
+    def handed_in(self, commit: str, pr: int) -> list[Task]:
+        return [
+            task
+            for task in self.every()
+            if (task.submission and task.submission.commit == commit) or (pr and task.pr == pr)
+        ]
+
     def escalated(self) -> list[Task]:
         return [task for task in self.every() if task.status == Status.ESCALATED]
 

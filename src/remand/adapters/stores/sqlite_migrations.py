@@ -73,5 +73,18 @@ def _index_errands(connection: apsw.Connection) -> None:
     statements.run_many(sql.ADD_ERRAND, ((name, task.id) for task in tasks for name in errands(task)))
 
 
-_STEPS = (_add_traces, _index_rejected, _keep_unconfirmed, _fold_again, _index_runs, _index_errands)
+def _index_work(connection: apsw.Connection) -> None:
+    """Version 8 finds the tasks that a commit or a pull request was handed in for."""
+    connection.execute(sql.HANDED_IN_INDEXES).fetchall()
+
+
+_STEPS = (
+    _add_traces,
+    _index_rejected,
+    _keep_unconfirmed,
+    _fold_again,
+    _index_runs,
+    _index_errands,
+    _index_work,
+)
 """The step from version n stands at place n - 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 7
+VERSION = 8
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -45,6 +45,11 @@ ERRAND_TABLE = """
 CREATE TABLE errand(errand TEXT NOT NULL, task TEXT NOT NULL, PRIMARY KEY (errand, task)) WITHOUT ROWID;
 """
 
+HANDED_IN_INDEXES = """
+CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHERE instr(state, '"submission":{') > 0;
+CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE instr(state, '"pr":') > 0;
+"""
+
 SCHEMA = f"""
 {TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head(
@@ -77,7 +82,7 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}"""
+{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}"""
 
 READ_MODELS = ("task", "blocker", "alias", "handoff", "errand")
 
@@ -178,6 +183,12 @@ SELECT count(*) FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ?
 """
 RUNNING = "SELECT state FROM task INDEXED BY task_running WHERE instr(state, '\"runs\":[') > 0 ORDER BY id"
+HANDED_IN = """
+SELECT state FROM task INDEXED BY task_commit
+WHERE instr(state, '"submission":{') > 0 AND json_extract(state, '$.submission.commit') = ?1
+UNION
+SELECT state FROM task INDEXED BY task_pr WHERE instr(state, '"pr":') > 0 AND json_extract(state, '$.pr') = ?2
+"""
 WITH_ERRAND = """
 SELECT state FROM task WHERE id IN (SELECT task FROM errand WHERE errand IN (SELECT value FROM json_each(?)))
 ORDER BY id

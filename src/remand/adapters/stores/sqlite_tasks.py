@@ -230,6 +230,11 @@ class SqliteTasks:
         """The tasks of which work was rejected."""
         return [_decode(row[0]) for row in self._db.rows(sql.SENT_BACK)]
 
+    def handed_in(self, commit: str, pr: int) -> list[Task]:
+        """The tasks that a commit, or a pull request, was handed in for."""
+        found = [_decode(row[0]) for row in self._db.rows(sql.HANDED_IN, (commit, pr or None))]
+        return sorted(found, key=lambda task: task.id)
+
     def escalated(self) -> list[Task]:
         """The tasks that wait for the user."""
         return [_decode(row[0]) for row in self._db.rows(sql.ESCALATED)]

@@ -8,14 +8,16 @@ import os
 def runtime_folder() -> str:
     """The folder for sockets: short, private, gone after a restart."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    if base and os.path.isdir(base) and len(base) < 60:
+    if os.path.isabs(base) and os.path.isdir(base) and len(base) < 60:
         return os.path.join(base, "remand")
     return f"/tmp/remand-{os.getuid()}"  # noqa: S108 - made private and checked before use
 
 
 def state_folder() -> str:
     """The folder for what is remembered about ledgers."""
-    base = os.environ.get("XDG_STATE_HOME", "") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):  # a relative one is to be ignored, and would put the key into a working tree
+        base = os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(base, "remand")
 
 

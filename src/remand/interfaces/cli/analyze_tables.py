@@ -45,7 +45,7 @@ def headline(analysis: Analysis) -> str:
     since = f" since {analysis.since[:19].replace('T', ' ')}" if analysis.since else ""
     total = analysis.total_rejections
     if not total:
-        return f"No task was rejected{since}."
+        return f"No agent has rejected a task{since}."
     said = [
         f"{total:,} rejection{'s' * (total != 1)}{since}, {analysis.invalid_rejections:,} of them invalid.",
         f"{percent(analysis.override_share)} of the answered ones were overridden.",

@@ -105,7 +105,7 @@ def _configuration(context: Context) -> Check:
     try:
         settings = context.opened.settings.settings()
     except EnvironmentFault as fault:
-        return Check("configuration", False, str(fault), "Mend remand.toml on the base branch.")
+        return Check("configuration", False, str(fault), "Do what the message says, then repeat.")
     if not settings.source:
         return Check(
             "configuration", True, "there is no remand.toml, so defaults hold", "`remand init` writes one."

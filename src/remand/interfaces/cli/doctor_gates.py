@@ -10,7 +10,9 @@ from remand.bootstrap.sandbox import self_test
 from remand.domain.gates.gate import Gate
 from remand.interfaces.cli.checks import Check
 from remand.interfaces.cli.context import Context
+from remand.interfaces.cli.output import one_line
 
+MANY = 5
 
 def gate_checks(context: Context) -> Iterator[Check]:
     """Everything about gates."""
@@ -27,8 +29,11 @@ def gate_checks(context: Context) -> Iterator[Check]:
         yield from (_gate(gate, context.gates.missing_program(gate, policy)) for gate in policy.gates)
     if not policy.enforce:
         yield Check("enforcement", True, "off: everything is judged and recorded, and nothing is stopped")
-    if context.gates.is_paused:
-        yield Check("pause", True, "sessions may stop unmeasured now", "`remand resume` ends it.")
+    pause = context.gates.current_pause
+    if pause is not None:
+        told = f"sessions may stop unmeasured until {pause.until[:19]}Z, says {pause.actor}: {one_line(pause.reason, 200)}"
+        yield Check("pause", True, told, "`remand resume` ends it.")
+    yield from _bases(context)
     yield from _sandbox()
     yield from _hosts(context)
 
@@ -46,6 +51,29 @@ def _gate(gate: Gate, missing: str) -> Check:
             "Install it, or name its folder in `[sandbox] path`.",
         )
     return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
+
+
+def _bases(context: Context) -> Iterator[Check]:
+    """Whether the base has every commit that work was held against: a ref in this clone can be moved by anyone here."""
+    with context.opened.store.read() as view:
+        measured = [task for task in view.tasks.every() if task.submission is not None and task.gating.base]
+    tip = context.opened.settings.tip()
+    try:
+        lost = context.gateway.repository.outside(tip, (task.gating.base for task in measured))
+    except EnvironmentFault as fault:
+        yield Check("bases", False, str(fault), "Do what the message says, then repeat.")
+        return
+    found = [f"{task.id} at {task.gating.base[:12]}" for task in measured if task.gating.base in lost]
+    if not found:
+        yield Check("bases", True, f"the base has every commit that {len(measured)} tasks were held against")
+        return
+    more = f" and {len(found) - MANY} more" if len(found) > MANY else ""
+    yield Check(
+        "bases",
+        False,
+        f"held against a commit that the base does not have: {', '.join(found[:MANY])}{more}",
+        "Fetch the base. What is named then was measured against another one: reject it, or look at all it changes.",
+    )
 
 
 def _sandbox() -> Iterator[Check]:

@@ -53,6 +53,8 @@ def run(arguments: list[str]) -> int:
         answered: int = hook.run(arguments[1:], dict(os.environ))
         return answered
     call = split(arguments)
+    if _is_nowhere():
+        return _say_nowhere(call)
     if not call.key:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.
         call.key = f"cli-{os.urandom(8).hex()}"
@@ -77,6 +79,22 @@ def run(arguments: list[str]) -> int:
     here = import_module("remand.interfaces.cli.main")
     environment = {name: os.environ.get(name, "") for name in ENVIRONMENT}
     code: int = here.run(arguments, here.Surroundings.of_this_process(environment))
+    return code
+
+
+def _is_nowhere() -> bool:
+    """True when the working folder was deleted under this process."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _say_nowhere(call: Call) -> int:
+    here = import_module("remand.interfaces.cli.main")
+    gone = here.EnvironmentFault("This folder was deleted or moved away. Go to one that is there, then repeat.")
+    code: int = here.say_failure(call, here.Surroundings("", {}, sys.stdout, sys.stderr), gone)
     return code
 
 

@@ -13,12 +13,13 @@ from remand.domain import events as e
 from remand.domain.amending import let_pass
 from remand.domain.gates import message
 from remand.domain.gates.verdict import UNMEASURED, GateStatus
+from remand.domain.gating import is_settled
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result, one_line, table
 from remand.interfaces.cli.task_views import find_task
-from remand.interfaces.cli.verdicts import verdict_data
+from remand.interfaces.cli.verdicts import rules_note, verdict_data
 
 JUDGING = (e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
 EVENTS = (
@@ -52,9 +53,9 @@ def _run(context: Context) -> Result:
     source = context.opened.settings.settings().source
     note = f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
     if not verdict.base:
-        note += "\nThe base has this commit already: held against nothing, and its integrity was not judged."
-    if source == "working tree":
-        note += "\nThe rules are those of the working tree, as the base branch has none."
+        why = "The base has this commit already" if context.opened.settings.tip() else "There is no base"
+        note += f"\n{why}: held against nothing, and its integrity was not judged."
+    note += rules_note(source)
     data = verdict_data(verdict, is_cached=judged.is_cached, text=text) | {"policy_source": source}
     return Result(data, text + note, code)
 
@@ -187,7 +188,8 @@ def _settle(*, is_accepted: bool) -> Command:
             is_accepted=is_accepted,
             reason=context.text(options.reason),
         )
-        return _settled(context.ask(ask, context.actor(option="reviewer")).task)
+        task = context.ask(ask, context.actor(option="reviewer")).task
+        return _settled(_claimed_again(context, task) if is_accepted else task)
 
     return Command(_settle_arguments, run)
 
@@ -209,7 +211,24 @@ def _override_arguments(parser: ArgumentParser) -> None:
 def _override(context: Context) -> Result:
     options = context.arguments
     ask = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
-    return _settled(context.ask(ask, context.actor()).task)
+    return _settled(_claimed_again(context, context.ask(ask, context.actor()).task))
+
+
+def _claimed_again(context: Context, task: Task) -> Task:
+    """Claims the work done once more when people have settled all that stood in its way; the task then."""
+    claim, gating = task.claim, task.gating
+    if claim is None or not is_settled(task):
+        return task
+    ask = c.SubmitTask(
+        task_id=task.id,
+        agent=claim.agent,
+        handoff_id=claim.handoff_id,
+        commit=gating.commit,
+        branch=gating.branch,
+        pr=gating.pr,
+    )
+    claimed = context.claim_known(ask, claim.agent)
+    return task if claimed is None or isinstance(claimed.answer, Refused) else claimed.answer.task
 
 
 COMMANDS = {

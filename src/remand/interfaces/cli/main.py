@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
-from remand.bootstrap.reminding import look_after, reminder
+from remand.bootstrap.reminding import look_after, reminder, reminder_at
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
 from remand.interfaces.cli.context import Command, Context, Parser, Surroundings
@@ -20,8 +20,8 @@ from remand.ledger.problems import BadLine
 
 DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
 LOCK_PATIENCE = 60
-_UNATTENDED = ("serve", "hook", "hook relay")
-"""Commands after which nobody reads what is said, or an agent does."""
+_UNATTENDED = ("serve", "hook", "hook relay", "completion")
+"""Commands after which nobody reads what is said, or an agent does, or a shell that starts."""
 
 __all__ = ["Surroundings", "command_parser", "run", "say_failure", "unknown"]
 
@@ -84,8 +84,10 @@ def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result
 
 def _looked_after(context: Context) -> list[str]:
     """Keeps the files in step with the ledger, and reminds the user of questions nothing else told of."""
-    if not context.has_looked or context.call.command in _UNATTENDED:
+    if context.call.command in _UNATTENDED:
         return []
+    if not context.has_looked:
+        return ["" if context.is_confined else reminder_at(context.folder, context.surroundings.opened)]
     found, fault = look_after(context.place, context.gateway.opened_already)
     failed = f"remand: {clean(fault)}\n" if fault else ""
     return [failed, "" if context.is_confined else reminder(found)]

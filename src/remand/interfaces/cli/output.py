@@ -7,23 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from remand.domain.visible import visible
+from remand.interfaces.styles import STATUS_STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_STATUS_STYLES = {
-    "incoming": "cyan",
-    "claimed": "yellow",
-    "provisional": "magenta",
-    "done": "green",
-    "rejected": "red",
-    "needs_continuation": "yellow",
-    "failed": "red",
-    "blocked": "red",
-    "deferred": "blue",
-    "decomposed": "blue",
-    "escalated": "bold red",
-}
 
 
 class Result(NamedTuple):
@@ -100,7 +87,7 @@ def table(
         made.add_column(columns[-1], no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
         for row in rows:
             cells = [one_line(cell, 1000 if wraps else 80) for cell in row]
-            made.add_row(*(Text(cell, style=_STATUS_STYLES.get(cell, "")) for cell in cells))
+            made.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in cells))
         out.print(made)
 
     return show
@@ -117,7 +104,7 @@ def facts(rows: Sequence[tuple[str, object]]) -> Callable[[Console], None]:
             if value not in ("", None, [], ()):
                 text = clean(value)
                 out.print(
-                    Text(f"{name:<{wide}}  ", style="dim") + Text(text, style=_STATUS_STYLES.get(text, ""))
+                    Text(f"{name:<{wide}}  ", style="dim") + Text(text, style=STATUS_STYLES.get(text, ""))
                 )
 
     return show

@@ -6,13 +6,14 @@ import os
 import sys
 from argparse import ArgumentParser
 
-from remand.app.errors import UsageError
+from remand.app.errors import EnvironmentFault, UsageError
 from remand.bootstrap import hooking, mcp_entries
 from remand.bootstrap.hosts import HOSTS
 from remand.bootstrap.keys import missing_lines, new_identity
 from remand.bootstrap.ledger import prepare_folder
 from remand.bootstrap.projects import as_toml, propose
 from remand.bootstrap.settings import SettingsSource
+from remand.bootstrap.quick import Place
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.context import Command, Context, words
 from remand.interfaces.cli.output import Result
@@ -67,6 +68,8 @@ def _init(context: Context) -> Result:
     if options.remove:
         return _remove(context)
     place = context.place
+    _require_files(place)
+    is_first = not os.path.isdir(place.got)
     prepare_folder(place)
     config = os.path.join(place.root, "remand.toml")
     is_new = not os.path.exists(config)
@@ -84,7 +87,17 @@ def _init(context: Context) -> Result:
         "missing": missing,
     }
     written = sorted({*hooks, *servers})
-    return Result(data, _page(context, is_new=is_new, written=written, missing=missing))
+    shown = _page(context, is_new=is_new, is_first=is_first, written=written, missing=missing)
+    return Result(data, shown)
+
+
+def _require_files(place: Place) -> None:
+    """Refuses a repository without files: what is written there could not be committed."""
+    if place.root == place.common_dir:
+        raise EnvironmentFault(
+            f"{place.root} is a bare repository, with no files that could be committed. "
+            "Run `remand init` in a clone of it, commit there, and push."
+        )
 
 
 def _installed(context: Context) -> tuple[list[str], list[str]]:
@@ -119,7 +132,9 @@ def _executable() -> str:
     return beside if os.path.exists(beside) else os.path.abspath(sys.argv[0])
 
 
-def _page(context: Context, *, is_new: bool, written: list[str], missing: list[str]) -> str:
+def _page(
+    context: Context, *, is_new: bool, is_first: bool, written: list[str], missing: list[str]
+) -> str:
     place, options = context.place, context.arguments
     settings = context.opened.settings.settings()
     gates = ", ".join(settings.gates or ()) or "none"
@@ -127,7 +142,7 @@ def _page(context: Context, *, is_new: bool, written: list[str], missing: list[s
     rows = [
         f"Remand is set up in {place.root}.",
         f"  {'wrote' if is_new else 'kept '} remand.toml{source}; gates: {gates}",
-        "  kept  .got/ (only its event files are for git)",
+        f"  {'made ' if is_first else 'kept '} .got/ (only its event files are for git)",
         *(
             ["  note  no gate was found for this project: every done claim will pass"]
             if gates == "none"
@@ -137,7 +152,7 @@ def _page(context: Context, *, is_new: bool, written: list[str], missing: list[s
         *(f"  note  {text}" for text in _hints(options.hosts)),
         *(f"  add   {line} in remand.toml, so that others believe this machine" for line in missing),
         "",
-        "Next: commit remand.toml, the hosts' settings and .got/.gitignore, .got/.gitattributes on the base, then",
+        f"Next: commit {', '.join(['remand.toml', *written, '.got/.gitignore'])} and .got/.gitattributes on the base, then",
         "  remand gate run                # measures HEAD; nothing is recorded",
         "  remand task add 'First task'",
         "  remand task claim --agent NAME",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from remand.app import stories
+from remand.app.family import Family
 from remand.app.naming import locate
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
@@ -252,11 +253,23 @@ def _prompt(context: Context) -> Result:
     """Shows the prompt. That the agent which holds the task was given its feedback is noted before it is shown."""
     task, events = find_task(context, context.arguments.id)
     actor = context.actor(option="agent")
-    if task.feedback or task.lockouts or task.parent:
+    is_held = task.claim is not None and task.claim.agent != actor
+    if task.feedback or task.lockouts or task.parent or is_held:
         context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
         task, events = find_task(context, task.id)
-    text = prompt(task, events, context.opened.settings.settings().forge.home)
+    settings = context.opened.settings.settings()
+    text = prompt(task, events, settings.forge.home, is_for_another=_is_onlooker(context, task, actor))
     return Result({"task_id": task.id, "prompt": text}, clean(text))
+
+
+def _is_onlooker(context: Context, task: Task, name: str) -> bool:
+    """True for who may look at a task that another holds; the user reads what its agent does, to hand it on."""
+    if task.claim is None:
+        return False
+    with context.opened.store.read() as view:
+        team = context.opened.settings.rules().team.as_known(Family(view).names(task))
+    actor = team.actor(name, confined=context.is_confined)
+    return actor.name != task.claim.agent and not actor.is_user
 
 
 def _ready(context: Context) -> Result:

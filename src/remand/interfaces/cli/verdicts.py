@@ -50,6 +50,15 @@ def _gate(gate: GateResult) -> dict[str, Any]:
     }
 
 
+def rules_note(source: str) -> str:
+    """Whose rules a verdict went by, where they are nobody's but the working tree's."""
+    return (
+        "\nThe rules are those of the working tree, as the base branch has none."
+        if source == "working tree"
+        else ""
+    )
+
+
 def claimed_result(context: Context, claimed: Claimed) -> Result:
     """What an agent learns of the done claim it made, and by whose rules it was judged."""
     answer, verdict = claimed.answer, claimed.verdict
@@ -60,13 +69,8 @@ def claimed_result(context: Context, claimed: Claimed) -> Result:
     task = answer.task
     source = context.opened.settings.settings().source
     data = verdict_data(verdict, is_cached=claimed.is_cached, text=claimed.message) if verdict else None
-    note = (
-        "\nThe rules are those of the working tree, as the base branch has none."
-        if source == "working tree"
-        else ""
-    )
     commit = task.submission.commit if task.submission else ""
-    shown = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{note}"
+    shown = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{rules_note(source)}"
     data = (data or {}) | {"policy_source": source}
     return Result({"task_id": task.id, "status": task.status.value, "verdict": data}, shown.strip())
 

@@ -25,6 +25,10 @@ PROGRESS_SECONDS = 5.0
 FINISHED = ("done", "cancelled", "infeasible", "decomposed")
 MOST_TASKS = 200
 BEGIN = "Read prompt, work on the branch, commit, then call submit with the commit."
+NOT_AN_AGENT = (
+    "Stop, and tell the user: this server speaks for nobody who works here as an agent. "
+    "It is started for one with `remand mcp --as NAME`."
+)
 
 Task = Annotated[str, Field(description="id or alias of the task")]
 Reason = Annotated[str, Field(description="why")]
@@ -85,12 +89,15 @@ class AgentTools:
             return await self._held(own.task)
         claim = await self._desk.call("task claim", *([task] if task else []))
         if claim.is_refused:
-            return Claimed.model_validate(fields(claim) | await self._going_on(claim, own.name))
+            more = await self._going_on(claim, own.name) if not task else {}
+            return Claimed.model_validate(fields(claim) | more)
         asked = await self._desk.call("task prompt", claim.data["task_id"])
         return Claimed.model_validate(fields(asked) | fields(claim, BEGIN) | {"status": "claimed"})
 
     async def _going_on(self, claim: Answer, name: str) -> dict[str, str]:
-        """What an agent does that finds nothing new and holds something from before."""
+        """What an agent does that finds nothing new: go on with what it holds, or stop where it is no agent."""
+        if claim.data["refused"] == "not_eligible":
+            return {"next": NOT_AN_AGENT}
         if claim.data["refused"] != "nothing_to_claim":
             return {}
         rows = (await self._desk.call("task list", status="claimed")).data

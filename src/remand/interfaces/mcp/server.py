@@ -6,8 +6,10 @@ from importlib.metadata import version
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.prompts import Prompt
+from mcp.types import CallToolResult, InputRequiredResult
 from mcp.types import Prompt as ListedPrompt
 from mcp.types import Tool as ListedTool
 
@@ -66,18 +68,37 @@ class RemandServer(MCPServer[Any]):
         return [
             tool.model_copy(
                 update={
-                    "input_schema": plain(tool.input_schema),
+                    "input_schema": plain(tool.input_schema) | {"additionalProperties": False},
                     "output_schema": plain(tool.output_schema),
                 }
             )
             for tool in listed
         ]
 
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Calls a tool with the arguments it has. One it does not have is named: a question meant by it was another one."""
+        tool = self._tool_manager.get_tool(name)
+        if tool is not None:
+            _require_known(tool.parameters, arguments)
+        return await super().call_tool(name, arguments, context)
+
     async def list_prompts(self) -> list[ListedPrompt]:
         """The prompts that are of use to whom this server speaks for."""
         own = await self._identity.lately()
         whom = {said.name: said.whom for said in PROMPTS}
         return [prompt for prompt in await super().list_prompts() if own.may_see(whom[prompt.name])]
+
+
+def _require_known(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
+    known = list(schema.get("properties", ()))
+    missing = [name for name in schema.get("required", ()) if name not in arguments]
+    unknown = [name for name in arguments if name not in known]
+    if missing or unknown:
+        wrong = [f"`{name[:40]}` is missing" for name in missing]
+        wrong += [f"there is no argument {name[:40]!r}" for name in unknown]
+        raise ToolError(f"Nothing was done: {'; '.join(wrong)}. The arguments are {', '.join(known) or 'none'}.")
 
 
 def plain(schema: Any) -> Any:
