@@ -90,7 +90,7 @@ def test_programs_get_every_figure(told_repository: Repository) -> None:
 
 def test_an_empty_ledger_has_no_rejections(repository: Repository) -> None:
     assert rejections(repository)["total_rejections"] == 0
-    assert "No task was rejected." in repository.people("analyze", "rejections").out
+    assert "No agent has rejected a task." in repository.people("analyze", "rejections").out
 
 
 def test_everything_is_there_again_after_a_rebuild_and_in_a_fresh_clone(told_repository: Repository) -> None:

@@ -10,15 +10,17 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from remand.adapters.system.clock import SystemClock
+from remand.domain.instant import Instant, plus
 from remand.domain.refusals import MEANINGS
 from remand.domain.validation.catalogue import MEANINGS as ISSUES
-from tests.integration.machine import REMAND, Machine, Repository
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, near_call
 
 ROW = {
     "task_id", "title", "status", "priority", "agent", "branch", "alias", "pr",
@@ -38,6 +40,25 @@ members = [
   {name = "owner", role = "user"},
 ]
 """
+LEASE = '[gates]\n[policy]\nlease = "10m"\n'
+Later = Callable[[float], None]
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Later:
+    """Lets so many seconds pass at once, for calls inside this process."""
+    passed = 0.0
+
+    class Clock(SystemClock):
+        def now(self) -> Instant:
+            return plus(super().now(), passed)
+
+    def let_pass(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+
+    monkeypatch.setattr("remand.bootstrap.ledger.SystemClock", Clock)
+    return let_pass
 
 
 @pytest.fixture
@@ -573,11 +594,13 @@ class TestSubmit:
 
 
 class TestLeases:
-    def test_a_lease_that_ran_out_is_lost_and_its_late_submit_refused(self, machine: Machine) -> None:
-        repository = machine.repository(config='[gates]\n[policy]\nlease = "1s"\n')
+    def test_a_lease_that_ran_out_is_lost_and_its_late_submit_refused(
+        self, near_machine: Machine, later: Later
+    ) -> None:
+        repository = near_machine.repository(config=LEASE)
         task = repository.add()
         first = claim(repository, task)
-        time.sleep(1.1)
+        later(601)
         late = (
             "task",
             "submit",
@@ -594,22 +617,24 @@ class TestLeases:
         assert second["attempt"] == 2
         assert repository.refused(*late) == "lease_lost", "another holds it now"
         assert repository.refused("task", "heartbeat", task, "--agent", "Alice") == "not_yours"
-        time.sleep(1.1)
+        later(601)
         third = claim(repository, task)
         assert repository.refused(*late) == "lease_lost", "the same agent under another claim"
         env = {"REMAND_HANDOFF": first["handoff_id"]}
-        call = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
-        assert repository.refused(*call, env=env) == "lease_lost", "named by the environment"
+        call = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD", "--json")
+        said = near_call(repository.path, call, env)
+        assert said is not None
+        assert (said.code, said.data["refused"]) == (1, "lease_lost"), "named by the environment"
         history = [entry["event"] for entry in repository.ok("task", "show", task)["history"]]
         assert history[:6] == ["node.create", *["task.claim", "task.expire"] * 2, "task.claim"]
         assert third["handoff_id"] != first["handoff_id"]
 
-    def test_a_heartbeat_keeps_it(self, machine: Machine) -> None:
-        repository = machine.repository(config='[gates]\n[policy]\nlease = "6s"\n')
+    def test_a_heartbeat_keeps_it(self, near_machine: Machine, later: Later) -> None:
+        repository = near_machine.repository(config=LEASE)
         task = repository.add()
         claim(repository, task)
         for _ in range(2):
-            time.sleep(3.5)
+            later(400)
             repository.ok("task", "heartbeat", task, "--agent", "Alice")
         assert repository.refused("task", "claim", task, "--agent", "Bob") == "already_claimed"
         submit(repository, task)
@@ -762,11 +787,11 @@ class TestHandoffs:
         assert repository.ok("handoff", "status", handoff)["status"] not in ("initiated", "accepted")
         assert repository.refused("handoff", "accept", handoff, "--agent", "Bob") == "handoff_closed"
 
-    def test_one_that_nobody_takes_lapses(self, machine: Machine) -> None:
-        repository = machine.repository(config='[gates]\n[policy]\nlease = "1s"\n')
+    def test_one_that_nobody_takes_lapses(self, near_machine: Machine, later: Later) -> None:
+        repository = near_machine.repository(config=LEASE)
         task = repository.add()
         handoff = repository.ok("handoff", "initiate", task, "--to", "Bob")["handoff_id"]
-        time.sleep(1.1)
+        later(601)
         claim(repository, task)
         assert repository.refused("handoff", "accept", handoff, "--agent", "Bob") == "handoff_closed"
         assert repository.ok("handoff", "status", handoff)["status"] == "lapsed"
@@ -793,7 +818,10 @@ class TestTeam:
         anything = repository.add("anything", "--priority", "low")
         assert repository.refused("task", "claim", page, "--agent", "Hockney") == "not_eligible"
         assert repository.refused("task", "claim", page, "--agent", "Stranger") == "not_eligible"
-        assert repository.refused("task", "claim", "--agent", "Lead") == "nothing_to_claim"
+        assert repository.refused("task", "claim", "--agent", "Lead") == "not_eligible"
+        misspelt = repository.call("task", "claim", "--agent", "Fnster")
+        assert (misspelt.code, misspelt.data["refused"]) == (1, "not_eligible")
+        assert "Its agents: Fenster, Hockney" in misspelt.data["message"]
         assert repository.ok("task", "claim", "--agent", "Hockney")["task_id"] == api
         assert repository.ok("task", "claim", "--agent", "Hockney")["task_id"] == anything
         assert repository.refused("task", "claim", "--agent", "Hockney") == "nothing_to_claim"
@@ -957,7 +985,7 @@ class TestOutput:
             env=repository.machine.environment,
             stdout=write,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=PATIENCE,
             check=False,
         )
         os.close(write)
@@ -974,7 +1002,7 @@ class TestOutput:
                     env=repository.machine.environment,
                     stdout=full,
                     stderr=subprocess.PIPE,
-                    timeout=30,
+                    timeout=PATIENCE,
                     check=False,
                 )
             assert done.returncode == 3, (call, done)
@@ -999,7 +1027,7 @@ class TestOutput:
                 cwd=repository.path,
                 env=repository.machine.environment,
                 capture_output=True,
-                timeout=30,
+                timeout=PATIENCE,
                 check=False,
             )
             assert done.returncode in codes, (redirect, done)
@@ -1032,7 +1060,7 @@ def on_terminal(repository: Repository, *call: str, **env: str) -> str:
     except OSError:
         pass  # the end of a terminal is an error to its reader
     os.close(master)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     return shown.decode()
 
 
@@ -1049,7 +1077,9 @@ class TestCompletion:
         if shutil.which(shell) is None:
             pytest.skip(f"{shell} is not installed")
         option = "--no-execute" if shell == "fish" else "-n"
-        done = subprocess.run([shell, option, str(script)], capture_output=True, timeout=20, check=False)
+        done = subprocess.run(
+            [shell, option, str(script)], capture_output=True, timeout=PATIENCE, check=False
+        )
         assert (done.returncode, done.stderr) == (0, b"")
 
     def complete(self, script: Path, *words: str) -> set[str]:
@@ -1058,7 +1088,7 @@ class TestCompletion:
             f"source {script}; COMP_WORDS=({' '.join(repr(word) for word in words)}); "
             f'COMP_CWORD={len(words) - 1}; _remand; printf "%s\\n" "${{COMPREPLY[@]}}"'
         )
-        done = subprocess.run(["bash", "-c", text], capture_output=True, timeout=20, check=True)
+        done = subprocess.run(["bash", "-c", text], capture_output=True, timeout=PATIENCE, check=True)
         return set(done.stdout.decode().split())
 
     def test_bash_completes_commands_and_options(self, repository: Repository) -> None:

@@ -15,7 +15,7 @@ import pytest
 from remand.domain import events as e
 from remand.interfaces.demo.watching import Watching
 from remand.testing.builders import T1, Session, added, claimed, submitted
-from tests.integration.machine import REMAND, Machine, Repository, Said
+from tests.integration.machine import REMAND, Machine, Repository, Said, wait_for
 
 NOES = {
     ("reviewer", "issue #42", "Lead", "Fenster", "on to Hockney"),
@@ -28,6 +28,8 @@ NOES = {
 }
 """Every no but those of #43, which two agents try in whichever order."""
 WORK_SECONDS = 60
+WORK_STARTS = 250
+"""Where processors are slow: how many starts of the command line the demo's work may come to."""
 SUBTASKS = {
     "Extract a provider interface in the auth module",
     "OAuth provider",
@@ -42,6 +44,7 @@ class Played(NamedTuple):
     folder: Path
     repository: Repository
     work_seconds: float
+    start_seconds: float
 
     @property
     def readout(self) -> Any:
@@ -60,11 +63,15 @@ class Played(NamedTuple):
 def played() -> Iterator[Played]:
     """The demo, kept."""
     machine = Machine()
+    began = children_seconds()
+    machine.remand(machine.home, "--version")
     before = children_seconds()
-    said = machine.remand(machine.home, "demo", "--keep", "story", timeout=240)
+    said = machine.remand(machine.home, "demo", "--keep", "story", timeout=1200)
+    after = children_seconds()
     assert said.code == 0, said
     folder = machine.home / "story"
-    yield Played(said, folder, Repository(machine, folder / "repository"), children_seconds() - before)
+    repository = Repository(machine, folder / "repository")
+    yield Played(said, folder, repository, work_seconds=after - before, start_seconds=before - began)
     machine.close()
 
 
@@ -74,7 +81,7 @@ def children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("demo")]
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("demo")]
 
 
 def test_every_task_ends_and_nobody_is_left_at_work(played: Played) -> None:
@@ -87,7 +94,7 @@ def test_every_task_ends_and_nobody_is_left_at_work(played: Played) -> None:
         sorted(one["run_id"] for one in played.events(f"run.{name}")) for name in ("start", "end")
     )
     assert begun == ended
-    assert not [name for name in running() if str(played.folder) in name]
+    wait_for(lambda: not [name for name in running() if str(played.folder) in name], "nobody at work")
 
 
 def test_the_three_kinds_of_no_happen_and_are_answered(played: Played) -> None:
@@ -223,7 +230,8 @@ def test_nothing_is_left_elsewhere_and_it_is_quick(played: Played) -> None:
         "tmp",
     ]
     assert os.listdir(played.folder / "home") == []
-    assert played.work_seconds < WORK_SECONDS, "of work, whatever else the machine does"
+    most = max(WORK_SECONDS, WORK_STARTS * played.start_seconds)
+    assert played.work_seconds < most, "of work, whatever else the machine does"
 
 
 def running() -> list[str]:
@@ -246,7 +254,7 @@ def test_a_program_gets_the_read_out_as_one_document_without_a_sandbox_too(
         sandbox = shutil.which("bwrap") or ""
         hiding = [sandbox, "--dev-bind", "/", "/", "--bind", str(hidden), sandbox] if sandbox else []
         process = machine.start(machine.home, *hiding, REMAND, "demo", "--json")
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=1200)
 
         told = Said(process.returncode, out, err).data
         assert (told["tier"], told["statuses"]) == ("plain", {"done": 11, "cancelled": 1})

@@ -335,3 +335,16 @@ def test_a_refused_finding_is_a_rejection_that_says_what_and_why_and_is_not_forg
     assert again["gate_rejection_count"] == 2
     desk.commit(TWO_TESTS + "\n\n# tidied\n", "test_sums.py")
     assert desk.submit()["status"] == "provisional"
+
+
+def test_what_was_handed_in_for_one_task_is_no_work_on_another(desk: Desk) -> None:
+    desk.commit("good work")
+    assert desk.submit("--pr", "7")["status"] == "provisional"
+    other = desk.repository.add("Mend the cellar")
+    desk.repository.ok("task", "claim", other, "--agent", "Bob")
+    claim = ("task", "submit", other, "--agent", "Bob", "--commit", "HEAD")
+
+    assert desk.repository.refused(*claim, "--pr", "7") == "taken"
+    assert desk.repository.refused(*claim) == "nothing_committed"
+    desk.commit("more good work")
+    assert desk.repository.ok(*claim, "--pr", "8")["status"] == "provisional"

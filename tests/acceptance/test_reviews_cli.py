@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from remand.domain.refusals import MEANINGS
-from tests.integration.machine import REMAND, Machine, Repository, Said, near_call
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said, near_call
 
 TEAM = """
 [gates]
@@ -324,7 +324,7 @@ class TestAnswers:
         said = b""
         while chunk := _read(own):
             said += chunk
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE)
         os.close(own)
 
         assert process.returncode == 0, said
@@ -503,7 +503,7 @@ class TestFeedback:
         team.commit(text="by Hockney")
         submit = ("task", "submit", task, "--agent", "Hockney", "--commit", "HEAD")
         assert team.refused(*submit) == "feedback_unread"
-        for reader in ((), ("--agent", "McManus"), ("--agent", "Lead")):
+        for reader in ((), ("--agent", "Lead")):
             assert "it leaks" in team.ok("task", "prompt", task, *reader)["prompt"]
             assert team.refused(*submit) == "feedback_unread", "somebody else has read it"
 
@@ -514,6 +514,19 @@ class TestFeedback:
 
         assert (noted[1] - before[1], team.digest()) == (1, noted), "one receipt, however often it is read"
         assert team.ok(*submit)["status"] == "provisional"
+
+    def test_no_agent_is_told_how_to_act_under_the_name_of_another(self, team: Repository) -> None:
+        task = team.add("A component")
+        team.ok("task", "prompt", task, "--agent", "McManus")
+        team.ok("task", "claim", task, "--agent", "Hockney")
+
+        for other in ("McManus", "Nobody"):
+            assert team.refused("task", "prompt", task, "--agent", other) == "not_yours"
+        seen = team.ok("task", "prompt", task, "--agent", "Lead")["prompt"]
+        assert "--agent" not in seen
+        assert "Hockney holds this task" in seen
+        for own in ((), ("--agent", "Hockney")):
+            assert f"task submit {task} --agent Hockney" in team.ok("task", "prompt", task, *own)["prompt"]
 
 
 class TestBadCalls:

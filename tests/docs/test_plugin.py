@@ -85,7 +85,7 @@ def test_claude_code_finds_nothing_wrong_with_it(path: Path, tmp_path: Path) -> 
         env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=400,
         check=False,
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from remand.adapters.git.place import locate
 from remand.adapters.git.workplaces import GitWorkplaces
 from remand.app.scheduling.ports import Workplace
-from tests.integration.agents_repository import AgentsRepository, Files
+from tests.integration.agents_repository import PATIENCE, AgentsRepository, Files
 
 TASK, BRANCH = "T-1", "task/one"
 FILES: Files = {
@@ -49,7 +49,7 @@ class Site:
             cwd=folder or self.repository.path,
             env=self.repository.environment,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         assert not check or not done.returncode, f"git {arguments}: {done.stderr.decode(errors='replace')}"
@@ -125,7 +125,7 @@ class Worker:
             env=self.environment,
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         said = (done.stdout + done.stderr).decode(errors="replace")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import sys
 import time
@@ -16,10 +15,10 @@ from remand.adapters.sandbox.bubblewrap import find
 from remand.adapters.sandbox.confined import ConfinedCrew
 from remand.adapters.sandbox.unconfined import UnconfinedCrew
 from remand.app.scheduling.ports import Crew, Ended, Order, Running
-from tests.integration.sandboxes import sandbox_of
+from tests.integration.sandboxes import marked, sandbox_of
 
 KINDS = ("confined", "unconfined")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def crew_of(kind: str, **more: int) -> Crew:
@@ -63,7 +62,7 @@ class Bench:
         } | more
         return self.stand.order(*command, **given)
 
-    def start(self, *command: str, seconds: float = 60.0, **more: object) -> Running:
+    def start(self, *command: str, seconds: float = 600.0, **more: object) -> Running:
         """Starts an agent."""
         order = self.order(*command, **more)
         bounds = msgspec.structs.replace(order.bounds, seconds=seconds)
@@ -84,17 +83,3 @@ class Bench:
     def survivors(self) -> list[str]:
         """What runs that carries the mark, in its environment or on its command line."""
         return marked(self.mark)
-
-
-def marked(mark: str) -> list[str]:
-    """The command lines of processes that carry a mark."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                told = [(entry / name).read_bytes() for name in ("cmdline", "environ")]
-            except OSError:
-                continue
-            if any(mark.encode() in text for text in told):
-                found.append(told[0].decode(errors="replace"))
-    return found

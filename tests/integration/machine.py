@@ -26,7 +26,8 @@ from remand.interfaces.cli.main import Surroundings, run
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
 NO_GATES = "[gates]\n"
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""How long a busy machine may take for anything; what is there sooner is not waited for."""
 _REMINDER = re.compile(r"remand: \d+ questions? waits? for you[^\n]*\n")
 """What every call says beside its answer while a question is open."""
 
@@ -315,7 +316,7 @@ class Repository:
         process = self.machine.start(self.path, REMAND, "serve", "--no-http")
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line, f"no coordinator: {process.communicate(timeout=10)}"
+        assert line, f"no coordinator: {process.communicate(timeout=PATIENCE)}"
         wait_for(self.socket, "the coordinator's socket")
         return process
 
@@ -349,7 +350,7 @@ def near_call(
     return Said(code, out.getvalue(), err.getvalue())
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
     """Waits until something is so; fails the test when it does not become so."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -18,7 +18,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from remand.interfaces.mcp.desk import Answer, Desk, Failed, answered, worded
 from remand.interfaces.mcp.http import Guard, listen
 from remand.interfaces.mcp.server import RemandServer
-from tests.integration.machine import REMAND, Repository, near_call
+from tests.integration.machine import PATIENCE, REMAND, Repository, near_call
 
 TEAM = """
 [project]
@@ -125,7 +125,9 @@ class Team:
     @asynccontextmanager
     async def _http(self, name: str, environment: dict[str, str]) -> AsyncIterator[Any]:
         with served(NearDesk(self.repository, name, environment)) as url:
-            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
+            async with httpx2.AsyncClient(
+                headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE
+            ) as client:
                 yield streamable_http_client(url, http_client=client)
 
 
@@ -143,7 +145,7 @@ def served(desk: Desk) -> Iterator[str]:
         yield url
     finally:
         server.should_exit = True
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
         assert not thread.is_alive(), "the server did not end"
 
 

@@ -20,7 +20,7 @@ from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_gitlab import GitLabDialect
 from remand.testing.forge_server import Dialect, ForgeServer
 from remand.testing.forge_state import TOKEN, ForgeState, Person, Pull
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import PATIENCE, Machine, Repository
 
 CONFIG = """\
 [gates]
@@ -39,7 +39,9 @@ kind = "{kind}"
 repository = "octo/demo"
 api = "{api}"
 report = {report}
+interval = "1h"
 """
+"""No poll comes by itself while a test is under way."""
 HOOK_SECRET = "what only the forge and we know"
 
 
@@ -160,7 +162,7 @@ def send(address: str, body: bytes, headers: dict[str, str]) -> int:
     """Delivers; returns the status."""
     request = urllib.request.Request(address, data=body, headers=headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return int(answer.status)
     except HTTPError as error:
         return error.code

@@ -23,6 +23,7 @@ from remand.app.gates.ports import Ended, Job, Limits
 KINDS = ("bubblewrap", "landlock", "landlock alone", "plain")
 CONFINED = KINDS[:3]
 NAMESPACED = KINDS[:2]
+ATTEMPTS = 10
 
 
 @cache
@@ -45,9 +46,11 @@ def made(kind: str) -> tuple[Chosen | None, str]:
 
 
 def _does(*command: str) -> bool:
-    """True when a command works."""
+    """True when a command works; one that makes mounts fails now and then while another is taken down."""
     try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        return any(
+            subprocess.run(command, capture_output=True, check=False).returncode == 0 for _ in range(ATTEMPTS)
+        )
     except OSError:
         return False
 
@@ -77,7 +80,7 @@ class Bench:
         self.folder.mkdir()
         self.mark = secrets.token_hex(16)
 
-    def job(self, *command: str, seconds: float = 60.0, **more: object) -> Job:
+    def job(self, *command: str, seconds: float = 600.0, **more: object) -> Job:
         """A job that carries the mark."""
         job = Job(
             command=command,
@@ -88,27 +91,31 @@ class Bench:
         )
         return msgspec.structs.replace(job, **more)
 
-    def shell(self, script: str, *arguments: str, seconds: float = 60.0, **more: object) -> Ended:
+    def shell(self, script: str, *arguments: str, seconds: float = 600.0, **more: object) -> Ended:
         """Runs a shell script to its end."""
         return self.sandbox.run(
             self.job("/bin/sh", "-c", script, self.mark, *arguments, seconds=seconds, **more)
         )
 
-    def python(self, script: str, *arguments: str, seconds: float = 60.0, **more: object) -> Ended:
+    def python(self, script: str, *arguments: str, seconds: float = 600.0, **more: object) -> Ended:
         """Runs a Python script to its end."""
         command = (sys.executable, "-I", "-S", "-c", script, self.mark, *arguments)
         return self.sandbox.run(self.job(*command, seconds=seconds, **more))
 
     def survivors(self) -> list[str]:
         """What runs that carries the mark, in its environment or on its command line."""
-        return [
-            (entry / "cmdline").read_bytes().decode(errors="replace")
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdigit() and int(entry.name) != os.getpid() and self._is_marked(entry)
-        ]
+        return marked(self.mark)
 
-    def _is_marked(self, process: Path) -> bool:
-        try:
-            return any(self.mark.encode() in (process / name).read_bytes() for name in ("environ", "cmdline"))
-        except OSError:
-            return False
+
+def marked(mark: str) -> list[str]:
+    """The command lines of processes that carry a mark."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                told = [(entry / name).read_bytes() for name in ("cmdline", "environ")]
+            except OSError:
+                continue
+            if any(mark.encode() in text for text in told):
+                found.append(told[0].decode(errors="replace"))
+    return found

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.integration.machine import REMAND, Machine, end
+from tests.integration.machine import PATIENCE, REMAND, Machine, end
 
-PATIENCE = 40.0
 PAUSE = 0.03
 Event = dict[str, Any]
 IDENTITY = '["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"]'
@@ -30,6 +29,8 @@ mode = "strict"
 """
 """A gate that is quick, and lets through what says that it is good."""
 NO_GATES = "[gates]\n"
+HEARS = "Scheduler of "
+"""How a scheduler begins that can be asked to end; one that is only starting is ended by any signal."""
 PERSON = ""
 """The script of somebody who is not started."""
 PREAMBLE = """#!/bin/bash
@@ -246,8 +247,9 @@ class Scheduler:
             raise AssertionError(f"the scheduler does not end\n{self._office.told()}") from None
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """Asks it to end, and holds that it ends in order."""
-        os.kill(self.pid, number)
+        """Asks it to end once it hears, and holds that it ends in order."""
+        self._office.until(lambda: HEARS in self.said or self._process.poll() is not None, "the scheduler")
+        self._process.send_signal(number)
         code = self.wait()
         assert code == 0, f"exit {code}\n{self.said}\n{self._office.told()}"
         assert "Traceback" not in self.said, self.said
@@ -262,7 +264,7 @@ class Scheduler:
         end(self._process)
 
     def status(self) -> dict[str, Any]:
-        """What it says of itself to whoever looks on."""
+        """What it says of itself to whoever looks on; nothing before it has said something."""
         shown = self._office.repository.ok("top")
         found: dict[str, Any] = shown["scheduler"] or {}
         return found

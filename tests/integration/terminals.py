@@ -55,6 +55,7 @@ class Terminal:
 
     def resize(self, columns: int, rows: int) -> None:
         """Makes the terminal another size."""
+        self._height = rows
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def press(self, keys: str) -> None:
@@ -65,8 +66,9 @@ class Terminal:
         """What is on the screen: the last thing that was drawn on it whole."""
         self._read()
         frames = self.sent.split(_HOME)
-        drawn = [_CODES.sub("", frame).replace("\r", "") for frame in frames[1:]]
-        return [row.rstrip() for row in drawn[-1].split("\n")] if drawn else []
+        drawn = (_CODES.sub("", frame).replace("\r", "").split("\n") for frame in reversed(frames[1:]))
+        whole = next((rows for rows in drawn if len(rows) == self._height), [])
+        return [row.rstrip() for row in whole]
 
     def wait_for(self, what: str) -> list[str]:
         """Waits until something is on the screen."""

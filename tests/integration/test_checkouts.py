@@ -24,7 +24,7 @@ from remand.adapters.git.overlay import OverlayCheckouts, overlay_options, unmou
 from remand.adapters.git.trash import Trash
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import Checkouts
-from tests.integration.agents_repository import AgentsRepository, held
+from tests.integration.agents_repository import PATIENCE, AgentsRepository, held
 
 FILES = {f"d{n % 7}/f{n}": f"{n}\n".encode() * 50 for n in range(200)}
 NEWS = {"d1/f1": b"new\n", "d2/f2": None, "d9/new": b"new\n"}
@@ -311,7 +311,7 @@ class TestOverlay:
         with checkouts.lend(trees[1]) as folder:
             assert Path(folder, "d9/new").exists()
         assert len(mounts(tmp_path)) == 1
-        said, _ = process.communicate(b"\n", timeout=60)
+        said, _ = process.communicate(b"\n", timeout=PATIENCE)
         assert said == b"FILES\n", "its checkout was not taken for another tree"
         assert mounts(tmp_path) == []
 

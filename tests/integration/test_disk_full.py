@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.machine import Machine, Repository, Said
+from tests.integration.machine import PATIENCE, Machine, Repository, Said
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -31,7 +31,7 @@ class Disk:
             ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(path)],
             check=True,
             capture_output=True,
-            timeout=20,
+            timeout=PATIENCE,
         )
 
     def leave(self, size: int) -> None:
@@ -47,7 +47,7 @@ class Disk:
 
     def close(self) -> None:
         """Takes the disk away."""
-        subprocess.run(["umount", "-l", str(self.path)], check=False, capture_output=True, timeout=20)
+        subprocess.run(["umount", "-l", str(self.path)], check=False, capture_output=True, timeout=PATIENCE)
 
 
 @pytest.fixture

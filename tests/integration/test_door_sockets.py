@@ -18,7 +18,7 @@ from remand.adapters.coordinator.doors import SocketDoors
 from remand.adapters.coordinator.visitors import Answered, Asked, Caller
 from remand.app.scheduling.ports import CannotRun, Workplace
 from remand.bootstrap.quick import Lost, forward
-from tests.integration.machine import wait_for
+from tests.integration.machine import PATIENCE, wait_for
 
 WORKPLACE = Workplace(task_id="T", folder="/w", branch="b", common_dir="/r/.git")
 
@@ -37,7 +37,7 @@ class Answers:
     def answer(self, asked: Asked) -> Answered:
         self.begun.append(asked.caller.run_id)
         if asked.arguments[0] in ("long", "slow"):
-            assert self.go.wait(30)
+            assert self.go.wait(PATIENCE)
         if asked.arguments[0] == "fail":
             raise RuntimeError("as it was told to")
         if asked.arguments[0] == "much":
@@ -58,7 +58,7 @@ def answers() -> Answers:
 @pytest.fixture
 def doors(answers: Answers, tmp_path: Path) -> Iterator[SocketDoors]:
     with short_folder(tmp_path) as folder:
-        made = SocketDoors(folder, answers, patience=60.0, grace=60.0)
+        made = SocketDoors(folder, answers, patience=PATIENCE, grace=PATIENCE)
         yield made
         answers.go.set()
         made.end(5)
@@ -83,13 +83,13 @@ def opened(doors: SocketDoors, name: str = "A") -> str:
 
 
 def said(path: str, *arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
-    return forward(path, "/elsewhere", ["Mallory", "T-0"], list(arguments), given=given, patience=20)
+    return forward(path, "/elsewhere", ["Mallory", "T-0"], list(arguments), given=given, patience=PATIENCE)
 
 
 def connected(path: str) -> socket.socket:
     client = socket.socket(socket.AF_UNIX)
     client.connect(path)  # without a time limit: with one, it does not wait until there is room
-    client.settimeout(10)
+    client.settimeout(PATIENCE)
     return client
 
 
@@ -324,7 +324,7 @@ def test_in_the_end_every_door_is_closed_and_every_run_left(answers: Answers, tm
         doors.end(0.5)
         thread.join()
         assert isinstance(heard[0], Lost)
-        assert sorted(answers.left) == ["R-0", "R-1", "R-2"]
+        wait_for(lambda: sorted(answers.left) == ["R-0", "R-1", "R-2"], "that every run is left")
         assert os.listdir(tmp_path) == []
         with pytest.raises(CannotRun):
             opened(doors, "late")

@@ -18,7 +18,7 @@ import pytest
 
 from remand.adapters.coordinator import frames
 from remand.bootstrap.quick import Lost
-from tests.integration.machine import Machine, Said, wait_for
+from tests.integration.machine import PATIENCE, Machine, Said, wait_for
 from tests.integration.yard import Agent, Yard, put_in_the_way
 
 
@@ -390,7 +390,7 @@ class TestWithoutACoordinator:
 
     def test_in_the_end_nothing_goes_on(self, yard: Yard) -> None:
         alice = yard.agent("Alice")
-        alice.commit("slow and good")
+        alice.commit("endless and good")
         words = ("--json", "task", "submit", alice.task, "--commit", "HEAD")
         heard: list[object] = []
 
@@ -406,5 +406,5 @@ class TestWithoutACoordinator:
         yard.doors.end(0.2)
         thread.join()
         assert isinstance(heard[0], Lost)
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(PATIENCE) == -signal.SIGKILL
         assert alice.story["status"] == "claimed"

@@ -12,7 +12,7 @@ from remand.adapters.git.workplaces import GitWorkplaces
 from remand.adapters.sandbox.bubblewrap import find
 from remand.app.scheduling.ports import Workplace
 from remand.interfaces.cli.keeper import doors_of
-from tests.integration.machine import REMAND, Machine, Repository, Said
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.integration.sandboxes import sandbox_of
 from tests.integration.yard import CONFIG
 
@@ -48,7 +48,7 @@ class Cell:
             env=machine.environment | {"REMAND_SOCKET": self.door},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         return Said(done.returncode, done.stdout, done.stderr)

@@ -22,7 +22,7 @@ from remand.domain import events as e
 from remand.domain.gates.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
 from remand.ledger import codec
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import PATIENCE, Machine, Repository
 
 CONFIG = """
 [project]
@@ -134,7 +134,7 @@ def by_raw_frames(house: House, task: str, handoff: str, rng: random.Random) -> 
     }
     body = msgspec.json.encode([{"ask": ask, "actor": rng.choice(["coordinator", "Alice", "Lead"])}])
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(PATIENCE)
         connection.connect(house.repository.socket())
         connection.sendall(frames.pack(frames.ASKS, body))
         connection.shutdown(socket.SHUT_WR)
@@ -235,7 +235,7 @@ def test_the_same_claim_with_a_verdict_that_passed_goes_through(near_machine: Ma
 
 def test_a_frame_that_claims_to_be_huge_harms_nobody(house: House) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(PATIENCE)
         connection.connect(house.repository.socket())
         connection.sendall(frames.ASKS + struct.pack(">I", 0xFFFFFFFF) + b"x" * 100)
     task, handoff = house.tasks[0]

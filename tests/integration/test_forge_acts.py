@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from remand.app.forges.ports import PullState, ReviewState
+from remand.domain.pulls.shapes import PullState, ReviewState
 from remand.testing.forge_server import Fault
 from tests.corpus.comments import MARKER, hostile_comments
-from tests.integration.machine import REMAND, Machine
+from tests.integration.machine import PATIENCE, REMAND, Machine
 from tests.integration.reviewed_there import DIALECTS
 from tests.integration.worked_there import Yard, yard
 
@@ -295,7 +295,7 @@ class TestKills:
             f"echo $$ > {victim}; exec {REMAND} sync --json",
             env=hub.environment,
         )
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         script.unlink()
         hub.sync()
         hub.approve()
@@ -315,7 +315,7 @@ class TestKills:
                 for _ in range(2)
             ]
             for process in both:
-                process.communicate(timeout=60)
+                process.communicate(timeout=PATIENCE)
             hub.sync()
             if stage == "open":
                 hub.approve()

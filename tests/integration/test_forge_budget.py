@@ -12,9 +12,10 @@ from remand.adapters.forges.gitlab import GitLab
 from remand.app.asking import Rules
 from remand.app.forges.accounts import Accounts
 from remand.app.forges.polling import Polled, Poller
-from remand.app.forges.ports import Forge, Remembered, ReviewState
+from remand.app.forges.ports import Forge, Remembered
 from remand.app.forges.taking import Taking
 from remand.domain import commands as c
+from remand.domain.pulls.shapes import ReviewState
 from remand.domain.roles import Member, Role, Team
 from remand.testing.builders import World
 from remand.testing.forge_server import ForgeServer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from remand.app.forges.ports import ReviewState
 from remand.bootstrap.forges import TOKENS
+from remand.domain.pulls.shapes import ReviewState
 from remand.testing.forge_server import Fault
 from remand.testing.forge_state import TOKEN
 from tests.integration.machine import Machine, Repository

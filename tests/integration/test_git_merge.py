@@ -99,6 +99,7 @@ def test_diverged_clones_come_to_one_state_by_any_way_of_merging(
     assert len(set(digests)) == 1, digests
     assert set(written) <= known(clones[0]), "no event is lost"
     assert [clone.verify() for clone in clones] == [[]] * len(clones)
+    clones[0].git("push", "-q", str(exchange.hub.path), "main")
     fresh = machine.clone(exchange.hub, "fresh", "-b", "work-0")
     assert fresh.digest() == digests[0]
     assert fresh.verify() == []

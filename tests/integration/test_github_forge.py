@@ -13,8 +13,9 @@ import pytest
 from remand.adapters.forges.github import GitHub
 from remand.adapters.forges.github_api import Place
 from remand.app.errors import UsageError
-from remand.app.forges.ports import Account, ForgeFault, Remembered, ReviewState, Trouble
+from remand.app.forges.ports import ForgeFault, Remembered, Trouble
 from remand.domain.instant import plus
+from remand.domain.pulls.shapes import Account, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_server import Answer, Fault, ForgeServer, Request, json_answer

@@ -14,7 +14,7 @@ from remand.adapters.hosts.probe import PROBE_TEXT
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.bootstrap.hooking import Proof, install_hosts, installed_hosts, prove, remove_hosts
 from remand.bootstrap.hosts import HOSTS, Answer, host
-from tests.integration.processes import is_gone
+from tests.integration.processes import LONGER, is_gone
 
 TRUSTING = sorted(set(HOSTS) - {"codex"})
 
@@ -198,10 +198,11 @@ class TestProof:
     def test_a_hook_that_hangs_is_found_and_ended(self, root: Path, tmp_path: Path) -> None:
         script = f"sleep 1000 & echo $$ $! > '{tmp_path}/pids'; sleep 1000"
         install_hosts(str(root), ["claude"], program(root, script))
-        proof = prove("claude", str(root), seconds=1.0)
+        pids = tmp_path / "pids"
+        proofs = [prove("claude", str(root), seconds=seconds) for seconds in LONGER if not pids.exists()]
 
-        assert "does not answer" in proof.detail
-        started = [int(number) for number in (tmp_path / "pids").read_text().split()]
+        assert all("does not answer" in proof.detail for proof in proofs)
+        started = [int(number) for number in pids.read_text().split()]
         assert [is_gone(number) for number in started] == [True, True]
 
     @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from remand.adapters.journal import append as writing
 from remand.adapters.journal.append import append
 from remand.adapters.journal.journal import JournalFile
 from remand.domain.secrets import redacted
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import PATIENCE, Machine, Repository
 
 TASK = "T-20261115-090000-1a2b3c4d"
 RAN = "Ran pytest tests/test_login.py: 3 failed"
@@ -57,7 +57,7 @@ def test_writing_one_down_loads_nothing_heavy(tmp_path: Path) -> None:
         "*sorted({'msgspec', 'apsw', 'json', 're', 'datetime', 'typing'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
 
     assert done.stdout.split() == ["True"]

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from remand.interfaces.mcp.agents import NOT_AN_AGENT
 from remand.interfaces.mcp.desk import CommandLine
 from remand.interfaces.mcp.server import RemandServer
 from tests.integration.machine import Machine, Repository
@@ -254,6 +255,17 @@ class TestAnAgent:
             return await fenster.does("next_task")
 
         assert task in played(repository, scene)["next"]
+
+    def test_that_is_none_of_the_team_is_told_to_stop_and_say_so(self, repository: Repository) -> None:
+        repository.add()
+
+        async def scene(team: Team) -> Any:
+            return await (await team.member("agent")).does("next_task")
+
+        given = played(repository, scene)
+        assert given["refused"] == "not_eligible"
+        assert "Fenster" in given["message"]
+        assert given["next"] == NOT_AN_AGENT
 
     def test_waits_releases_and_lives(self, repository: Repository) -> None:
         first, second, third = (repository.add(f"Task {number}") for number in range(3))

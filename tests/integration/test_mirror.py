@@ -15,7 +15,7 @@ from remand.adapters.git.place import locate
 from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import Change
-from tests.integration.agents_repository import AgentsRepository, Link, Script, Submodule
+from tests.integration.agents_repository import PATIENCE, AgentsRepository, Link, Script, Submodule
 
 NO_UTF8 = "caf\udce9"
 
@@ -123,7 +123,7 @@ class TestBringing:
         ]
         wanted = sorted(source.git("rev-parse", f"{commit}^{{tree}}") for commit in commits)
         for process in processes:
-            said, _ = process.communicate(timeout=60)
+            said, _ = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0
             assert sorted(said.decode().split()) == wanted
 

@@ -18,7 +18,7 @@ from remand.adapters.notices import services
 from remand.adapters.notices.addresses import addresses, addresses_file
 from remand.adapters.notices.pace import FIRST, LONGEST, Pace
 from remand.adapters.notices.services import AppriseChannel
-from tests.integration.machine import Machine, Repository, wait_for
+from tests.integration.machine import PATIENCE, Machine, Repository, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 """Who tells the user outlives the call that started it, which here is no process of its own."""
@@ -70,7 +70,7 @@ def machine(near_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     yield near_machine
     for folder in near_machine.state.glob("remand/*/notices"):
-        assert BackgroundRuns(str(folder)).wait("notify", 30.0)
+        assert BackgroundRuns(str(folder)).wait("notify", PATIENCE)
 
 
 @pytest.fixture
@@ -112,10 +112,12 @@ def test_without_a_channel_every_call_reminds_the_user_and_no_agent(
     for call in (("task", "list"), ("task", "show", task), ("task", "show", "#99"), ("log", "verify")):
         assert repository.people(*call).err.endswith(REMINDER)
         assert repository.call(*call).err == REMINDER
-    assert repository.people("explain", "locked_out").err == ""
+    assert repository.people("explain", "locked_out").err == REMINDER
+    assert repository.people("completion", "bash").err == "", "a shell reads it whenever it starts"
     assert machine.remand(repository.path, "task", "list", "--json").err == REMINDER
     confined = repository.people("task", "list", "--json", env={"REMAND_TASK": task, "REMAND_ACTOR": "Alice"})
     assert confined.err == ""
+    assert repository.people("explain", env={"REMAND_TASK": task, "REMAND_ACTOR": "Alice"}).err == ""
     repository.call("inbox", "ack", task)
     assert repository.people("task", "list").err == ""
 

@@ -46,7 +46,8 @@ WRONG = f"{BASE}\n\ndef triple(number):\n    return number + 3\n"
 RIGHT = f"{BASE}\n\ndef triple(number):\n    return number * 3\n"
 BETTER = f'{BASE}\n\ndef triple(number):\n    """Three times a number."""\n    return number * 3\n'
 TESTS = f"{BASE_TESTS}\n\ndef test_triple():\n    assert calc.triple(5) == 15\n"
-PATIENCE = 180.0
+PATIENCE = 300.0
+pytestmark = pytest.mark.timeout(1800)
 FINDING = "Say in a docstring what triple does."
 
 
@@ -115,7 +116,7 @@ class Scheduler:
     def stop(self) -> dict[str, Any]:
         """Ends it in order; gives what each model has heard and not said."""
         try:
-            out, err = self._process.communicate(timeout=90)
+            out, err = self._process.communicate(timeout=PATIENCE)
         finally:
             end(self._process)
         assert self._process.returncode == 0, f"{err[-2000:]}\n{self.said()}"

@@ -17,7 +17,7 @@ from remand.bootstrap.gateway import Gateway
 from remand.bootstrap.ledger import find_place
 from remand.domain import commands as c
 from remand.domain.roles import USER
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import PATIENCE, Machine, Repository
 
 TEAM = """
 [gates]
@@ -156,7 +156,7 @@ def test_a_command_killed_before_it_wrote_the_files_is_made_good_by_the_next(mac
     process = machine.start(
         repository.path, sys.executable, "-c", killed, "escalate", task, "--reason", "which colour?"
     )
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     assert files(repository) == {}
 

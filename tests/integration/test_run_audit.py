@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.machine import Machine
+from tests.integration.machine import PATIENCE, Machine
 from tests.integration.run_audit import Audit, Event
-from tests.integration.scripted_agents import PATIENCE, Office
+from tests.integration.scripted_agents import Office
 
 TASK = "T-1"
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SIZE
-from tests.integration.crews import marked
+from tests.integration.crews import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.processes import is_gone
 from tests.integration.run_audit import Audit
-from tests.integration.sandboxes import sandbox_of
-from tests.integration.scripted_agents import GOOD_WORK, PATIENCE, Office, Scheduler
+from tests.integration.sandboxes import marked, sandbox_of
+from tests.integration.scripted_agents import GOOD_WORK, Office, Scheduler
 
 pytestmark = pytest.mark.timeout(7200)
 EVENTS = 9
@@ -82,7 +82,7 @@ def check_all_is_well(office: Office, machine: Machine) -> None:
     assert audit.broken == []
     assert audit.open_runs == []
     assert not any(one.get("is_fault") for one in office.events("run.end") if one["how"] == "lost")
-    assert marked(str(machine.folder)) == []
+    eventually(lambda: marked(str(machine.folder)) == [])
     sockets = [path for path in machine.runtime.glob("remand/*/*") if path.is_socket()]
     assert sockets == [], "the door of an agent"
     office.check()
@@ -101,10 +101,7 @@ def test_what_a_killed_scheduler_has_started_ends_with_it(
 
     schedulers[-1].kill()
 
-    deadline = time.monotonic() + PATIENCE
-    while marked(str(machine.folder)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert marked(str(machine.folder)) == []
+    eventually(lambda: marked(str(machine.folder)) == [])
     assert held_locks(office) == []
 
 

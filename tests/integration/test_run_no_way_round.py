@@ -13,7 +13,7 @@ from tests.integration.machine import Machine
 from tests.integration.sandboxes import sandbox_of
 from tests.integration.scripted_agents import GOOD_WORK, Office, Scheduler
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 OTHER_REPOSITORY = """
 commit good
 rm .git; git init -q -b main .; mkdir -p .got

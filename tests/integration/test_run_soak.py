@@ -18,10 +18,10 @@ import pytest
 
 from remand.bootstrap.quick import Lost, forward
 from remand.testing.rejecting import LAZY, SCOPE, a_rejection
-from tests.integration.crews import marked
+from tests.integration.crews import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.run_audit import Audit
-from tests.integration.sandboxes import made
+from tests.integration.sandboxes import made, marked
 from tests.integration.scripted_agents import GOOD_WORK, Event, Member, Office, Scheduler, read_log
 
 pytestmark = pytest.mark.timeout(4 * 3600)
@@ -128,7 +128,7 @@ def size_of(campaign: Callable[[int, int], int]) -> Size:
         return Size(agents, tasks, "20s", "off", 3 * 3600)
     if campaign(0, 1):
         return Size(200, 2000, "30s", "off", 3 * 3600)
-    return Size(6, len(KINDS), "4s", "best" if made("bubblewrap")[0] else "off", 240)
+    return Size(6, len(KINDS), "8s", "best" if made("bubblewrap")[0] else "off", 1200)
 
 
 def test_every_task_comes_to_an_end_and_nothing_is_lost(
@@ -200,5 +200,5 @@ def check(office: Office, machine: Machine, added: list[str], listed: dict[str, 
     assert audit.open_runs == []
     assert set(added) <= set(listed) == set(audit.stories), "no task is lost"
     assert audit.statuses == listed
-    assert marked(str(machine.folder)) == []
+    eventually(lambda: marked(str(machine.folder)) == [])
     office.check()

@@ -217,7 +217,7 @@ def test_a_script_without_a_first_line_is_the_shells(bench: Bench) -> None:
 
 @everywhere
 def test_output_is_kept_whole_up_to_the_limit(bench: Bench) -> None:
-    limits = Limits(seconds=60, output=1000)
+    limits = Limits(seconds=600, output=1000)
 
     ended = bench.shell("head -c 1000 /dev/zero; head -c 999 /dev/zero >&2", limits=limits)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.forging import line, put
-from tests.integration.machine import Machine, Repository
+from tests.integration.machine import PATIENCE, Machine, Repository
 
 PROJECT = '[project]\nid = "0123456789abcdef"\n\n[gates]\n'
 LOADED = "import sys; from remand.interfaces.cli.entry import run; run(sys.argv[1:]); sys.exit('cryptography' in sys.modules)"
@@ -104,7 +105,32 @@ def test_another_projects_release_is_worth_nothing_here(machine: Machine) -> Non
     assert ["bears a signature" in problem["problem"] for problem in one.verify()] == [True]
 
 
+GREEN = {"name": "tests", "status": "passed", "line": "- Tests: 0 failures (requires 100% pass)"}
+SUSPECT = {"name": "integrity", "status": "held", "suspicions": ["c0ffee001122"]}
+RED = {"name": "lint", "status": "failed", "line": "- Lint: 1 error (requires 0)"}
+
+
+def verdict(status: str, *gates: dict[str, Any], **measured: str) -> dict[str, Any]:
+    """What a verdict says, as anybody can write it."""
+    names = ("commit", "tree", "base", "policy")
+    return {"status": status, "tier": "none", **dict.fromkeys(names, "0" * 40), **measured, "gates": gates}
+
+
+def now(*, hours: int = 0) -> str:
+    return (datetime.now(UTC) + timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+GATED = f"""{PROJECT}
+tests = {{command = ["test", "!", "-e", "bad.txt"]}}
+lint = {{command = ["true"]}}
+
+[team]
+members = [{{name = "Fenster"}}, {{name = "Lead", role = "lead"}}]
+"""
+CLAIMED = {"handoff_id": "H-1", "agent": "Fenster"}
 FORGED = {
+    "gate.pass": {**CLAIMED, "verdict": verdict("passed", GREEN)},
+    "gate.hold": {**CLAIMED, "verdict": verdict("held", GREEN, SUSPECT), "lease_expires_at": ""},
     "task.cancel": {},
     "task.defer": {"waits_for": ["T-1"]},
     "task.infeasible": {"reformulated_as": "T-1"},
@@ -141,6 +167,49 @@ def test_forged_releases_are_kept_and_shown_and_change_nothing(near_machine: Mac
     digest = repository.digest()
     repository.forget_ledger()
     assert repository.digest() == digest
+
+
+@pytest.mark.parametrize(
+    ("forged", "settling"),
+    [
+        (("gate.hold", "held", SUSPECT), ("accept", "c0ffee001122", "--reviewer", "Lead")),
+        (("gate.reject", "failed", RED), ("override", "--gate", "lint")),
+    ],
+)
+def test_nobody_lets_pass_what_a_forged_verdict_says_was_measured(
+    near_machine: Machine, forged: tuple[str, str, dict[str, Any]], settling: tuple[str, ...]
+) -> None:
+    repository = near_machine.repository(config=GATED)
+    task = repository.add()
+    claimed = repository.ok("task", "claim", task, "--agent", "Fenster")
+    repository.git("switch", "-qc", "work")
+    repository.commit("bad.txt")
+    said = repository.call("task", "submit", task, "--agent", "Fenster", "--commit", "HEAD").data["verdict"]
+    measured = {name: said[name] for name in ("commit", "tree", "base", "policy")}
+    event, word, gate = forged
+    fields = {**CLAIMED, "handoff_id": claimed["handoff_id"], "number": 2, "lease_expires_at": ""}
+
+    lie = verdict(word, GREEN, gate, **measured)
+    put(repository, line(event, ts=now(), task_id=task, verdict=lie, **fields))
+
+    name, *rest = settling
+    repository.call("gate", name, task, *rest, "--reason", "fine")
+
+    assert status(repository, task) == "claimed"
+
+
+def test_a_forged_claim_does_not_say_what_the_work_is_held_against(near_machine: Machine) -> None:
+    repository = near_machine.repository(config=GATED)
+    task = repository.add()
+    repository.git("switch", "-qc", "work")
+    broken = repository.commit("bad.txt")
+    repository.commit("more.txt")
+    lease = {"lease_expires_at": now(hours=3), "attempt": 1, "epoch": 1}
+    put(repository, line("task.claim", ts=now(), task_id=task, base=broken, **CLAIMED, **lease))
+
+    assert status(repository, task) == "claimed"
+    refused = repository.refused("task", "submit", task, "--agent", "Fenster", "--commit", "HEAD")
+    assert refused == "gate_rejected"
 
 
 @pytest.mark.parametrize("signature", ["", "A" * 86, "A" * 85, "?" * 86, "A" * 200_000, "\u2028"])
@@ -276,6 +345,6 @@ def test_what_neither_signs_nor_verifies_does_not_load_what_does(
     )
 
     process = repository.machine.start(repository.path, sys.executable, "-c", LOADED, *command)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0, out + err

@@ -19,9 +19,9 @@ from remand.app.asking import Rules
 from remand.app.board import board
 from remand.app.errors import EnvironmentFault
 from remand.app.happenings import Follower, Happening
-from remand.app.scheduling.status import Breach, SchedulerStatus, written
+from remand.app.scheduling.status import SchedulerStatus, ToldBreach, written
 from remand.app.troubles import Around
-from remand.bootstrap.watching import Watch
+from remand.bootstrap.watching import LedgerWatch
 from remand.domain.task import Status
 from remand.interfaces.cli.arguments import Call
 from remand.interfaces.cli.context import Context, Surroundings
@@ -29,8 +29,9 @@ from remand.interfaces.cli.top import follow
 from remand.interfaces.live.screen import screen
 from remand.interfaces.live.state import begun
 from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, task_id
+from remand.testing.rejecting import SCOPE, TITLE, a_rejection
 from remand.testing.reviewing import an_escalation
-from tests.integration.machine import REMAND, Machine, Repository
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository
 from tests.integration.processes import is_gone
 from tests.integration.terminals import Terminal
 
@@ -100,6 +101,26 @@ def test_one_key_answers_the_question_in_the_ledger(team: Repository, terminal: 
     view.press("q")
     assert view.code() == 0
     assert is_given_back(view)
+
+
+def test_one_key_decides_on_a_rejection_that_waits_for_a_person(machine: Machine, tmp_path: Path) -> None:
+    team = machine.repository("human", config=f'{TEAM}[policy]\ndirector = "human"\n')
+    task = team.add(TITLE, "--scope", SCOPE)
+    handoff = team.ok("task", "claim", task, "--agent", "Alice")["handoff_id"]
+    (record := tmp_path / "rejection.json").write_text(json.dumps(a_rejection()))
+    team.ok("handoff", "reject", handoff, "--agent", "Alice", "--from", str(record))
+    view = Terminal(machine, team.path, (REMAND, "top"))
+    try:
+        rows = view.wait_for("Override, and reassign to Bob")
+        number = next(row.split()[0] for row in rows if row.endswith("Override, and reassign to Bob"))
+
+        view.press(number)
+        view.wait_for("Bob takes task")
+
+        assert status(team, task) == "incoming"
+        assert team.ok("inbox") == []
+    finally:
+        view.close()
 
 
 def test_closing_a_task_takes_a_second_key(team: Repository, terminal: Open) -> None:
@@ -247,7 +268,7 @@ def test_the_view_ends_with_its_terminal(team: Repository, terminal: Open) -> No
 
     view.hang_up()
 
-    view.process.wait(20)
+    view.process.wait(PATIENCE)
     assert is_gone(view.process.pid)
 
 
@@ -332,7 +353,7 @@ def test_what_happens_is_followed_line_by_line(team: Repository, machine: Machin
     second = process.stdout.readline()
     process.send_signal(signal.SIGINT)
 
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     if is_json:
         first, second = (f"{one['label']}  {one['text']}" for one in map(json.loads, (first, second)))
     assert "issue #1" in first
@@ -373,15 +394,15 @@ def test_following_outlives_a_ledger_that_cannot_be_read_and_says_so_once(
 ) -> None:
     out = io.StringIO()
     context = Context(Call("top", []), Namespace(), Surroundings(str(team.path), {}, out, out))
-    real, calls = Watch.news, iter(range(100))
+    real, calls = LedgerWatch.news, iter(range(100))
 
-    def news(watch: Watch) -> tuple[Happening, ...]:
+    def news(watch: LedgerWatch) -> tuple[Happening, ...]:
         if next(calls) in (1, 2):
             raise EnvironmentFault("The disk is full.")
         return real(watch)
 
-    monkeypatch.setattr(Watch, "news", news)
-    monkeypatch.setattr(Watch, "has_changed", lambda watch: True)
+    monkeypatch.setattr(LedgerWatch, "news", news)
+    monkeypatch.setattr(LedgerWatch, "has_changed", lambda watch: True)
     follow(context, lambda: "After" in out.getvalue(), lambda: team.add("After") and None)
 
     assert out.getvalue().partition("\n")[0].endswith("The disk is full.")
@@ -397,7 +418,7 @@ def test_what_the_scheduler_says_stands_on_the_board(team: Repository, machine: 
     file = StatusFile(
         str(machine.state / "remand" / (team.path / ".got" / "ledger.id").read_text() / "scheduler.json")
     )
-    breach = Breach(cause="disk", message="The disk is full.", since=NOW)
+    breach = ToldBreach(cause="disk", message="The disk is full.", since=NOW)
     said = SchedulerStatus(
         pid=os.getpid(), started_at=NOW, tick_at="9999-01-01T00:00:00.000000Z", breaker=(breach,)
     )
@@ -441,7 +462,7 @@ def test_a_status_that_cannot_be_written_keeps_nobody_from_working(tmp_path: Pat
 
 def test_a_process_is_there_until_it_is_gone(machine: Machine) -> None:
     process = machine.start(machine.folder, "true")
-    process.wait(20)
+    process.wait(PATIENCE)
 
     assert is_alive(os.getpid())
     assert not is_alive(process.pid)

@@ -10,9 +10,8 @@ from queue import SimpleQueue
 import pytest
 
 from remand.adapters.forges import listener
+from tests.integration.machine import PATIENCE
 from tests.integration.reviewed_there import HOOK_SECRET, delivery, payload, send
-
-PATIENCE = 20
 
 
 @pytest.fixture

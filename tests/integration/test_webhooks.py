@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from remand.app.forges.ports import ReviewState
 from remand.bootstrap.forges import SECRET
+from remand.domain.pulls.shapes import ReviewState
 from remand.testing.forge_server import Fault
-from tests.integration.machine import REMAND, Machine, end, wait_for
+from tests.integration.machine import PATIENCE, REMAND, Machine, end, wait_for
 from tests.integration.reviewed_there import (
     DIALECTS,
     HOOK_SECRET,
@@ -27,7 +27,8 @@ from tests.integration.reviewed_there import (
     send,
 )
 
-PATIENCE = 20
+AT_ONCE = 20
+"""A forge that does not answer would be waited for longer than so many seconds."""
 
 
 class Serving(NamedTuple):
@@ -101,13 +102,13 @@ def test_a_delivery_is_worth_one_poll_and_a_forged_one_none(serving: Serving) ->
     ]
     assert (forged, serving.polls()) == ([401, 401, 401, 404], first)
     assert serving.deliver(pull.number, "1") == 202
-    wait_for(lambda: serving.polls() > first, "the poll")
+    wait_for(lambda: serving.polls() >= first + 2, "a glance, and the pull request")
     replayed = [serving.deliver(pull.number, name) for name in ("1", "1", "another-id")]
     asked = serving.settled()
 
     assert replayed == [202, 202, 202]
     about = [one for one in scene.server.requests[first:asked] if one.path == "/graphql"]
-    assert len(about) == 2, "a glance, and the pull request"
+    assert len(about) == 2, "and nothing more"
     assert scene.shown(task)["status"] == "provisional"
 
 
@@ -189,8 +190,7 @@ def test_it_ends_at_once_even_in_the_midst_of_a_poll(serving: Serving, number: s
     wait_for(lambda: serving.polls() > before, "a poll that is never answered")
     os.kill(serving.process.pid, number)
 
-    # The forge would be waited for longer than this.
-    assert serving.process.wait(timeout=PATIENCE) == 0
+    assert serving.process.wait(timeout=AT_ONCE) == 0
 
 
 def test_slow_clients_keep_nobody_from_delivering(serving: Serving) -> None:

@@ -21,7 +21,7 @@ from remand.app.scheduling.ports import CannotRun
 from remand.bootstrap.quick import ledger_id
 from remand.bootstrap.workplaces import make_workplaces
 from tests.integration.at_work import BRANCH, TASK, Site, Worker, template
-from tests.integration.machine import Machine
+from tests.integration.machine import PATIENCE, Machine
 from tests.integration.sandboxes import sandbox_of
 
 PRECIOUS = "precious.txt"
@@ -542,7 +542,7 @@ def test_whatever_a_killed_scheduler_leaves_is_mended_and_swept(
         if kind == "time":
             time.sleep(chance.uniform(0, 0.4))
             (os.killpg if chance.random() < 0.5 else os.kill)(process.pid, signal.SIGKILL)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode in (0, -signal.SIGKILL), errors.decode()
         for number in (1, 2):
             worker = site.prepare(task=f"T-{number}", branch=f"b{number}", is_confined=chance.random() < 0.5)
@@ -656,7 +656,7 @@ class TestSandbox:
             ["bwrap", *binds, "sh", "-ec", script],
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
             env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"},
         )
         return done.returncode, (done.stdout + done.stderr).decode()

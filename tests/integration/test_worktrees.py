@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.machine import NO_GATES, Machine, Repository
+from tests.integration.machine import NO_GATES, PATIENCE, Machine, Repository
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ class TestLinkedWorktrees:
         with repository.coordinator():
             tree.git("pull", "-q", str(other.path), "main")
             call = ("task", "claim", task, "--agent", "Alice")
-            assert tree.refused(*call, timeout=60) == "locked_out", "asked from another process"
+            assert tree.refused(*call, timeout=PATIENCE) == "locked_out", "asked from another process"
 
     def test_a_removed_worktree_leaves_the_ledger_alone(self, repository: Repository) -> None:
         tree = linked(repository, "tree", "feature")
@@ -240,7 +240,7 @@ class TestFolders:
         repository.add("here")
         assert titles(Repository(machine, link)) == ["here"]
         with repository.coordinator():
-            Repository(machine, link).ok("task", "add", "through the link", timeout=60)
+            Repository(machine, link).ok("task", "add", "through the link", timeout=PATIENCE)
         assert len(titles(repository)) == 2
 
 

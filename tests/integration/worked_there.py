@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.adapters.system.clock import SystemClock
-from remand.app.forges.ports import PullState, ReviewState
 from remand.bootstrap.forges import TOKENS
+from remand.domain.pulls.shapes import PullState, ReviewState
 from remand.testing.forge_desk import Desk
 from remand.testing.forge_server import Answer, Dialect, Fault, ForgeServer, Request
 from remand.testing.forge_state import TOKEN, ForgeState, Issue, Person, Pull
-from tests.integration.machine import REMAND, Machine, Repository, Said
+from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.integration.reviewed_there import CONFIG, Spoken
 
 POLICY = """
@@ -97,7 +97,7 @@ class Yard(NamedTuple):
             self.repository.path, REMAND, "sync", "--again", "--json", env=self.environment
         )
         self.server.victim = process.pid
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         self.server.victim = 0
         return Said(process.returncode, out, err)
 

@@ -17,7 +17,7 @@ CONFIG = """
 base = "main"
 
 [gates.words]
-command = ["sh", "-c", "if grep -q slow work.txt; then sleep 2; fi; grep -q good work.txt"]
+command = ["sh", "-c", "grep -q slow work.txt && sleep 2; grep -q endless work.txt && sleep 600; grep -q good work.txt"]
 parser = "exit"
 mode = "strict"
 

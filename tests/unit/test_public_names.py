@@ -56,7 +56,7 @@ def loaded_by(code: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     return set(done.stdout.split())
 

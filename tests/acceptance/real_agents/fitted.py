@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remand.adapters.hosts.fitting import Fitting, Setting
+from remand.adapters.hosts.fitting import Fitting, HostSetting
 from remand.app.scheduling.ports import Fitted
 from remand.app.scheduling.ports import Told as Read
 from remand.bootstrap.hosts import Answer
@@ -176,7 +176,7 @@ class Stage:
             Path(path).write_text(text)
         self.git("init", "-q")
         self.fitting = Fitting(
-            Setting(
+            HostSetting(
                 folder=str(folder / "runs"),
                 program=str(self.program),
                 home=str(self.home),

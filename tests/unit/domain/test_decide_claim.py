@@ -4,6 +4,8 @@ import pytest
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.decide import decide
+from remand.domain.refusals import Refused
 from remand.domain.roles import Actor, Role
 from remand.domain.task import Status
 from remand.testing.builders import (
@@ -170,6 +172,20 @@ def test_a_claim_is_refused_for_the_gravest_reason_first() -> None:
 
 def test_without_a_task_for_it_an_agent_hears_that_there_is_none() -> None:
     assert refused(None, c.ClaimTask(agent="Alice"), ALICE) == "nothing_to_claim"
+
+
+@pytest.mark.parametrize(
+    "stranger", [actor("Lead", Role.LEAD), Actor(name="Alcie")], ids=["no agent", "no member"]
+)
+def test_who_is_no_agent_of_a_team_is_told_so_and_does_not_wait_for_work(stranger: Actor) -> None:
+    ask = c.ClaimTask(agent=stranger.name)
+    command = c.Command(ask=ask, actor=stranger, at=NOW, facts=c.Facts(has_team=True, agents=(ALICE, BOB)))
+
+    told = decide(None, command)
+
+    assert isinstance(told, Refused)
+    assert told.code == "not_eligible"
+    assert "Alice, Bob" in told.message
 
 
 def test_a_task_nobody_knows_cannot_be_claimed() -> None:

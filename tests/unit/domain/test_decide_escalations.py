@@ -20,9 +20,12 @@ from remand.testing.builders import (
     LEAD,
     MUCH_LATER,
     NOW,
+    OTHER_SHA,
+    SHA,
     T1,
     T2,
     THE_USER,
+    TREE,
     a_claim,
     a_lockout,
     a_submission,
@@ -31,7 +34,7 @@ from remand.testing.builders import (
     decided,
     refused,
 )
-from remand.testing.reviewing import E1, an_escalation
+from remand.testing.reviewing import E1, a_round, an_escalation
 
 ASKED = a_task(status=Status.ESCALATED, escalation=an_escalation("reviews"), submission=a_submission("Alice"))
 LOCKED = replace(ASKED, lockouts=(a_lockout("Alice"),))
@@ -226,7 +229,8 @@ def test_a_task_is_not_put_back_into_a_queue_that_nobody_may_take_it_from(ask: c
 
 
 @pytest.mark.parametrize(
-    "option", ["", "Fix", "fix:Alice", "unlock", "unlock:", "reassign", "reopen:x", "wontfix:x", "wait"]
+    "option",
+    ["", "Fix", "fix:Alice", "unlock", "unlock:", "reassign", "reopen:x", "wontfix:x", "wait", "accept"],
 )
 def test_there_are_no_other_answers(option: str) -> None:
     assert refused(LOCKED, answer(option), target=BOB, **TEAM) == "bad_value"
@@ -250,6 +254,42 @@ def test_the_options_are_those_of_the_requirement() -> None:
         "wontfix",
     ]
     assert keys(*options(ASKED, [])) == ["fix", "wontfix"]
+
+
+MERGED = replace(ASKED, escalation=an_escalation("bypassed"), sources=(f"github:merge-12@{SHA}",))
+
+
+def test_a_merge_past_the_rules_of_what_was_handed_in_is_accepted_with_one_answer() -> None:
+    said, approved = decided(MERGED, answer("accept"))
+
+    assert said == e.EscalationAnswered(task_id=T1, escalation_id=E1, option="accept")
+    assert approved == e.ReviewApproved(task_id=T1, reviewer=THE_USER.name, commit=SHA, tree=TREE)
+    assert keys(*options(MERGED, [BOB])) == ["accept", "fix", "reassign:Bob", "reopen", "wontfix"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sources": (f"github:merge-12@{OTHER_SHA}",)},
+        {"sources": (f"github:R1@{SHA}",)},
+        {"submission": None},
+        {"escalation": an_escalation("reviews")},
+        {"rounds": (a_round(),)},
+    ],
+    ids=["another commit", "a review", "nothing handed in", "another question", "rejected"],
+)
+def test_no_other_merge_can_be_accepted(fields: dict[str, Any]) -> None:
+    task = replace(MERGED, **fields)
+
+    assert refused(task, answer("accept")) == "bad_value"
+    assert "accept" not in keys(*options(task, [BOB]))
+
+
+def test_who_did_the_work_does_not_accept_its_merge() -> None:
+    own = replace(MERGED, authors=(THE_USER.name,))
+
+    assert refused(own, answer("accept")) == "own_work"
+    assert decided(replace(own, fixer=THE_USER.name), answer("accept"))
 
 
 def test_who_is_locked_out_of_a_task_above_can_be_unlocked_here() -> None:

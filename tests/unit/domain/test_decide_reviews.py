@@ -41,6 +41,7 @@ APPROVE = c.ApproveReview(task_id=T1, commit="HEAD")
 REJECT = c.RejectReview(task_id=T1, commit="HEAD", findings=(NIT, LEAKS))
 REJECT_ALL = c.RejectReview(task_id=T1, commit="HEAD", findings=(e.Finding(text="It leaks"),))
 TESS = actor("Tess", Role.TESTER)
+DIRECTOR = actor("Dir", Role.DIRECTOR)
 PAINTER = actor("Pat", Role.LEAD, paths=("paint/**",))
 both = pytest.mark.parametrize("ask", [APPROVE, REJECT], ids=["approve", "reject"])
 
@@ -394,12 +395,25 @@ def test_the_holder_is_given_all_feedback_there_is_and_that_is_noted_once() -> N
     assert decided(replace(task, claim=replace(a_claim("Bob", H2), read=3)), ask, BOB) == ()
 
 
-def test_who_does_not_hold_the_task_may_look_at_its_feedback_and_no_receipt_is_given() -> None:
+@pytest.mark.parametrize("who", [LEAD, DIRECTOR, THE_USER], ids=["lead", "director", "user"])
+def test_who_reviews_or_directs_may_look_at_feedback_of_others_and_no_receipt_is_given(who: Actor) -> None:
     task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), feedback=3)
-    ask = c.FetchFeedback(task_id=T1, agent="Bob")
 
-    assert decided(task, c.FetchFeedback(task_id=T1, agent="Alice"), ALICE) == ()
-    assert decided(task, ask, BOB, at=MUCH_LATER) == ()
+    assert decided(task, c.FetchFeedback(task_id=T1, agent=who.name), who) == ()
+
+
+@pytest.mark.parametrize(
+    "who",
+    [ALICE, Actor(name="nobody"), replace(THE_USER, confined=True)],
+    ids=["agent", "stranger", "confined user"],
+)
+def test_what_an_agent_holds_no_other_agent_is_told(who: Actor) -> None:
+    task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), feedback=3)
+    ask = c.FetchFeedback(task_id=T1, agent=who.name)
+
+    assert refused(task, ask, who) == "not_yours"
+    assert decided(task, ask, who, at=MUCH_LATER) == (), "nobody holds it any more"
+    assert decided(replace(task, status=Status.REJECTED, claim=None), ask, who) == ()
 
 
 def test_who_is_locked_out_is_not_given_the_feedback() -> None:

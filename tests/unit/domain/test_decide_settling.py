@@ -7,6 +7,7 @@ from remand.domain import events as e
 from remand.domain.amending import let_pass, moved_rules
 from remand.domain.gates.figures import GateFinding
 from remand.domain.gates.verdict import INTEGRITY, GateStatus
+from remand.domain.gating import is_settled
 from remand.domain.instant import plus
 from remand.domain.roles import Actor, Role
 from remand.domain.steps import MAX_LEASE_SECONDS
@@ -282,16 +283,26 @@ def test_what_a_reviewer_says_is_text_of_some_length() -> None:
 # What the user lets pass.
 
 
-def test_the_user_lets_a_gates_failure_pass_and_the_work_is_handed_in() -> None:
+def test_the_user_lets_a_gates_failure_pass_and_the_next_claim_passes() -> None:
     story = Story()
     story.ask(recording(failed()))
 
-    word, verdict, work = story.ask(overriding("tests", "Known to be broken."), THE_USER)
+    (word,) = story.ask(overriding("tests", "Known to be broken."), THE_USER)
 
     assert word == e.GateOverridden(task_id=T1, gate="tests", tree=TREE, reason="Known to be broken.")
-    assert isinstance(verdict, e.GatePassed)
-    assert (verdict.verdict.status, verdict.verdict.commit) == (GateStatus.OVERRIDDEN, SHA)
-    assert isinstance(work, e.TaskSubmitted)
+    assert is_settled(story.task)
+    again = let_pass(failed(), story.task)
+    assert again.status == GateStatus.OVERRIDDEN
+    assert names(story.ask(recording(again))) == ["gate.pass"]
+    story.ask(SUBMIT, ALICE, **WORK)
+    assert story.task.status == Status.PROVISIONAL
+
+
+def test_the_user_lets_a_held_gate_pass_and_the_work_is_handed_in() -> None:
+    story = Story()
+    story.ask(recording(held("f1")))
+
+    assert names(story.ask(overriding(INTEGRITY), THE_USER)) == ["gate.override", "gate.pass", "task.submit"]
     assert story.task.status == Status.PROVISIONAL
 
 
@@ -299,8 +310,10 @@ def test_every_gate_that_stands_in_the_way_has_to_be_let_pass() -> None:
     story = Story()
     story.ask(recording(failed(0, 1.0, a_result("lint"))))
 
-    assert names(story.ask(overriding("lint"), THE_USER)) == ["gate.override"]
-    assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override", "gate.pass", "task.submit"]
+    story.ask(overriding("lint"), THE_USER)
+    assert not is_settled(story.task)
+    story.ask(overriding("tests"), THE_USER)
+    assert is_settled(story.task)
 
 
 @pytest.mark.parametrize(
@@ -315,12 +328,12 @@ def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c
     story = Story()
     story.ask(recording(held("f1", others=(a_result("tests"),))))
 
-    first, second = (names(story.ask(ask, who)) for ask, who in words)
+    settled = []
+    for ask, who in words:
+        assert len(story.ask(ask, who)) == 1
+        settled.append(is_settled(story.task))
 
-    assert len(first) == 1
-    assert second[1:] == ["gate.pass", "task.submit"]
-    verdict = story.task.gating
-    assert (verdict.status, verdict.standing) == (GateStatus.OVERRIDDEN, ())
+    assert settled == [False, True]
 
 
 def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
@@ -329,14 +342,17 @@ def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
     story.ask(recording(a_verdict(broken, policy="p1")))
 
     assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
-    assert names(story.ask(overriding(INTEGRITY), THE_USER))[-1] == "task.submit"
+    assert not is_settled(story.task)
+    story.ask(overriding(INTEGRITY), THE_USER)
+    assert is_settled(story.task)
 
 
 def test_an_override_of_one_gate_lets_no_failed_integrity_gate_pass() -> None:
     story = Story()
     story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY), policy="p1")))
 
-    assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override"]
+    story.ask(overriding("tests"), THE_USER)
+    assert not is_settled(story.task)
 
 
 @pytest.mark.parametrize(
@@ -389,8 +405,9 @@ def test_the_user_may_let_a_refused_finding_pass_after_all() -> None:
     story = Story()
     story.ask(recording(held("f1")))
     story.ask(settling("f1", is_accepted=False), LEAD)
+    story.ask(overriding(INTEGRITY), THE_USER)
 
-    assert names(story.ask(overriding(INTEGRITY), THE_USER))[-1] == "task.submit"
+    assert is_settled(story.task)
 
 
 # What was settled before, in a new verdict.

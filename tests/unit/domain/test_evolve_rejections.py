@@ -92,6 +92,31 @@ def test_a_rejection_by_someone_who_does_not_hold_the_handoff_is_a_conflict() ->
         assert conflicts(task) == [event.name]
 
 
+def test_a_task_stops_only_over_a_rejection_by_who_holds_it() -> None:
+    """A line that stops a task could be in any file, of any date."""
+    released = e.TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
+    for before in (
+        (added(T1),),
+        CLAIMED,
+        (*CLAIMED, rejected(agent="Bob")),
+        (*CLAIMED, invalid()),
+        (*CLAIMED, rejected(), answered("OVERRIDE")),
+        (*CLAIMED, rejected(), released),
+    ):
+        task = given(*before, BLOCKED)
+        assert task.status == given(*before).status
+        assert conflicts(task)[-1] == "task.block"
+    assert given(*CLAIMED, rejected(), BLOCKED).status == Status.BLOCKED
+
+
+def test_a_late_rejection_does_not_take_the_task_from_who_has_it_now() -> None:
+    expired = e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice")
+    task = given(*CLAIMED, expired, claimed("Bob", H2), rejected(), BLOCKED)
+
+    assert task.claim is not None
+    assert (task.claim.agent, conflicts(task)) == ("Bob", ["handoff.reject", "task.block"])
+
+
 def test_an_answer_to_no_rejection_is_a_conflict() -> None:
     assert conflicts(given(*CLAIMED, answered("ACCEPT"))) == ["handoff.reject.response"]
     assert conflicts(given(*CLAIMED, rejected(R1), answered("ACCEPT", R2))) == ["handoff.reject.response"]

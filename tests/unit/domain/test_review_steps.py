@@ -585,3 +585,25 @@ def test_a_rejection_counts_though_a_line_with_an_earlier_date_undid_the_submiss
 
     assert (undone.rejection_count, undone.feedback, undone.rounds[0].patch) == (1, 1, "p1")
     assert undone.status == Status.INCOMING
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, Status.PROVISIONAL),
+        ({"submission": None}, Status.INCOMING),
+        ({"rounds": (a_round(),), "queue": Status.REJECTED}, Status.REJECTED),
+    ],
+    ids=["handed in", "nothing handed in", "rejected elsewhere meanwhile"],
+)
+def test_an_accepted_merge_is_under_review_for_the_approval_that_follows(
+    fields: dict[str, object], status: Status
+) -> None:
+    asked = a_task(
+        status=Status.ESCALATED, escalation=an_escalation("bypassed"), submission=a_submission("Alice")
+    )
+    answer = e.EscalationAnswered(task_id=T1, escalation_id=E1, option="accept")
+    after = evolve(replace(asked, **fields), stamped(answer)[0])
+
+    assert after is not None
+    assert after.status == status

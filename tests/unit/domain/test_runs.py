@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.evolve import evolve
+from remand.domain.instant import plus
 from remand.domain.roles import THE_COORDINATOR, Role
 from remand.domain.run_steps import after, granted
 from remand.domain.runs import Budget, Run, Spent
@@ -202,6 +203,41 @@ def test_what_the_system_did_wrong_counts_against_no_task() -> None:
     assert (task.status, task.spent.faults) == (Status.INCOMING, 0)
 
 
+def test_a_run_that_never_began_is_no_attempt_and_no_fault() -> None:
+    before = replace(RUNNING, attempt_count=1)
+
+    task = folded(before, *asked(before, ended(e.How.NOT_STARTED)))
+
+    assert (task.status, task.claim, task.attempt_count) == (Status.INCOMING, None, 0)
+    assert (task.spent.runs, task.spent.faults, task.spent.unbegun) == (0, 0, 1)
+
+
+def test_what_an_agent_did_before_stays_its_attempt() -> None:
+    again = replace(AT_WORK, id=OTHER)
+    before = replace(RUNNING, attempt_count=1)
+    task = replace(folded(before, *asked(before, ended())), runs=(again,))
+
+    task = folded(task, *asked(task, replace(ended(e.How.NOT_STARTED), run_id=OTHER)))
+
+    assert (task.status, task.attempt_count, task.spent.runs) == (Status.INCOMING, 1, 1)
+
+
+def test_runs_that_cannot_be_begun_again_and_again_are_a_question_to_the_user() -> None:
+    stuck = replace(RUNNING, spent=Spent(unbegun=2, faults=1))
+
+    event, question = asked(stuck, ended(e.How.NOT_STARTED, detail="no worktree"), max_faults=3)
+
+    assert isinstance(event, e.RunEnded)
+    assert not event.is_fault
+    assert isinstance(question, e.EscalationOpened)
+    assert (
+        "3 runs in a row could not be begun, the last as it was not started (no worktree)" in question.reason
+    )
+    systems = ended(e.How.NOT_STARTED, is_systems=True)
+    assert not any(isinstance(one, e.EscalationOpened) for one in asked(stuck, systems, max_faults=3))
+    assert folded(stuck, *asked(stuck, ended())).spent.unbegun == 0, "one that did begin ends the row"
+
+
 def test_an_error_after_the_work_was_handed_in_is_none() -> None:
     task = replace(HANDED_IN, runs=(AT_WORK,))
 
@@ -246,6 +282,16 @@ def test_a_spent_budget_is_a_question_to_the_user(budget: Budget, said: str) -> 
     assert (question.kind, said in question.reason) == ("budget", True)
 
 
+def test_a_lost_run_spends_the_budget_too_and_one_that_was_told_to_stop_goes_on() -> None:
+    facts = {"budget": Budget(seconds=60.0)}
+
+    assert [type(one) for one in asked(RUNNING, ended(e.How.LOST, seconds=60.0), **facts)] == [
+        e.RunEnded,
+        e.EscalationOpened,
+    ]
+    assert len(asked(RUNNING, ended(e.How.STOPPED, seconds=60.0), **facts)) == 1
+
+
 def test_work_that_was_handed_in_is_reviewed_whatever_it_cost() -> None:
     task = replace(HANDED_IN, runs=(AT_WORK,))
 
@@ -253,11 +299,12 @@ def test_work_that_was_handed_in_is_reviewed_whatever_it_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("budget", Spent(cost=5.0, faults=3, grants=1)), ("runs", Spent(cost=5.0))]
+    ("kind", "expected"),
+    [("budget", Spent(cost=5.0, faults=3, unbegun=1, grants=1)), ("runs", Spent(cost=5.0))],
 )
 def test_the_user_s_answer_lets_the_task_go_on(kind: str, expected: Spent) -> None:
     asked_for = a_task(
-        status=Status.ESCALATED, escalation=an_escalation(kind), spent=Spent(cost=5.0, faults=3)
+        status=Status.ESCALATED, escalation=an_escalation(kind), spent=Spent(cost=5.0, faults=3, unbegun=1)
     )
 
     task = folded(asked_for, e.EscalationAnswered(task_id=T1, escalation_id=E1, option="reopen"))
@@ -285,6 +332,14 @@ def test_one_who_judges_and_runs_out_of_turns_has_failed() -> None:
     assert isinstance(question, e.EscalationOpened)
 
 
+def test_a_run_may_be_found_lost_by_two() -> None:
+    event = e.RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="lost", seconds=9.0)
+
+    task = folded(RUNNING, event, event)
+
+    assert (task.conflicts, task.spent.seconds) == ((), 9.0)
+
+
 def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:
     event = e.RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="exited", cost=9.0)
 
@@ -296,9 +351,15 @@ def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:
 
 def test_a_run_ends_with_the_lease_that_nobody_renewed() -> None:
     """Whoever had begun it may be gone for good, and no other knows of it."""
-    task = folded(RUNNING, e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"))
+    claim = replace(HELD.claim, lease_expires_at=plus(NOW, -300.0)) if HELD.claim else None
+    over = replace(RUNNING, claim=claim, runs=(replace(AT_WORK, started_at=plus(NOW, -1000.0)),))
 
-    assert (task.runs, task.status) == ((), Status.INCOMING)
+    task = folded(over, *asked(over, c.ExpireLease(task_id=T1), lease_seconds=600.0))
+
+    assert (task.runs, task.status, task.conflicts) == ((), Status.INCOMING, ())
+    assert (task.spent.seconds, task.spent.faults) == (400.0, 0), (
+        "it would have been renewed after half of it"
+    )
     assert asked(task, replace(ASSIGN, run_id=OTHER), target=ALICE, fresh_handoff_id=H1)
 
 

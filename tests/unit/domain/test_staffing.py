@@ -79,3 +79,10 @@ def test_who_knows_most_is_best_and_the_teams_order_settles_ties() -> None:
     assert best([ALICE, CAROL, both], "css and html")[0] is both
     assert best([ALICE, BOB], "css")[0] is ALICE
     assert best([ALICE, both, CAROL], "css")[0] is both
+
+
+def test_of_those_who_know_as_much_the_one_that_could_take_on_most_is_best() -> None:
+    assert best([ALICE, BOB], "css", {"Alice": 0, "Bob": 1})[0] is BOB
+    assert best([ALICE, BOB], "css", {"Alice": -1})[0] is BOB
+    assert best([BOB, ALICE], "css", {"Alice": 2, "Bob": 2})[0] is BOB
+    assert best([ALICE, CAROL], "css", {"Alice": 5, "Carol": 0})[0] is CAROL, "skill comes first"

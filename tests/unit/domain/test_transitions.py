@@ -6,7 +6,18 @@ from msgspec.structs import replace
 from remand.domain import events as e
 from remand.domain.evolve import evolve
 from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Filed, Gating, Status, Task
-from remand.testing.builders import H1, R1, SHA, TREE, a_claim, a_submission, a_task, an_event, stamped
+from remand.testing.builders import (
+    H1,
+    R1,
+    SHA,
+    TREE,
+    Session,
+    a_claim,
+    a_submission,
+    a_task,
+    an_event,
+    stamped,
+)
 from remand.testing.reviewing import E1, V1, a_round, an_escalation
 
 KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
@@ -16,7 +27,8 @@ BEATS_AN_APPROVAL = ("review.reject", Status.DONE)
 
 
 def task_in(status: Status) -> Task:
-    overridden = Filed(rejection_id=R1, handoff_id=H1, agent="Alice", decision="OVERRIDE")
+    answer = (Session().name, 9)
+    overridden = Filed(rejection_id=R1, handoff_id=H1, agent="Alice", decision="OVERRIDE", answer=answer)
     is_sent_back = status in TRANSITIONS["review.retract"].sources
     return a_task(
         status=status,
@@ -36,6 +48,8 @@ def about_it(event: e.Event) -> e.Event:
             return replace(event, review_id=V1)
         case e.EscalationAnswered():
             return replace(event, escalation_id=E1)
+        case e.TaskBlocked():
+            return replace(event, rejection_id=R1)
         case e.TaskReturned():
             return replace(event, has_work=False)
         case e.TaskReassigned():

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from remand.app.scheduling.status import Breach, SchedulerStatus
+from remand.app.scheduling.status import SchedulerStatus, ToldBreach
 from remand.interfaces.live.lines import event_line, status_lines
 from remand.testing.builders import LATER, NOW, Session, added, claimed
 from tests.unit.interfaces.live.test_screen import HOSTILE
 
-DISK = Breach(cause="disk", message="The disk is full", since=NOW)
+DISK = ToldBreach(cause="disk", message="The disk is full", since=NOW)
 
 
 def a_status(**fields: Any) -> SchedulerStatus:

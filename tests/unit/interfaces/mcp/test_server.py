@@ -71,6 +71,23 @@ def test_a_fault_of_the_environment_is_an_error_that_says_the_remedy() -> None:
     assert "Make something." in result.content[0].text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [({"task": "T-1", "escalation": "E-1"}, "no argument 'escalation'"), ({}, "`reason_type` is missing")],
+)
+def test_an_argument_that_is_not_there_is_an_error_and_nothing_is_done(
+    arguments: dict[str, Any], said: str
+) -> None:
+    async def scene() -> Any:
+        async with Client(RemandServer(HeldDesk())) as client:
+            return await client.call_tool("reject_task", arguments)
+
+    result = asyncio.run(scene())
+    assert result.is_error
+    assert said in result.content[0].text
+    assert "Nothing was done" in result.content[0].text
+
+
 def test_a_schema_keeps_a_field_that_is_called_title() -> None:
     schema = {
         "title": "SubTask",

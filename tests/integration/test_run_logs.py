@@ -1,0 +1,69 @@
+"""Holds what is told of the logs of runs: the last line, when it was written, and that old ones go."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.system.run_logs import MANY, RunLogs
+from remand.app.scheduling.signs import Signs
+from remand.app.scheduling.status import SchedulerStatus, written
+from remand.domain.instant import instant, moment
+from remand.testing.builders import LATER, NOW
+
+RUN = "RUN-20261115-090000-00000001"
+
+
+class Kept:
+    """A file in memory."""
+
+    def __init__(self, content: bytes | None) -> None:
+        self.content = content
+
+    def read(self) -> bytes | None:
+        return self.content
+
+    def write(self, content: bytes) -> bool:
+        self.content = content
+        return True
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> RunLogs:
+    return RunLogs(str(tmp_path))
+
+
+def said(logs: RunLogs, text: str, at: str = NOW) -> None:
+    path = Path(logs.path(RUN))
+    path.write_text(text)
+    os.utime(path, (moment(at).timestamp(),) * 2)
+
+
+def test_the_last_line_is_told_as_it_changes(logs: RunLogs) -> None:
+    assert logs.last_line(RUN) == ""
+    said(logs, "begun\n\x1b[31mtests\n\n")
+    assert logs.last_line(RUN) == "[31mtests"
+    said(logs, "begun\ntests\nall fixed\n")
+    assert logs.last_line(RUN) == "all fixed"
+    said(logs, "begun\ntests\nall broken", at=LATER)
+    assert logs.last_line(RUN) == "all broken", "as long as before, and later"
+
+
+def test_of_very_many_the_oldest_are_removed(logs: RunLogs, tmp_path: Path) -> None:
+    for number in range(MANY + 3):
+        (tmp_path / f"RUN-{number:06}.log").touch()
+
+    logs.thin_out()
+
+    assert len(os.listdir(tmp_path)) == MANY
+    assert not (tmp_path / "RUN-000002.log").exists()
+
+
+def test_a_run_lived_as_long_as_its_scheduler_or_itself_was_heard_of(logs: RunLogs) -> None:
+    status = written(SchedulerStatus(pid=77, started_at=NOW, tick_at=NOW))
+
+    assert Signs(Kept(None), logs).last(RUN) == "", "nothing is known"
+    assert Signs(Kept(status), logs).last(RUN) == NOW
+    said(logs, "begun\n", at=LATER)
+    assert Signs(Kept(status), logs).last(RUN) == instant(moment(LATER))
+    assert Signs(Kept(b"torn"), logs).last(RUN) == ""

@@ -1,0 +1,131 @@
+"""Holds that a rejection which waits for a person stands among the user's questions, and can be answered there."""
+
+import pytest
+
+from remand.app.asking import Rules
+from remand.app.board import board
+from remand.app.decisions import Undecided, answering, open_questions
+from remand.app.escalations import Question
+from remand.app.rebuild import story
+from remand.app.troubles import Around
+from remand.domain import commands as c
+from remand.domain.policy import Policy
+from remand.domain.refusals import Refused
+from remand.domain.roles import Member, Role, Team
+from remand.domain.task import Status
+from remand.testing.builders import World, member
+from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+
+PEOPLE = (member("Alice"), member("Bob"), member("owner", Role.USER))
+AGENT_DIRECTOR = Member(name="Dora", roles=(Role.DIRECTOR,), command=("direct",))
+
+
+def a_world(*more: Member, director: tuple[str, ...] = ("human",)) -> World:
+    return World(rules=Rules(gates=(), team=Team((*PEOPLE, *more)), policy=Policy(director=director)))
+
+
+def rejected(world: World, reason: str = "BLOCKER") -> str:
+    task, handoff = world.held(title=TITLE, scope=SCOPE)
+    world.reject(handoff, a_rejection(reason))
+    assert world.task(task).status == Status.BLOCKED
+    return task
+
+
+def questions(world: World) -> list[Question]:
+    with world.store.read() as view:
+        return open_questions(view, world.rules, lambda name: story(view, name))
+
+
+def asked(world: World) -> Undecided:
+    (found,) = questions(world)
+    assert isinstance(found, Undecided)
+    return found
+
+
+def test_it_is_asked_with_what_was_rejected_why_and_how_to_answer() -> None:
+    world = a_world()
+    task = rejected(world)
+    filed = world.task(task).filed
+    assert filed is not None
+
+    found = asked(world)
+
+    assert (found.task_id, found.escalation_id, found.kind) == (task, filed.rejection_id, "decision")
+    assert "Alice rejected it (BLOCKER): The relay refuses the account svc-report" in found.question
+    assert [option.key for option in found.options] == [
+        "ACCEPT_AND_DEFER",
+        "ACCEPT",
+        "OVERRIDE",
+        "reassign:Bob",
+    ]
+    assert found.answer == f"remand handoff rejection-response {filed.handoff_id} --decision DECISION"
+    assert found.tried
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "decision"),
+    [
+        ("ACCEPT_AND_DEFER", Status.DEFERRED, "ACCEPT_AND_DEFER"),
+        ("ACCEPT", Status.BLOCKED, "ACCEPT"),
+        ("OVERRIDE", Status.CLAIMED, "OVERRIDE"),
+        ("reassign:Bob", Status.INCOMING, "OVERRIDE"),
+    ],
+)
+def test_every_option_is_an_answer_after_which_nothing_waits(key: str, status: Status, decision: str) -> None:
+    world = a_world()
+    task = rejected(world)
+
+    world.ask(answering(asked(world), key, "The key is in the vault"), "owner")
+
+    after = world.task(task)
+    assert after.filed is not None
+    assert (after.status, after.filed.decision) == (status, decision)
+    assert [offer.target for offer in after.offers] == (["Bob"] if key == "reassign:Bob" else [])
+    assert questions(world) == []
+
+
+@pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE", "UNCLEAR_REQUIREMENTS"])
+def test_what_the_automatic_director_would_decide_is_offered_first_and_can_be_had(reason: str) -> None:
+    world = a_world()
+    rejected(world, reason)
+    found = asked(world)
+
+    assert found.options[0].key.startswith("ACCEPT_AND_")
+    world.ask(answering(found, found.options[0].key, ""), "owner")
+    assert questions(world) == []
+
+
+def test_an_option_that_is_none_is_refused_with_those_that_are() -> None:
+    world = a_world()
+    rejected(world)
+
+    with pytest.raises(Refused, match="choose one of ACCEPT_AND_DEFER, ACCEPT, OVERRIDE, reassign:Bob"):
+        answering(asked(world), "wontfix", "")
+
+
+def test_what_an_agent_will_decide_is_no_question_to_the_user() -> None:
+    world = a_world(AGENT_DIRECTOR)
+    rejected(world)
+
+    assert questions(world) == []
+
+
+def test_what_the_user_s_command_did_not_decide_is() -> None:
+    world = a_world(AGENT_DIRECTOR, director=("/usr/local/bin/direct",))
+    rejected(world)
+
+    assert asked(world).agent == "Alice"
+
+
+def test_escalations_and_decisions_stand_together_the_oldest_first_and_on_the_board() -> None:
+    world = a_world()
+    first = rejected(world)
+    world.clock.advance(60.0)
+    second = world.add("Mend the roof")
+    world.ask(c.EscalateTask(task_id=second, reason="who pays?"))
+
+    assert [one.task_id for one in questions(world)] == [first, second]
+    with world.store.read() as view:
+        seen = board(view, Around(now=world.clock.now(), rules=world.rules))
+    assert [one.task_id for one in seen.questions] == [first, second]
+    assert any(one.text == "2 questions wait for the user." for one in seen.troubles)
