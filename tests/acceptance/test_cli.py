@@ -121,6 +121,40 @@ class TestSetUp:
         repository.git("commit", "-q", "-m", "set up")
         finish(repository, repository.add())
 
+    def test_init_tells_what_it_made_and_what_to_commit(self, machine: Machine) -> None:
+        repository = machine.repository(config=None)
+        first, again = repository.people("init").out, repository.people("init").out
+        hosted = repository.people("init", "--hosts", "claude").out
+        assert ("made  .got/" in first, "kept  .got/" in again) == (True, True)
+        assert "Next: commit remand.toml, .got/.gitignore and .got/.gitattributes on the base" in first
+        assert "the hosts' settings" in hosted
+        assert "hosts" not in first + again
+
+    def test_a_bare_repository_is_not_set_up(self, machine: Machine, repository: Repository) -> None:
+        machine.git(machine.folder, "clone", "-q", "--bare", str(repository.path), "bare.git")
+        bare = Repository(machine, machine.folder / "bare.git")
+        bare.git("worktree", "add", "-q", "../linked", "-b", "linked")
+        for place in (bare, Repository(machine, machine.folder / "linked")):
+            said = place.call("init")
+            assert (said.code, said.data["error"]) == (3, "environment")
+            assert "bare repository" in said.data["message"]
+            assert "in a clone" in said.data["message"]
+            assert not (place.path / ".got").exists()
+
+    def test_a_folder_that_was_deleted_is_said_to_be(self, machine: Machine) -> None:
+        gone = machine.folder / "gone"
+        gone.mkdir()
+        said = machine.remand(gone, "task", "list", "--json", preexec=gone.rmdir)
+        assert (said.code, said.data["error"]) == (3, "environment")
+        assert "This folder was deleted" in said.data["message"]
+
+    def test_what_is_lost_is_told_with_the_folder_that_remembers_it(self, machine: Machine) -> None:
+        repository = machine.repository()
+        repository.add()
+        shutil.rmtree(repository.path / ".got")
+        (problem,) = repository.verify()
+        assert f"({machine.state}/remand)" in problem["problem"]
+
     def test_init_says_which_host_it_does_not_know(self, repository: Repository) -> None:
         said = repository.call("init", "--hosts", "claude,netscape")
         assert said.code == 2
@@ -128,7 +162,11 @@ class TestSetUp:
 
     def test_doctor_names_checks_and_what_to_do(self, machine: Machine, repository: Repository) -> None:
         repository.add()
+        until = repository.ok("pause", "--reason", "the disk is full")["paused_until"]
         answer = repository.ok("doctor")
+        (paused,) = [check for check in answer["checks"] if check["name"] == "pause"]
+        assert paused["detail"].endswith(f"until {until[:19]}Z, says user: the disk is full")
+        assert "`remand resume`" in paused["fix"]
         assert answer["tier"] in (0, 1)
         assert all({"name", "ok", "detail", "fix"} == set(check) for check in answer["checks"])
         bad = machine.repository("bad", config="[nonsense]\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from remand.domain.gates.message import CONTINUE
 from tests.integration.machine import Machine, Repository
 
 CONFIG = """
@@ -30,6 +31,7 @@ members = [
 alert_after_gates = 2
 escalate_after_gates = 4
 """
+RUN = ("gate", "run")
 
 
 class Desk:
@@ -204,6 +206,40 @@ def test_gate_run_measures_without_recording_and_tells_by_its_exit_code(desk: De
     }
     assert set(passed.data["gates"][0]) >= {"name", "status", "measured", "required", "line", "findings"}
     assert desk.repository.ok("gate", "history", desk.task) == []
+
+
+def test_what_gate_run_says_is_for_people_and_what_a_done_claim_is_told_for_its_agent(desk: Desk) -> None:
+    desk.commit("bad")
+    ran, claimed = (
+        desk.repository.people(*words).out
+        for words in (RUN, ("task", "submit", desk.task, "--agent", "Alice", "--commit", "HEAD"))
+    )
+    assert ran.startswith("REJECTED: Quality gates failed\n\n- Words: 1 error (requires 0)")
+    assert "Measured at tier" in ran
+    assert CONTINUE not in ran
+    assert claimed.rstrip().endswith(CONTINUE)
+
+
+def test_gate_run_says_when_nothing_is_measured_or_enforced(machine: Machine) -> None:
+    without = machine.repository("without").people(*RUN)
+    assert (without.code, without.out) == (0, "PASSED: there are no gates; nothing was measured.\n")
+    desk = Desk(machine, CONFIG.replace("[policy]", "[policy]\nenforce = false"))
+    desk.commit("bad")
+    judged = desk.repository.people(*RUN)
+    assert judged.code == 1
+    assert "Nothing is enforced here" in judged.out
+
+
+@pytest.mark.parametrize("width", [100, 160])
+def test_the_history_of_gates_can_be_read_on_a_terminal(desk: Desk, width: int) -> None:
+    desk.commit("bad")
+    desk.submit()
+    commit = desk.repository.git("rev-parse", "HEAD").strip()[:12]
+    for named in ((), (desk.task,)):
+        shown = desk.repository.people("gate", "history", *named, env={"COLUMNS": str(width)}).out
+        for cell in (commit, "gate.reject", "Alice", *(() if named else (desk.task,))):
+            assert f" {cell} " in shown
+        assert max(map(len, shown.splitlines())) <= width
 
 
 def test_gate_run_that_cannot_measure_exits_with_3(machine: Machine) -> None:

@@ -86,7 +86,12 @@ class Gates:
     @property
     def is_paused(self) -> bool:
         """True while the user lets every session stop."""
-        return pause.is_on(self.cache, self._opened.ledger.clock.now())
+        return self.current_pause is not None
+
+    @property
+    def current_pause(self) -> pause.Pause | None:
+        """The user's pause, while there is one."""
+        return pause.current(self.cache, self._opened.ledger.clock.now())
 
     def pause(self, until: Instant, actor: str, reason: str) -> None:
         """Lets every session stop until then."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from contextlib import suppress
+from importlib import import_module
 
 from remand import config
 from remand.adapters.git.place import read_ref
@@ -13,7 +13,6 @@ from remand.adapters.git.repository import GitRepository
 from remand.app.asking import Rules
 from remand.app.errors import EnvironmentFault
 from remand.domain.gates.gate import digest
-from remand.domain.ids import is_branch
 
 GUESSED = ("main", "master")
 """What a base is called where nothing else says it."""
@@ -74,7 +73,7 @@ class SettingsSource:
             return self._from_working_tree(base)
         if settings.base and settings.base != base:
             if not self.tip(settings.base):
-                raise config.ConfigError(_absent(settings.base, self._repository.remotes()))
+                raise _absent(settings.base, self._repository.remotes())
             settings = self._at(settings.base) or settings
         return settings
 
@@ -91,8 +90,9 @@ class SettingsSource:
         with suppress(config.ConfigError):
             named = named or self._in_working_tree().base
         if default or named in ("", *GUESSED):
-            raise config.ConfigError(_absent(named or GUESSED[0], remotes))
-        raise config.ConfigError(_unknown(named, remotes, is_there=bool(self.tip(named))))
+            raise _absent(named or GUESSED[0], remotes)
+        unknown = import_module("remand.bootstrap.absent_base").unknown
+        raise config.ConfigError(unknown(named, remotes, is_there=bool(self.tip(named))))
 
     def _at(self, branch: str) -> config.Settings | None:
         return self.at(self.tip(branch), branch)
@@ -126,7 +126,7 @@ class SettingsSource:
             return settings
         remotes = () if self.tip(settings.base) else self._repository.remotes()
         if remotes:
-            raise config.ConfigError(_absent(settings.base, remotes))
+            raise _absent(settings.base, remotes)
         return self._at(settings.base) or settings
 
     def _in_working_tree(self) -> config.Settings:
@@ -169,38 +169,9 @@ def rules_of(settings: config.Settings, tip: str = "") -> Rules:
     )
 
 
-def _absent(base: str, remotes: tuple[str, ...]) -> str:
-    """What is said where a base has to be fetched, or where there is nowhere to fetch it from."""
-    if not remotes:
-        return (
-            f"{config.NAME} names the base `{base}`, and there is no such branch. "
-            "Make it again; nothing else stands in for it."
-        )
-    if not is_branch(base):
-        return f"{config.NAME} names the base {base!r}, which no branch can be called. Name the base's branch."
-    return (
-        f"The base `{base}` is not in this clone, and nothing else stands in for it. "
-        f"Fetch it: `{_fetch(base, remotes)}` (with actions/checkout: `fetch-depth: 0`)."
-    )
-
-
-def _unknown(named: str, remotes: tuple[str, ...], *, is_there: bool) -> str:
-    """What is said where only the checkout itself tells which branch is its base."""
-    if not is_branch(named):
-        return _absent(GUESSED[0], remotes)
-    note = f"git symbolic-ref refs/remotes/origin/HEAD {shlex.quote(f'refs/remotes/origin/{named}')}"
-    steps = note if is_there else f"{_fetch(named, remotes)} && {note}"
-    return (
-        f"Which branch is the base is not known in this clone: it has neither {' nor '.join(GUESSED)}, and a "
-        f"checkout's own {config.NAME} does not say by which rules it is judged. "
-        f"If the base is `{named}`, note that: `{steps}`."
-    )
-
-
-def _fetch(base: str, remotes: tuple[str, ...]) -> str:
-    """The command that brings a base where it is looked for."""
-    remote = "origin" if "origin" in remotes else remotes[0]
-    return f"git fetch {shlex.quote(remote)} {shlex.quote(f'{base}:refs/remotes/origin/{base}')}"
+def _absent(base: str, remotes: tuple[str, ...]) -> config.ConfigError:
+    # Loaded by name: what a base takes that is not here is seldom to be said.
+    return config.ConfigError(import_module("remand.bootstrap.absent_base").absent(base, remotes))
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -78,6 +78,7 @@ class MemoryMarks:
     """High-water marks that last as long as the test."""
 
     def __init__(self) -> None:
+        self.folder = "/state"
         self._marks: dict[str, tuple[int, str]] = {}
 
     def raise_to(self, session: str, seq: int, tip: str) -> None:

@@ -25,6 +25,7 @@ _PYTEST = (("testsuites", "pytest tests"), ("testsuite", "pytest"))
 """What pytest calls the elements around its test cases; the inner one can be called otherwise."""
 _TODO = "todo"
 """Node's mark of a test that may fail, beside the failure."""
+_TRACED = 20_000
 _UNCOLLECTED = "collection failure"
 _PYTEST_INTERRUPTED = 2
 _PYTEST_GAVE_UP = {3: "an internal error", 4: "wrong usage"}
@@ -160,4 +161,14 @@ def _said(message: str, text: str) -> str:
     """The message, or where there is none the beginning of the trace; its end says why a file was not loaded."""
     if message == _UNCOLLECTED:
         return text.strip().rpartition("\n")[2].removeprefix("E ") or message
-    return message if message.strip() else text
+    return _with_breaks(message, text) if message.strip() else text
+
+
+def _with_breaks(message: str, trace: str) -> str:
+    """A message with its line breaks: node leaves them out of it, and has them in the trace."""
+    trace = trace[:_TRACED]
+    at = trace.replace("\n", "").find(message)
+    if at < 0 or message in trace:
+        return message
+    places = [place for place, char in enumerate(trace) if char != "\n"]
+    return trace[places[at] : places[at + len(message) - 1] + 1]

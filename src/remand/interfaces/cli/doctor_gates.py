@@ -14,6 +14,7 @@ from remand.interfaces.cli.output import one_line
 
 MANY = 5
 
+
 def gate_checks(context: Context) -> Iterator[Check]:
     """Everything about gates."""
     try:
@@ -65,7 +66,7 @@ def _bases(context: Context) -> Iterator[Check]:
         return
     found = [f"{task.id} at {task.gating.base[:12]}" for task in measured if task.gating.base in lost]
     if not found:
-        yield Check("bases", True, f"the base has every commit that {len(measured)} tasks were held against")
+        yield Check("bases", True, f"the base has all that work was held against (tasks: {len(measured)})")
         return
     more = f" and {len(found) - MANY} more" if len(found) > MANY else ""
     yield Check(

@@ -92,8 +92,8 @@ def _is_nowhere() -> bool:
 
 
 def _say_nowhere(call: Call) -> int:
-    here = import_module("remand.interfaces.cli.main")
-    gone = here.EnvironmentFault("This folder was deleted or moved away. Go to one that is there, then repeat.")
+    here, errors = map(import_module, ("remand.interfaces.cli.main", "remand.app.errors"))
+    gone = errors.EnvironmentFault("This folder was deleted. Go to one that is there, then repeat.")
     code: int = here.say_failure(call, here.Surroundings("", {}, sys.stdout, sys.stderr), gone)
     return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import Any
 
 from remand.app.errors import EnvironmentFault
@@ -17,7 +18,7 @@ from remand.domain.gating import is_settled
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result, one_line, table
+from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.task_views import find_task
 from remand.interfaces.cli.verdicts import rules_note, verdict_data
 
@@ -29,6 +30,17 @@ EVENTS = (
     e.FindingRefused,
     e.GateOverridden,
 )
+
+
+_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
+    "time": lambda row: row["ts"][5:16].replace("T", " "),
+    "task": lambda row: row["task_id"],
+    "event": lambda row: row["event"],
+    "agent": lambda row: row["agent"],
+    "commit": lambda row: (row["commit"] or "")[:12],
+    "says": lambda row: row["says"],
+}
+"""The columns of the history, as people are shown them."""
 
 
 def _run_arguments(parser: ArgumentParser) -> None:
@@ -49,15 +61,18 @@ def _run(context: Context) -> Result:
     judged = context.gates.verdict(terms, is_fresh=options.fresh)
     verdict = let_pass(judged.verdict, task) if task else judged.verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
-    text = message.told(verdict)
     source = context.opened.settings.settings().source
-    note = f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
-    if not verdict.base:
+    note = ""
+    if verdict.gates:
+        note += f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
+    if verdict.gates and not verdict.base:
         why = "The base has this commit already" if context.opened.settings.tip() else "There is no base"
         note += f"\n{why}: held against nothing, and its integrity was not judged."
     note += rules_note(source)
-    data = verdict_data(verdict, is_cached=judged.is_cached, text=text) | {"policy_source": source}
-    return Result(data, text + note, code)
+    if not terms.policy.enforce:
+        note += "\nNothing is enforced here (`enforce = false`): no done claim is stopped by this."
+    data = verdict_data(verdict, is_cached=judged.is_cached) | {"policy_source": source}
+    return Result(data, message.report(verdict) + note, code)
 
 
 def _terms(context: Context, task: Task | None) -> Terms:
@@ -89,8 +104,8 @@ def _history(context: Context) -> Result:
     rows = [_row(event) for event in events if isinstance(event, EVENTS)]
     if options.observed:
         rows = [row for row in rows if row["observed"]]
-    columns = ("ts", "task_id", "event", "agent", "status", "commit", "says")
-    cells = [[one_line(row[name] or "", 60) for name in columns] for row in rows]
+    columns = [name for name in _SHOWN if not (options.task and name == "task")]
+    cells = [[_SHOWN[name](row) for name in columns] for row in rows]
     return Result(rows, table(columns, cells, "Nothing was measured yet."))
 
 

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_GAP, _EDGES = 3, 2
+"""How far the columns of a table are apart, and what is left free at its sides."""
+_LEAST = 8
+
+
 class Result(NamedTuple):
     """What a command leads to: data for programs, and how to show it to people."""
 
@@ -75,6 +80,7 @@ def table(
 
     def show(out: Console) -> None:
         from rich import box
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
@@ -82,11 +88,15 @@ def table(
             out.print(empty)
             return
         made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        shown = [[one_line(cell, 1000 if wraps else 80) for cell in row] for row in rows]
+        wide = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
         for column in columns[:-1]:
             made.add_column(column, no_wrap=True, min_width=len(column))
-        made.add_column(columns[-1], no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
-        for row in rows:
-            cells = [one_line(cell, 1000 if wraps else 80) for cell in row]
+        room = max(out.width - sum(wide[:-1]) - _GAP * len(wide[:-1]) - _EDGES, _LEAST)
+        made.add_column(
+            columns[-1], no_wrap=not wraps, overflow="fold" if wraps else "ellipsis", max_width=room
+        )
+        for cells in shown:
             made.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in cells))
         out.print(made)
 

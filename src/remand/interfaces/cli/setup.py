@@ -12,8 +12,8 @@ from remand.bootstrap.hosts import HOSTS
 from remand.bootstrap.keys import missing_lines, new_identity
 from remand.bootstrap.ledger import prepare_folder
 from remand.bootstrap.projects import as_toml, propose
-from remand.bootstrap.settings import SettingsSource
 from remand.bootstrap.quick import Place
+from remand.bootstrap.settings import SettingsSource
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.context import Command, Context, words
 from remand.interfaces.cli.output import Result
@@ -132,9 +132,7 @@ def _executable() -> str:
     return beside if os.path.exists(beside) else os.path.abspath(sys.argv[0])
 
 
-def _page(
-    context: Context, *, is_new: bool, is_first: bool, written: list[str], missing: list[str]
-) -> str:
+def _page(context: Context, *, is_new: bool, is_first: bool, written: list[str], missing: list[str]) -> str:
     place, options = context.place, context.arguments
     settings = context.opened.settings.settings()
     gates = ", ".join(settings.gates or ()) or "none"
@@ -152,12 +150,18 @@ def _page(
         *(f"  note  {text}" for text in _hints(options.hosts)),
         *(f"  add   {line} in remand.toml, so that others believe this machine" for line in missing),
         "",
-        f"Next: commit {', '.join(['remand.toml', *written, '.got/.gitignore'])} and .got/.gitattributes on the base, then",
+        f"Next: commit {_set_up(written)} on the base, then",
         "  remand gate run                # measures HEAD; nothing is recorded",
         "  remand task add 'First task'",
         "  remand task claim --agent NAME",
     ]
     return "\n".join(rows)
+
+
+def _set_up(written: list[str]) -> str:
+    """The files that are to be committed."""
+    hosts = " the hosts' settings," if written else ""
+    return f"remand.toml,{hosts} .got/.gitignore and .got/.gitattributes"
 
 
 def _hints(hosts: tuple[str, ...]) -> list[str]:

@@ -10,7 +10,7 @@ from remand.bootstrap.hosts import Answer
 from remand.bootstrap.quick import Place, state_folder
 from remand.domain.patterns import Pattern, matches_name
 from remand.interfaces.hook.refs import is_moving
-from remand.interfaces.hook.shell import SIMPLE, Simple, simple_commands
+from remand.interfaces.hook.shell import SIMPLE, Simple, is_pattern, simple_commands
 from remand.interfaces.hook.words import Words
 
 _WRITERS = re.compile(
@@ -137,18 +137,21 @@ def _written(command: Simple, place: Place) -> list[str]:
     """The guarded things that a simple command may write: by their names, from where it runs, or by a pattern."""
     text = f"{command.text}\n{' '.join(command.words)}"
     named = [mark for mark in _marks() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", text)]
-    if _WRITERS.search(text):
-        aims = set(command.words)
-    else:
-        aims = {aim for aim in _REDIRECTED.findall(command.text) if not aim.startswith("/dev/")}
+    aims = command.words[1:]
+    patterns = aims if is_pattern(command.folder) else command.patterns
+    if not _WRITERS.search(text):
+        aims = tuple(_REDIRECTED.findall(command.text))
         named = [mark for mark in named if any(mark in aim for aim in aims)]
-    reached = [
-        aim
-        for aim in sorted(aims)[:MANY_WORDS]
-        if not aim.startswith("-") and _is_guarded_path(os.path.join(command.folder, aim), place, [])
-    ]
-    meant = [mark for one in command.patterns if aims for mark in _meant(one, command.folder, place)]
-    return [*named, *(reached if not named else []), *meant]
+        patterns = tuple(one for one in patterns if one in aims)
+    meant = [mark for one in patterns for mark in _meant(one, command.folder, place)]
+    return named or meant or [aim for aim in aims[:MANY_WORDS] if _is_reached(aim, command.folder, place)]
+
+
+def _is_reached(aim: str, folder: str, place: Place) -> bool:
+    """True for a word that means a guarded path where its command runs."""
+    return not aim.startswith("-") and _is_guarded_path(
+        os.path.join(folder, os.path.expanduser(aim)), place, []
+    )
 
 
 def _meant(pattern: str, folder: str, place: Place) -> list[str]:
@@ -189,7 +192,7 @@ def is_guarded(path: str) -> bool:
 def _is_guarded_path(path: str, place: Place, patterns: list[Pattern]) -> bool:
     """True for a path that is guarded, whatever links lead to it."""
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
-    wheres = {whole, os.path.realpath(whole)}
+    wheres = {whole, _real(whole)}
     home = {os.path.realpath(os.path.expanduser(name)) for name in hosts.settings_files() if name[0] == "~"}
     if wheres & home or any(where.startswith(os.path.realpath(state_folder()) + os.sep) for where in wheres):
         return True
@@ -198,6 +201,13 @@ def _is_guarded_path(path: str, place: Place, patterns: list[Pattern]) -> bool:
         os.path.relpath(where, root) for where in wheres for root in roots if where.startswith(root + os.sep)
     }
     return any(is_guarded(name) or any(one.matches(name) for one in patterns) for name in names)
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # no file can be called that
+        return path
 
 
 def _files() -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 
 from remand.domain.patterns import matches_name
@@ -19,7 +20,7 @@ _READS_SETTINGS = frozenset(["get", "list", "--get", "--get-all", "--get-regexp"
 
 def is_moving(words: Sequence[str], base: str) -> bool:
     """True when a simple command calls git to set the base, or where the base is fetched from."""
-    bare = [word.strip(_AROUND) for word in words]
+    bare = [re.split(r"[(`]", word.rstrip(_AROUND))[-1].strip(_AROUND) for word in words]
     at = next((index for index, word in enumerate(bare) if os.path.basename(word) == "git"), len(bare))
     rest = bare[at + 1 :]
     while rest and rest[0].startswith("-"):
@@ -72,7 +73,7 @@ def _sets_branch(words: list[str], base: str) -> bool:
 def _creates(words: list[str], base: str) -> bool:
     """Making a branch anew sets it, when there is one by that name."""
     named = (
-        (word[2:] or following) if word[:2] in ("-B", "-C") else following or word.partition("=")[2]
+        (word[2:] or following) if word[:2] in ("-B", "-C") else word.partition("=")[2] or following
         for word, following in zip(words, [*words[1:], ""], strict=True)
         if word[:2] in ("-B", "-C") or word.startswith("--force-create")
     )

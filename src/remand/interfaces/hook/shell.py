@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 SIMPLE = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
 """What stands between simple commands."""
+_QUOTED_OR_BETWEEN = re.compile(rf"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|({SIMPLE.pattern})", re.DOTALL)
 _WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
 _PIECE = re.compile(r"\\(.)|'([^']*)'|\"((?:\\.|[^\"\\])*)\"|([^'\"\\]+)", re.DOTALL)
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
@@ -34,17 +35,38 @@ class Simple(NamedTuple):
 
 
 def simple_commands(command: str, folder: str, depth: int = 0) -> Iterator[Simple]:
-    """The simple commands of a line, those in the text that another shell is given included."""
-    start = folder
+    """The simple commands of a line, those in the text that another shell is given included.
+
+    A line is cut within quotes, too: what a quote in a comment begins is none.
+    """
+    at = folder
     for text in SIMPLE.split(command):
         read = [_read(word) for word in _WORD.findall(text)]
         words = tuple(word for word, _ in read)
-        patterns = tuple(one for _, given in read for one in _spread(given) if _means_more(given, one))
-        yield Simple(text, words, patterns, folder)
-        inner = _inner(words)
-        if inner and depth < _DEEPEST:
+        patterns = tuple(
+            one for _, given in read for one in _spread(given) if "{" in given or is_pattern(one)
+        )
+        yield Simple(text, words, patterns, at)
+        at = _after(words, patterns, at, folder)
+    for text in _unquoted_parts(command) if depth < _DEEPEST else ():
+        inner = _inner([_read(word)[0] for word in _WORD.findall(text)])
+        if inner:
             yield from simple_commands(inner, folder, depth + 1)
-        folder = _after(words, patterns, folder, start)
+
+
+def is_pattern(text: str) -> bool:
+    """True for what may stand for other names than itself."""
+    return "*" in text or "?" in text
+
+
+def _unquoted_parts(command: str) -> Iterator[str]:
+    """A line's simple commands, cut where no quotes are around."""
+    begin = 0
+    for found in _QUOTED_OR_BETWEEN.finditer(command):
+        if found[1]:
+            yield command[begin : found.start()]
+            begin = found.end()
+    yield command[begin:]
 
 
 def _read(word: str) -> tuple[str, str]:
@@ -69,12 +91,7 @@ def _spread(pattern: str) -> list[str]:
     return [_CLASS.sub("?", one) for one in found]
 
 
-def _means_more(given: str, pattern: str) -> bool:
-    """True for a pattern that can stand for another name than the word it is of."""
-    return "{" in given or "*" in pattern or "?" in pattern
-
-
-def _inner(words: tuple[str, ...]) -> str:
+def _inner(words: list[str]) -> str:
     """The text that a simple command has a shell read again; empty when there is none."""
     names = [os.path.basename(word.lstrip("($`{")) for word in words]
     if "eval" in names:
@@ -87,7 +104,7 @@ def _inner(words: tuple[str, ...]) -> str:
 def _after(words: tuple[str, ...], patterns: tuple[str, ...], folder: str, start: str) -> str:
     """Where the next simple command runs."""
     bare = [word.lstrip("({") for word in words if word.lstrip("({")]
-    if words and words[-1].endswith(")"):
+    if sum(word.count(")") - word.count("(") for word in words) > 0:
         return start
     if not bare or bare[0] not in ("cd", "pushd", "popd"):
         return folder

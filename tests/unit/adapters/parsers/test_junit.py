@@ -68,6 +68,14 @@ def test_a_test_that_is_expected_to_fail_is_no_failure() -> None:
     assert outcomes(measured("junit/node"))["add::some day"] == "skipped"
 
 
+@pytest.mark.parametrize("begins", ["Error: a:\n\n1 !== 2\n\n    at f", "[Error: a:\n\n1 !== 2\n] {"])
+def test_a_message_without_its_line_breaks_gets_them_from_the_trace(begins: str) -> None:
+    failure = f'<failure message="a:1 !== 2">{begins} (test/a.js:4:1)</failure>'
+    found = read(f'<testcase name="t">{failure}</testcase>', status=1)
+
+    assert found.findings[0].text == "a:\n\n1 !== 2"
+
+
 def test_nodes_tests_are_named_by_their_suites() -> None:
     assert "outer::inner # with hash" in outcomes(measured("junit/node"))
 

@@ -172,6 +172,16 @@ def test_a_rejection_alone_says_that_work_goes_on() -> None:
         assert "You may stop" in text.splitlines()[-1]
 
 
+@pytest.mark.parametrize("gate", [lint(1), *(a_result("lint", status) for status in GateStatus)])
+def test_a_report_says_what_was_measured_and_nothing_that_an_agent_should_do(gate: GateResult) -> None:
+    verdict = a_verdict(gate)
+    text = message.report(verdict)
+
+    assert text.splitlines()[0] == message.told(verdict).splitlines()[0]
+    for words in (CONTINUE, "You may stop", "claim done", "Required actions"):
+        assert words not in text
+
+
 def test_what_could_not_be_measured_is_told_with_why_and_as_no_fault() -> None:
     broken = a_result(
         "lint", GateStatus.ERRORED, line="- Lint: could not be measured", detail="No space left."

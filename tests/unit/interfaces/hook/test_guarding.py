@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from remand.bootstrap.quick import Place
 from remand.interfaces.hook.guarding import guarded, is_reading
@@ -47,6 +48,58 @@ def touched(command: str = "", *paths: str) -> list[str]:
         "git checkout -B main",
         "git switch -C main",
         "git commit -n -m x",
+        "git fetch . HEAD:refs/remotes/origin/main",
+        "git fetch . +work2:refs/remotes/origin/main",
+        "git fetch . 'HEAD:refs/remotes/origin/main'",
+        "git fetch . main:refs/remotes/origin/main",
+        "git fetch origin work2:refs/remotes/origin/main",
+        "git fetch /tmp/other main:refs/remotes/origin/main",
+        "git fetch . '+refs/heads/*:refs/remotes/origin/*'",
+        "git fetch --refmap=+refs/heads/work2:refs/remotes/origin/main origin work2",
+        "git fetch --upload-pack=/tmp/mine origin",
+        "git pull . work2:main",
+        "git push origin work2:main",
+        'git push origin "work2:main"',
+        "git push -u origin HEAD:refs/heads/main",
+        "git push origin main",
+        "git push origin :main",
+        "git push --mirror origin",
+        "git remote set-url origin /tmp/other",
+        "git remote set-head origin work2",
+        "git remote add origin /tmp/other",
+        "git config remote.origin.url /tmp/other",
+        "git -c remote.origin.url=/tmp/other fetch origin",
+        "git branch --force main work2",
+        "git branch -D main",
+        "git branch -rd origin/main",
+        "git checkout -Bmain work2",
+        "git switch --force-create=main work2",
+        "git worktree add -B main ../x work2",
+        "git 'update-ref' refs/remotes/origin/main HEAD",
+        "X=$(git update-ref refs/remotes/origin/main HEAD)",
+        "bash -c 'git push . work:main'",
+        "cd .got && rm -rf events",
+        "cd .got; rm -rf *",
+        "cd .got/events && cd .. && rm -rf events",
+        "cd .git/refs/remotes/origin && echo 0123 > main",
+        "cd src && rm ../x/../.g*/ledger.db",
+        "cd .g?t && rm -rf events",
+        "(cd .got && rm -rf events)",
+        "cd .got && echo $(date) && rm -rf events",
+        "rm -rf 'a\x00b' '\ud800' .got",
+        "rm -rf 'a\x00b' '\ud800'; cd .got && rm -rf events",
+        "bash -c 'cd .got && rm -rf events'",
+        'bash -c "rm -rf .g*"',
+        'sh -ec "rm -rf .g*"',
+        "eval 'rm -rf .g*'",
+        "rm -rf .g*",
+        "rm -rf .g''ot",
+        "rm -rf .{got,x}",
+        "rm -rf .[g]ot",
+        "cp /tmp/a remand.to?l",
+        "echo x > remand.to?l",
+        "mv /repo/rem*.toml /tmp",
+        "rm -rf *",
     ],
 )
 def test_what_steers_the_judgement_is_kept_from_a_shell(command: str) -> None:
@@ -82,10 +135,42 @@ def test_what_steers_the_judgement_is_kept_from_a_shell(command: str) -> None:
         "export REMAND_COLOR=1",
         "rm -rf build && cat remand.toml",
         "git stash && pytest && git stash pop; grep x remand.toml",
+        "git fetch origin && git rebase origin/main",
+        "git fetch origin main:refs/remotes/origin/main",
+        "git fetch origin '+refs/heads/*:refs/remotes/origin/*'",
+        "git pull origin main",
+        "git push origin HEAD",
+        "git push -u origin work:work",
+        "git push origin main-menu",
+        "git branch -f work origin/main",
+        "git branch --contains main",
+        "git branch -D main-menu",
+        "git checkout -B work origin/main",
+        "git switch main",
+        "git remote -v",
+        "git remote add upstream /srv/x.git",
+        "git config --get remote.origin.url",
+        "git config remote.origin.url",
+        "git commit -m 'git push origin work:main is denied'",
+        "cd .got && ls && cd .. && rm -rf build",
+        "(cd .got && ls); rm -rf build",
+        "cd .got && ls > /tmp/list",
+        "cd src && rm -rf *",
+        "rm -f *.pyc build/*",
+        "cat *.toml > all.txt",
+        "find . -name '*' -newer x -exec grep x {} +",
+        "sed -i 's/.g.*/x/' src/app.py",
+        "bash -c 'pytest -q'",
     ],
 )
 def test_ordinary_work_is_left_alone(command: str) -> None:
     assert touched(command) == []
+
+
+def test_where_a_session_is_counts_for_what_its_command_reaches() -> None:
+    words = Words(event="pre_tool", host="claude", command="rm -rf events", cwd="/repo/.got")
+    assert guarded(words, PLACE, "main") == ["events"]
+    assert guarded(replace(words, cwd="/repo/src"), PLACE, "main") == []
 
 
 @pytest.mark.parametrize(
