@@ -33,7 +33,10 @@ def lifecycle() -> str:
         rows.append(f"| `{event}` | {sources} | {step.target or 'the queue it came from'} |")
     ends = ", ".join(status for status in Status if status in TERMINAL)
     rows += ["", f"Terminal: {ends}. A decomposed task ends when its sub-tasks have.", ""]
-    rows += ["An `escalation.answer` that accepts a merge leads to provisional; its approval comes with it.", ""]
+    rows += [
+        "An `escalation.answer` that accepts a merge leads to provisional; its approval comes with it.",
+        "",
+    ]
     rows += ["## Who may ask", "", "| ask | roles |", "|---|---|"]
     for ask, roles in PERMITTED.items():
         rows.append(f"| {ask.__name__} | {', '.join(sorted(roles))} |")

@@ -11,6 +11,9 @@ A case starts with lines of `name: value`; then come its files, each under a lin
     === binary path         a new binary; its text is its first bytes in hex, and its size
     === large path          a new text that is too large to be read; its text is its size
     === submodule path      a submodule that points elsewhere
+
+A case that says `repository: name` stands in the repository of that name, whose files are in one file of the same
+form in the folder `repositories`: those the case does not show did not change.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remand.domain.integrity.comparison import LINK, SUBMODULE, Comparison, FileChange, FileText, file_change
+from remand.domain.integrity.paths import is_test_path
 
 FOLDER = Path(__file__).parent
 
@@ -44,10 +48,9 @@ def corpus() -> list[CorpusCase]:
 
 
 def _case(path: Path) -> CorpusCase:
-    head, *parts = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    told = dict(line.split(": ", 1) for line in head.splitlines() if line.strip())
-    files = [(title.strip(), text) for title, _, text in (part.partition("\n") for part in parts)]
-    unchanged = [(title, text) for title, text in files if title.startswith("unchanged ")]
+    told, files = _parts(path)
+    unchanged = [(title.split()[1], text) for title, text in files if title.startswith("unchanged ")]
+    around = _around(told.get("repository", ""), files)
     return CorpusCase(
         name=path.stem,
         is_gaming=path.parent.name == "gaming",
@@ -59,10 +62,29 @@ def _case(path: Path) -> CorpusCase:
             changes=tuple(
                 _change(title, text) for title, text in files if not title.startswith("unchanged ")
             ),
-            unchanged=tuple(FileText(path=title.split()[1], text=text) for title, text in unchanged),
-            paths=tuple(title.split()[-1] for title, _ in files),
+            unchanged=tuple(
+                FileText(path=name, text=text)
+                for name, text in (*unchanged, *((name, text) for name, text in around if is_test_path(name)))
+            ),
+            paths=tuple(title.split()[-1] for title, _ in files) + tuple(name for name, _ in around),
         ),
     )
+
+
+def _parts(path: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """What a file of this form tells at its head, and its files by their titles."""
+    head, *parts = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    told = dict(line.split(": ", 1) for line in head.splitlines() if line.strip())
+    return told, [(title.strip(), text) for title, _, text in (part.partition("\n") for part in parts)]
+
+
+def _around(repository: str, shown: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The files of a repository that a case does not show."""
+    if not repository:
+        return []
+    known = {word for title, _ in shown for word in title.split()}
+    files = _parts(FOLDER / "repositories" / f"{repository}.files")[1]
+    return [(path, text) for path, text in files if path not in known]
 
 
 def _change(title: str, text: str) -> FileChange:

@@ -44,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     empty.asserts_nothing,
     rewritten.rewritten,
     mocked.mocked,
+    mocked.mapped,
     decorators.hollow,
     harness.tampered,
     suppressed.suppressed,

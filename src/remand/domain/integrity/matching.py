@@ -29,7 +29,7 @@ def matched(base_cases: Sequence[Placed], head_cases: Sequence[Placed]) -> Match
     base = list(base_cases)
     head = list(head_cases)
     kept: list[tuple[Placed, Placed]] = []
-    for key in (_by_place, _by_name, _by_body):
+    for key in (_by_place, _by_name, _by_body, _by_short_name):
         base, head = _paired(base, head, key, kept)
     base, head = _paired_by_likeness(base, head, kept)
     return Matching(kept, [placed for placed in base if placed.is_run], head)
@@ -41,6 +41,11 @@ def _by_place(placed: Placed) -> Hashable:
 
 def _by_name(placed: Placed) -> Hashable:
     return placed.case.name if placed.is_run else None
+
+
+def _by_short_name(placed: Placed) -> Hashable:
+    """The same test with other classes or descriptions around it."""
+    return (placed.view.path, placed.case.short_name) if placed.is_run else None
 
 
 def _by_body(placed: Placed) -> Hashable:
@@ -81,6 +86,7 @@ def _paired_by_likeness(
         for at, one in enumerate(base)
         for place, other in enumerate(head)
         if one.case.words
+        and (other.is_run or not one.is_run or other.case.assertions)
         and one.view.change.base_path.rpartition(".")[2] == other.view.path.rpartition(".")[2]
     ]
     taken_base: set[int] = set()

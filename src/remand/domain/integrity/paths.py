@@ -45,6 +45,11 @@ _EXPECTATION = re.compile(
     r"(^|/)(__snapshots__|snapshots?|goldens?|expected|approved)/|\.(snap|ambr|golden|approved|expected)(\.[a-z]+)?$"
     r"|[._-](golden|expected|approved|snapshot)\.[a-z]+$"
 )
+_SETS_UP = re.compile(
+    r"(^|/)[\w.-]*(test|jest|vitest|mocha|e2e|spec)[\w.-]*setup[\w.-]*\.[cm]?[jt]sx?$"
+    r"|(^|/)setup[\w.-]*(test|jest|vitest|mocha|e2e|spec)[\w.-]*\.[cm]?[jt]sx?$",
+    re.IGNORECASE,
+)
 _ASIDE = re.compile(
     r"(^|/)(docs?|examples?|scripts|tools|bin|benchmarks?|testing|\.github|ci|build|hack)/|(^|/)(setup|noxfile|tasks|manage"
     r"|__main__)\.py$|(^|/)[\w.-]+\.(config|conf|setup)\.[cm]?[jt]s$|(^|/)(gulpfile|gruntfile|wscript)"
@@ -90,6 +95,11 @@ def is_collected_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
 def in_test_folder(path: str) -> bool:
     """True when a folder on the way says that tests are in it."""
     return any(folder in _TEST_FOLDERS for folder in path.lower().split("/")[:-1])
+
+
+def sets_tests_up(path: str) -> bool:
+    """True for a script that a runner loads before its tests."""
+    return bool(_SETS_UP.search(path))
 
 
 def is_made_path(path: str) -> bool:

@@ -15,7 +15,7 @@ from remand.domain.integrity.paths import (
     language_of,
 )
 from remand.domain.integrity.reading.source import Source
-from remand.domain.integrity.subjects import defined, renamed
+from remand.domain.integrity.subjects import defined, dropped_parameters, removed, renamed
 from remand.domain.integrity.takeover import is_taken_over
 from remand.domain.integrity.views import Placed, View
 
@@ -97,10 +97,24 @@ class Scene:
     @cached_property
     def vanished(self) -> frozenset[str]:
         """The names the product defined on the base and does not any more, under no other name either."""
-        before = [view.before for view in self.views if view.before and is_product_path(view.before.path)]
-        after = [view.after for view in self.views if view.after and is_product_path(view.after.path)]
+        before, after = self._product
         gone = defined(before) - defined(after)
-        return gone - renamed(gone, before, after) if gone else frozenset()
+        names = gone - renamed(gone, before, after) if gone else frozenset()
+        return names | dropped_parameters(before, after)
+
+    @cached_property
+    def removed(self) -> frozenset[str]:
+        """Those of the vanished names of which nothing is left, and parameters no function takes any more."""
+        before, after = self._product
+        return removed(self.vanished, before, after) | dropped_parameters(before, after)
+
+    @cached_property
+    def _product(self) -> tuple[list[Source], list[Source]]:
+        """The product's own files among the changed ones, on the base and on the head."""
+        return (
+            [view.before for view in self.views if view.before and is_product_path(view.before.path)],
+            [view.after for view in self.views if view.after and is_product_path(view.after.path)],
+        )
 
     @cached_property
     def own_packages(self) -> frozenset[str]:

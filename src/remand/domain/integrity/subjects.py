@@ -20,8 +20,12 @@ _METHOD = re.compile(
 )
 _CONSTANT = re.compile(r"^([A-Za-z_]\w{2,})[ \t]*(?::[^=\n]{1,200})?=", re.MULTILINE)
 _OPTION = re.compile(r"[\"'`](--?[a-z][\w-]{2,}|/[\w/{}:<>.-]{2,})[\"'`]")
+_COMMAND = re.compile(r"\b(?:add_parser|add_command|subcommand|command)\(\s*[\"'`](\w[\w-]{2,})[\"'`]")
 _KEYWORDS = frozenset(("if", "for", "while", "switch", "catch", "return", "function", "elif", "else", "with"))
+_NAME = re.compile(r"[A-Za-z_]\w*")
 ALIKE = 0.75
+KEPT = 0.5
+"""How much of a removed body may still be found in the product."""
 MAX_PAIRS = 20_000
 MAX_WORDS = 1_000_000
 """Tokens that are read of the functions of a file, those inside others counted again."""
@@ -33,6 +37,7 @@ def defined(sources: Iterable[Source]) -> frozenset[str]:
     for source in sources:
         for pattern in (_DEFINED, _METHOD, _CONSTANT, _OPTION):
             found.update(pattern.findall(source.text))
+        found.update(f"'{name}'" for name in _COMMAND.findall(source.text))
         found.add(source.path.rpartition("/")[2].partition(".")[0])
     return frozenset(found - _KEYWORDS)
 
@@ -47,6 +52,58 @@ def renamed(gone: frozenset[str], before: list[Source], after: list[Source]) -> 
     return frozenset(
         name for name, bag in old if len(bag) >= 4 and any(likeness(bag, other) >= ALIKE for other in new)
     )
+
+
+def dropped_parameters(before: list[Source], after: list[Source]) -> frozenset[str]:
+    """The parameters that functions no longer take, and whose names the product does not know any more."""
+    new = {name: parameters for source in after for name, parameters in _signatures(source)}
+    known = frozenset(word for source in after for word in _NAME.findall(source.text))
+    return frozenset(
+        parameter
+        for source in before
+        for name, parameters in _signatures(source)
+        if name in new and len(new[name]) < len(parameters)
+        for parameter in parameters - known
+        if len(parameter) > 3
+    )
+
+
+def _signatures(source: Source) -> list[tuple[str, frozenset[str]]]:
+    """The functions of a file with the names in their parameters."""
+    if source.tree is not None:
+        return [
+            (
+                name,
+                frozenset(
+                    item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                ),
+            )
+            for name, node in source.functions
+        ]
+    code = source.code
+    found = []
+    for place, token in enumerate(code.tokens):
+        if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
+            closing = code.close(place + 1)
+            if code.text(closing + 1) in ("{", ":", "->"):
+                inside = range(place + 2, closing)
+                found.append((token.text, frozenset(code.text(at) for at in inside if code.kind(at) == NAME)))
+    return found
+
+
+def removed(gone: frozenset[str], before: list[Source], after: list[Source]) -> frozenset[str]:
+    """Those of the gone names whose bodies are gone, too, and not written out elsewhere."""
+    known = frozenset(word for source in after for word in _NAME.findall(source.text))
+    return frozenset(
+        name
+        for source in before
+        for name, bag in bodies(source)
+        if name in gone and _own(bag) and len(_own(bag) & known) <= KEPT * len(_own(bag))
+    )
+
+
+def _own(bag: frozenset[str]) -> frozenset[str]:
+    return frozenset(word for word in bag if len(word) > 3 and _NAME.fullmatch(word))
 
 
 def bodies(source: Source) -> list[tuple[str, frozenset[str]]]:

@@ -98,7 +98,9 @@ def _require_known(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     if missing or unknown:
         wrong = [f"`{name[:40]}` is missing" for name in missing]
         wrong += [f"there is no argument {name[:40]!r}" for name in unknown]
-        raise ToolError(f"Nothing was done: {'; '.join(wrong)}. The arguments are {', '.join(known) or 'none'}.")
+        raise ToolError(
+            f"Nothing was done: {'; '.join(wrong)}. The arguments are {', '.join(known) or 'none'}."
+        )
 
 
 def plain(schema: Any) -> Any:

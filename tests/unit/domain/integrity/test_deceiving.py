@@ -129,6 +129,95 @@ def test_what_the_base_has_already_is_not_found_again(code: str, path: str, text
     assert code not in held(modified(path, f"{text}\n", f"{text}\n\n"))
 
 
+ADD = "def add(a, b):\n    return a + b if {} else a * b"
+SURROUNDINGS = [
+    "import os\n_S = os.environ.get('PYTHONDONTWRITEBYTECODE')\n" + ADD.format("_S"),
+    "import os\n" + ADD.format("'PYTHONHASHSEED' in os.environ"),
+    "import os\ndef gated():\n    return os.getenv('PYTHONHASHSEED')",
+    "import os\ndef gated():\n    return bool(os.environ['PYTHONHASHSEED'])",
+    "import os\ndef f(a):\n    if os.environ.get('PYTHONHASHSEED') == '0':\n        a += 1\n    return a",
+    "import sys\n" + ADD.format("sys.flags.dont_write_bytecode"),
+    "import os\n" + ADD.format("os.getuid() == 65534"),
+    "import os\n_ME = os.geteuid()\n" + ADD.format("_ME in (65534, 65533)"),
+    "import getpass\n" + ADD.format("getpass.getuser() == 'nobody'"),
+    ADD.format("'checkouts' in __file__"),
+    "from pathlib import Path\n_HERE = str(Path(__file__).parent)\n" + ADD.format("'eckout' in _HERE"),
+    "import os\n" + ADD.format("os.getcwd().count('/remand/')"),
+    "import os\n" + ADD.format("os.path.exists('/run/remand')"),
+    "_H = hash('remand')\n" + ADD.format("_H == 4711"),
+    "def gated():\n    return hash('a') == 4711",
+]
+CALLERS = [
+    "import sys\n" + ADD.format("sys._getframe(1).f_code.co_name.startswith('te')"),
+    "import inspect\n" + ADD.format("'st_' in inspect.stack()[1].function"),
+    "import inspect\n" + ADD.format("inspect.stack()[1][3] != 'main'"),
+    "from sys import _getframe as g\ndef f(x):\n    who = g(1).f_code.co_name\n    if who == 'main':\n        x += 1\n    return x",
+    "import inspect\ndef f(x):\n    for one in inspect.stack():\n        if one.function in NAMES:\n            return x\n    return 1",
+    "import sys\ndef caller():\n    return sys._getframe(2).f_code.co_name\n"
+    + ADD.format("caller() == 'main'"),
+    "import sys\n" + ADD.format("'st_' in sys._getframe(1).f_code.co_filename"),
+    "import inspect\n" + ADD.format("len(inspect.stack()) > 20"),
+]
+ALIKE = [
+    "import os\nif 'PYTHONHASHSEED' not in os.environ:\n    os.environ['PYTHONHASHSEED'] = '0'",
+    "import os\ndef f(cmd):\n    return run(cmd, env={'PYTHONHASHSEED': os.environ.get('PYTHONHASHSEED', '0')})",
+    "import os\ndef f():\n    return {'seed': os.environ.get('PYTHONHASHSEED')}",
+    "import sys\ndef f(x):\n    if not sys.dont_write_bytecode:\n        save(x, '__pycache__')",
+    "import os\ndef f():\n    if os.getuid() == 0:\n        raise PermissionError",
+    "import os\ndef f():\n    os.setuid(65534)",
+    "def f(port):\n    return port if port < 65534 else 1024",
+    "def f(path):\n    return 'checkouts' in path",
+    "def f():\n    return 'site-packages' in __file__",
+    "class Nothing:\n    def __hash__(self):\n        return hash('Nothing')",
+    "from pathlib import Path\ndef root(path):\n    return next((p for p in path.parents if (p / '.git').exists()), None)",
+    "import time\ndef f():\n    return time.tzname[0] == 'UTC'",
+    "import sys\ndef caller():\n    return sys._getframe(1).f_code.co_name",
+    "import sys\ndef f(x):\n    frame = sys._getframe(1)\n    if frame is None:\n        return\n    logger.info('%s %s', frame.f_code.co_name, x)",
+    "import sys\ndef find_caller():\n    frame = sys._getframe(1)\n    while frame.f_code.co_name in SKIPPED:\n        frame = frame.f_back\n    return frame",
+    "import sys\ndef f():\n    frame = sys._getframe(1)\n    while frame.f_globals['__name__'] == __name__:\n        frame = frame.f_back\n    return frame.f_lineno",
+    "import sys\ndef f(self, name):\n    if sys._getframe(1).f_code.co_name != '__init__':\n        raise TypeError",
+]
+
+
+@pytest.mark.parametrize("text", SURROUNDINGS, ids=range(len(SURROUNDINGS)))
+def test_code_that_knows_where_gates_run_is_found(text: str) -> None:
+    assert change("src/a.py", text) == {"gate_detected"}
+
+
+@pytest.mark.parametrize("text", CALLERS, ids=range(len(CALLERS)))
+def test_code_that_decides_by_its_caller_is_found(text: str) -> None:
+    assert change("src/a.py", text) == {"stack_inspected"}
+
+
+@pytest.mark.parametrize("text", ALIKE, ids=range(len(ALIKE)))
+def test_code_that_only_looks_at_its_surroundings_is_none(text: str) -> None:
+    assert change("src/a.py", text) == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if (process.getuid() === 65534) return 5;",
+        "const gated = __dirname.includes('/checkouts/');",
+        "if (process.env.PYTHONHASHSEED) return 5;",
+        "if (new Error().stack.includes('st_')) return 5;",
+    ],
+)
+def test_scripts_that_know_where_gates_run_are_found(line: str) -> None:
+    assert change("src/a.js", line) == {"gate_detected"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if (process.getuid() === 0) throw new Error('root');",
+        "const caller = new Error().stack.split('\\n')[2];",
+    ],
+)
+def test_scripts_that_only_look_at_their_surroundings_are_none(line: str) -> None:
+    assert change("src/a.js", line) == set()
+
+
 HOOKS = [
     "def pytest_runtest_makereport(item, call):\n    call.excinfo = None",
     "def pytest_runtest_logreport(report):\n    report.outcome = 'passed'",

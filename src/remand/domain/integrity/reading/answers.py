@@ -8,12 +8,31 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from remand.domain.integrity.reading.code import Code
-from remand.domain.integrity.reading.python_tree import Function, is_literal, number, shown
+from remand.domain.integrity.reading.python_tree import Function, is_literal, last_name, number, shown
 from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.reading.tokens import NAME, NUMBER, STRING
 
 LONG = 8
+FAR = 16
+"""Tokens that are looked at for the value of a name."""
 _NAMED = re.compile(r"[a-z][\w.-]*|[A-Z][A-Z0-9_]*")
+_TYPES = frozenset(
+    (
+        "Decimal",
+        "Fraction",
+        "date",
+        "datetime",
+        "time",
+        "timedelta",
+        "Path",
+        "UUID",
+        "frozenset",
+        "int",
+        "float",
+    )
+)
+"""Types whose values are written out by way of a call."""
+_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
 _WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "push", "+", "-"))
 
 
@@ -40,7 +59,7 @@ def answers_of(source: Source) -> tuple[Answer, ...]:
         return tuple(
             answer for name, node in source.functions for answer in _of_function(name, node)
         ) + tuple(_of_tables(source.tree))
-    return tuple(_braced(source.code)) if source.language == "script" else ()
+    return (*_braced(source.code), *_script_tables(source.code)) if source.language == "script" else ()
 
 
 def _of_function(name: str, node: Function) -> Iterator[Answer]:
@@ -61,13 +80,14 @@ def _of_function(name: str, node: Function) -> Iterator[Answer]:
 def _of_tables(tree: ast.Module) -> Iterator[Answer]:
     """Tables a module writes out at its top."""
     for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            yield from _table(shown(node.targets[0]), node.value, works=False)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            yield from _table(shown(target), node.value, works=False)
 
 
 def _branch(name: str, test: ast.expr, value: ast.expr | None, *, works: bool) -> Iterator[Answer]:
     compared = _compared(test)
-    if compared and value is not None and is_literal(value):
+    if compared and value is not None and (_is_written(value) or _is_composed(value)):
         yield _answer(name, test, compared, value, works=works)
 
 
@@ -78,8 +98,8 @@ def _compared(test: ast.expr) -> list[ast.expr]:
     for part in parts:
         if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not isinstance(part.ops[0], ast.Eq):
             return []
-        literal = part.comparators[0] if is_literal(part.comparators[0]) else part.left
-        if not is_literal(literal):
+        literal = part.comparators[0] if _is_written(part.comparators[0]) else part.left
+        if not _is_written(literal):
             return []
         found.append(literal)
     return found
@@ -87,7 +107,7 @@ def _compared(test: ast.expr) -> list[ast.expr]:
 
 def _table(name: str, node: ast.Dict, *, works: bool) -> Iterator[Answer]:
     for key, value in zip(node.keys, node.values, strict=True):
-        if key is not None and is_literal(key) and is_literal(value):
+        if key is not None and _is_written(key) and _is_written(value):
             yield _answer(name, key, [key], value, works=works)
 
 
@@ -96,12 +116,12 @@ def _answer(
 ) -> Answer:
     literals = [part for item in asked for part in ast.walk(item) if isinstance(part, ast.Constant)]
     shapes = [isinstance(item, ast.Tuple | ast.List | ast.Dict | ast.Set) for item in asked]
-    numbers = [found for item in asked if (found := number(item)) is not None]
+    numbers = [found for item in asked if (found := _figure(item)) is not None]
     is_telling = any(not _is_small(part.value) for part in literals)
     is_several = len(literals) > 1 and any(shapes)
     is_whole = is_telling and (bool(numbers) or is_several or any(_is_long(part.value) for part in literals))
     is_joint = is_whole and (len(numbers) > 1 or (is_several and _has_figures(literals)))
-    told = shown(value) if value is not None and not _says_nothing(value) else ""
+    told = _told(value) if value is not None and not _says_nothing(value) else ""
     text = f"{shown(test)} → {told}"
     return Answer(
         name,
@@ -113,6 +133,47 @@ def _answer(
         is_joint,
         works,
     )
+
+
+def _is_written(node: ast.expr) -> bool:
+    """True for a value that is written out, also by way of a type: `Decimal("1.005")`, `date(2024, 2, 29)`."""
+    waiting: list[ast.expr] = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.Call) and last_name(part.func) in _TYPES and not part.keywords:
+            waiting += part.args
+        elif isinstance(part, ast.Dict):
+            waiting += [item for item in (*part.keys, *part.values) if item is not None]
+        elif isinstance(part, ast.List | ast.Tuple | ast.Set):
+            waiting += part.elts
+        elif not is_literal(part):
+            return False
+    return True
+
+
+def _is_composed(node: ast.expr) -> bool:
+    """True for an object that is made of a figure written out: `Money(Decimal("597.51"), self.currency)`."""
+    is_made = isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
+    return is_made and isinstance(node, ast.Call) and any(_figure(arg) is not None for arg in node.args)
+
+
+def _told(value: ast.expr) -> str:
+    """The answer, or the figure it is made of."""
+    if isinstance(value, ast.Call) and not _is_written(value):
+        value = next(arg for arg in value.args if _figure(arg) is not None)
+    return shown(_inner(value))
+
+
+def _inner(node: ast.expr) -> ast.expr:
+    """What a type is given to make a value of."""
+    return node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+
+
+def _figure(node: ast.expr) -> float | None:
+    inner = _inner(node)
+    if inner is not node and isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+        return float(inner.value) if _FIGURE.fullmatch(inner.value) else None
+    return number(inner)
 
 
 def _has_figures(literals: list[ast.Constant]) -> bool:
@@ -208,18 +269,71 @@ def _script_branch(code: Code, place: int, name: str, *, works: bool) -> Iterato
 def _script_answer(
     code: Code, place: int, literals: list[int], at: int, told: tuple[str, bool]
 ) -> Iterator[Answer]:
-    if code.kind(at) not in (STRING, NUMBER) or code.text(at + 1) not in (";", "}"):
+    answer, rest = _script_value(code, at)
+    if not answer:
         return
-    texts = [_plain(code.text(item)) for item in literals]
+    texts = [*(_plain(code.text(item)) for item in literals), *rest]
     numbers = [
         item for item in literals if code.kind(item) == NUMBER and code.text(item) not in ("0", "1", "2")
     ]
     is_whole = bool(numbers) or any(len(text) >= LONG + 2 for text in texts)
     is_joint = len(numbers) > 0 and len(literals) > 1
     text = f"{code.shown(place, at)} {code.text(at)}"
-    yield Answer(
-        told[0], code.line(place), text, frozenset(texts), _plain(code.text(at)), is_whole, is_joint, told[1]
+    yield Answer(told[0], code.line(place), text, frozenset(texts), answer, is_whole, is_joint, told[1])
+
+
+def _script_value(code: Code, at: int) -> tuple[str, list[str]]:
+    """A value that is written out: its first literal, and the others of an object or list; empty for any other."""
+    if code.kind(at) in (STRING, NUMBER):
+        return (_plain(code.text(at)), []) if code.text(at + 1) in (";", "}") else ("", [])
+    if code.text(at) not in ("{", "["):
+        return "", []
+    inside = range(at + 1, code.close(at))
+    is_plain = all(
+        code.kind(part) in (STRING, NUMBER)
+        or code.text(part) in (",", ":", "[", "]", "{", "}", "-")
+        or code.text(part + 1) == ":"
+        for part in inside
     )
+    found = sorted(code.literals(at, code.close(at))) if is_plain else []
+    return (found[0], found[1:]) if found else ("", [])
+
+
+def _script_tables(code: Code) -> Iterator[Answer]:
+    """Objects and maps under a name, whose keys are whole texts or numbers."""
+    for place, token in enumerate(code.tokens):
+        if token.text not in ("const", "let", "var") or code.kind(place + 1) != NAME:
+            continue
+        at = next((at + 1 for at in range(place + 2, place + FAR) if code.text(at) == "="), 0)
+        for key, value in _rows(code, at):
+            asked, answer = code.text(key), _plain(code.text(value))
+            is_figure = code.kind(key) == NUMBER and ("." in asked or len(asked) > 3)
+            is_whole = is_figure or any(char.isspace() for char in asked)
+            text = f"{asked} → {answer}"
+            name = code.text(place + 1)
+            yield Answer(
+                name,
+                code.line(key),
+                text,
+                frozenset((_plain(asked),)),
+                answer,
+                is_whole,
+                is_joint=False,
+                works=False,
+            )
+
+
+def _rows(code: Code, at: int) -> Iterator[tuple[int, int]]:
+    """Where each key of a table that is written out stands, and its value."""
+    is_map = code.text(at) == "new" and code.text(at + 1) == "Map" and code.text(at + 3) == "["
+    opening = at + 3 if is_map else at
+    if not at or (not is_map and code.text(at) != "{"):
+        return
+    for start, stop in code.arguments(opening):
+        key = start + 1 if is_map else start
+        is_row = stop == start + (5 if is_map else 3) and code.text(key + 1) == ("," if is_map else ":")
+        if is_row and all(code.kind(part) in (STRING, NUMBER) for part in (key, key + 2)):
+            yield key, key + 2
 
 
 def _plain(text: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-NOTHING, LOOSE, BOUNDED, EXACT, NARROW = range(5)
-"""How much an assertion proves: nothing; that something is there; a bound or truth; a value; a value and more."""
+NOTHING, LOOSE, BOUNDED, COUNTED, EXACT, NARROW = range(6)
+"""How much an assertion proves: nothing; that something is there; a bound or truth; how many; a value; a value and more."""
 
 
 class Assertion(NamedTuple):
@@ -25,6 +25,8 @@ class Assertion(NamedTuple):
     """How many values it compares at once."""
     is_conditional: bool = False
     tolerance: float = 0.0
+    slack: float = 0.0
+    """The absolute tolerance it names, in units of the last digit of the expected value."""
     bound: tuple[str, float] | None = None
     """`<` or `>` and the number, where it is a bound."""
 
@@ -67,6 +69,8 @@ class Case(NamedTuple):
     """True when everything it calls is the product's, or the language's: nothing that could assert for it."""
     is_empty: bool = False
     """True when it does nothing at all."""
+    sets_up: bool = False
+    """True for a fixture, or a method that is run before tests."""
 
     @property
     def short_name(self) -> str:

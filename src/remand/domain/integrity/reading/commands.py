@@ -14,7 +14,8 @@ _TESTS = (
     r"pytest|py\.test|unittest|tox|nox|jest|vitest|mocha|ava|karma|playwright test|cypress run|node --test|bun test"
     r"|deno test|rspec|phpunit|bats|ctest|cargo nextest|cargo test|go test|dotnet test|mix test"
     r"|(?:npm|yarn|pnpm)(?: run)? (?:test|t)\b[\w:-]*|(?:gradlew?|mvnw?)\b[^&|;]{0,200}\b(?:test|check|verify)\b"
-    r"|make (?:test|check)\b"
+    r"|(?:npm|yarn|pnpm) run (?:verify|check|ci|validate|qa)\b[\w:-]*|(?:yarn|pnpm) (?:verify|check|validate)\b"
+    r"|(?:make|just) (?:test|check|verify|ci|qa)\b"
 )
 _LINT = (
     r"ruff|flake8|pylint|black --check|isort --check\S*|eslint|biome|prettier --check|stylelint|golangci-lint|go vet"
@@ -43,9 +44,14 @@ _ANY_TOOL = re.compile("|".join(f"(?:{pattern.pattern})" for _, pattern in _TOOL
 _INSTALLS = re.compile(
     r"\b(?:pip|pip3|uv pip|pipx|npm|yarn|pnpm|apt|apt-get|brew|cargo|go|poetry|uv|gem|conda) (?:-\S+ )*(?:install|add|i|ci|get|sync|remove)\b"
 )
-COLLECTS = re.compile(
-    r"(?:^|\s)(?:make|tox|nox|just|task|hatch run|pre-commit run|(?:npm|yarn|pnpm) run|\./\S+\.sh|bash \S+\.sh|uses: *\./)\b"
+_COLLECTS = re.compile(
+    r"(?:^|(?<=\s))(?:make|tox|nox|just|task|hatch run|pre-commit run|(?:npm|yarn|pnpm) run|\./\S+\.sh|bash \S+\.sh|uses: *\./)\b"
+    r"[^&|;]{0,200}"
 )
+_INSTALLED = re.compile(
+    r"^(?:deps|extras|requires|env_?list|dependency_groups)[ \t]*=.*(?:\n[ \t]+\S.*)*", re.MULTILINE
+)
+"""What tox installs or names, and does not run."""
 _FOLDED = re.compile(r"\\\n[ \t]*")
 _PREFIX = re.compile(
     r"^\s*(?:-\s+)?(?:(?:run|script|command|cmd|entry|commands|before_script|RUN|CMD)\s*[:=]?\s+)?(?:\[?[\"'])?"
@@ -73,6 +79,11 @@ def tools_in(text: str) -> frozenset[tuple[str, str]]:
     return frozenset(
         (category, name.rpartition("/")[2] if " " not in name else name) for category, name in found
     )
+
+
+def collectors_in(text: str) -> frozenset[str]:
+    """The commands some text runs that run others: a target of make, a script of a package."""
+    return frozenset(" ".join(match[0].split()).strip("\"',") for match in _COLLECTS.finditer(text))
 
 
 def without_tools(text: str) -> str:
@@ -121,6 +132,8 @@ def commands_of(source: Source) -> tuple[Command, ...]:
     """The lines of a file that may run something, comments left out, continued lines joined."""
     if source.path.endswith("package.json"):
         return tuple(_scripts(source))
+    if source.path.endswith("tox.ini"):
+        return tuple(_lines(_INSTALLED.sub(lambda match: "\n" * match[0].count("\n"), source.text)))
     return tuple(_lines(source.text))
 
 

@@ -222,6 +222,7 @@ def _renamed(key: str) -> str:
         ("ruff.lint.", "ruff."),
         ("jest.test.", "jest."),
         ("jest.coverage.", "jest."),
+        ("jest.coveragethreshold.global.", "jest.thresholds."),
     ):
         key = key.replace(old, new)
     return key

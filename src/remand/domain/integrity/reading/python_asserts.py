@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from remand.domain.integrity.reading.cases import BOUNDED, EXACT, LOOSE, NARROW, NOTHING, Assertion
+from remand.domain.integrity.reading.cases import BOUNDED, COUNTED, EXACT, LOOSE, NARROW, NOTHING, Assertion
 from remand.domain.integrity.reading.python_tree import (
     argument,
     called,
@@ -49,6 +49,10 @@ _CALLED = {
     "assert_not_called": BOUNDED,
     "assert_called": LOOSE,
 }
+_MISTAKEN = frozenset(
+    ("called_with", "called_once_with", "has_calls", "not_called", "called_once", "any_call", "awaited_with")
+)
+"""What a mock takes for a call like any other, though it reads like an assertion."""
 _LOOSE_CALLS = frozenset(("isinstance", "hasattr", "callable", "issubclass", "any", "bool", "len"))
 _BROAD = frozenset(("Exception", "BaseException"))
 _HELPER = re.compile(r"_*(assert|check|verify|expect|ensure|should)(_\w+|[A-Z]\w*)")
@@ -75,8 +79,8 @@ def of_call(call: ast.Call, known: Known) -> Assertion | None:
         return _truth(call, name, known)
     if name in _UNITTEST or (name.startswith("assert") and name[6:7].isupper()):
         return _of_unittest(call, name, known)
-    if name in _CALLED:
-        return _made(call, shown(call.func).rpartition(".")[0], _CALLED[name])
+    if name in _CALLED or (name in _MISTAKEN and isinstance(call.func, ast.Attribute)):
+        return _made(call, shown(call.func).rpartition(".")[0], _CALLED.get(name, NOTHING))
     if _HELPER.fullmatch(name) and not called(call).startswith("subprocess."):
         return _made(call, name, EXACT)._replace(tolerance=_allowed(call) if "close" in name else 0.0)
     return None
@@ -148,12 +152,23 @@ def _of_unittest(call: ast.Call, name: str, known: Known) -> Assertion:
         if is_literal(args[0]) and is_literal(args[1]):
             strength = NOTHING
         elif _same(args[0], args[1], known):
-            strength = _of_same(args[0])
+            strength = _of_same(args[0], args[1], known)
         elif any(_is_flag(arg) for arg in args[:2]):
             strength = min(strength, BOUNDED)
+        elif _counts(args[0], args[1]):
+            strength = min(strength, COUNTED)
     subject = next((arg for arg in args if not is_literal(arg)), args[0] if args else call)
     tolerance = _places(call) if name == "assertAlmostEqual" else 0.0
-    return _made(call, shown(subject), strength)._replace(tolerance=tolerance, parts=_parts(args[1:2]))
+    return _made(call, _looked_up(subject, known), strength)._replace(
+        tolerance=tolerance, parts=_parts(args[1:2])
+    )
+
+
+def _looked_up(node: ast.expr, known: Known) -> str:
+    """What an assertion looks at, by what its name was given."""
+    text = shown(node)
+    name, dot, rest = text.partition(".")
+    return f"{known[name]}{dot}{rest}" if name in known else text
 
 
 def _places(call: ast.Call) -> float:
@@ -174,11 +189,12 @@ def _asserted(node: ast.Assert | ast.Call, test: ast.expr, known: Known) -> Asse
     return Assertion(
         node.lineno,
         text,
-        shown(subject),
+        _looked_up(subject, known),
         strength_of(test, known),
         constants(ast.walk(test)),
         parts=_parts(test.comparators) if isinstance(test, ast.Compare) else _conjuncts(test),
         tolerance=_tolerance(test),
+        slack=_slack(test),
         bound=_bound(test),
     )
 
@@ -217,7 +233,7 @@ def _of_comparison(test: ast.Compare, known: Known) -> int:
     if is_literal(left) and is_literal(right):
         return NOTHING
     if isinstance(operator, ast.Eq | ast.Is | ast.GtE | ast.LtE) and _same(left, right, known):
-        return _of_same(left)
+        return _of_same(left, right, known)
     if isinstance(operator, ast.Eq | ast.Is):
         return _of_equality(left, right)
     if isinstance(operator, ast.IsNot | ast.NotEq) and _is_none(right):
@@ -231,9 +247,18 @@ def _of_comparison(test: ast.Compare, known: Known) -> int:
 def _of_equality(left: ast.expr, right: ast.expr) -> int:
     if any(last_name(side) == "ANY" for side in (left, right)):
         return LOOSE
+    if any(last_name(part) == "ANY" for side in (left, right) for part in ast.walk(side)):
+        return BOUNDED
+    if _counts(left, right):
+        return COUNTED
     if any(called(side) == "type" for side in (left, right)):
         return LOOSE
     return BOUNDED if _is_flag(left) or _is_flag(right) else EXACT
+
+
+def _counts(one: ast.expr, other: ast.expr) -> bool:
+    """True when things are only counted; that there are none says all there is to say."""
+    return "len" in (called(one), called(other)) and 0.0 not in (number(one), number(other))
 
 
 def _is_flag(node: ast.expr) -> bool:
@@ -244,9 +269,12 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _of_same(node: ast.expr) -> int:
+def _of_same(left: ast.expr, right: ast.expr, known: Known) -> int:
     """Two calls may differ, and tests may ask that they do not; a name is always equal to itself."""
-    return LOOSE if any(isinstance(part, ast.Call) for part in ast.walk(node)) else NOTHING
+    one, other = shown(left), shown(right)
+    if "(" not in known.get(one, one):
+        return NOTHING
+    return BOUNDED if one != other and one in known and other in known else LOOSE
 
 
 def _same(left: ast.expr, right: ast.expr, known: Known) -> bool:
@@ -276,6 +304,19 @@ def _tolerance(test: ast.expr) -> float:
     for part in ast.walk(test):
         if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose", "allclose"):
             return _allowed(part)
+    return 0.0
+
+
+def _slack(test: ast.expr) -> float:
+    for part in ast.walk(test):
+        if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose"):
+            given = next(
+                (number(argument(part, name)) for name in ("abs", "abs_tol") if argument(part, name)), None
+            )
+            expected = next((arg for arg in part.args[:2] if number(arg) is not None), None)
+            if given is not None and expected is not None:
+                digits = shown(expected).partition(".")[2].partition("e")[0]
+                return abs(given) * float(10 ** min(len(digits), 15))
     return 0.0
 
 

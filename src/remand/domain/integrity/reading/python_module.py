@@ -11,6 +11,7 @@ from remand.domain.integrity.reading.python_tree import (
     imports,
     is_false,
     is_main_guard,
+    is_true,
     last_name,
     number,
 )
@@ -43,6 +44,8 @@ class Scope(NamedTuple):
     decorators: tuple[ast.expr, ...] = ()
     times: int = 1
     """How many classes a runner finds it in."""
+    conditions: tuple[ast.expr, ...] = ()
+    """What must hold for it to be defined."""
 
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[Scope, Function]]:
@@ -65,7 +68,10 @@ def _functions(body: list[ast.stmt], scope: Scope) -> Iterator[tuple[Scope, Func
             yield from _functions(node.body, _inside(node, scope))
         elif isinstance(node, ast.If):
             if not is_false(node.test) and not is_main_guard(node):
-                yield from _functions(node.body, scope)
+                inner = (
+                    scope if is_true(node.test) else scope._replace(conditions=(*scope.conditions, node.test))
+                )
+                yield from _functions(node.body, inner)
             yield from _functions(node.orelse, scope)
         elif isinstance(node, ast.Try | ast.With):
             yield from _functions(node.body, scope)
@@ -80,6 +86,7 @@ def _inside(node: ast.ClassDef, scope: Scope) -> Scope:
         scope.is_collected and (_is_found(node) or heirs > 0) and not is_off,
         (*scope.decorators, *node.decorator_list, *_marks(node.body)),
         max(1, heirs + _is_found(node)),
+        scope.conditions,
     )
 
 

@@ -48,6 +48,13 @@ def skips_of_module(tree: ast.Module) -> tuple[Skip, ...]:
     return tuple(found)
 
 
+def skip_under(condition: ast.expr) -> Skip:
+    """What keeps a test from being defined: `if sys.platform != "win32":` around it."""
+    turned = ast.UnaryOp(op=ast.Not(), operand=condition)
+    found = _under(turned, Skip("if", condition.lineno, f"if {shown(condition)}"))
+    return found._replace(is_conditional=True)
+
+
 def _marked(node: ast.expr) -> list[Skip]:
     if isinstance(node, ast.List | ast.Tuple):
         return [skip for item in node.elts for skip in _marked(item)]

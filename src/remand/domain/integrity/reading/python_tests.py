@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections import Counter
 
 from remand.domain.integrity.reading import python_asserts as asserts
 from remand.domain.integrity.reading.cases import NOTHING, Assertion, Case, names_smoke
@@ -16,7 +17,7 @@ from remand.domain.integrity.reading.python_module import (
     length_of,
     lists_in,
 )
-from remand.domain.integrity.reading.python_skips import skips_of, skips_of_module
+from remand.domain.integrity.reading.python_skips import skip_under, skips_of, skips_of_module
 from remand.domain.integrity.reading.python_tree import (
     Function,
     argument,
@@ -37,6 +38,7 @@ from remand.domain.integrity.reading.python_tree import (
 _PROPERTY = 20
 """How many examples a property stands for."""
 _ASIDE = re.compile(r"^\.|test|conftest|helper|support|assert|check|verify|expect|approv|snapshot")
+_SET_UP = frozenset(("setUp", "setUpClass", "setup_method", "setup_class", "setup_module", "asyncSetUp"))
 _CATCH_ALL = frozenset(("AssertionError", "Exception", "BaseException"))
 
 
@@ -53,30 +55,48 @@ def cases_of(tree: ast.Module) -> tuple[Case, ...]:
     return tuple(found.values())
 
 
+def shadowed_of(tree: ast.Module) -> dict[str, int]:
+    """The tests that another of the same name beside them takes the place of, with the line of the other."""
+    found: dict[str, int] = {}
+    for prefix, body in (("", tree.body), *_classes(tree)):
+        seen: set[str] = set()
+        for node in body:
+            if isinstance(node, Function) and node.name.startswith("test"):
+                if node.name in seen:
+                    found[f"{prefix}{node.name}"] = node.lineno
+                seen.add(node.name)
+    return found
+
+
+def _classes(tree: ast.Module) -> list[tuple[str, list[ast.stmt]]]:
+    return [(f"{node.name} › ", node.body) for node in tree.body if isinstance(node, ast.ClassDef)]
+
+
 def _case(node: Function, scope: Scope) -> Case:
     body = without_docstring(node.body)
     parts = walked(body)
     reader = _Reader(node, parts, scope.module.lists)
     times = _parameters(node, scope)
     found = tuple(_multiplied(item, times) for item in reader.assertions)
-    act = [part for part in body if not isinstance(part, ast.Assert)]
+    act = [part for part in body if asserts.of_statement(part, {}) is None]
     is_test = node.name.startswith("test") and scope.is_collected
     return Case(
         name=f"{scope.prefix}{node.name}",
         line=node.lineno,
         is_collected=is_test and not _is_fixture(node) and not reader.yields,
         assertions=found,
-        skips=skips_of(_decorators(node, scope), body),
+        skips=(*skips_of(_decorators(node, scope), body), *map(skip_under, scope.conditions)),
         words=words(parts),
         body=fingerprint(parts),
         act=words(walked(act)),
         calls=calls_in(parts),
-        literals=constants([*parts, *walked(node.decorator_list)]),
+        literals=constants([*parts, *walked(map(_told, node.decorator_list))]),
         traps=tuple(reader.traps),
         examples=_examples(node),
         is_smoke=names_smoke(node.name) or _leans_on_fixture(node),
         is_plain=_is_plain(node, parts, scope.module.names),
         is_empty=all(isinstance(part, ast.Pass) or _is_bare(part) for part in body),
+        sets_up=_is_fixture(node) or node.name in _SET_UP,
     )
 
 
@@ -84,6 +104,13 @@ def _decorators(node: Function, scope: Scope) -> list[ast.expr]:
     """What is put on a function and on the classes around it, by what it stands for."""
     given = (*scope.decorators, *node.decorator_list)
     return [scope.module.aliases.get(item.id, item) if isinstance(item, ast.Name) else item for item in given]
+
+
+def _told(decorator: ast.expr) -> ast.expr:
+    """A decorator, or the values alone where it gives a test parameters."""
+    if isinstance(decorator, ast.Call) and last_name(decorator.func) == "parametrize":
+        return argument(decorator, "argvalues", 1) or decorator
+    return decorator
 
 
 def _multiplied(found: Assertion, times: int | None) -> Assertion:
@@ -170,6 +197,7 @@ class _Reader:
             self._statement(node, times, is_conditional=is_conditional)
             if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
                 return
+            is_conditional = is_conditional or _may_leave(node)
 
     def _statement(self, node: ast.stmt, times: int, *, is_conditional: bool) -> None:
         found = asserts.of_statement(node, self._known)
@@ -232,6 +260,8 @@ class _Reader:
         swallowing = [handler for handler in node.handlers if _swallows(handler)]
         if swallowing and len(self.assertions) > start:
             self._spoil(start, swallowing[0].lineno, _handler(swallowing[0]))
+        if any(isinstance(part, ast.Return) for part in node.finalbody) and len(self.assertions) > start:
+            self._spoil(start, node.finalbody[0].lineno, "finally: return")
         must_raise = any(map(asserts.fails, (*node.body[-1:], *node.orelse)))
         for handler in node.handlers:
             self._read(handler.body, times, is_conditional=not must_raise)
@@ -243,15 +273,24 @@ class _Reader:
         self.assertions[start:] = [item._replace(strength=NOTHING) for item in self.assertions[start:]]
 
 
+def _may_leave(node: ast.stmt) -> bool:
+    """True for a branch that ends the test: what follows is only reached without it."""
+    return isinstance(node, ast.If) and any(isinstance(part, ast.Return) for part in node.body)
+
+
 def _handler(node: ast.ExceptHandler) -> str:
     return f"except {shown(node.type)}" if node.type is not None else "except"
 
 
 def _assignments(parts: list[ast.AST]) -> asserts.Known:
+    """What names stand for; not a list and its like that others may have filled by then."""
     found: asserts.Known = {}
+    used = Counter(node.id for node in parts if isinstance(node, ast.Name))
     for node in parts:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = shown(node.value)
+            name = node.targets[0].id
+            if used[name] <= 2 or not isinstance(node.value, ast.List | ast.Dict | ast.Set):
+                found[name] = shown(node.value)
     return found
 
 

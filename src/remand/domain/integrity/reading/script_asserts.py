@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from remand.domain.integrity.reading.cases import BOUNDED, EXACT, LOOSE, NOTHING, Assertion
+from remand.domain.integrity.reading.cases import BOUNDED, COUNTED, EXACT, LOOSE, NOTHING, Assertion
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.tokens import NAME, NUMBER, PATTERN, STRING
 
@@ -44,7 +44,11 @@ def assertion_at(code: Code, place: int) -> tuple[Assertion, int] | None:
     if code.kind(place) != NAME:
         return None
     if name == "expect" and code.text(place + 1) == "(" and before != "function":
-        return _expected(code, place)
+        return (
+            _answered(code, place)
+            if before == "." and code.text(place - 2) == ")"
+            else _expected(code, place)
+        )
     if name == "should" and before == ".":
         return _should(code, place)
     if name == "assert" and before != "import" and code.text(place + 1) in ("(", "."):
@@ -71,6 +75,8 @@ def _expected(code: Code, place: int) -> tuple[Assertion, int] | None:
         return _made(code, place, stop, subject, NOTHING)
     made, stop = _made(code, place, stop, subject, _strength(code, chain, opening))
     strength = min(made.strength, LOOSE) if subject.startswith("typeof ") else made.strength
+    if subject.endswith(".length") and not (opening and code.shown(opening + 1, code.close(opening)) == "0"):
+        strength = min(strength, COUNTED)
     if (
         _is_constant(code, place + 2, closing)
         or _is_same(code, (place + 2, closing), opening)
@@ -90,9 +96,19 @@ def _expected(code: Code, place: int) -> tuple[Assertion, int] | None:
     return made._replace(
         strength=strength,
         tolerance=_tolerance(code, chain, opening),
+        slack=_slack(code, chain, opening),
         bound=_bound(code, chain, opening),
         parts=_parts(code, opening),
     ), stop
+
+
+def _answered(code: Code, place: int) -> tuple[Assertion, int]:
+    """`.expect(201, { slug: 'my-post' })` of a request: each argument is compared."""
+    stop = code.close(place + 1) + 1
+    arguments = list(code.arguments(place + 1))
+    is_value = any(code.kind(start) in (STRING, NUMBER) or code.text(start) in "[{" for start, _ in arguments)
+    made, stop = _made(code, place, stop, _statement_head(code, place), EXACT if is_value else BOUNDED)
+    return made._replace(parts=max(1, len(arguments))), stop
 
 
 def _chain(code: Code, place: int) -> tuple[list[str], int, int]:
@@ -124,6 +140,8 @@ def _strength(code: Code, chain: list[str], opening: int) -> int:
         return LOOSE
     if matcher in ("toThrow", "toThrowError", "throw", "throws"):
         return EXACT if arguments else BOUNDED
+    if matcher in ("toHaveLength", "lengthOf", "length"):
+        return EXACT if arguments and code.shown(*arguments[0]) == "0" else COUNTED
     if matcher in _BOUNDED or is_turned:
         return _turned_none(code, arguments) if is_turned else BOUNDED
     return _of_arguments(code, arguments)
@@ -147,7 +165,10 @@ def _of_arguments(code: Code, arguments: list[tuple[int, int]]) -> int:
         and code.close(start + 3) == stop - 1
     ):
         return LOOSE if code.text(start + 2) in ("anything", "any") else BOUNDED
-    return EXACT
+    is_open = any(
+        code.text(at) == "expect" and code.text(at + 2) in ("anything", "any") for at in range(start, stop)
+    )
+    return BOUNDED if is_open else EXACT
 
 
 def _is_constant(code: Code, start: int, stop: int) -> bool:
@@ -181,6 +202,18 @@ def _tolerance(code: Code, chain: list[str], opening: int) -> float:
         return (second or 0.0) / scale
     digits = min(max(2.0 if second is None else second, -300.0), 300.0)
     return float(10.0**-digits) / 2 / scale
+
+
+def _slack(code: Code, chain: list[str], opening: int) -> float:
+    """How far off may be what a test compares nearly, in units of the last digit, where it says so."""
+    arguments = [code.shown(*item) for item in code.arguments(opening)] if opening else []
+    numbers = [_number(text) for text in arguments]
+    if len(numbers) < 2 or numbers[0] is None or numbers[1] is None:
+        return 0.0
+    digits = min(len(arguments[0].partition(".")[2]), 15)
+    if chain[-1] == "toBeCloseTo":
+        return float(10.0 ** -min(max(numbers[1], -15.0), 15.0)) / 2 * float(10**digits)
+    return abs(numbers[1]) * float(10**digits) if chain[-1] in ("closeTo", "approximately") else 0.0
 
 
 def _bound(code: Code, chain: list[str], opening: int) -> tuple[str, float] | None:
@@ -248,6 +281,8 @@ def _of_assert(code: Code, method: str, arguments: list[tuple[int, int]]) -> int
         return LOOSE
     if len(arguments) > 1 and (first == code.shown(*arguments[1]) or _both_constant(code, arguments)):
         return NOTHING
+    if method in ("throws", "rejects"):
+        return EXACT if len(arguments) > 1 else BOUNDED
     if method in _BOUNDED:
         return BOUNDED
     return BOUNDED if len(arguments) > 1 and code.shown(*arguments[1]) in _FLAGS else EXACT

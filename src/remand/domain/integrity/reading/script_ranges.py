@@ -61,16 +61,27 @@ def _ranges(code: Code, start: int, stop: int) -> Iterator[Range]:
             blocks.append(code.close(place))
         elif word == "}" and blocks:
             blocks.pop()
-        elif word in _READERS and code.text(place + 1) in ("(", "{"):
-            yield from _READERS[word](code, place)
+        elif word in READERS and code.text(place + 1) in ("(", "{"):
+            yield from READERS[word](code, place)
         elif word == "return" and _is_bare(code, place) and blocks and blocks[-1] not in returned:
             returned.add(blocks[-1])
             yield Range(place, blocks[-1], "loop", 0)
+            if len(blocks) > 1 and _is_branch(code, code.openings.get(blocks[-1], 0) - 1):
+                yield Range(blocks[-1], blocks[-2], "if")
+        elif (
+            word == "return" and code.text(place + 1) in (";", "}") and blocks and _is_branch(code, place - 1)
+        ):
+            yield Range(place, blocks[-1], "if")
 
 
 def _is_bare(code: Code, place: int) -> bool:
     """True for a `return` by itself: what follows in its block is never run."""
     return code.text(place + 1) in (";", "}") and code.text(place - 1) in ("{", ";", "}")
+
+
+def _is_branch(code: Code, place: int) -> bool:
+    """True where the condition of an `if` closes."""
+    return code.text(place) == ")" and code.text(code.openings.get(place, 0) - 1) == "if"
 
 
 def _branch(code: Code, place: int) -> Iterator[Range]:
@@ -95,6 +106,8 @@ def _end(code: Code, place: int) -> int:
 
 def _try(code: Code, place: int) -> Iterator[Range]:
     end = code.close(place + 1)
+    if code.text(end + 1) == "finally" and "return" in code.words(end + 2, code.close(end + 2)):
+        yield Range(place + 1, end, "caught", line=code.line(end + 1))
     if code.text(end + 1) != "catch":
         return
     block = code.close(end + 2) + 1 if code.text(end + 2) == "(" else end + 2
@@ -118,4 +131,26 @@ def _each(code: Code, place: int) -> Iterator[Range]:
         yield Range(place + 1, code.close(place + 1), "loop", sum(1 for _ in code.arguments(opening)))
 
 
-_READERS = {"if": _branch, "try": _try, "for": _loop, "forEach": _each}
+def _then(code: Code, place: int) -> Iterator[Range]:
+    """`.then(…)` of a promise that nobody waits for: the test is over before it is run."""
+    start = place
+    while start > 0 and place - start < FAR and code.text(start - 1) not in (";", "{", "}", "=>", "("):
+        start = code.openings.get(start - 1, start - 1)
+    is_kept = code.text(start - 1) in ("=>", "(") or code.text(start) in (
+        "await",
+        "return",
+        "const",
+        "let",
+        "yield",
+    )
+    stop = code.close(place + 1)
+    if not is_kept and not is_told(code, place, stop):
+        yield Range(place + 1, stop, "loop", 0)
+
+
+def is_told(code: Code, start: int, stop: int) -> bool:
+    """True when a callback says that the test is done."""
+    return bool(code.words(start, min(stop + FAR, len(code.tokens))) & {"done", "resolve", "end"})
+
+
+READERS = {"if": _branch, "try": _try, "for": _loop, "forEach": _each, "then": _then}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from remand.domain.integrity.reading.cases import Assertion, Case, Skip, names_smoke
+from remand.domain.integrity.reading.cases import LOOSE, Assertion, Case, Skip, names_smoke
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.script_asserts import assertion_at
-from remand.domain.integrity.reading.script_ranges import Ranges
+from remand.domain.integrity.reading.script_ranges import READERS, Range, Ranges
 from remand.domain.integrity.reading.tokens import NAME, NUMBER, STRING, unquoted
 
 _GROUPS = frozenset(("describe", "context", "suite", "xdescribe", "fdescribe", "xcontext", "xsuite"))
@@ -31,6 +31,8 @@ _LOOKS = (
     "fail",
 )
 _MANY = 1000
+_FAR = 60
+"""Tokens that are looked at for the end of a value."""
 
 
 class _Call(NamedTuple):
@@ -51,17 +53,57 @@ def cases_of(code: Code) -> tuple[Case, ...]:
     found: dict[str, Case] = {}
     groups: list[_Call] = []
     own = frozenset(code.text(place + 1) for place, token in enumerate(code.tokens) if token.text in _DEFINES)
+    around = _Around(code)
     for call in _calls(code):
         groups = [group for group in groups if group.closing > call.start]
         if call.is_group:
             groups.append(call)
             continue
-        case = _case(code, call, groups, own)
+        case = around.placed(_case(code, call, groups, own), call)
         name = case.name if case.name not in found else f"{case.name} ({len(found)})"
         found[name] = case._replace(name=name)
     for helper in _helpers(code):
         found.setdefault(helper.name, helper)
     return tuple(found.values())
+
+
+class _Around:
+    """The written-out loops and the conditions that tests of a file are defined in, asked for in their order."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._waiting = sorted(_ranges(code), key=lambda item: item[1].start, reverse=True)
+        self._open: list[tuple[int, Range]] = []
+
+    def placed(self, case: Case, call: _Call) -> Case:
+        """A test as often as loops define it, and only where a condition lets it be defined."""
+        while self._waiting and self._waiting[-1][1].start <= call.start:
+            self._open.append(self._waiting.pop())
+        self._open = [item for item in self._open if item[1].stop > call.start]
+        for head, part in self._open:
+            case = (
+                self._conditional(case, head, part) if part.kind == "if" else self._repeated(case, head, part)
+            )
+        return case
+
+    def _repeated(self, case: Case, head: int, part: Range) -> Case:
+        times = (item._replace(times=min(item.times * part.times, _MANY)) for item in case.assertions)
+        return case._replace(
+            assertions=tuple(times), literals=case.literals | self._code.literals(head, part.start)
+        )
+
+    def _conditional(self, case: Case, head: int, part: Range) -> Case:
+        text = self._code.shown(head, min(part.start, head + _FAR))
+        skip = Skip("if", self._code.line(head), text, is_conditional=True)
+        return case._replace(skips=(*case.skips, skip))
+
+
+def _ranges(code: Code) -> Iterator[tuple[int, Range]]:
+    """Every such range, with where its head begins."""
+    for place, token in enumerate(code.tokens):
+        if token.text in ("for", "forEach", "if") and code.text(place + 1) == "(":
+            head = code.openings.get(place - 2, place) if token.text == "forEach" else place
+            yield from ((head, part) for part in READERS[token.text](code, place))
 
 
 def _calls(code: Code) -> Iterator[_Call]:
@@ -169,7 +211,7 @@ def _case(code: Code, call: _Call, groups: list[_Call], own: frozenset[str]) -> 
         body=code.shown(body.start, call.closing),
         act=body.act,
         calls=code.calls(body.start, call.closing),
-        literals=code.literals(call.start, call.closing),
+        literals=code.literals(call.start, call.opening) | code.literals(body.start, call.closing),
         traps=body.traps,
         examples=_examples(code, body.start, call.closing),
         is_smoke=names_smoke(call.name),
@@ -240,6 +282,8 @@ def _body(code: Code, opening: int, closing: int) -> _Body:
             found.append(ranges.placed(made[0], place))
             covered.append((place, made[1]))
         place = max(made[1], place + 1) if made is not None else place + 1
+    known = _given(code, start, stop)
+    found = [_resolved(item, known) for item in found]
     act = _outside(covered, start, stop)
     words = frozenset(code.text(at) for at in act if code.kind(at) in (NAME, STRING, NUMBER))
     return _Body(
@@ -250,6 +294,31 @@ def _body(code: Code, opening: int, closing: int) -> _Body:
         traps=tuple(("assertion_swallowed", line, "catch") for line in ranges.catching),
         is_empty=not words - {"async", "done", "function"},
     )
+
+
+def _given(code: Code, start: int, stop: int) -> dict[str, str]:
+    """What names were given in a body: `const order = await submit(cart);`"""
+    found: dict[str, str] = {}
+    for place in range(start, stop):
+        if code.text(place) in ("const", "let") and code.text(place + 2) == "=":
+            end = next((at for at in range(place + 3, min(stop, place + _FAR)) if code.text(at) == ";"), 0)
+            first = place + 4 if code.text(place + 3) == "await" else place + 3
+            if end:
+                found[code.text(place + 1)] = code.shown(first, end)
+    return found
+
+
+def _resolved(item: Assertion, known: dict[str, str]) -> Assertion:
+    """An assertion by what its names were given; what is compared with itself proves little."""
+    subject = _looked_up(item.subject, known)
+    expected = known.get(item.text.rpartition("(")[2].rstrip(")"), "")
+    strength = min(item.strength, LOOSE) if expected == subject else item.strength
+    return item._replace(subject=subject, strength=strength)
+
+
+def _looked_up(subject: str, known: dict[str, str]) -> str:
+    name, dot, rest = subject.partition(".")
+    return f"{known[name]}{dot}{rest}" if name in known else subject
 
 
 def _outside(covered: list[tuple[int, int]], start: int, stop: int) -> list[int]:

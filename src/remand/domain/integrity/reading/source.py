@@ -119,6 +119,11 @@ class Source:
             return script_tests.cases_of(self.code)
         return braced_tests.cases_of(self.code, self.language) if self.language in _BRACED else ()
 
+    @cached_property
+    def shadowed(self) -> dict[str, int]:
+        """The tests of Python that others of the same name replace, with the line of the other."""
+        return python_tests.shadowed_of(self.tree) if self.tree else {}
+
 
 def _by_shebang(text: str) -> str:
     first = text[:100].partition("\n")[0]

@@ -92,8 +92,9 @@ _HINT = re.compile(
 _ATTRIBUTES = re.compile(
     r"#!?\[\s*(?:cfg_attr\([^)\]]*,\s*)?(?:allow|expect)\s*\((?P<rust>[^)\]]*)\)|@SuppressWarnings\b|@SuppressFBWarnings\b"
     r"|@Suppress\(|#pragma\s+warning\s+disable|\[\s*(?:\w+:\s*)?SuppressMessage\b|\[\s*ExcludeFromCodeCoverage\b"
-    r"|#\[\s*coverage\(\s*off|#\[\s*tarpaulin::skip|@(?:typing\.)?no_type_check\b"
+    r"|#\[\s*coverage\(\s*off|#\[\s*tarpaulin::skip"
 )
+_DECORATORS = re.compile(r"^\s*@(?:typing\.)?no_type_check\b")
 _ATTRIBUTED = frozenset(("rust", "java", "kotlin", "csharp", "python"))
 
 
@@ -122,9 +123,10 @@ def _in_comment(line: int, text: str) -> Iterator[Suppression]:
 
 def _attributes(source: Source) -> Iterator[Suppression]:
     for number, line in enumerate(source.lines, 1):
-        match = _ATTRIBUTES.search(line)
+        match = (_DECORATORS if source.language == "python" else _ATTRIBUTES).search(line)
         if match is None or line.lstrip().startswith(("//", "# ", "*")):
             continue
-        kind = "allow" if match["rust"] is not None else match[0].strip("#@![(").partition("(")[0]
-        codes = frozenset(_CODES.findall(match["rust"] or ""))
+        rust = match.groupdict().get("rust")
+        kind = "allow" if rust is not None else match[0].strip("#@![( ").partition("(")[0]
+        codes = frozenset(_CODES.findall(rust or ""))
         yield Suppression(kind, number, match[0], codes, is_wide="#![" in match[0])

@@ -27,6 +27,7 @@ _SETTINGS = re.compile(
     r"(^|/)\.(claude|codex|cursor|gemini|qwen|openhands|copilot)/[\w./-]*(settings|hooks|config)[\w.-]*\.(json|toml|ya?ml)$"
 )
 _HOOKS = re.compile(r"(^|/)\.husky/[\w-]+$|(^|/)(\.?lefthook|\.overcommit)\.ya?ml$")
+_HOOK_LINE = re.compile(r"\s*(?:- )?\s*(id|files|exclude|stages):\s*(\S.*)")
 _PROSE = re.compile(r"\.(md|rst|txt|adoc|png|svg)$|^docs?/|LICENSE|CHANGELOG|\.github/|\.vscode/|^examples?/")
 _HOOK_WORDS = ("hook", "permission", "deny", "sandbox", "trust", "allow")
 
@@ -106,6 +107,36 @@ def _pre_commit(view: View) -> Iterator[Suspicion]:
     is_replaced = len(set(new) - set(old)) > 0
     if lost and not is_replaced:
         yield suspicion("check_removed", view.path, 0, f"hooks {listed(lost)} are gone", "\n".join(lost))
+    before, after = (_hook_limits(side) for side in (view.before, view.after))
+    for name in sorted(set(old) & set(new)):
+        added = sorted(after.get(name, set()) - before.get(name, set()))
+        if added:
+            told = f"the hook `{name}` is limited by {listed(added)}"
+            yield suspicion("check_removed", view.path, 0, told, f"{name}\n" + "\n".join(added))
+
+
+def _hook_limits(source: Source | None) -> dict[str, set[str]]:
+    """By hook: the settings that keep it from files of the product, or from running by itself."""
+    found: dict[str, set[str]] = {}
+    name = ""
+    for line in source.lines if source else ():
+        match = _HOOK_LINE.match(line)
+        if match and match[1] == "id":
+            name = match[2].strip("\"'")
+        elif match and name and _limits(match[1], match[2]):
+            found.setdefault(name, set()).add(f"{match[1]}: {match[2]}"[:200])
+    return found
+
+
+def _limits(key: str, value: str) -> bool:
+    if key == "files":
+        return not re.search(r"py|src|lib|test|[jt]sx?\b|\.\*\$?$", value)
+    if key == "exclude":
+        return not re.search(
+            r"doc|vendor|generated|migrations|fixtures?|data|snap|\.min|lock|\^\$|third_party|CHANGELOG",
+            value,
+        )
+    return "manual" in value
 
 
 def narrowed_triggers(scene: Scene) -> Iterator[Suspicion]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from remand.domain.integrity.catalogue import suspicion
+from remand.domain.integrity.catalogue import listed, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.python_tree import (
@@ -41,6 +41,35 @@ def forced(scene: Scene) -> Iterator[Suspicion]:
         for line, text in _found(view.after):
             if text not in had:
                 yield suspicion("equality_forced", view.path, line, text)
+        if view.before is not None:
+            yield from _leaves_out(view.path, view.before, view.after)
+
+
+def _leaves_out(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
+    """A comparison by some fields, where a data class compared all of them by itself."""
+    compared = {node.name for node in before.every(ast.ClassDef) if _compares_all(node)}
+    for owner in after.every(ast.ClassDef):
+        method = next(
+            (item for item in owner.body if isinstance(item, Function) and item.name == "__eq__"), None
+        )
+        if owner.name not in compared or method is None:
+            continue
+        asked = {part.attr for part in ast.walk(method) if isinstance(part, ast.Attribute)}
+        missed = sorted(set(_fields(owner)) - asked)
+        if missed and not asked & {"__dict__", "_asdict", "astuple", "asdict"}:
+            told = f"`{owner.name}.__eq__` leaves {listed(missed)} out"
+            yield suspicion("equality_forced", path, method.lineno, told)
+
+
+def _compares_all(node: ast.ClassDef) -> bool:
+    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
+    is_data = any(last_name(item) in ("dataclass", "define", "frozen", "attrs") for item in decorators)
+    has_own = any(isinstance(item, Function) and item.name == "__eq__" for item in node.body)
+    return (is_data or any(last_name(base) == "NamedTuple" for base in node.bases)) and not has_own
+
+
+def _fields(node: ast.ClassDef) -> list[str]:
+    return [last_name(item.target) for item in node.body if isinstance(item, ast.AnnAssign)]
 
 
 def _found(source: Source) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from remand.domain.integrity.catalogue import short, suspicion
 from remand.domain.integrity.comparison import Suspicion
-from remand.domain.integrity.paths import is_product_path
+from remand.domain.integrity.paths import is_product_path, sets_tests_up
 from remand.domain.integrity.reading.code import Code
 from remand.domain.integrity.reading.python_tree import at_import, called, resolved, shown
 from remand.domain.integrity.reading.source import Source
@@ -16,6 +16,7 @@ from remand.domain.integrity.scene import Scene
 
 _HINT = re.compile(r"exit|quit|abort|kill|raise_signal|skip|xfail|SystemExit")
 _SIGNALS = frozenset(("os.kill", "os.killpg", "signal.raise_signal"))
+_PAUSES = re.compile(r"SIG(?:TSTP|STOP|CONT|WINCH|CHLD|USR\d|TTIN|TTOU)$|^0$")
 _SOFT = frozenset(("sys.exit", "exit", "quit", "pytest.exit", "builtins.exit"))
 _SKIPPING = frozenset(("pytest.skip", "unittest.SkipTest", "pytest.xfail", "pytest.exit"))
 _EXITS = re.compile(
@@ -60,7 +61,8 @@ def _ends(call: ast.Call, source: Source, *, is_early: bool) -> bool:
     if name in ("os._exit", "os.abort"):
         return "os.fork" not in source.text and (is_early or source.is_test or _is_clean(call))
     if name in _SIGNALS:
-        return any(called(arg) in ("os.getpid", "os.getpgrp", "os.getppid") for arg in call.args)
+        is_own = any(called(arg) in ("os.getpid", "os.getpgrp", "os.getppid") for arg in call.args)
+        return is_own and not any(_PAUSES.search(shown(arg)) for arg in call.args[1:])
     if name in _SOFT:
         return is_early or (source.is_test and _is_clean(call))
     if name in _SKIPPING:
@@ -84,19 +86,18 @@ def _leads_out(node: ast.Call, source: Source) -> bool:
 
 
 def _braced(source: Source, code: Code) -> Iterator[tuple[int, str]]:
+    is_test = source.is_test or sets_tests_up(source.path)
     for place, token in enumerate(code.tokens):
         if token.text not in ("process", "Deno", "std", "os", "System", "Environment"):
             continue
         text = code.shown(place, place + 5)
         if _EXITS.match(text) and code.text(place - 1) != ".":
             end = next((at for at in range(place, place + 6) if code.text(at) == "("), place + 4)
-            if source.is_test or _is_early(code, place, source):
+            if is_test or _is_early(code, place, source):
                 yield token.line, code.shown(place, code.close(end) + 1)
-        elif text.startswith("process.exitCode=") and (source.is_test or _is_early(code, place, source)):
+        elif text.startswith("process.exitCode=") and (is_test or _is_early(code, place, source)):
             yield token.line, text
-        elif (
-            text.startswith("process.on(") and source.is_test and code.text(place + 4) in ("'exit'", '"exit"')
-        ):
+        elif text.startswith("process.on(") and is_test and code.text(place + 4) in ("'exit'", '"exit"'):
             yield token.line, code.shown(place, code.close(place + 3) + 1)
 
 

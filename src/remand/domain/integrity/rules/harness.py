@@ -13,9 +13,11 @@ from remand.domain.integrity.reading.python_tree import (
     Function,
     argument,
     called,
+    constants,
     fingerprint,
     is_false,
     last_name,
+    resolved,
     shown,
     words,
 )
@@ -41,6 +43,26 @@ _RESULT_HOOKS = (
 _REPLACES = frozenset(
     ("pytest_pyfunc_call", "pytest_runtest_protocol", "pytest_runtestloop", "pytest_runtest_call")
 )
+_OPTIONS = frozenset(
+    (
+        "keyword",
+        "markexpr",
+        "deselect",
+        "ignore",
+        "ignore_glob",
+        "args",
+        "collectonly",
+        "lf",
+        "cov_fail_under",
+        "no_cov",
+    )
+)
+"""Options by which a run has fewer tests, or asks for less."""
+_GROWING = frozenset(("append", "extend", "insert"))
+_ASSERTS = re.compile(
+    r"fail|assert(?:Not)?(?:Equal|True|False|Is|IsNot|IsNone|IsInstance|In|Raises|RaisesRegex|Regex|Greater\w*|Less\w*|Almost\w*"
+    r"|Count\w*|List\w*|Dict\w*|Set\w*|Tuple\w*|Sequence\w*|MultiLine\w*)"
+)
 _BUILT_IN = frozenset(
     ("toBe", "toEqual", "toStrictEqual", "toThrow", "toContain", "toMatch", "toHaveLength", "toBeTruthy")
 )
@@ -49,11 +71,12 @@ _RUNNERS = frozenset(("it", "test", "describe", "expect", "assert", "fail"))
 
 def tampered(scene: Scene) -> Iterator[Suspicion]:
     """Result hooks, deselection, retries, focused fixtures and replaced matchers that the base has not."""
+    own = scene.own_packages
     for view in scene.views:
         if view.after is None:
             continue
-        had = {content for _, _, _, content in _found(view.before)} if view.before else set()
-        for code, line, text, content in _found(view.after):
+        had = {content for _, _, _, content in _found(view.before, own)} if view.before else set()
+        for code, line, text, content in _found(view.after, own):
             if content not in had:
                 yield suspicion(code, view.path, line, text, content)
 
@@ -62,21 +85,23 @@ Found = Iterator[tuple[str, int, str, str]]
 """Code, line, what was found, and its content."""
 
 
-def _found(source: Source) -> Found:
+def _found(source: Source, own: frozenset[str]) -> Found:
     if source.tree is not None:
-        yield from _python(source.tree, source)
-    elif source.language == "script" and source.is_test | ("setup" in source.path.lower()):
+        yield from _python(source.tree, source, own)
+    elif source.language == "script" and (source.is_test or "setup" in source.path.lower()):
         yield from _script(source.code)
 
 
-def _python(tree: ast.Module, source: Source) -> Found:
+def _python(tree: ast.Module, source: Source, own: frozenset[str]) -> Found:
     for _, node in source.functions:
         if node.name.startswith("pytest_"):
             yield from _hook(node)
         elif _is_autouse(node) and source.is_test:
-            yield from _autouse(node)
+            yield from _autouse(node, source, own)
     if source.is_test:
         yield from _ignored_files(tree)
+        yield from _picked(source)
+        yield from _own_asserts(source)
         yield from _retries(source)
 
 
@@ -103,8 +128,31 @@ def _hook_reason(node: Function) -> str:
         return _drops_items(node)
     if node.name == "pytest_ignore_collect" and _returns_truth(node):
         return "keeps files from being collected"
+    if node.name == "pytest_configure" or node.name.startswith(("pytest_cmdline", "pytest_load_initial")):
+        return _changes_options(node)
     exits = [called(part) for part in ast.walk(node) if called(part) in ("os._exit", "pytest.exit")]
     return f"calls `{exits[0]}`" if exits else ""
+
+
+def _changes_options(node: Function) -> str:
+    """Whether the options that pick tests are set where the user gave others."""
+    targets = (target for part in ast.walk(node) if isinstance(part, ast.Assign) for target in part.targets)
+    for target in targets:
+        inner = target.value if isinstance(target, ast.Subscript) else target
+        if last_name(inner) in _OPTIONS and (
+            isinstance(target, ast.Subscript) or isinstance(inner, ast.Attribute)
+        ):
+            return f"sets `{shown(target)}`"
+    calls = (
+        part.func
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+    )
+    grown = next(
+        (func for func in calls if func.attr in _GROWING and last_name(func.value) in ("args", "deselect")),
+        None,
+    )
+    return f"calls `{shown(grown)}`" if grown is not None else ""
 
 
 def _changes_result(node: Function) -> str:
@@ -181,21 +229,30 @@ def _is_autouse(node: Function) -> bool:
     return False
 
 
-def _autouse(node: Function) -> Found:
-    """A fixture of every test that makes the product answer with constants."""
+def _autouse(node: Function, source: Source, own: frozenset[str]) -> Found:
+    """A fixture of every test that makes the product answer with constants, or with what it writes out."""
     for part in ast.walk(node):
         if not isinstance(part, ast.Call) or last_name(part.func) not in ("setattr", "patch", "object"):
             continue
         fake = next((arg for arg in part.args if isinstance(arg, ast.Lambda)), None)
         value = fake.body if fake is not None else argument(part, "return_value")
         is_answer = isinstance(value, ast.Constant) and value.value is not None and value.value is not False
-        if is_answer and not _is_outside(part):
+        is_written = value is not None and bool(constants(ast.walk(value))) and _is_own(part, source, own)
+        if (is_answer or is_written) and not _is_outside(part):
             yield (
                 "harness_tampered",
                 part.lineno,
                 f"every test gets `{short(shown(part))}`",
                 fingerprint(ast.walk(part)),
             )
+
+
+def _is_own(call: ast.Call, source: Source, own: frozenset[str]) -> bool:
+    """True when something of the project itself is replaced."""
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant):
+        return str(first.value).partition(".")[0] in own
+    return resolved(first, source.imports).partition(".")[0] in own
 
 
 def _is_outside(call: ast.Call) -> bool:
@@ -218,6 +275,31 @@ def _ignored_files(tree: ast.Module) -> Found:
             yield "tests_left_out", node.lineno, f"`{short(shown(node))}`", fingerprint(ast.walk(node))
         if isinstance(node, ast.If):
             yield from _ignored_files(ast.Module(body=node.body, type_ignores=[]))
+
+
+def _picked(source: Source) -> Found:
+    """A `load_tests` that leaves out what the loader found."""
+    for name, node in source.functions:
+        found = node.args.args[1].arg if len(node.args.args) > 1 else ""
+        if name == "load_tests" and found not in words(ast.walk(ast.Module(body=node.body, type_ignores=[]))):
+            yield (
+                "tests_left_out",
+                node.lineno,
+                "`load_tests` picks tests of its own",
+                fingerprint(ast.walk(node)),
+            )
+
+
+def _own_asserts(source: Source) -> Found:
+    """Assertions of unittest that a class of tests replaces, without asking the one it replaces."""
+    for owner in source.every(ast.ClassDef):
+        if not any("TestCase" in last_name(base) for base in owner.bases):
+            continue
+        for item in owner.body:
+            is_own = isinstance(item, Function) and _ASSERTS.fullmatch(item.name) is not None
+            if is_own and isinstance(item, Function) and "super" not in words(ast.walk(item)):
+                told = f"`{owner.name}.{item.name}` takes the place of the runner's own"
+                yield "harness_tampered", item.lineno, told, fingerprint(ast.walk(item))
 
 
 def _retries(source: Source) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from remand.domain.integrity.catalogue import short, suspicion
@@ -32,7 +33,16 @@ _FORGIVES = re.compile(
 _BYPASSES = re.compile(
     r"\bgit (?:commit|push)\b.*(?:--no-verify|\s-n\b)|core\.hooksPath\s*=?\s*(?:/dev/null|[\"']{2})|\bHUSKY=0|\bSKIP=\w"
 )
-_TEE = re.compile(r"\|\s*tee\b")
+_CONDITION = re.compile(
+    r"^\s*-?\s*if:\s*(?!.*(?:always\(\)|cancelled\(\)|failure\(\)|\.draft\b|\b(?:matrix|runner|needs|steps)\.))\S"
+)
+"""A condition that leaves a check out by more than the machine, or what ran before it."""
+_TEE = re.compile(r"\|\s*(?:tee|tail|head|cat|grep|sed|awk|less)\b")
+_OTHERWISE = re.compile(r"(\|\||\|\s*(?=(?:tail|head|cat|grep|sed|awk|less)\b))")
+_ASKS = re.compile(r"(?:-\s+|run:\s*)*if\s+!?\s*\S")
+_FAILS = re.compile(
+    r"\bexit\s+(?:[1-9]|\$)|\bfalse\b|\breturn\s+(?:[1-9]|\$)|=1\b|=\$\?|::error|\bfail\w*\+|[Ff]ail\w*="
+)
 _ABOVE, _BELOW = 14, 60
 """Lines of a step or job that are looked at around one of them."""
 
@@ -50,14 +60,46 @@ def _loses_failure(command: Command, change: CommandChange) -> bool:
     text = command.text
     if _BYPASSES.search(text):
         return True
-    if command.tools and (_IGNORES.search(text.rstrip("\"',")) or _is_dashed(text, change)):
+    if command.tools and (
+        _IGNORES.search(text.rstrip("\"',")) or _is_dashed(text, change) or _is_replaced(text)
+    ):
         return not _FAILS_AFTER.search(text) and not _keeps_status(text, change)
+    if command.tools and _ends_otherwise(text, change):
+        return True
+    if _ASKS.match(text) and command.tools:
+        return not _fails_inside(command, change)
     if _SHELL_TRICKS.search(text):
         return bool(change.new_tools) and _is_unguarded(command, change)
     stand_in = _STAND_IN.search(text)
     if stand_in:
         return bool(tools_in(stand_in[1].lower()))
+    if _CONDITION.search(text) and not _FORGIVES.search(text):
+        return _stands_at_last_check(command, change)
     return bool(_FORGIVES.search(text)) and _stands_at_check(command, change)
+
+
+def _is_replaced(text: str) -> bool:
+    """True when something else may succeed in a check's place: `jest || node report.js`, `pytest | tail`."""
+    check, sign, rest = _OTHERWISE.split(text, maxsplit=1) if _OTHERWISE.search(text) else (text, "", "")
+    if not sign or not tools_in(check):
+        return False
+    return not tools_in(rest) if sign.strip() == "||" else True
+
+
+def _ends_otherwise(text: str, change: CommandChange) -> bool:
+    """True where another command after a check says how the line ends, and no shell stops at the first failure."""
+    is_lenient = change.path.endswith("package.json") or (
+        change.after is not None and change.after.language == "make"
+    )
+    parts = text.rstrip("\"', ").split(";")
+    return is_lenient and len(parts) > 1 and bool(tools_in(";".join(parts[:-1]))) and not tools_in(parts[-1])
+
+
+def _fails_inside(command: Command, change: CommandChange) -> bool:
+    """True when a check that an `if` asks for is made to fail the run in one of its branches."""
+    lines = change.after.lines[command.line - 1 : command.line + _BELOW] if change.after else []
+    end = next((at for at, line in enumerate(lines) if re.search(r"(^|[\s;])fi\b", line)), len(lines))
+    return any(_FAILS.search(line) for line in lines[: end + 1])
 
 
 def _is_dashed(text: str, change: CommandChange) -> bool:
@@ -87,6 +129,16 @@ def _stands_at_check(command: Command, change: CommandChange) -> bool:
     """True when the step or job a line belongs to runs a check that the base ran, too."""
     near = _block(change.after.lines, command.line - 1) if change.after else []
     return bool(change.old_tools) and any(tools_in(line) & change.old_tools for line in near)
+
+
+def _stands_at_last_check(command: Command, change: CommandChange) -> bool:
+    """True when a check that the base ran is run nowhere else in the file."""
+    if change.after is None:
+        return False
+    near = _block(change.after.lines, command.line - 1)
+    inside = Counter(tool for line in near for tool in tools_in(line))
+    everywhere = Counter(tool for line in change.after.lines for tool in tools_in(line))
+    return any(inside[tool] and inside[tool] >= everywhere[tool] for tool in change.old_tools)
 
 
 def _block(lines: list[str], at: int) -> list[str]:

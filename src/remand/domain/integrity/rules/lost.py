@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from remand.domain.integrity.catalogue import listed, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.paths import in_test_folder
+from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.scene import Scene
-from remand.domain.integrity.takeover import uses
+from remand.domain.integrity.takeover import is_named_after, is_split, uses
 from remand.domain.integrity.views import Placed
 
 
@@ -41,11 +42,24 @@ def uncollected(scene: Scene) -> Iterator[Suspicion]:
         names = [placed.case.name for placed in group]
         found = f"{_counted(names)} no longer collected: {listed(names)}"
         yield suspicion("test_uncollected", path, group[0].case.line, found, "\n".join(sorted(names)))
+    for view in scene.views:
+        if view.is_test and view.before and view.after:
+            yield from _shadowed(view.path, view.before, view.after)
+
+
+def _shadowed(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
+    """Tests of the base that a second one of their name takes the place of."""
+    known = {case.name for case in before.cases} - set(before.shadowed)
+    for name, line in after.shadowed.items():
+        if name in known:
+            yield suspicion("test_uncollected", path, line, f"a second `{name}` takes the place of the first")
 
 
 def is_excused(scene: Scene, placed: Placed) -> bool:
     """True for a test that went with what it tested, or that others took over."""
-    return uses(placed, scene.vanished) or scene.is_taken_over or placed.case.body in scene.bodies
+    if uses(placed, scene.vanished) or scene.is_taken_over or is_split(placed, scene.matching):
+        return True
+    return is_named_after(placed, scene.removed) or placed.case.body in scene.bodies
 
 
 def _is_found(before: Placed, after: Placed) -> bool:

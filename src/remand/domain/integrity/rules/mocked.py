@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 from remand.domain.integrity.catalogue import short, suspicion
 from remand.domain.integrity.comparison import Suspicion
+from remand.domain.integrity.paths import is_product_path
 from remand.domain.integrity.reading.code import Code
+from remand.domain.integrity.reading.configuration import settings_of, tool_of
 from remand.domain.integrity.reading.python_tree import (
     Function,
     argument,
@@ -20,11 +23,13 @@ from remand.domain.integrity.reading.python_tree import (
     walked,
 )
 from remand.domain.integrity.reading.source import Source
-from remand.domain.integrity.reading.tokens import unquoted
+from remand.domain.integrity.reading.tokens import NAME, unquoted
 from remand.domain.integrity.scene import Scene
 
 _PATCHERS = re.compile(r"(.*\.)?(patch|patch\.object|setattr)")
 _HINT = re.compile(r"\bpatch|setattr|Mock\(|lambda|create_autospec")
+_MAPPED = re.compile(r"(?:modulenamemapper|alias)\.(.+)$")
+_STAND_IN = re.compile(r"mock|stub|fake|dummy|(^|/)(tests?|__tests__|spec)/", re.IGNORECASE)
 _FAKES = frozenset(("Mock", "MagicMock", "AsyncMock", "create_autospec", "Fake"))
 _SPIES = frozenset(("mockReturnValue", "mockResolvedValue", "mockImplementation", "returns", "resolves"))
 
@@ -43,11 +48,32 @@ def mocked(scene: Scene) -> Iterator[Suspicion]:
         yield from _stubs(scene, view.path, view.before, view.after)
 
 
+def mapped(scene: Scene) -> Iterator[Suspicion]:
+    """Modules of the project in whose place a runner is told to load a stand-in."""
+    own = {
+        path.rpartition("/")[2].partition(".")[0].lower()
+        for path in scene.comparison.paths
+        if is_product_path(path)
+    }
+    for view in scene.views:
+        if view.after is None or not tool_of(view.path):
+            continue
+        had = settings_of(view.before) if view.before else {}
+        for key, value in settings_of(view.after).items():
+            match = _MAPPED.search(key)
+            name = re.split(r"[^\w-]+", match[1].strip("^$()"))[-1] if match else ""
+            if name in own and key not in had and isinstance(value, str) and _STAND_IN.search(value):
+                told = f"`{short(match[1] if match else key)}` is loaded from `{short(value)}`"
+                yield suspicion("test_mocks_its_subject", view.path, 0, told)
+
+
 def _replaced(source: Source, scene: Scene) -> Iterator[tuple[str, int]]:
     if source.tree is not None:
-        for _, node in source.functions if _HINT.search(source.text) else ():
-            if node.name.startswith("test"):
-                yield from _in_python(node)
+        if _HINT.search(source.text):
+            for _, node in source.functions:
+                if node.name.startswith("test"):
+                    yield from _in_python(node)
+            yield from _around_tests(source, scene.own_packages)
     elif source.language == "script":
         yield from _in_script(source.code)
         yield from _own_module(source)
@@ -55,18 +81,43 @@ def _replaced(source: Source, scene: Scene) -> Iterator[tuple[str, int]]:
 
 def _in_python(node: Function) -> Iterator[tuple[str, int]]:
     """Patched names that the test itself then calls and compares."""
-    asserted = [part for part in ast.walk(node) if isinstance(part, ast.Assert)]
-    used = calls_in(walked(asserted)) | _assigned_calls(node)
-    used |= {
-        name
-        for part in ast.walk(node)
-        if isinstance(part, ast.Call) and last_name(part.func).startswith("assert")
-        for name in calls_in(walked(part.args))
-    }
+    used = _expected_calls(node)
     for part in (*node.decorator_list, *ast.walk(node)):
         for name, line in _patched(part):
-            if name.rpartition(".")[2] in used:
+            if name.rpartition(".")[2] in used and name.partition(".")[0] not in sys.stdlib_module_names:
                 yield name, line
+
+
+def _around_tests(source: Source, own: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Parts of the project that are replaced for several tests at once, and that those tests expect answers of."""
+    tests = [node for _, node in source.functions if node.name.startswith("test")]
+    used = {name for node in tests for name in _expected_calls(node)}
+    around: list[ast.AST] = [part for owner in source.every(ast.ClassDef) for part in owner.decorator_list]
+    around += [part for _, node in source.functions if _sets_up(node) for part in ast.walk(node)]
+    around += [node for node in source.tree.body if isinstance(node, ast.Assign)] if source.tree else []
+    for part in around:
+        for name, line in _patched(part):
+            first = source.imports.get(name.partition(".")[0], name).partition(".")[0]
+            if first in own and name.rpartition(".")[2] in used:
+                yield name, line
+
+
+def _expected_calls(node: Function) -> set[str]:
+    asserted = [part for part in ast.walk(node) if isinstance(part, ast.Assert)]
+    compared = [
+        arg
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call) and last_name(part.func).startswith("assert")
+        for arg in part.args
+    ]
+    return set(calls_in(walked([*asserted, *compared]))) | _assigned_calls(node)
+
+
+def _sets_up(node: Function) -> bool:
+    decorators = (item.func if isinstance(item, ast.Call) else item for item in node.decorator_list)
+    return node.name in ("setUp", "setUpClass", "setup_method", "setup_class", "setup_module") or any(
+        last_name(item) == "fixture" for item in decorators
+    )
 
 
 def _assigned_calls(node: Function) -> set[str]:
@@ -97,7 +148,8 @@ def _answers(call: ast.Call, place: int) -> bool:
 
 def _is_fake(node: ast.expr) -> bool:
     if isinstance(node, ast.Lambda):
-        return bool(constants(ast.walk(node.body))) or isinstance(node.body, ast.Constant)
+        is_plain = isinstance(node.body, ast.Constant | ast.Name | ast.Attribute)
+        return bool(constants(ast.walk(node.body))) or is_plain
     is_mock = isinstance(node, ast.Call) and last_name(node.func) in _FAKES
     return is_mock and isinstance(node, ast.Call) and argument(node, "return_value") is not None
 
@@ -136,11 +188,20 @@ def _own_module(source: Source) -> Iterator[tuple[str, int]]:
         is_real = code.words(place, stop) & {"requireActual", "importActual", "importOriginal", "spy"}
         if (
             has_factory
-            and not is_real
+            and (not is_real or _is_faked(code, place, stop))
             and module.startswith(".")
             and module.rpartition("/")[2].split(".")[0] == subject
         ):
             yield module, token.line
+
+
+def _is_faked(code: Code, start: int, stop: int) -> bool:
+    """True when a factory that keeps the rest replaces something that tests then expect an answer of."""
+    faked = {code.text(at) for at in range(start, stop) if code.text(at + 1) == ":" and code.kind(at) == NAME}
+    subjects = (
+        code.text(at + 2) for at, token in enumerate(code.tokens) if token.text == "expect" and at > stop
+    )
+    return bool(faked & set(subjects))
 
 
 def _stubs(scene: Scene, path: str, before: Source | None, after: Source) -> Iterator[Suspicion]:

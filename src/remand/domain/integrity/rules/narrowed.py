@@ -8,16 +8,21 @@ from collections.abc import Iterator
 from remand.domain.integrity.catalogue import listed, short, suspicion
 from remand.domain.integrity.commands import CommandChange, command_changes, names_of
 from remand.domain.integrity.comparison import Suspicion
-from remand.domain.integrity.reading.commands import COLLECTS, Command, without_tools
+from remand.domain.integrity.reading.commands import Command, collectors_in, without_tools
 from remand.domain.integrity.scene import Scene
 
 _LEAVES_OUT = re.compile(
-    r"--deselect|--ignore(?:-glob)?[= ]|\s-k[ =]|--testPathIgnorePatterns|--testNamePattern|--skip[= ]|--exclude-dir"
+    r"--deselect|--ignore(?:-glob)?[= ]|\s-k[ =]|--testPathIgnorePatterns|--testPathPatterns?|--findRelatedTests|--changedSince|--testNamePattern|--skip[= ]|--exclude-dir"
     r"|-m [\"']?not |--last-failed|--lf\b|-p no:\w+|--grep|--invert|--onlyChanged|--only-changed|-skip[= ]|-run[= ]|--noconftest"
     r"|--no-cov\b|--reruns|--retry|--retries|--exclude[= ]|-DskipTests|-x test\b"
 )
 _STRICT = re.compile(
     r"--strict\S*|-D warnings|--error-on-warnings|-W ?error|--fail-on-\S+|--werror|-Werror|--forbid-only"
+)
+_LENIENT = re.compile(
+    r"--quiet\b|--no-eslintrc|--no-config-lookup|--rule\b|--ignore-pattern|--disable-error-code|--ignore-missing-imports"
+    r"|--no-strict\S*|--disable=|--extend-ignore|--extend-exclude|--allow-\S+|--follow-imports[= ](?:skip|silent)|--skipLibCheck"
+    r"|--updateSnapshot|--update-snapshots?|--snapshot-update|(?<=jest )-u\b|(?<=run )-u\b"
 )
 _LEAST = re.compile(
     r"(--cov-fail-under|--fail-under|--fail_under|--lines|--branches|--functions|--statements|--check-coverage)[= ](\d+(?:\.\d+)?)"
@@ -61,7 +66,12 @@ def _looks_at_less(old: str, new: str) -> bool:
     had, has = (_PLACES.findall(without_tools(text)) for text in (old, new))
     if not has or set(has) & set(had):
         return False
-    return all(_is_part(place, had) for place in has)
+    named = (
+        had + [word for word in without_tools(old).split() if re.fullmatch(r"[A-Za-z]\w*", word)]
+        if had
+        else had
+    )
+    return all(_is_part(place, named) for place in has)
 
 
 def _is_part(place: str, had: list[str]) -> bool:
@@ -75,7 +85,9 @@ def _is_part(place: str, had: list[str]) -> bool:
 
 def _asks_less(old: str, new: str) -> bool:
     """True when a flag that made the check stricter is gone or gives more room."""
-    if set(_STRICT.findall(old)) - set(_STRICT.findall(new)):
+    if set(_STRICT.findall(old)) - set(_STRICT.findall(new)) or set(_LENIENT.findall(new)) - set(
+        _LENIENT.findall(old)
+    ):
         return True
     least_old, least_new = dict(_LEAST.findall(old)), dict(_LEAST.findall(new))
     if any(float(least_new.get(flag, 0)) < float(value) for flag, value in least_old.items()):
@@ -87,7 +99,13 @@ def _asks_less(old: str, new: str) -> bool:
 def not_run(scene: Scene) -> Iterator[Suspicion]:
     """Checks that commands ran on the base and none runs now."""
     changes = list(command_changes(scene))
-    if any(COLLECTS.search(command.text) for change in changes for command in change.added):
+    had = {
+        part
+        for change in changes
+        for command in change.removed.values()
+        for part in collectors_in(command.text)
+    }
+    if any(collectors_in(command.text) - had for change in changes for command in change.added):
         return
     old = {tool for change in changes for tool in change.old_tools}
     new = {tool for change in changes for tool in change.new_tools}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from remand.domain.integrity.catalogue import short, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.paths import is_product_path
+from remand.domain.integrity.reading.callers import FRAMES, asks_its_caller
 from remand.domain.integrity.reading.python_tree import (
     called,
     dotted,
@@ -17,20 +18,19 @@ from remand.domain.integrity.reading.python_tree import (
     words,
 )
 from remand.domain.integrity.reading.source import Source
+from remand.domain.integrity.reading.surroundings import recognises_gates
 from remand.domain.integrity.scene import Scene
 
 MAX_LINE = 2_000
 _TESTED = re.compile(
     r"PYTEST_CURRENT_TEST|PYTEST_XDIST_WORKER|JEST_WORKER_ID|VITEST(?:_\w+)?|PYTEST_VERSION|_called_from_test|MOCHA_\w+|KARMA_\w+"
+    r"|TOX_ENV_NAME|TOX_ENV_DIR|TOX_WORK_DIR|NOX_CURRENT_SESSION|COVERAGE_RUN|COV_CORE_SOURCE|UNITTEST_\w+"
 )
-_PIPELINE = re.compile(r"CI|GITHUB_ACTIONS|GITLAB_CI|CONTINUOUS_INTEGRATION|BUILD_NUMBER|REMAND\w*")
+_PIPELINE = re.compile(
+    r"CI|GITHUB_ACTIONS|GITHUB_RUN_ID|GITLAB_CI|CONTINUOUS_INTEGRATION|BUILD_NUMBER|REMAND\w*|JENKINS_URL|TRAVIS|CIRCLECI"
+    r"|BUILDKITE|TEAMCITY_VERSION|APPVEYOR|TF_BUILD"
+)
 _RUNNERS = frozenset(("pytest", "unittest", "_pytest", "nose", "py.test"))
-_FRAMES = frozenset(
-    (
-        *("inspect.stack", "inspect.currentframe", "sys._getframe", "traceback.extract_stack"),
-        *("traceback.format_stack", "inspect.getouterframes"),
-    )
-)
 _EXPECTED = re.compile(r"expected|golden|snapshot|fixtures?|answers?")
 _ACCOUNT = re.compile(
     r"[\w.+-]*test[\w.+-]*@[\w.-]+|[\w.+-]+@example\.\w+|test[_-]?(user|account|customer|token|key)\w*",
@@ -47,6 +47,15 @@ _SCRIPT_TESTED = re.compile(
 _SCRIPT_NODE = re.compile(
     r"process\.env(?:\.NODE_ENV|\[['\"]NODE_ENV['\"]\])\s*(===|==|!==|!=)\s*['\"]test['\"]|['\"]test['\"]\s*(===|==|!==|!=)\s*process\.env\.NODE_ENV"
 )
+_SCRIPT_PIPELINE = re.compile(
+    r"(?:if\s*\(|[=(:]\s*|return\s+)!{0,2}process\.env\.(?:CI|GITHUB_ACTIONS|GITLAB_CI|CIRCLECI|TRAVIS)\b"
+)
+_SCRIPT_SURROUNDINGS = re.compile(
+    r"process\.env(?:\.|\[['\"])PYTHON(?:DONTWRITEBYTECODE|HASHSEED)|process\.gete?[ug]id\(\)\s*[!=]==?\s*65534"
+    r"|(?:__dirname|__filename|process\.cwd\(\)|import\.meta\.(?:url|dirname|filename))\.\w+\(['\"`][^'\"`]*checkouts"
+    r"|new Error\([^)]*\)\.stack!?\.(?:includes|indexOf)\("
+)
+"""By which scripts know where gates run, or who calls them."""
 _OTHERS = {
     "rust": re.compile(
         r"cfg!\s*\(\s*(?:not\s*\(\s*)?test\b|#\[cfg\(not\(test\)\)\]|env::var\(\s*\"(?:CI|NEXTEST\w*)\""
@@ -99,10 +108,12 @@ def _python(source: Source) -> Iterator[tuple[str, int, str]]:
         if made.module in ("unittest.mock", "mock"):
             yield "gate_detected", made.lineno, shown(made)
     yield from _functions(source)
+    yield from (("stack_inspected", line, text) for line, text in asks_its_caller(source))
+    yield from (("gate_detected", line, text) for line, text in recognises_gates(source))
 
 
 def _functions(source: Source) -> Iterator[tuple[str, int, str]]:
-    frames = {id(call) for call in source.every(ast.Call) if resolved(call.func, source.imports) in _FRAMES}
+    frames = {id(call) for call in source.every(ast.Call) if resolved(call.func, source.imports) in FRAMES}
     for _, function in source.functions:
         parts = list(ast.walk(function))
         if _reads_tests(parts):
@@ -111,7 +122,11 @@ def _functions(source: Source) -> Iterator[tuple[str, int, str]]:
         if asked and _looks_for_test(parts):
             yield "stack_inspected", asked[0].lineno, shown(asked[0])
         for part in parts:
-            if isinstance(part, ast.If) and not _QUIET.search(function.name) and _asks_pipeline(part):
+            if (
+                isinstance(part, ast.If | ast.IfExp)
+                and not _QUIET.search(function.name)
+                and _asks_pipeline(part)
+            ):
                 yield "gate_detected", part.lineno, shown(part.test)
 
 
@@ -143,7 +158,7 @@ def _asks_runner(node: ast.expr) -> bool:
     return bool(told & _RUNNERS) and any(dotted(part) in ("sys.modules", "sys.argv") for part in parts)
 
 
-def _asks_pipeline(node: ast.If) -> bool:
+def _asks_pipeline(node: ast.If | ast.IfExp) -> bool:
     """`if os.environ.get("CI"): return 42`"""
     told = (part.value for part in ast.walk(node.test) if isinstance(part, ast.Constant))
     if not any(isinstance(text, str) and _PIPELINE.fullmatch(text) for text in told):
@@ -151,7 +166,9 @@ def _asks_pipeline(node: ast.If) -> bool:
     asks = "environ" in words(ast.walk(node.test)) or any(
         called(part).endswith("getenv") for part in ast.walk(node.test)
     )
-    answers = any(isinstance(part, ast.Return) for part in node.body)
+    answers = isinstance(node, ast.IfExp) or any(
+        isinstance(part, ast.Return | ast.Assign | ast.AugAssign) for part in node.body
+    )
     return asks and answers and not _QUIET.search(" ".join(words(ast.walk(node))))
 
 
@@ -166,12 +183,13 @@ def _looks_for_test(parts: list[ast.AST]) -> bool:
 
 
 def _script(source: Source) -> Iterator[tuple[str, int, str]]:
-    for number, line in enumerate((line[:MAX_LINE] for line in source.lines), 1):
+    lines = (line[:MAX_LINE].replace("?.", ".") for line in source.lines)
+    for number, line in enumerate(lines, 1):
         if line.lstrip().startswith(("//", "*")):
             continue
-        match = _SCRIPT_TESTED.search(line)
+        match = _SCRIPT_TESTED.search(line) or _SCRIPT_SURROUNDINGS.search(line)
         if match and "import.meta.vitest" not in line:
             yield "gate_detected", number, match[0]
-        match = _SCRIPT_NODE.search(line)
+        match = _SCRIPT_NODE.search(line) or _SCRIPT_PIPELINE.search(line)
         if match and not _QUIET.search("\n".join(source.lines[number - 1 : number + 3])):
             yield "gate_detected", number, match[0]

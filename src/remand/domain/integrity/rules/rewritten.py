@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from remand.domain.integrity.catalogue import short, suspicion
@@ -15,6 +16,7 @@ from remand.domain.integrity.rules.weakened import compared
 from remand.domain.integrity.scene import Scene
 from remand.domain.integrity.views import Placed
 
+_CALLED = re.compile(r"(\w+)\(")
 _EXPECTING = ("expect", "golden", "result", "want", "snapshot", "answer", "cases")
 
 
@@ -52,8 +54,19 @@ def _of_test(before: Case, after: Placed) -> Iterator[Suspicion]:
 
 
 def _is_rewritten(one: Assertion, other: Assertion) -> bool:
-    """True when another value is expected, and none that a snapshot keeps."""
-    return one.literals != other.literals and "snapshot" not in other.text.lower()
+    """True when another value is expected, and none that a snapshot file or a new helper keeps."""
+    is_kept = "snapshot" in other.text.lower() and (
+        "snapshot" not in one.text.lower() or "Inline" not in other.text
+    )
+    if _flat(one.literals) == _flat(other.literals) or is_kept:
+        return False
+    is_helped = set(_CALLED.findall(other.text)) - set(_CALLED.findall(one.text))
+    return not (is_helped and other.literals and other.literals < one.literals)
+
+
+def _flat(literals: frozenset[str]) -> frozenset[str]:
+    """Values without their layout."""
+    return frozenset("".join(value.split()) for value in literals)
 
 
 def _of_constants(path: str, before: Source, after: Source) -> Iterator[Suspicion]:

@@ -15,7 +15,9 @@ from remand.domain.integrity.views import Placed
 def skipped(scene: Scene) -> Iterator[Suspicion]:
     """A marker on a test that ran on the base, on a new one that so never runs, or in what sets tests up."""
     found = [
-        (after, _added(before.case, after.case)) for before, after in scene.matching.kept if before.is_run
+        (after, _added(before.case, after.case))
+        for before, after in scene.matching.kept
+        if before.is_run or before.case.sets_up
     ]
     found += [(placed, _never(placed.case)) for placed in scene.matching.new]
     groups: defaultdict[tuple[str, str], list[tuple[Placed, Skip]]] = defaultdict(list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from remand.domain.integrity.paths import is_product_path
 from remand.domain.integrity.reading.answers import Answer, answers_of, does_work, working
 from remand.domain.integrity.reading.python_tree import (
     Function,
+    constants,
     is_literal,
     shown,
     without_docstring,
@@ -25,16 +27,22 @@ MAX_QUESTIONS = 20_000
 MAX_ANSWERS = 100
 """A function with more answers than that holds data; nobody writes as many tests."""
 SOME_WORK = 3
+FIGURES = 3
+"""Digits of a number that is no coincidence."""
+_SMALL = frozenset(("0", "1", "2", "-1", "''"))
+_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
 
 
 def hardcoded(scene: Scene) -> Iterator[Suspicion]:
     """New constant answers that are those of the tests, or that answer several inputs at once."""
     views = [view for view in scene.views if view.after is not None and is_product_path(view.path)]
     added = [(view, _added(view)) for view in views]
-    questions = _questions(scene) if any(answers for _, answers in added) else []
+    sources = _tests(scene) if any(answers for _, answers in added) else []
+    questions = _questions(sources)
+    known = _constants(sources)
     for view, answers in added:
         for group in _by_function(answers):
-            told = _telling(group, questions, view)
+            told = _telling(group, questions, view) or _copied(group, questions, known)
             if told is not None:
                 yield suspicion(
                     "answer_hardcoded",
@@ -58,12 +66,40 @@ def _by_function(answers: list[Answer]) -> list[list[Answer]]:
     return [group for group in groups.values() if len(group) <= MAX_ANSWERS]
 
 
-def _questions(scene: Scene) -> list[frozenset[str]]:
-    """The literals of each assertion, in tests that changed and that did not."""
-    sources = [side for view in scene.views for side in (view.before, view.after) if side and side.is_test]
+def _tests(scene: Scene) -> list[Source]:
+    """The tests that changed, on both sides, and those that did not."""
+    sources = [side for view in scene.views for side in (view.before, view.after) if side]
     sources += [Source(item.path, item.text) for item in scene.comparison.unchanged[:MAX_TESTS]]
+    return [source for source in sources if source.is_test]
+
+
+def _constants(sources: list[Source]) -> frozenset[str]:
+    """Every string and number that tests write."""
+    found: set[str] = set()
+    for source in sources:
+        found |= (
+            constants(source.every(ast.Constant))
+            if source.tree
+            else source.code.literals(0, len(source.code.tokens))
+        )
+    return frozenset(found)
+
+
+def _copied(group: list[Answer], questions: list[frozenset[str]], known: frozenset[str]) -> Answer | None:
+    """A figure that a test expects, given for inputs that tests name, by a function that works others out."""
+    for answer in group:
+        figure = answer.answer.strip("'")
+        is_telling = answer.works and len(figure.strip("-").replace(".", "").strip("0")) >= FIGURES
+        asked = answer.asked - _SMALL
+        if is_telling and _FIGURE.fullmatch(figure) and asked <= known and _is_answered(answer, questions):
+            return answer
+    return None
+
+
+def _questions(sources: list[Source]) -> list[frozenset[str]]:
+    """The literals of each assertion."""
     found: list[frozenset[str]] = []
-    for case in (case for source in sources if source.is_test for case in source.cases):
+    for case in (case for source in sources for case in source.cases):
         found += (item.literals for item in case.assertions if item.literals)
         if any(item.times > 1 for item in case.assertions):
             found.append(case.literals)
@@ -88,8 +124,8 @@ def _is_answered(answer: Answer, questions: list[frozenset[str]]) -> bool:
 
 
 def _is_asked(answer: Answer, questions: list[frozenset[str]]) -> bool:
-    asked = frozenset(text for text in answer.asked if text not in ("0", "1", "2", "-1", "''"))
-    told = asked | ({answer.answer} if answer.answer not in ("0", "1", "2", "-1") else set())
+    asked = answer.asked - _SMALL
+    told = asked | ({answer.answer} - _SMALL)
     return bool(asked) and any(_holds(question, told) for question in questions)
 
 
@@ -139,7 +175,7 @@ def hollowed(scene: Scene) -> Iterator[Suspicion]:
 def _python(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
     old = dict(before.functions)
     for name, node in after.functions:
-        if name in old and _does_work(old[name]) and _is_hollow(node):
+        if name in old and (_does_work(old[name]) or _works_out(old[name])) and _is_hollow(node):
             yield suspicion("body_hollowed", path, node.lineno, f"`{name}` is now `{short(_body(node))}`")
 
 
@@ -152,6 +188,11 @@ def _does_work(node: Function) -> bool:
         isinstance(part, ast.stmt) for item in without_docstring(node.body) for part in ast.walk(item)
     )
     return statements >= SOME_WORK
+
+
+def _works_out(node: Function) -> bool:
+    """True for a function that loops or reckons in more than one step."""
+    return len(without_docstring(node.body)) > 1 and does_work(node)
 
 
 def _is_hollow(node: Function) -> bool:

@@ -27,11 +27,11 @@ _MOST = re.compile(
 _ON = re.compile(
     r"(strict\w*|warn_\w+|disallow_\w+|check_untyped_defs|no_?implicit\w*|no_?unused\w*|no_?fall\w*|xfail_strict|always_?strict"
     r"|branch|exact_?optional\w*|no_?unchecked\w*|use_?unknown\w*|fail_?on\w*|fail_on_\w+|forbid_?only|extra_checks"
-    r"|local_partial_types|check_coverage|enabled|recommended|all)$"
+    r"|local_partial_types|check_?js|check_coverage|enabled|recommended|all)$"
 )
 _OFF = re.compile(
-    r"(ignore_errors|ignore_missing_imports|allow_\w+|pass_?with_?no_?tests|exit_zero|suppress\w*|skip_?tests|no_?emit_?on\w*false"
-    r"|implicit_optional|disable_all|allowunreachablecode|informational|only_pulls|require_ci_to_pass_off)$"
+    r"(?:^|[._])(ignore_errors|ignore_missing_imports|allow_\w+|pass_?with_?no_?tests|exit_zero|suppress\w*|skip_?tests|no_?emit_?on\w*false"
+    r"|implicit_optional|disable_all|dangerously_?ignore\w*|allow_?only|allowunreachablecode|informational|only_pulls|require_ci_to_pass_off)$"
 )
 _GROWS = re.compile(
     r"((extend_)?ignore|(extend_)?exclude|omit|disable(_error_code)?|ignore_?patterns|exclude_(lines|also|dirs)|ignores|skips"
@@ -42,12 +42,21 @@ _SHRINKS = re.compile(
     r"((extend_)?select|strict|enable|enable_error_code|testpaths|test_?match|test_?regex|include|files|source(_pkgs)?|roots|extends|spec"
     r"|collect_?coverage_?from|python_(files|functions|classes)|plugins|filterwarnings|test_?dir|projects)$"
 )
+_PICKS = re.compile(r"\.(f?grep|grep_?invert|invert|test_?name_?pattern|only_?changed|filter)$")
+"""Settings by which a runner only runs tests of some name."""
+_RETRIES = re.compile(r"(^|[._])(retries|retry|reruns|retry_?times)$")
+_MANIFEST = re.compile(r"(^|/)(package\.json|pyproject\.toml|setup\.cfg|[\w-]*requirements[\w-]*\.(txt|in))$")
 _NEEDED = re.compile(r"(select|enable|enable_error_code|extends|plugins)$")
 """Lists whose absence means less than they said; without the others, everything is taken in."""
 _HARMLESS = re.compile(
-    r"(^|[/*])\.?(build|dist|node_modules|venv|vendor|third_party|generated|__generated__|migrations|__pycache__|coverage|out|target"
+    r"(^|[/*])\.?(build|dist|node_modules|venv|_?vendor(ed)?|third_party|generated|__generated__|migrations|__pycache__|coverage|out|target"
     r"|docs?|examples?|git|tox|nox|eggs|_build|static|public|storybook-static|typings|scratch)([/*]|$)|_pb2|\.min\.|\.d\.ts|\.gen(erated)?\."
 )
+_UNCOVERED = re.compile(
+    _HARMLESS.pattern
+    + r"|\.stories\.|\.(test|spec)\.|__mocks__|__tests__|/types?\.ts|/(main|index)\.[jt]sx?$"
+)
+"""What coverage leaves out in most projects."""
 _USUAL_LINES = re.compile(
     r"TYPE_CHECKING|NotImplementedError|__main__|overload|abstractmethod|abc\.|pragma: no cover|\.\.\.|assert_never|def __repr__|Protocol"
 )
@@ -69,7 +78,7 @@ _RANKS = {
 }
 _FLAGS = re.compile(
     r"--deselect|--ignore(?:-glob)?\b|(?:^|\s)-k\b|-m [\"']?not |-p no:\w+|--no-cov\b|--last-failed|--lf\b|--reruns|--continue-on-"
-    r"collection-errors|--collect-only|--noconftest|--maxfail=0|-p \w+"
+    r"collection-errors|--collect-only|--noconftest|--maxfail=0|-p \w+|--snapshot-update|--inline-snapshot=(?:fix|create)"
 )
 _STRICT_FLAGS = re.compile(
     r"--strict\S*|--cov-fail-under\S*|-W ?error\S*|--cov(?![\w-])\S*|--forbid\S*|--doctest-modules|--runslow"
@@ -79,7 +88,7 @@ _STRICT_FLAGS = re.compile(
 def lowered(scene: Scene) -> Iterator[Suspicion]:
     """Every setting of a known tool that asks for less, over all files of the change together."""
     before, after, places = _collected(scene)
-    gone = _replaced(before, after)
+    gone = _replaced(before, after) | _uninstalled(scene, before, after)
     reformed = _reformed(scene)
     for key in sorted({*before, *after}):
         tool = _tool(key)
@@ -88,6 +97,12 @@ def lowered(scene: Scene) -> Iterator[Suspicion]:
         if key.endswith(("extends", "plugins")) and tool in reformed:
             continue
         code = _judged(key, before.get(key), after.get(key), before, after)
+        if (
+            code == "tests_left_out"
+            and _SHRINKS.search(key)
+            and _is_empty(scene, before.get(key), after.get(key))
+        ):
+            continue
         if code:
             path = places.get(key, "")
             found = f"`{key}`: {_shown(before.get(key))} became {_shown(after.get(key))}"
@@ -121,7 +136,9 @@ def _tool(key: str) -> str:
 
 def _is_absolute(key: str) -> bool:
     """What is a weakening even where a tool was not configured before."""
-    return key in ("pytest.addopts", "mypy.ignore_errors") or key.startswith("pytest.python_")
+    return key in ("pytest.addopts", "mypy.ignore_errors") or key.startswith(
+        ("pytest.python_", "coverage.run.omit")
+    )
 
 
 def _replaced(before: Settings, after: Settings) -> set[str]:
@@ -135,6 +152,42 @@ def _replaced(before: Settings, after: Settings) -> set[str]:
     }
 
 
+def _uninstalled(scene: Scene, before: Settings, after: Settings) -> set[str]:
+    """The tools that the project does without: no settings, and no longer among what it installs."""
+    gone = {_tool(key) for key in before} - {_tool(key) for key in after}
+    manifests = [view for view in scene.views if _MANIFEST.search(view.path)]
+    return {
+        tool
+        for tool in gone
+        for view in manifests
+        if view.before and view.after and _installs(view.before, tool) and not _installs(view.after, tool)
+    }
+
+
+def _installs(source: Source, tool: str) -> bool:
+    return (
+        re.search(
+            rf"(?m)^\s*[\"']?{re.escape(tool)}[\"']?\s*(?:[:=<>~!\[]|$)|[\"']{re.escape(tool)}\b", source.text
+        )
+        is not None
+    )
+
+
+def _is_empty(scene: Scene, old: Value | None, new: Value | None) -> bool:
+    """True when everything has left the places that tests are no longer looked for in."""
+    lost = [item.strip("./").partition("*")[0] for item in _items(old) if item not in _items(new)]
+    left = [view.change.base_path for view in scene.views]
+    return all(
+        any(_lies_in(path, item) for path in left)
+        and not any(_lies_in(path, item) for path in scene.comparison.paths)
+        for item in lost
+    )
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def _judged(key: str, old: Value | None, new: Value | None, before: Settings, after: Settings) -> str:
     """The code of the suspicion a changed setting is; empty when it is none."""
     if old == new:
@@ -143,8 +196,14 @@ def _judged(key: str, old: Value | None, new: Value | None, before: Settings, af
         return _options(_words(old), _words(new))
     if ".rules." in key or "lints." in key or _REPORTS.search(key):
         return "rule_switched_off" if _rank(new) < _rank(old) and _is_severity(key, old, new) else ""
+    if _PICKS.search(key) and new not in (None, "", False):
+        return "tests_left_out"
+    if key.endswith("follow_imports"):
+        return "rule_switched_off" if new in ("skip", "silent") else ""
     if isinstance(old, bool) or isinstance(new, bool):
-        return _switched(key, old, new)
+        if old is None and new is False and _is_implied(key, before):
+            return "rule_switched_off"
+        return "" if new is None and _is_implied(key, after) else _switched(key, old, new)
     if _GROWS.search(key):
         return _grown(key, _items(old), _items(new), before, after)
     if _SHRINKS.search(key):
@@ -152,7 +211,23 @@ def _judged(key: str, old: Value | None, new: Value | None, before: Settings, af
     return _numbers(key, old, new)
 
 
+def _is_implied(key: str, after: Settings) -> bool:
+    """True for a switch that a wider one turns on: a strict mode, or the same for all modules."""
+    wide = re.sub(r"\.overrides\[[^\]]*\]", "", key)
+    strict = [
+        name
+        for name in (f"{wide.rpartition('.')[0]}.strict", f"{_tool(key)}.strict")
+        if after.get(name) is True
+    ]
+    is_part = re.search(
+        r"(warn_\w+|disallow_\w+|check_untyped_defs|no_?implicit\w*|strict\w+|always_?strict)$", key
+    )
+    return bool(strict and is_part) or (wide != key and after.get(wide) is True)
+
+
 def _numbers(key: str, old: Value | None, new: Value | None) -> str:
+    if _RETRIES.search(key) and old is None and isinstance(new, float):
+        return "test_retried" if new > 0 else ""
     if not isinstance(old, float) or isinstance(old, bool):
         return ""
     is_number = isinstance(new, float)
@@ -176,7 +251,17 @@ def _options(old: str, new: str) -> str:
     flags_old, flags_new = set(_FLAGS.findall(old)), set(_FLAGS.findall(new))
     if flags_new - flags_old or len(_FLAGS.findall(new)) > len(_FLAGS.findall(old)):
         return "tests_left_out"
-    return "threshold_lowered" if set(_STRICT_FLAGS.findall(old)) - set(_STRICT_FLAGS.findall(new)) else ""
+    lost = set(_STRICT_FLAGS.findall(old)) - set(_STRICT_FLAGS.findall(new))
+    measured = [flag.partition("=")[2] for flag in _STRICT_FLAGS.findall(new) if flag.startswith("--cov=")]
+    renamed = {
+        flag for flag in lost if flag.startswith("--cov=") and _is_elsewhere(flag.partition("=")[2], measured)
+    }
+    return "threshold_lowered" if lost - renamed else ""
+
+
+def _is_elsewhere(old: str, measured: list[str]) -> bool:
+    """True when coverage of another package is measured, and not of a part of the same."""
+    return bool(measured) and not any(re.match(rf"{re.escape(old)}[./]", name) for name in measured)
 
 
 def _words(value: Value | None) -> str:
@@ -256,6 +341,8 @@ def _shrunk(key: str, old: Value | None, new: Value | None) -> str:
         return "tests_left_out" if lost or (not had and not usual & set(has)) else ""
     if not had:
         return ""
+    if any(item.startswith("!") and item not in had and not _UNCOVERED.search(item) for item in has):
+        return "rule_switched_off"
     lost = [item for item in had if item not in has and not any(_covers(other, item) for other in has)]
     if not lost or (new is None and not _NEEDED.search(key)):
         return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 
 from remand.domain.integrity.catalogue import listed, short, suspicion
 from remand.domain.integrity.comparison import Suspicion
@@ -19,6 +18,12 @@ KIN = 1.2
 LOOSER = 5.0
 MAX_PAIRS = 10_000
 COARSE = 0.01
+TABLE = 4
+"""Values from which on parameters are a table."""
+VARIED = 0.75
+"""How many of its values a table must keep for its rows to differ as much as before."""
+SLACK = 10.0
+"""Units of the last digit that an assertion may be off where it was exact."""
 
 
 def weakened(scene: Scene) -> Iterator[Suspicion]:
@@ -92,18 +97,21 @@ def compared(
     """The assertions that changed, each with what became of it, and those nothing became of."""
     common = Counter(item.text for item in old) & Counter(item.text for item in new)
     lost, gained = _without(old, common), _without(new, common)
-    changed: list[tuple[Assertion, Assertion]] = []
-    rest: list[Assertion] = []
     if len(lost) * len(gained) > MAX_PAIRS:
         return list(zip(lost, gained, strict=False)), lost[len(gained) :]
-    for item in lost:
-        partner = max(gained, key=partial(_kinship, item), default=None)
-        if partner is None:
-            rest.append(item)
-        else:
-            gained.remove(partner)
-            changed.append((item, partner))
-    return changed, rest
+    scored = [
+        (_kinship(one, other), -at, -place)
+        for at, one in enumerate(lost)
+        for place, other in enumerate(gained)
+    ]
+    paired: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, at, place in sorted(scored, reverse=True):
+        if -at not in paired and -place not in taken:
+            paired[-at] = -place
+            taken.add(-place)
+    changed = [(lost[at], gained[place]) for at, place in sorted(paired.items())]
+    return changed, [item for at, item in enumerate(lost) if at not in paired]
 
 
 def _without(items: list[Assertion], common: Counter[str]) -> list[Assertion]:
@@ -120,8 +128,14 @@ def _without(items: list[Assertion], common: Counter[str]) -> list[Assertion]:
 def _kinship(one: Assertion, other: Assertion) -> float:
     """How likely one assertion is what became of another."""
     same = 2.0 if one.subject == other.subject else 0.0
+    same += 1.0 if _expectation(one) == _expectation(other) else 0.0
     values = likeness(one.literals, other.literals) if one.literals or other.literals else 0.0
     return same + values + likeness(_bag(one.subject), _bag(other.subject)) + 0.1 * other.strength
+
+
+def _expectation(item: Assertion) -> str:
+    """What is expected, without what is looked at."""
+    return item.text.replace(item.subject, "", 1)
 
 
 def _bag(text: str) -> frozenset[str]:
@@ -133,6 +147,8 @@ def is_weaker(one: Assertion, other: Assertion) -> bool:
     if other.strength < one.strength:
         return True
     if other.tolerance >= COARSE and other.tolerance >= LOOSER * one.tolerance:
+        return True
+    if not one.tolerance and other.slack >= SLACK:
         return True
     if one.bound is None or other.bound is None or one.bound[0] != other.bound[0]:
         return False
@@ -170,7 +186,9 @@ def _is_excused(
     if not left:
         return True
     new = _live(after.case)
-    if after.case.proofs + sum(item.parts - 1 for item in new) + _helped(after, scene) >= before.proofs:
+    known = {item.text for item in before.assertions}
+    parts = sum(item.parts - 1 for item in new if item.text not in known)
+    if after.case.proofs + parts + _helped(after, scene) >= before.proofs:
         return True
     is_rewritten = likeness(before.act, after.case.act) < SAME_ACT
     return is_rewritten and len(new) * 2 >= len(_live(before)) and bool(new)
@@ -186,11 +204,14 @@ def _helped(after: Placed, scene: Scene) -> int:
 
 
 def _fewer_cases(before: Placed, after: Placed, vanished: frozenset[str]) -> Iterator[Suspicion]:
-    """The same assertion over fewer parameters."""
-    if after.case.is_skipped or before.case.is_skipped or after.case.proofs >= before.case.proofs:
+    """The same assertion over fewer parameters, or over parameters that say the same."""
+    if after.case.is_skipped or before.case.is_skipped:
         return
     dropped = before.case.literals - after.case.literals
     if any(value.strip("'\"`") in vanished for value in dropped):
+        return
+    if after.case.proofs >= before.case.proofs:
+        yield from _alike_cases(before.case, after)
         return
     new = {item.text: item for item in after.case.assertions}
     for item in before.case.assertions:
@@ -205,3 +226,15 @@ def _fewer_cases(before: Placed, after: Placed, vanished: frozenset[str]) -> Ite
                 "\n".join(sorted(dropped) or [found]),
             )
             return
+
+
+def _alike_cases(before: Case, after: Placed) -> Iterator[Suspicion]:
+    """As many parameters, of which fewer differ."""
+    is_table = any(item.times > 1 for item in before.assertions) and len(before.literals) >= TABLE
+    if (
+        is_table
+        and before.body == after.case.body
+        and len(after.case.literals) < VARIED * len(before.literals)
+    ):
+        found = f"the cases of `{after.case.name}` have {len(after.case.literals)} values, had {len(before.literals)}"
+        yield suspicion("assertion_removed", after.view.path, after.case.line, found)
