@@ -288,6 +288,18 @@ class Repository:
         """The event files."""
         return sorted(self.events.glob("*.jsonl"))
 
+    def worktrees(self) -> list[str]:
+        """The worktrees besides the user's own. Git cannot list them while one of them is being taken down."""
+
+        def listed() -> list[str]:
+            try:
+                return self.git("worktree", "list", "--porcelain").splitlines()
+            except AssertionError:
+                return []
+
+        rows = wait_for(listed, "git to list its worktrees")
+        return [row.removeprefix("worktree ") for row in rows if row.startswith("worktree ")][1:]
+
     def lines(self) -> list[bytes]:
         """Every line of every event file, as plain bytes."""
         return [line for path in self.segments() for line in path.read_bytes().split(b"\n") if line]

@@ -201,9 +201,7 @@ sandbox = "{sandbox}"
 
     def _worktrees(self) -> tuple[set[str], set[str]]:
         """The tasks that git knows a worktree of, and those whose folder is there."""
-        rows = self.repository.git("worktree", "list", "--porcelain").splitlines()
-        known = {os.path.basename(row) for row in rows if row.startswith("worktree ")}
-        known.discard(self.repository.path.name)
+        known = {os.path.basename(path) for path in self.repository.worktrees()}
         (folder,) = self.machine.state.glob("remand/*/worktrees")
         return known, {path.name for path in folder.iterdir() if not path.name.startswith(".")}
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 from remand.app.gates.prepared import PreparedFolders
 
 Campaign = Callable[[int, int], int]
+NOBODY = 65534
 PARTS = 20
 
 
@@ -103,21 +105,38 @@ def test_what_a_step_leaves_does_not_make_it_done(tmp_path: Path) -> None:
     used(PreparedFolders(str(tmp_path)), tmp_path, "a")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_one_that_may_not_be_written_is_removed_all_the_same(tmp_path: Path) -> None:
+def test_one_that_may_not_be_written_is_removed_all_the_same() -> None:
+    root = Path(tempfile.mkdtemp(prefix="rmd-prepared-", dir="/tmp"))
+    if os.geteuid() == 0:  # who may write everywhere
+        os.chown(root, NOBODY, NOBODY)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            if os.geteuid() == 0:
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            code = _removes_what_is_sealed(root)
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    shutil.rmtree(root)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def _removes_what_is_sealed(root: Path) -> int:
     def sealed(folder: str) -> None:
         os.makedirs(f"{folder}/deep/er")
         os.symlink("/", f"{folder}/deep/link")
         for path in (f"{folder}/deep/er", f"{folder}/deep", folder):
             os.chmod(path, 0o500)
 
-    folders = PreparedFolders(str(tmp_path), kept=1)
+    folders = PreparedFolders(str(root), kept=1)
     with folders.lend("a", sealed):
-        os.utime(tmp_path / "a.done", (1, 1))
-
-    used(folders, tmp_path, "b")
-
-    assert kept(tmp_path) == {"b"}
+        os.utime(root / "a.done", (1, 1))
+    used(folders, root, "b")
+    return 0 if kept(root) == {"b"} else 2
 
 
 def test_many_at_once_never_find_less_than_all_of_one(tmp_path: Path, campaign: Campaign) -> None:

@@ -173,10 +173,6 @@ class Life:
         shown: dict[str, Any] = self.repository.ok("task", "show", self.task)
         return shown
 
-    def worktrees(self) -> list[str]:
-        """The worktrees there are besides the user's own."""
-        return self.repository.git("worktree", "list").splitlines()[1:]
-
     def wait_for_work_of(self, agent: Agent) -> str:
         """Waits until an agent has handed its work in; gives the commit."""
 
@@ -215,7 +211,7 @@ def test_a_task_goes_through_a_whole_life(first: str, second: str, sandbox: str,
     life.repository.ok("review", "approve", life.task, "--as", "Keyser", "--commit", approved)
     life.wait_for(lambda: life.shown()["status"] == "done", "the task to be done")
     life.wait_for(lambda: len(life.told("run.end")) == 2, "both runs to end")
-    life.wait_for(lambda: not life.worktrees(), "its worktree to be taken away")
+    life.wait_for(lambda: not life.repository.worktrees(), "its worktree to be taken away")
     models = life.scheduler.stop()
 
     assert [model["left"] for model in models.values()] == [[], []], "both have said all they had to say"
@@ -250,7 +246,7 @@ def check_the_log(life: Life, place: dict[str, int]) -> None:
 
 def check_nothing_is_left(life: Life, machine: Machine) -> None:
     """No worktree, no folder of a run, and nothing of ours in what the agents committed."""
-    assert life.worktrees() == []
+    assert life.repository.worktrees() == []
     assert [path for path in machine.state.rglob("runs/*") if path.is_dir()] == []
     branch = life.shown()["branch"]
     changed = life.repository.git("diff", "--name-only", "main", branch).split()

@@ -135,7 +135,7 @@ def _touched(command: Simple, place: Place, base: str) -> list[str]:
 
 def _written(command: Simple, place: Place) -> list[str]:
     """The guarded things that a simple command may write: by their names, from where it runs, or by a pattern."""
-    text = f"{command.text}\n{' '.join(command.words)}"
+    text = _from_own_place(f"{command.text}\n{' '.join(command.words)}", place)
     named = [mark for mark in _marks() if re.search(rf"(?<![\w.-]){re.escape(mark)}(?![\w.-])", text)]
     aims = command.words[1:]
     patterns = aims if is_pattern(command.folder) else command.patterns
@@ -145,6 +145,13 @@ def _written(command: Simple, place: Place) -> list[str]:
         patterns = tuple(one for one in patterns if one in aims)
     meant = [mark for one in patterns for mark in _meant(one, command.folder, place)]
     return named or meant or [aim for aim in aims[:MANY_WORDS] if _is_reached(aim, command.folder, place)]
+
+
+def _from_own_place(text: str, place: Place) -> str:
+    """A command with the paths of its own worktree as they are from there, wherever that lies."""
+    for own in (place.worktree, os.path.realpath(place.worktree)):
+        text = text.replace(own + os.sep, "./")
+    return text
 
 
 def _is_reached(aim: str, folder: str, place: Place) -> bool:
@@ -194,13 +201,21 @@ def _is_guarded_path(path: str, place: Place, patterns: list[Pattern]) -> bool:
     whole = os.path.normpath(os.path.join(place.worktree, os.path.expanduser(path)))
     wheres = {whole, _real(whole)}
     home = {os.path.realpath(os.path.expanduser(name)) for name in hosts.settings_files() if name[0] == "~"}
-    if wheres & home or any(where.startswith(os.path.realpath(state_folder()) + os.sep) for where in wheres):
-        return True
     roots = {place.worktree, place.root, os.path.realpath(place.worktree), os.path.realpath(place.root)}
     names = {
         os.path.relpath(where, root) for where in wheres for root in roots if where.startswith(root + os.sep)
     }
-    return any(is_guarded(name) or any(one.matches(name) for one in patterns) for name in names)
+    return (
+        bool(wheres & home)
+        or any(_is_in_state(where, place) for where in wheres)
+        or any(is_guarded(name) or any(one.matches(name) for one in patterns) for name in names)
+    )
+
+
+def _is_in_state(where: str, place: Place) -> bool:
+    """True for what we keep outside repositories. The worktree of an agent that we started lies there, and is its own."""
+    own = (place.worktree + os.sep, os.path.realpath(place.worktree) + os.sep)
+    return where.startswith(os.path.realpath(state_folder()) + os.sep) and not where.startswith(own)
 
 
 def _real(path: str) -> str:

@@ -252,3 +252,39 @@ def test_tools_that_change_nothing_are_known_by_name(tool: str, reads: bool) -> 
 
 def test_a_tool_that_names_a_file_it_writes_is_not_reading() -> None:
     assert not is_reading(Words(event="pre_tool", host="claude", tool="Read", paths=("a.txt",)))
+
+
+STATE = "/home/somebody/state"
+STARTED = Place(
+    root="/repo",
+    worktree=f"{STATE}/remand/20261116-080000-00000001/worktrees/T-1",
+    git_dir="/repo/.git/worktrees/T-1",
+    common_dir="/repo/.git",
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "is_touched"),
+    [
+        ("", "calc.py", False),
+        ("", f"{STARTED.worktree}/src/calc.py", False),
+        ("printf x > calc.py && git add calc.py && git commit -q -m x", "", False),
+        (f"cp a.py {STARTED.worktree}/calc.py", "", False),
+        (f"cd {STARTED.worktree} && rm old.py", "", False),
+        (f"rm -rf {STARTED.worktree}/build", "", False),
+        ("", "remand.toml", True),
+        (f"rm {STARTED.worktree}/remand.toml", "", True),
+        ("", f"{STATE}/remand/keys/machine.key", True),
+        ("", "../../ledger.mark", True),
+        ("rm ../T-2/calc.py", "", True),
+        (f"rm -rf {STATE}/remand/20261116-080000-00000001/worktrees/T-2", "", True),
+        (f"cp x {STATE}/remand/keys/machine.key", "", True),
+    ],
+)
+def test_an_agent_that_we_started_works_in_our_state_folder_and_touches_its_own_place_alone(
+    monkeypatch: pytest.MonkeyPatch, command: str, path: str, is_touched: bool
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", STATE)
+    words = Words(event="pre_tool", host="claude", command=command, paths=(path,) if path else ())
+
+    assert bool(guarded(words, STARTED, "main")) is is_touched
