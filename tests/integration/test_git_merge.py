@@ -397,6 +397,18 @@ class TestCopiesAndClones:
         repository.forget_ledger()
         assert repository.digest()[1] == 2
 
+    def test_what_a_killed_publish_left_empty_is_published_again(
+        self, machine: Machine, repository: Repository
+    ) -> None:
+        repository.add("one")
+        repository.ok("log", "publish")
+        (segment,) = repository.segments()
+        repository.git("revert", "--no-edit", "HEAD")
+        segment.parent.mkdir(parents=True, exist_ok=True)
+        segment.touch()
+        repository.ok("log", "publish")
+        assert machine.clone(repository, "fresh").digest() == repository.digest()
+
     def test_two_who_bring_the_same_back_do_not_meet_in_a_conflict(
         self, machine: Machine, repository: Repository
     ) -> None:

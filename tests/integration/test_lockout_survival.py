@@ -66,3 +66,8 @@ def test_a_lockout_survives_any_mixture(
         mix = mixture(seed)
         print(f"mixture {seed}: {', '.join(mix)}")
         survived(mix, seed, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", [584], ids=["a publish killed while it brings a file back"])
+def test_a_lockout_survives_what_once_befell_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    survived(mixture(seed), seed, monkeypatch)

@@ -65,8 +65,8 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
     damaged = False
     for name, path in closed.items():
         content = ledger.content(path)
-        if name not in there and content:
-            is_whole = not ledger.problems_in(path)
+        if name not in there:
+            is_whole = bool(content) and not ledger.problems_in(path)
             files |= {name: content} if is_whole else {}
             damaged |= not is_whole
         elif content and there[name] != len(content):

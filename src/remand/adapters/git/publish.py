@@ -87,9 +87,7 @@ class GitPublisher:
             for name, content in files.items():
                 path = os.path.join(worktree, _FOLDER, name)
                 if not os.path.exists(path):
-                    os.makedirs(os.path.dirname(path), exist_ok=True)
-                    with open(path, "wb") as file:
-                        file.write(content)
+                    _write_whole(path, content)
             self._add_to(worktree, blobs)
 
     def _add_to(self, worktree: str, blobs: dict[str, str]) -> None:
@@ -158,3 +156,12 @@ class GitPublisher:
             said = answer.stderr.decode(errors="replace").strip()
             raise EnvironmentFault(f"git {arguments[0]} failed: {said or answer.returncode}")
         return answer.stdout.decode(errors="replace").strip()
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """Writes a file that is there whole or not at all, wherever we are killed."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = f"{path}.{os.getpid()}"
+    with open(part, "wb") as file:
+        file.write(content)
+    os.replace(part, path)
