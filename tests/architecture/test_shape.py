@@ -4,7 +4,10 @@ import ast
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "remand"
 
@@ -34,6 +37,14 @@ class Module:
         return f"{self.path.relative_to(SOURCE.parent)}:{node.lineno}"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def read_once() -> Iterator[None]:
+    """Keeps what was read of the modules until the last test here."""
+    yield
+    modules.cache_clear()
+
+
+@cache
 def modules() -> list[Module]:
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
