@@ -105,6 +105,20 @@ def test_a_base_by_another_name_is_noted_by_a_person_once(machine: Machine) -> N
     assert (said.code, said.data["status"]) == (1, "failed")
 
 
+def test_a_repository_that_has_nothing_from_its_remote_is_its_own_beginning(machine: Machine) -> None:
+    repository = machine.repository("here", config=CONFIG.replace('base = "main"', 'base = "develop"'))
+    repository.git("branch", "-q", "-m", "main", "develop")
+    repository.git("remote", "add", "origin", "https://example.invalid/x.git")
+
+    repository.add("a task")
+    repository.git("update-ref", "refs/remotes/origin/work", "HEAD")
+    said = repository.call("task", "add", "another")
+    assert (said.code, said.err.count("Which branch is the base")) == (3, 1)
+    repository.git("update-ref", "-d", "refs/remotes/origin/work")
+    repository.git("checkout", "-q", "--detach")
+    assert repository.call("task", "add", "another").code == 3
+
+
 def test_a_base_that_cannot_be_a_branch_is_nobodys_command(machine: Machine) -> None:
     origin = on_branch(machine, LAX.replace('"main"', '"x; touch /tmp/x `id` \\n"'))
     assert asked_of_the_user(machine, as_a_pipeline(machine, origin)) == (

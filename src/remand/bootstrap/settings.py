@@ -81,10 +81,12 @@ class SettingsSource:
         """Raises where the base is elsewhere: a clone without it holds the rules of a change at most.
 
         Whatever is checked out there would be measured by its own rules. A repository that has no remote, or no
-        commit yet, is its own beginning.
+        commit yet, is its own beginning; so is one on a branch of its own that never had anything from its remote.
         """
         remotes = self._repository.remotes()
         if not remotes or self._repository.commit("HEAD") is None:
+            return
+        if self._repository.branch() and not self._repository.has_fetched():
             return
         named = default
         with suppress(config.ConfigError):

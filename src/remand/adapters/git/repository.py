@@ -156,6 +156,11 @@ class GitRepository:
             return ()
         return tuple(git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
 
+    def has_fetched(self) -> bool:
+        """True when something here came from another repository."""
+        is_cut = os.path.exists(os.path.join(self.place.common_dir, "shallow"))
+        return is_cut or bool(git(self.place.worktree, "for-each-ref", "--count=1", "refs/remotes").stdout)
+
     def outside(self, tip: str, commits: Iterable[str]) -> frozenset[str]:
         """Those of the commits that are here, and not in the history of a tip."""
         asked = {commit for commit in commits if commit.isascii() and commit.isalnum()}
