@@ -93,7 +93,7 @@ def test_a_clone_without_the_base_measures_nothing_by_the_rules_of_a_change(
 def test_a_clone_without_the_base_has_no_other_commands_by_those_rules_either(machine: Machine) -> None:
     clone = as_a_pipeline(machine, on_branch(machine, LAX.replace("Alice", "Mallory")))
     said = clone.call("task", "add", "Mend the roof", "--as", "Mallory")
-    assert (said.code, "git fetch origin main" in said.err) == (3, True), said
+    assert (said.code, "git fetch origin main" in said.data["message"]) == (3, True), said
 
 
 def test_a_base_by_another_name_is_noted_by_a_person_once(machine: Machine) -> None:
@@ -113,7 +113,7 @@ def test_a_repository_that_has_nothing_from_its_remote_is_its_own_beginning(mach
     repository.add("a task")
     repository.git("update-ref", "refs/remotes/origin/work", "HEAD")
     said = repository.call("task", "add", "another")
-    assert (said.code, said.err.count("Which branch is the base")) == (3, 1)
+    assert (said.code, (said.out + said.err).count("Which branch is the base")) == (3, 1)
     repository.git("update-ref", "-d", "refs/remotes/origin/work")
     repository.git("checkout", "-q", "--detach")
     assert repository.call("task", "add", "another").code == 3

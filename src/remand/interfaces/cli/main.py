@@ -42,9 +42,8 @@ def _run(call: Call, surroundings: Surroundings, asides: list[str]) -> int:
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and surroundings.opened is not None:
             raise
-        asides[:] = [
-            aside for aside in asides if clean(str(error)) not in aside
-        ]  # what is said once is enough
+        told = clean(str(error))
+        asides[:] = [aside for aside in asides if told not in aside]
         return say_failure(call, surroundings, error)
     _show(call, surroundings, result)
     return result.code
