@@ -130,6 +130,8 @@ members = [{{name = "Fenster"}}, {{name = "Lead", role = "lead"}}]
 CLAIMED = {"handoff_id": "H-1", "agent": "Fenster"}
 FORGED = {
     "gate.pass": {**CLAIMED, "verdict": verdict("passed", GREEN)},
+    "task.submit": {**CLAIMED, "commit": "0" * 40, "tree": "0" * 40, "pr": 99, "branch": "other"},
+    "handoff.complete": {**CLAIMED, "commit": "0" * 40, "tree": "0" * 40},
     "gate.hold": {**CLAIMED, "verdict": verdict("held", GREEN, SUSPECT), "lease_expires_at": ""},
     "task.cancel": {},
     "task.defer": {"waits_for": ["T-1"]},
