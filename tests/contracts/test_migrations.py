@@ -52,6 +52,7 @@ def aged(path: Path, version: int) -> None:
     connection.execute("DROP INDEX task_running")
     connection.execute("DROP INDEX task_commit")
     connection.execute("DROP INDEX task_pr")
+    connection.execute("DROP INDEX task_outages")
     connection.pragma("user_version", version)
     connection.close()
 

@@ -16,16 +16,18 @@ OLD = """
 DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
 DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
 DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
+DROP INDEX task_outages;
 PRAGMA user_version = 2
 """
 VERSION_4 = """
 DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
 DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
+DROP INDEX task_outages;
 PRAGMA user_version = 4
 """
 
 
-VERSION_6 = "DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr; PRAGMA user_version = 6"
+VERSION_6 = "DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr; DROP INDEX task_outages; PRAGMA user_version = 6"
 
 
 def rejected(number: int, title: str) -> Task:

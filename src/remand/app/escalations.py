@@ -8,6 +8,7 @@ from remand.app.family import Family
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.escalations import FIX, REASSIGN, REOPEN, UNLOCK, WONTFIX, Option, options
+from remand.domain.gates.outages import outages_of
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.roles import Actor, Role, Team
@@ -20,6 +21,7 @@ WAIT = "wait"
 """What happens without an answer: nothing but being asked again. No default releases or closes work."""
 MAX_TRIED = 20
 MAX_LINE = 200
+MAX_CAUSES = 2000
 
 EventsOf = Callable[[str], Iterable[e.Event]]
 
@@ -112,6 +114,8 @@ def _why(task: Task) -> str:
             return f"{rejected} {stuck}" if times > 1 else stuck
         case "reviews":
             return rejected
+        case "gate":
+            return f"{line(escalation.reason if escalation else '', MAX_CAUSES).rstrip('.')}."
         case _:
             reason = line(escalation.reason if escalation else "").rstrip(".")
             return f"{_capital(label)} needs a decision: {reason or 'it was escalated'}."
@@ -174,6 +178,9 @@ def _said(event: e.Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, st
             )
             summary = event.rejection.get("reason_summary") or getattr(event, "reason", "")
             return "", line(f"{event.agent} {kind}: {summary}")
+        case e.GateErrored():
+            causes = "; ".join(f"{one.gate}: {one.text}" for one in outages_of(event.verdict))
+            return "", line(f"{event.agent}'s work at {event.verdict.commit[:12]} could not be measured: {causes}")
         case e.TaskFailed():
             return "", line(f"{event.agent} gave up: {event.reason or 'without a reason'}")
         case _:

@@ -14,6 +14,7 @@ from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.amending import work_of_others
 from remand.domain.forging import acts_of
+from remand.domain.gates.verdict import RUNNER
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor, Role, Team
 from remand.domain.task import Task
@@ -25,6 +26,10 @@ class GateTerms(NamedTuple):
 
     gates: tuple[str, ...] | None
     digest: str
+
+
+UNKNOWN_TERMS = GateTerms((RUNNER,), "?")
+"""Where nobody can tell which gates hold: no verdict was given by such rules, so nothing is released by them."""
 
 
 class Seen(NamedTuple):
@@ -108,9 +113,17 @@ class Lookup:
             case c.AnswerRejection() if task:
                 return replace(facts, **self._answering(ask, task, now))
             case _:
-                return replace(facts, **self._by_policy(ask))
+                return replace(facts, **self._by_policy(ask, task))
 
-    def _by_policy(self, ask: c.Ask) -> dict[str, Any]:
+    def _outages(self, task: Task | None) -> dict[str, Any]:
+        """What is known of gates that could not be measured for other tasks."""
+        others = [one for one in self._tx.tasks.with_outages() if task is None or one.id != task.id]
+        return {
+            "outages": tuple(outage for one in others for outage in one.gating.outages),
+            "asked_gates": tuple(gate for one in others for gate in one.gates_asked_about),
+        }
+
+    def _by_policy(self, ask: c.Ask, task: Task | None) -> dict[str, Any]:
         """What the policy says to an ask."""
         policy = self._rules.policy
         match ask:
@@ -121,7 +134,10 @@ class Lookup:
                     "is_enforced": self._rules.is_enforced,
                     "alert_after_gates": policy.alert_after_gates,
                     "escalate_after_gates": policy.escalate_after_gates,
+                    **(self._outages(task) if isinstance(ask, c.RecordVerdict) else {}),
                 }
+            case c.NoteGatesMeasured():
+                return self._outages(task)
             case c.IntendAct():
                 return {"acts": acts_of(policy)}
             case c.EndRun():

@@ -7,6 +7,7 @@ from typing import Any
 
 from remand.app.escalations import line
 from remand.domain import events as e
+from remand.domain.gates.outages import outages_of
 from remand.domain.ids import task_id
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -76,11 +77,11 @@ _WORDS: dict[type[e.Event], str] = {
     e.EscalationAnswered: "the user answered: {0.option}",
     e.GatePassed: "the gates let {0.agent}'s work through",
     e.GateHeld: "findings in {0.agent}'s work wait for a reviewer",
-    e.GateErrored: "the gates could not be run",
     e.GateAlerted: "the gates rejected {0.agent}'s work {0.number} times",
     e.FindingAccepted: "{0.reviewer} accepted the finding {0.finding}",
     e.FindingRefused: "{0.reviewer} refused the finding {0.finding}",
     e.GateOverridden: "the user let the gate {0.gate} pass",
+    e.GateRecovered: "gates can be measured again",
     e.RunStarted: "{0.agent} was started to {0.purpose}",
     e.TaskReturned: "was taken back from {0.agent}, without blame",
     e.IssueImported: "was made from issue #{0.issue}",
@@ -122,6 +123,11 @@ def _refused(event: Any) -> str:
     return f"the gates rejected {event.agent}'s work, number {event.number}{_because(missed)}"
 
 
+def _unmeasured(event: Any) -> str:
+    causes = "; ".join(f"{one.gate}: {one.text}" for one in outages_of(event.verdict))
+    return f"{event.agent}'s work could not be measured{_because(causes)}"
+
+
 def _ended(event: Any) -> str:
     how = "failed" if event.is_fault else str(event.how).replace("_", " ")
     cost = f", ${event.cost:.2f}" if event.cost else ""
@@ -137,6 +143,7 @@ _LONGER: dict[type[e.Event], Callable[[Any], str]] = {
     e.RejectionAnswered: _answered,
     e.ReviewRejected: _sent_back,
     e.GateRejected: _refused,
+    e.GateErrored: _unmeasured,
     e.RunEnded: _ended,
 }
 

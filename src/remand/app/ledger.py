@@ -12,7 +12,7 @@ from remand.app.absorb import absorb, changed_files, problems_in, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.believing import Judge, MachineSeal, judge_anew
 from remand.app.errors import EnvironmentFault
-from remand.app.facts import NOTHING_SEEN, GateTerms, Seen
+from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen
 from remand.app.handle import Handler
 from remand.app.naming import locate
 from remand.app.ports import (
@@ -55,6 +55,7 @@ _RELEASING = (
     c.NoteAct,
     c.NoteActFailure,
     c.NoteDelivery,
+    c.NoteGatesMeasured,
     c.NoteMerge,
     c.NoteReview,
     c.OverrideGate,
@@ -229,12 +230,19 @@ class Ledger:
         if isinstance(ask, c.SubmitTask | c.CompleteHandoff):
             return Seen(
                 commit=commit,
-                terms=self._gate_terms(task, commit.sha),
+                terms=self._terms(task, commit.sha),
                 same_change=self.same_change(task, commit),
             )
         return Seen(
             commit=commit, difference=self.difference(task, commit.sha), head_tree=self._head_tree(task)
         )
+
+    def _terms(self, task: Task, commit: str) -> GateTerms | None:
+        """The gates that hold for a done claim. Where they cannot be told, it is not released, and measuring says why."""
+        try:
+            return self._gate_terms(task, commit)
+        except (EnvironmentFault, OSError):
+            return UNKNOWN_TERMS
 
     def _is_receipt(self, ask: c.Ask) -> bool:
         """True when feedback is handed over that was not before."""

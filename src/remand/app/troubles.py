@@ -8,6 +8,7 @@ from typing import NamedTuple
 from remand.app.asking import Rules
 from remand.app.escalations import Question, line
 from remand.app.scheduling.status import SchedulerStatus
+from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.instant import Instant, plus
 from remand.domain.policy import Policy
@@ -17,6 +18,7 @@ from remand.ledger.store import Transaction
 
 SILENT_SECONDS = 60.0
 """A scheduler that has not looked at the ledger for so long is stuck."""
+MAX_CAUSE = 500
 LITTLE_OF_A_LEASE = 0.1
 
 
@@ -50,7 +52,7 @@ def troubles(
 ) -> tuple[Trouble, ...]:
     """Everything that goes wrong, the worst first."""
     policy = around.rules.policy
-    found = [*_of_scheduler(around), *_of_files(view), *_of_questions(questions)]
+    found = [*_of_scheduler(around), *_of_gates(questions), *_of_files(view), *_of_questions(questions)]
     for task in active[Status.CLAIMED]:
         found += _of_claim(task, policy, around.now)
     for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED):
@@ -75,6 +77,14 @@ def _of_scheduler(around: Around) -> Iterator[Trouble]:
         yield _of_system(f"The forge: {status.forge}")
     if status.tick_at < plus(around.now, -SILENT_SECONDS):
         yield _of_system("The scheduler has stopped looking at the ledger.", status.tick_at)
+
+
+def _of_gates(questions: Sequence[Question]) -> Iterator[Trouble]:
+    """Broken gates, for which nothing is started."""
+    for asked in questions:
+        if asked.kind == GATE_QUESTION:
+            why, _, _ = asked.question.partition(" No agent is started")
+            yield Trouble(kind="system", text=f"Nothing is started: {line(why, MAX_CAUSE)}", since=asked.since)
 
 
 def _of_system(text: str, since: Instant = "") -> Trouble:

@@ -8,6 +8,7 @@ import msgspec
 
 from remand.domain.ask import Ask, ClaimAsk, TaskAsk
 from remand.domain.forge_asks import IntendAct, NoteAct, NoteActFailure
+from remand.domain.gates.outages import Outage
 from remand.domain.gates.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -262,6 +263,13 @@ class RecordVerdict(TaskAsk, kw_only=True):
     pr: int = 0
 
 
+class NoteGatesMeasured(TaskAsk, kw_only=True):
+    """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
+
+    gates: tuple[str, ...] = ()
+    """None: the rules may have changed."""
+
+
 class ExpireLease(TaskAsk, kw_only=True):
     """End what has run out on a task: its lease, or offers nobody accepted."""
 
@@ -339,6 +347,10 @@ class Facts(Record, kw_only=True):
     joins: tuple[str, ...] = ()
     """Open tasks that resolve the same blocker, which this agent has met before."""
     max_invalid_rejections: int = 2
+    outages: tuple[Outage, ...] = ()
+    """When gates could not be measured for other tasks, and nothing was measured by them since."""
+    asked_gates: tuple[str, ...] = ()
+    """The gates that the user is asked about."""
     budget: Budget = Budget()
     max_faults: int = 3
     """How many runs in a row may fail before the user is asked."""

@@ -363,6 +363,7 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.SettleFinding: g.settle,
     c.OverrideGate: g.override,
     c.RecordVerdict: g.record,
+    c.NoteGatesMeasured: g.note_measured,
     c.OpenEscalation: escalations.open_by_itself,
     c.ExpireLease: _expire,
     c.WakeTask: _wake,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
+from remand.domain.gates.outages import RETRY
 from remand.domain.gating import is_rejected_still
 from remand.domain.handoffs import offered
 from remand.domain.instant import plus
@@ -34,6 +35,8 @@ def options(
     task: Task, agents: list[Actor], inherited: tuple[tuple[str, str], ...] = (), *, has_team: bool = True
 ) -> tuple[Option, ...]:
     """The ways to decide an escalated task, the requirement's own first. `agents` may take it over."""
+    if task.gates_asked_about:
+        return (Option(key=RETRY, text="Try again: one agent goes on, and the others once the gate is measured"),)
     above = (agent for agent, _ in inherited if agent not in task.unlocked)
     locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
     merged = _merged(task)
@@ -136,6 +139,8 @@ def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
             return (*unlocked, said, *reserved(task, name, command))
         case "reassign" if name:
             return (said, *_to(task, name, ask.guidance, command))
+        case "retry" if not name and task.gates_asked_about:
+            return (said,)
         case "reopen" if not name:
             require_somebody(task, command)
             return (said,)

@@ -31,6 +31,7 @@ from remand.domain.gate_events import (
     GateHeld,
     GateOverridden,
     GatePassed,
+    GateRecovered,
     GateRejected,
 )
 from remand.domain.record import Record
@@ -88,6 +89,7 @@ __all__ = [
     "GateHeld",
     "GateOverridden",
     "GatePassed",
+    "GateRecovered",
     "GateRejected",
     "HandoffAccepted",
     "HandoffCompleted",
@@ -343,6 +345,7 @@ NATIVE = (
     FindingAccepted,
     FindingRefused,
     GateOverridden,
+    GateRecovered,
     RunStarted,
     RunEnded,
     TaskReturned,

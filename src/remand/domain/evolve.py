@@ -346,6 +346,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.FindingAccepted: gate_steps.accepted,
     e.FindingRefused: gate_steps.refused,
     e.GateOverridden: gate_steps.overridden,
+    e.GateRecovered: gate_steps.recovered,
     e.RunStarted: run_steps.started,
     e.RunEnded: run_steps.ended,
     e.TaskReturned: _fenced(run_steps.returned),

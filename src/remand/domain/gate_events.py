@@ -73,3 +73,9 @@ class GateOverridden(TaskEvent, tag="gate.override", kw_only=True):
     gate: str
     tree: str
     reason: str
+
+
+class GateRecovered(TaskEvent, tag="gate.recover", kw_only=True):
+    """Gates that could not be measured for this task have been measured since, for another task or by the user."""
+
+    gates: tuple[str, ...]

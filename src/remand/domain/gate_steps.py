@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.domain import events as e
+from remand.domain.gates.outages import after_verdict, without
 from remand.domain.gates.standing import Gating
 from remand.domain.gates.verdict import RELEASING, Verdict
 from remand.domain.steps import advance, bounded, conflict
@@ -74,6 +75,11 @@ def overridden(task: Task, event: e.GateOverridden) -> Task:
     return replace(task, gating=replace(gating, overridden=(*gating.overridden, pair)))
 
 
+def recovered(task: Task, event: e.GateRecovered) -> Task:
+    left = without(task.gating.outages, event.gates)
+    return replace(task, gating=replace(task.gating, outages=left))
+
+
 def claimed_anew(gating: Gating) -> Gating:
     """The gating of a task that another claim begins on: what was settled stays, the counts start again."""
     return replace(gating, count=0, stalled=0, failing=0, excess=0.0) if gating.count else gating
@@ -104,6 +110,7 @@ def _judged(task: Task, event: GateVerdict, *, is_released: bool = False, **chan
         held=verdict.suspicions,
         places=_places(verdict),
         is_released=is_released,
+        outages=after_verdict(gating.outages, verdict, event.ts),
         **changes,
     )
 

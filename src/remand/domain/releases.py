@@ -25,6 +25,7 @@ RELEASING = frozenset(
         "gate.hold",
         "gate.override",
         "gate.pass",
+        "gate.recover",
         "handoff.complete",
         "handoff.reject.response",
         "handoff.resume",

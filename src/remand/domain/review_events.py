@@ -128,8 +128,10 @@ class EscalationOpened(TaskEvent, tag="escalation.open", kw_only=True):
 
     reason: str = ""
     kind: str = ""
-    """What led to it: `deadlock`, `reviews`, `gates`, `asked`, `bypassed`, `rejected_before`."""
+    """What led to it: `deadlock`, `reviews`, `gates`, `gate`, `asked`, `bypassed`, `rejected_before`."""
     deadline: Instant = ""
+    gates: tuple[str, ...] = ()
+    """The gates that cannot be measured, where the question is about them (`gate`)."""
 
 
 class EscalationRepeated(TaskEvent, tag="escalation.repeat", kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.domain import events as e
+from remand.domain.gates.outages import MAX_GATES
 from remand.domain.gating import is_rejected_still
 from remand.domain.instant import Instant, plus
 from remand.domain.run_steps import granted
@@ -246,6 +247,7 @@ def escalated(task: Task, event: e.EscalationOpened) -> Task:
         kind=event.kind,
         opened_at=event.ts,
         deadline=bounded(event.deadline or plus(event.ts, DAY), event.ts),
+        gates=event.gates[:MAX_GATES],
     )
     claim, way = task.claim, (event.meta.actor, event.name)
     is_own = claim is not None and claim.agent == event.meta.actor and way not in task.exits

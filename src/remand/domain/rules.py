@@ -43,6 +43,7 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.OverrideGate: _USER,
     c.Unlock: _USER,
     c.RecordVerdict: frozenset({Role.COORDINATOR}),
+    c.NoteGatesMeasured: frozenset({Role.COORDINATOR}),
     c.GiveOpinion: frozenset({Role.COORDINATOR}),
     c.OpenEscalation: frozenset({Role.COORDINATOR}),
     c.RepeatEscalation: frozenset({Role.COORDINATOR}),

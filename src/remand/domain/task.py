@@ -209,6 +209,8 @@ class Escalation(Record, kw_only=True):
     notified: tuple[str, ...] = ()
     """The channels that took the notice since it was last repeated."""
     acknowledged_by: str = ""
+    gates: tuple[str, ...] = ()
+    """The broken gates that it is about, and not this task."""
 
 
 class Filed(Record, kw_only=True):
@@ -351,6 +353,11 @@ class Task(Record, kw_only=True):
     def label(self) -> str:
         """How people call the task: by its issue, or by its id."""
         return f"issue {self.aliases[0]}" if self.aliases else f"task {self.id}"
+
+    @property
+    def gates_asked_about(self) -> tuple[str, ...]:
+        """The broken gates that the user is asked about with this task."""
+        return self.open_escalation.gates if self.open_escalation else ()
 
     def is_locked_out(self, agent: str) -> bool:
         """True when the agent may not work on this task."""

@@ -176,6 +176,9 @@ class TaskTable(Protocol):
     def running(self) -> list[Task]:
         """The tasks that an agent's process is at work on, by id."""
 
+    def with_outages(self) -> list[Task]:
+        """The tasks for which a gate could not be measured, and that was not measured since, by id."""
+
     def with_errand(self, names: Collection[str]) -> list[Task]:
         """The tasks that have one of these errands on the forge (`domain/forging.errands`), by id."""
 

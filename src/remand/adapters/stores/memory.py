@@ -215,6 +215,9 @@ class MemoryTasks(Table):
     def running(self) -> list[Task]:
         return [task for task in self.every() if task.runs]
 
+    def with_outages(self) -> list[Task]:
+        return [task for task in self.every() if task.gating.outages]
+
     def with_errand(self, names: Collection[str]) -> list[Task]:
         return [task for task in self.every() if not set(errands(task)).isdisjoint(names)]
 

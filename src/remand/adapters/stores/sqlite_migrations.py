@@ -78,6 +78,11 @@ def _index_work(connection: apsw.Connection) -> None:
     connection.execute(sql.HANDED_IN_INDEXES).fetchall()
 
 
+def _index_outages(connection: apsw.Connection) -> None:
+    """Version 9 finds the tasks for which a gate could not be measured."""
+    connection.execute(sql.OUTAGE_INDEX).fetchall()
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
@@ -86,5 +91,6 @@ _STEPS = (
     _index_runs,
     _index_errands,
     _index_work,
+    _index_outages,
 )
 """The step from version n stands at place n - 1."""

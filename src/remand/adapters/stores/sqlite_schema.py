@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 8
+VERSION = 9
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -50,6 +50,10 @@ CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHE
 CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE instr(state, '"pr":') > 0;
 """
 
+OUTAGE_INDEX = """
+CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
+"""
+
 SCHEMA = f"""
 {TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE head(
@@ -82,7 +86,7 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}"""
+{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}{OUTAGE_INDEX}"""
 
 READ_MODELS = ("task", "blocker", "alias", "handoff", "errand")
 
@@ -183,6 +187,9 @@ SELECT count(*) FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = ?
 """
 RUNNING = "SELECT state FROM task INDEXED BY task_running WHERE instr(state, '\"runs\":[') > 0 ORDER BY id"
+WITH_OUTAGES = (
+    "SELECT state FROM task INDEXED BY task_outages WHERE instr(state, '\"outages\":[') > 0 ORDER BY id"
+)
 HANDED_IN = """
 SELECT state FROM task INDEXED BY task_commit
 WHERE instr(state, '"submission":{') > 0 AND json_extract(state, '$.submission.commit') = ?1

@@ -251,6 +251,10 @@ class SqliteTasks:
         """The tasks that an agent's process is at work on."""
         return [_decode(row[0]) for row in self._db.rows(sql.RUNNING)]
 
+    def with_outages(self) -> list[Task]:
+        """The tasks for which a gate could not be measured."""
+        return [_decode(row[0]) for row in self._db.rows(sql.WITH_OUTAGES)]
+
     def with_errand(self, names: Collection[str]) -> list[Task]:
         """The tasks for which one of these may be due on the forge."""
         return [_decode(row[0]) for row in self._db.rows(sql.WITH_ERRAND, (json.dumps(sorted(names)),))]

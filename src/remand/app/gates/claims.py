@@ -7,13 +7,15 @@ from collections.abc import Callable
 from remand.app.asking import Accepted, Answer, Request
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.known import Judged, Terms
+from remand.app.gates.outages import note_measured
 from remand.app.ledger import Ledger
-from remand.app.ports import Commit
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.amending import handed_in_again, let_pass, moved_rules
 from remand.domain.gates import message
-from remand.domain.gates.verdict import UNMEASURED, GateResult, GateStatus, Verdict, fitting
+from remand.domain.gates.outages import GATE_QUESTION
+from remand.domain.gates.verdict import UNMEASURED, GateStatus, Verdict, fitting, unstarted
+from remand.domain.gating import REJECTED_BEFORE
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
@@ -22,7 +24,11 @@ from remand.ledger import codec
 from remand.ledger.order import place
 
 ESCALATED = "This was once too often: the task goes to a human now, and this session may stop."
-REJECTED_BEFORE = (
+BROKEN_GATE = (
+    "A gate cannot be run, which is not your fault: the user is asked about it, and the task goes on after that. "
+    "This session may stop."
+)
+HELD_AS_REJECTED_BEFORE = (
     "HELD: this very change was rejected before, and the user is asked whether it may pass now. "
     "This session may stop; other tasks are free."
 )
@@ -65,7 +71,7 @@ class DoneClaims:
             return Claimed(answer=answer, task_id=task.id if task else "")
         if self._is_recorded(request.key):
             # Measured before under this key, by a run that outlived its caller: the same verdict is told again.
-            return self._recorded(request, ask, task, Judged(_impossible(commit, "")))
+            return self._recorded(request, ask, task, Judged(unstarted(commit.sha, commit.tree, "")))
         try:
             terms = self._terms(task, commit.sha)
             judged = self._verdict(terms)
@@ -77,7 +83,7 @@ class DoneClaims:
         except Refused as refusal:
             return Claimed(answer=refusal, task_id=task.id)
         except (EnvironmentFault, OSError) as fault:
-            judged = Judged(_impossible(commit, str(fault)))
+            judged = Judged(unstarted(commit.sha, commit.tree, str(fault)))
         if judged is None:
             return None
         return self._recorded(request, ask, task, judged)
@@ -102,6 +108,8 @@ class DoneClaims:
         )
         if isinstance(noted, Refused):
             return Claimed(answer=noted, task_id=task.id)
+        if not judged.is_cached:
+            note_measured(self._ledger, verdict)
         verdict = next((event.verdict for event in noted.events if isinstance(event, JUDGING)), verdict)
         released = next((event for event in noted.events if isinstance(event, e.GatePassed)), None)
         if released is not None:
@@ -124,12 +132,15 @@ class DoneClaims:
 
     def _told(self, noted: Accepted, verdict: Verdict) -> str:
         rejected = next((event for event in noted.events if isinstance(event, e.GateRejected)), None)
+        asked = noted.task.open_escalation
         if rejected is None:
-            return message.told(verdict) if noted.task.open_escalation is None else REJECTED_BEFORE
+            is_rejected_before = asked is not None and asked.kind == REJECTED_BEFORE
+            return HELD_AS_REJECTED_BEFORE if is_rejected_before else message.told(verdict)
         before = self._before(rejected) if rejected.number > 1 else None
         text = message.rejection(rejected.verdict, rejected.number, before)
         if noted.task.claim is None:
-            text = f"{text.removesuffix(message.CONTINUE)}{ESCALATED}\n\n{message.CONTINUE}"
+            why = BROKEN_GATE if asked is not None and asked.kind == GATE_QUESTION else ESCALATED
+            text = f"{text.removesuffix(message.CONTINUE)}{why}\n\n{message.CONTINUE}"
         return text
 
     def _before(self, rejected: e.GateRejected) -> Verdict | None:
@@ -154,14 +165,6 @@ def _unmeasured(answer: Answer) -> Claimed:
     passed = next((event for event in answer.events if isinstance(event, e.GatePassed)), None)
     verdict = passed.verdict if passed else None
     return Claimed(answer=answer, verdict=verdict, message=message.passed(verdict) if verdict else "")
-
-
-def _impossible(commit: Commit, why: str) -> Verdict:
-    """The verdict when nothing could even be started."""
-    gate = GateResult(
-        name="runner", status=GateStatus.ERRORED, line="- Runner: could not be started", detail=why
-    )
-    return Verdict(status=GateStatus.ERRORED, commit=commit.sha, tree=commit.tree, gates=(gate,))
 
 
 def _code(verdict: Verdict) -> str:

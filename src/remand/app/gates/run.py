@@ -53,4 +53,4 @@ class Run:
             result = judge(gate, measured.found, base, flaky=measured.flaky)
         except Unreadable as why:
             return unmeasured(gate, GateStatus.ERRORED, f"{why}.")
-        return replace(result, seconds=measured.seconds)
+        return replace(result, seconds=measured.seconds, is_known=measured.is_known)

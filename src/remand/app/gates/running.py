@@ -14,6 +14,7 @@ from remand.app.gates.workshop import Parser, Workshop
 from remand.domain.gates.figures import Measurement, TestOutcome, Unreadable
 from remand.domain.gates.gate import Gate, GatePolicy
 from remand.domain.gates.judge import failing_ids, require_figures
+from remand.domain.gates.outages import SAID_LAST
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.record import Record
 from remand.domain.secrets import redacted
@@ -33,6 +34,8 @@ class Measured(Record, kw_only=True):
     why: str = ""
     flaky: tuple[str, ...] = ()
     seconds: float = 0.0
+    is_known: bool = False
+    """It was measured before; nothing was run."""
     is_by_tool: bool = False
     """The command ran to its end, and what it left behind is no report: the code may be why."""
 
@@ -56,7 +59,7 @@ class Runner:
         key = self._key(gate, tree, prepared)
         known = self._workshop.cache.get(key)
         if known is not None:
-            return _decode(known)
+            return replace(_decode(known), is_known=True)
         try:
             measured = self._settled(gate, parser, tree, prepared)
         except OSError as fault:
@@ -161,4 +164,4 @@ def _ended_badly(ended: Ended, gate: Gate) -> Measured:
 def _said(ended: Ended) -> str:
     """The end of what a command said, for people."""
     text = (ended.errors.strip() or ended.output.strip())[-_TAIL:].decode("utf-8", "replace")
-    return f"It said last: {redacted(visible(text)).strip()}" if text else ""
+    return f"{SAID_LAST} {redacted(visible(text)).strip()}" if text else ""

@@ -10,6 +10,7 @@ import msgspec
 
 from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.family import Family
+from remand.app.gates.outages import BrokenGates, find_broken_gates
 from remand.app.ledger import Ledger
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
@@ -124,6 +125,16 @@ class Books:
         """The tasks of a status."""
         with self._lock, self._ledger.store.read() as view:
             return view.tasks.active(status)
+
+    def broken_gates(self) -> BrokenGates:
+        """The gates that cannot be measured; questions about them that nobody has to answer any more are closed."""
+        policy = self.rules.gates_digest
+        with self._lock:
+            with self._ledger.store.read() as view:
+                found = find_broken_gates(view, policy)
+            for task in found.outdated:
+                self.ask(c.NoteGatesMeasured(task_id=task.id))
+        return found
 
     def waiting_for_review(self) -> int:
         """How many submissions nobody has looked at yet."""

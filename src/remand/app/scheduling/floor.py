@@ -16,7 +16,7 @@ from remand.app.scheduling.ending import Ending
 from remand.app.scheduling.ports import CannotRun, Ended, Hands
 from remand.app.scheduling.staff import Load
 from remand.domain.breaker import Breaker
-from remand.domain.events import How
+from remand.domain.events import How, Purpose
 from remand.domain.refusals import Refused
 from remand.domain.roles import Member
 from remand.domain.task import Task
@@ -160,6 +160,13 @@ class Floor:
         """The runs that are under way."""
         with self._mine:
             return list(self._at_work.values())
+
+    def has_workers_besides(self, task_id: str) -> bool:
+        """True while somebody works on another task, or such work is measured."""
+        with self._mine:
+            runs = (*(work.assigned for work in self._at_work.values()), *self._being_begun.values())
+            tasks = {run.task.id for run in runs if run.purpose == Purpose.WORK}
+            return bool((tasks | {task for task, _ in self._measuring}) - {task_id})
 
     @property
     def measuring(self) -> dict[tuple[str, str], float]:

@@ -77,7 +77,7 @@ class Loop:
     @property
     def is_broken(self) -> bool:
         """True when something is wrong with the system."""
-        return bool(self._floor.breaker.breaches)
+        return bool(self._floor.breaker.breaches) or self._scheduler.is_held
 
     def wake(self) -> None:
         """Has it look at once."""

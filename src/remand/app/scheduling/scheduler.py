@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from remand.app.gates.outages import BrokenGates
 from remand.app.scheduling.beginning import Assigned, UnderWay, branch_of
 from remand.app.scheduling.books import Books, taken
 from remand.app.scheduling.ending import Ending
@@ -89,6 +90,7 @@ class Scheduler:
         self._hindrance = ""
         self.waiting = ""
         """Why nothing is begun; empty when nothing keeps it."""
+        self._gates = BrokenGates()
 
     def recover(self) -> None:
         """Takes up what a scheduler before this one left: its runs are lost, its worktrees are kept or taken down."""
@@ -139,7 +141,8 @@ class Scheduler:
         self._watch(among)
         if self._is_stopping:
             return
-        self._hindrance, self.has_begun = "", False
+        self._gates = self._books.broken_gates()
+        self._hindrance, self.has_begun = self._gates.reason, False
         for task in self._of(Status.CLAIMED, among):
             self._go_on(task)
         self._ask_others(Purpose.REVIEW, self._choosers.reviewer, among)
@@ -215,7 +218,7 @@ class Scheduler:
         if self._floor.is_busy(task.id):
             self._renew_if_due(task, self._half_a_lease())
             return
-        if member is None or not self._may_start(member):
+        if member is None or not self._may_start(member) or not self._may_work(task.id):
             return
         if claim.run_ended == How.EXITED:
             settle = partial(self._settle_anew, task, claim.base)
@@ -244,7 +247,8 @@ class Scheduler:
         current = self._books.task(task.id)
         if note is None or member is None or current is None or self._is_stopping:
             return
-        if self._floor.may_start(member):
+        self._gates = self._books.broken_gates()
+        if self._floor.may_start(member) and self._may_work(task.id):
             self._start(current, member, Purpose.WORK, note)
 
     def _ask_others(self, purpose: Purpose, choose: Choose, among: Among) -> None:
@@ -288,6 +292,8 @@ class Scheduler:
                 return
             if self._floor.is_crowded:
                 self.has_begun = True
+                return
+            if not self._may_work():
                 return
             if not self._may_start(member):
                 continue
@@ -340,6 +346,20 @@ class Scheduler:
             return True
         self._hindrance = "; ".join(breach.message for breach in self._floor.breaker.breaches)
         return False
+
+    def _may_work(self, task_id: str = "") -> bool:
+        """False while the user is asked about a broken gate; while one is on trial, True for one task at a time.
+
+        A done claim may need every gate, whatever it changes. Reviews go on: they need none.
+        """
+        if self._gates.asked:
+            return False
+        return not self._gates.is_on_trial or not self._floor.has_workers_besides(task_id)
+
+    @property
+    def is_held(self) -> bool:
+        """True while nothing is started because of a broken gate."""
+        return bool(self._gates.asked)
 
     def _member(self, name: str) -> Member | None:
         """The member of a name, as far as it can be started."""

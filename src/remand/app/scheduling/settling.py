@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from remand.app.scheduling.books import Books
 from remand.app.scheduling.ports import CannotRun, Claims, Look, Workplace, Workplaces
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.task import Status, Task
+from remand.domain.gates.verdict import unstarted
+from remand.domain.task import Claim, Status, Task
 
 IDLE_RUNS = 3
+SUBMISSIONS = 2
+"""How often work is submitted that cannot be."""
 MAX_NAMED = 10
 LETS_GO = ("gate_held", "gate_errored")
 """Answers to a done claim after which the agent is not started again."""
@@ -32,6 +36,9 @@ class Settling:
         self._claims = claims
         self._measured = measured
         """Told whose work was measured, whatever came of it."""
+        self._faults: Counter[str] = Counter()
+        """How often in a row a task's work could not be submitted."""
+        self._is_closed = False
 
     def settle(self, task: Task, workplace: Workplace) -> str | None:
         """What the agent is to be told in its next run; None when there is to be none now."""
@@ -49,7 +56,14 @@ class Settling:
             commit = self._workplaces.bring(workplace)
         except CannotRun as fault:
             return self.untaken(task, fault)
-        answer = self._claims.submit(workplace, claim.agent, commit)
+        if _is_rejected_already(self._books.events(task.id), commit):
+            return ""
+        try:
+            answer = self._claims.submit(workplace, claim.agent, commit)
+        except CannotRun as fault:
+            self._note_unmeasured(task, claim, commit, fault)
+            return None
+        self._faults.pop(task.id, None)
         self._measured(claim.agent)
         if not answer.refused or answer.refused in LETS_GO:
             return None
@@ -63,8 +77,20 @@ class Settling:
             raise fault
         return self._sent_back(task, f"Your work cannot be taken: {fault}")
 
+    def _note_unmeasured(self, task: Task, claim: Claim, commit: str, fault: CannotRun) -> None:
+        """Notes that nothing could be measured, once that was tried twice; before, and at the end, it is tried again."""
+        self._faults[task.id] += 1
+        if self._is_closed or self._faults[task.id] < SUBMISSIONS:
+            raise fault
+        verdict = unstarted(commit, "", str(fault))
+        ask = c.RecordVerdict(
+            task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id, verdict=verdict
+        )
+        self._books.ask(ask)
+
     def close(self) -> None:
         """Answers no more: what is being measured is ended."""
+        self._is_closed = True
         self._claims.close()
 
     def _sent_back(self, task: Task, text: str) -> str | None:
@@ -78,6 +104,13 @@ class Settling:
         why = f"{claim.agent} stopped {count} times with nothing to measure: {text[:300]}"
         self._books.ask(c.OpenEscalation(task_id=task.id, reason=why))
         return None
+
+
+def _is_rejected_already(story: Sequence[e.Event], commit: str) -> bool:
+    """True when the gates have rejected the commit since the last run: that stop is answered, and not counted again."""
+    found = (one for one in reversed(story) if isinstance(one, e.GateRejected | e.RunEnded))
+    last = next(found, None)
+    return isinstance(last, e.GateRejected) and last.verdict.commit == commit
 
 
 def _idle_runs(story: Sequence[e.Event]) -> int:

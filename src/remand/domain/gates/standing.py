@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remand.domain.gates.outages import Outage
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.record import Record
 
@@ -42,3 +43,5 @@ class Gating(Record, kw_only=True):
     """Whose work had findings for a reviewer; none of them settles one."""
     overridden: tuple[tuple[str, str], ...] = ()
     """What the user let pass: a gate, and the code tree it is let pass for."""
+    outages: tuple[Outage, ...] = ()
+    """When gates could not be measured for this task, and nothing was measured by them since."""

@@ -15,6 +15,8 @@ MAX_BYTES = 180 * 1024
 MANY = 256
 INTEGRITY = "integrity"
 """The name of the gate that watches over the others."""
+RUNNER = "runner"
+"""What stands in a verdict for all gates when none of them could even be started."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -70,6 +72,8 @@ class GateResult(Record, kw_only=True):
     suspicions: tuple[str, ...] = ()
     """The ids of findings that a reviewer has to settle."""
     is_required: bool = True
+    is_known: bool = False
+    """It was measured before, on the same code; nothing was run for this verdict."""
     seconds: float = 0.0
 
 
@@ -128,6 +132,14 @@ def overall(gates: tuple[GateResult, ...]) -> GateStatus:
     """
     found = {gate.status for gate in gates if gate.is_required}
     return next((status for status in _ORDER if status in found), GateStatus.PASSED)
+
+
+def unstarted(commit: str, tree: str, why: str) -> Verdict:
+    """The verdict when no gate could even be started."""
+    gate = GateResult(
+        name=RUNNER, status=GateStatus.ERRORED, line="- Runner: could not be started", detail=why
+    )
+    return Verdict(status=GateStatus.ERRORED, commit=commit, tree=tree, gates=(gate,))
 
 
 def fitting(verdict: Verdict) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remand.app.errors import EnvironmentFault
+from remand.app.gates.outages import find_broken_gates
 from remand.bootstrap import hooking, parsers
 from remand.bootstrap.sandbox import self_test
 from remand.domain.gates.gate import Gate
@@ -28,6 +29,7 @@ def gate_checks(context: Context) -> Iterator[Check]:
         yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be handed in", fix)
     else:
         yield from (_gate(gate, context.gates.missing_program(gate, policy)) for gate in policy.gates)
+    yield from _broken(context)
     if not policy.enforce:
         yield Check("enforcement", True, "off: everything is judged and recorded, and nothing is stopped")
     pause = context.gates.current_pause
@@ -52,6 +54,17 @@ def _gate(gate: Gate, missing: str) -> Check:
             "Install it, or name its folder in `[sandbox] path`.",
         )
     return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
+
+
+def _broken(context: Context) -> Iterator[Check]:
+    """The gates that could not be measured, for which nothing is started."""
+    with context.opened.store.read() as view:
+        found = find_broken_gates(view, context.opened.settings.rules().gates_digest)
+    for task in found.asked:
+        escalation = task.open_escalation
+        name, why = ", ".join(task.gates_asked_about), escalation.reason if escalation else ""
+        fix = f"Then `remand inbox answer {escalation.id if escalation else task.id} retry`."
+        yield Check(f"broken gate {name}", False, one_line(why, 2000), fix)
 
 
 def _bases(context: Context) -> Iterator[Check]:

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from remand.app.errors import EnvironmentFault
-from remand.app.gates.known import Terms
+from remand.app.gates.known import Judged, Terms
+from remand.app.gates.outages import note_measured
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.amending import let_pass
 from remand.domain.gates import message
+from remand.domain.gates.gate import digest
 from remand.domain.gates.verdict import UNMEASURED, GateStatus
 from remand.domain.gating import is_settled
 from remand.domain.refusals import Refused
@@ -59,6 +61,7 @@ def _run(context: Context) -> Result:
             "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
         )
     judged = context.gates.verdict(terms, is_fresh=options.fresh)
+    _note_measured(context, terms, judged)
     verdict = let_pass(judged.verdict, task) if task else judged.verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
     source = context.opened.settings.settings().source
@@ -73,6 +76,13 @@ def _run(context: Context) -> Result:
         note += "\nNothing is enforced here (`enforce = false`): no done claim is stopped by this."
     data = verdict_data(verdict, is_cached=judged.is_cached) | {"policy_source": source}
     return Result(data, message.report(verdict) + note, code)
+
+
+def _note_measured(context: Context, terms: Terms, judged: Judged) -> None:
+    """Closes the questions about gates that the user has measured by the rules of now. An agent's word closes none."""
+    is_of_now = digest(terms.policy) == context.opened.settings.rules().gates_digest
+    if is_of_now and not judged.is_cached and not context.is_confined:
+        note_measured(context.opened.ledger, judged.verdict)
 
 
 def _terms(context: Context, task: Task | None) -> Terms:
