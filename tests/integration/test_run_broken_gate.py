@@ -69,6 +69,10 @@ def test_a_gate_that_cannot_be_measured_asks_the_user_once_and_starts_nothing_me
     assert all(office.shown(task)["gate_rejection_count"] == 0 for task in (*tasks, later))
     assert not any(one.get("is_fault") for one in office.events("run.end"))
     assert office.repository.refused(
-        "inbox", "answer", item["escalation_id"], "retry", env={"REMAND_TASK": tasks[0], "REMAND_ACTOR": "Alice"}
+        "inbox",
+        "answer",
+        item["escalation_id"],
+        "retry",
+        env={"REMAND_TASK": tasks[0], "REMAND_ACTOR": "Alice"},
     )
     office.check()

@@ -180,7 +180,9 @@ def _said(event: e.Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, st
             return "", line(f"{event.agent} {kind}: {summary}")
         case e.GateErrored():
             causes = "; ".join(f"{one.gate}: {one.text}" for one in outages_of(event.verdict))
-            return "", line(f"{event.agent}'s work at {event.verdict.commit[:12]} could not be measured: {causes}")
+            return "", line(
+                f"{event.agent}'s work at {event.verdict.commit[:12]} could not be measured: {causes}"
+            )
         case e.TaskFailed():
             return "", line(f"{event.agent} gave up: {event.reason or 'without a reason'}")
         case _:

@@ -84,7 +84,9 @@ def _of_gates(questions: Sequence[Question]) -> Iterator[Trouble]:
     for asked in questions:
         if asked.kind == GATE_QUESTION:
             why, _, _ = asked.question.partition(" No agent is started")
-            yield Trouble(kind="system", text=f"Nothing is started: {line(why, MAX_CAUSE)}", since=asked.since)
+            yield Trouble(
+                kind="system", text=f"Nothing is started: {line(why, MAX_CAUSE)}", since=asked.since
+            )
 
 
 def _of_system(text: str, since: Instant = "") -> Trouble:

@@ -36,7 +36,9 @@ def options(
 ) -> tuple[Option, ...]:
     """The ways to decide an escalated task, the requirement's own first. `agents` may take it over."""
     if task.gates_asked_about:
-        return (Option(key=RETRY, text="Try again: one agent goes on, and the others once the gate is measured"),)
+        return (
+            Option(key=RETRY, text="Try again: one agent goes on, and the others once the gate is measured"),
+        )
     above = (agent for agent, _ in inherited if agent not in task.unlocked)
     locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
     merged = _merged(task)

@@ -110,7 +110,9 @@ def _judged(task: Task, event: GateVerdict, *, is_released: bool = False, **chan
         held=verdict.suspicions,
         places=_places(verdict),
         is_released=is_released,
-        outages=after_verdict(gating.outages, verdict, event.ts),
+        outages=after_verdict(
+            gating.outages, verdict, event.ts, is_stopped=not isinstance(event, e.GatePassed)
+        ),
         **changes,
     )
 

@@ -31,7 +31,7 @@ _MAX_TEXT = 300
 _MAX_DETAIL = 4000
 
 _VARYING: tuple[tuple[str, str], ...] = (
-    (r"(?<![\w.~+@-])(?:[a-z]:)?[\w.~+@-]*(?:[\\/][\w.~+@%=-]+)+[\\/]?", "/"),
+    (r"(?<![\w.~+@-])(?:[a-z]:)?[\w.~+@-]*(?:[\\/][\w.~+@%=-]+)+[\\/]?", "#"),
     (r"\bte?mp[\w.-]*", "#"),
     (r"(?<![\w.:+-])[\w.:+-]*\d[\w.:+-]*", "#"),
     (r"\b[0-9a-f]{7,}\b", "#"),
@@ -39,10 +39,11 @@ _VARYING: tuple[tuple[str, str], ...] = (
         r"\b(?:mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|am|pm|utc|gmt)\b",
         "#",
     ),
-    (r"#(?:[\s,]+#)+", "#"),
+    (r"[^\w#]+", " "),
+    (r"#(?: ?#)+", "#"),
     (r"(# \w+?)s\b", r"\1"),
 )
-"""Paths, temporary names, words with digits, hashes and dates, and what stands for them; then the plural after a number.
+"""Paths, temporary names, words with digits, hashes and dates, and what stands for them; then punctuation and plurals.
 
 Compiled when first used: most processes never need them. Those of long words begin where a word does, so that a word
 is looked at once.
@@ -100,9 +101,15 @@ def measured_gates(verdict: Verdict) -> frozenset[str]:
     return frozenset({*measured, *([RUNNER] if has_run else [])})
 
 
-def after_verdict(known: Sequence[Outage], verdict: Verdict, at: Instant) -> tuple[Outage, ...]:
-    """The outages of a task after one more verdict: of each gate the last few, none of a gate that was measured."""
-    found = (*without(known, measured_gates(verdict)), *outages_of(verdict, at))
+def after_verdict(
+    known: Sequence[Outage], verdict: Verdict, at: Instant, *, is_stopped: bool = True
+) -> tuple[Outage, ...]:
+    """The outages of a task after one more verdict: of each gate the last few, none of a gate that was measured.
+
+    A verdict that stops nothing (`enforce = false`) adds none.
+    """
+    left = without(known, measured_gates(verdict))
+    found = (*left, *outages_of(verdict, at)) if is_stopped else left
     kept: list[Outage] = []
     counts: Counter[str] = Counter()
     for outage in reversed(found):
