@@ -42,7 +42,9 @@ class BrokenGates(NamedTuple):
         gates = sorted({gate for task in self.asked for gate in task.gates_asked_about})
         names = ", ".join(f"`{gate}`" for gate in gates)
         many = "The gates" if len(gates) > 1 else "The gate"
-        return f"{many} {names} cannot be measured, and `remand inbox` asks what to do" if gates else ""
+        causes = (one.text for task in self.asked for one in task.gating.outages if one.gate in gates)
+        cause = next(causes, "") or "no cause is known"
+        return f"{many} {names} cannot be measured: {cause}; `remand inbox` asks what to do" if gates else ""
 
 
 def find_broken_gates(view: Transaction, policy: str) -> BrokenGates:

@@ -22,24 +22,30 @@ class Run:
         self._runner = runner
         self._base_tree = base_tree
 
-    def measured(self, gate: Gate, tree: str) -> Measured:
-        """What a gate shows on a tree."""
+    def measured(self, gate: Gate, tree: str, *, is_fresh: bool = False) -> Measured:
+        """What a gate shows on a tree; afresh, what is known of it is measured again."""
         prepared = self.prepared.get(gate.name, "")
         if prepared.startswith("!"):
             return Measured(status=GateStatus.ERRORED, why=prepared[1:])
-        return self._runner.run(gate, tree, prepared)
+        return self._runner.run(gate, tree, prepared, is_fresh=is_fresh)
 
     def _base(self, gate: Gate) -> Measured:
         return self.measured(gate, self._base_tree)
+
+    def _runs_on_base(self, gate: Gate) -> bool:
+        """True when the base can be measured now: the tool may have gone since the base was measured last."""
+        base = self._base(gate) if self._base_tree else Measured()
+        if base.found is not None and base.is_known:
+            base = self.measured(gate, self._base_tree, is_fresh=True)
+        return base.found is not None
 
     def judged(self, gate: Gate, found: Future[Measured]) -> GateResult:
         """A gate's result, the base measured only where it matters."""
         measured = found.result()
         if measured.found is None:
-            is_broken = measured.is_by_tool and self._base_tree and self._base(gate).found is not None
-            return (
-                broken(gate, measured.why) if is_broken else unmeasured(gate, measured.status, measured.why)
-            )
+            if measured.is_by_tool and self._runs_on_base(gate):
+                return broken(gate, measured.why)
+            return unmeasured(gate, measured.status, measured.why)
         self.found[gate.name] = measured.found
         if is_uncollected(measured.found) and self._base_tree:
             base_found = self._base(gate).found

@@ -51,13 +51,13 @@ class Runner:
         self._policy = policy
         self.path = search_path(workshop.root, workshop.path, policy)
 
-    def run(self, gate: Gate, tree: str, prepared: str = "") -> Measured:
-        """Measures a gate on a tree, or takes what was measured on it before."""
+    def run(self, gate: Gate, tree: str, prepared: str = "", *, is_fresh: bool = False) -> Measured:
+        """Measures a gate on a tree, or takes what was measured on it before, unless it is to be measured afresh."""
         parser = self._workshop.parser(gate.parser)
         if parser is None:
             return Measured(status=GateStatus.ERRORED, why=f"There is no parser `{gate.parser}`.")
         key = self._key(gate, tree, prepared)
-        known = self._workshop.cache.get(key)
+        known = None if is_fresh else self._workshop.cache.get(key)
         if known is not None:
             return replace(_decode(known), is_known=True)
         try:

@@ -28,6 +28,7 @@ MAX_GATES = 20
 _MAX_NAME = 80
 _MAX_CAUSE = 200
 _MAX_TEXT = 300
+_MAX_LAST = 180
 _MAX_DETAIL = 4000
 
 _VARYING: tuple[tuple[str, str], ...] = (
@@ -157,12 +158,13 @@ def normal(text: str) -> str:
 
 
 def summary(gate: GateResult) -> str:
-    """The cause in one line for people. Of much, the beginning and the end: tools say last what went wrong."""
+    """The cause in one line for people: the tool's last line, which mostly says it, and then our own words."""
     own, last = _parts(gate)
-    text = " ".join(redacted(visible(f"{own} ({last})" if last else own)).split())
-    if len(text) > _MAX_TEXT:
-        text = f"{text[: _MAX_TEXT // 3]} … {text[-2 * _MAX_TEXT // 3 :]}"
-    return text or "it does not say why"
+    if gate.status is GateStatus.TIMED_OUT:
+        own, last = last, own
+    text = f"{last[:_MAX_LAST]} ({own})" if own and last else own or last
+    text = " ".join(redacted(visible(text)).split())
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"
 
 
 def _parts(gate: GateResult) -> tuple[str, str]:
@@ -191,7 +193,7 @@ def _causes(broken: Sequence[Outage]) -> Iterator[str]:
     for outage in broken:
         texts.setdefault(outage.text, []).append(outage.gate)
     for text, gates in texts.items():
-        yield f"{_subject(gates)} could not be measured, several times in a row: {text}."
+        yield f"{_subject(gates)} could not be measured, several times in a row: {text or 'no cause is known'}."
 
 
 def _subject(gates: Sequence[str]) -> str:

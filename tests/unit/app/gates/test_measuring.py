@@ -185,3 +185,28 @@ def test_no_gate_sees_what_is_hidden_and_each_has_a_checkout_of_its_own() -> Non
     stage.verdict()
     assert {job.hide for job in stage.jobs} == {("ledger",)}
     assert not any(job.has_network for job in stage.jobs)
+
+
+def test_a_tool_that_has_gone_since_the_base_was_measured_is_not_blamed_on_the_work() -> None:
+    is_gone = False
+
+    def gone(command: str, side: str) -> Ended:
+        return said("garbage") if is_gone else said("errors 3")
+
+    stage = Stage(gone, gates=(LINT,))
+    assert stage.verdict().verdict.gates[0].base == {"errors": 3.0}
+    is_gone = True
+    stage.mirror.commit("head", {"a.py": b"3"}, parent="base")
+
+    assert stage.verdict().verdict.status is GateStatus.ERRORED
+
+
+def test_what_was_measured_before_is_said_to_be_known() -> None:
+    def lint_gone(command: str, side: str) -> Ended:
+        return said("garbage") if command == "lint" else clean(command, side)
+
+    stage = Stage(lint_gone)
+    first, second = (stage.verdict().verdict.gates for _ in range(2))
+
+    assert [gate.is_known for gate in first] == [False, False]
+    assert [gate.is_known for gate in second] == [False, True], "what could not be measured is tried again"

@@ -143,9 +143,11 @@ def test_a_task_keeps_few_outages_whatever_a_file_says() -> None:
     assert all(len(one.gate) <= 80 and len(one.text) <= 310 for one in known)
 
 
-def test_of_a_long_cause_the_end_is_kept() -> None:
+def test_of_a_long_cause_the_line_that_says_it_comes_first() -> None:
     detail = f"The prepare step `npm ci` failed: {'npm WARN old ' * 60}\nnpm ERR! no certificate"
-    assert summary(errored(detail)).endswith("(npm ERR! no certificate)")
+    assert summary(errored(detail)).startswith("npm ERR! no certificate (The prepare step `npm ci` failed")
+    slow = a_result("tests", TIMED_OUT, detail="It did not end within 9 s. It said last: collecting")
+    assert summary(slow) == "It did not end within 9 s (collecting)"
 
 
 ADVICE = {
