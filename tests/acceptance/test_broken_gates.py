@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from tests.acceptance.test_done_claims import CONFIG, Desk
@@ -182,3 +185,33 @@ def test_a_stop_hook_without_a_scheduler_asks_the_user_too(machine: Machine) -> 
     (item,) = session.repository.ok("inbox")
     assert "no-such-program" in item["question"]
     assert session.status == "escalated"
+
+
+def mirror(machine: Machine) -> Path:
+    (folder,) = machine.state.glob("remand/*/gates")
+    return folder / "mirror.git"
+
+
+@pytest.mark.parametrize("kind", ["task submit", "stop hook"])
+def test_gates_that_cannot_even_be_started_ask_the_user(machine: Machine, kind: str) -> None:
+    session = Session(machine)
+    session.repository.call("gate", "run", "--commit", "main")
+    path = mirror(machine)
+    shutil.rmtree(path)
+    path.write_text("no repository")
+    session.commit("good")
+    for number in range(2):
+        if number:
+            claim(session)
+        if kind == "task submit":
+            assert session.submit()["refused"] == "gate_errored"
+        else:
+            assert session.blocked() == ""
+
+    (item,) = session.repository.ok("inbox")
+    assert item["question"].startswith("The gates could not be measured")
+    path.unlink()
+    session.repository.ok("inbox", "answer", item["escalation_id"], "retry")
+    claim(session)
+    assert session.submit()["status"] == "provisional"
+    assert session.repository.ok("inbox") == []

@@ -8,8 +8,8 @@ import msgspec
 
 from remand.domain.ask import Ask, ClaimAsk, TaskAsk
 from remand.domain.forge_asks import IntendAct, NoteAct, NoteActFailure
+from remand.domain.gate_asks import NoteGatesMeasured, OverrideGate, RecordVerdict, SettleFinding
 from remand.domain.gates.outages import Outage
-from remand.domain.gates.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.review_asks import (
@@ -69,6 +69,7 @@ __all__ = [
     "NoteAct",
     "NoteActFailure",
     "NoteDelivery",
+    "NoteGatesMeasured",
     "NoteMerge",
     "NoteReview",
     "OpenEscalation",
@@ -236,38 +237,6 @@ class GiveOpinion(Ask, kw_only=True):
 
     handoff_id: str
     opinion: str
-
-
-class SettleFinding(TaskAsk, kw_only=True):
-    """Accept or refuse a finding of the integrity gate."""
-
-    finding: str
-    is_accepted: bool
-    reason: str = ""
-
-
-class OverrideGate(TaskAsk, kw_only=True):
-    """Let a gate's failure pass, for the code tree it was measured on."""
-
-    gate: str
-    reason: str
-
-
-class RecordVerdict(TaskAsk, kw_only=True):
-    """Note what the gates measured of an agent's done claim."""
-
-    agent: str
-    handoff_id: str = ""
-    verdict: Verdict
-    branch: str = ""
-    pr: int = 0
-
-
-class NoteGatesMeasured(TaskAsk, kw_only=True):
-    """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
-
-    gates: tuple[str, ...] = ()
-    """None: the rules may have changed."""
 
 
 class ExpireLease(TaskAsk, kw_only=True):

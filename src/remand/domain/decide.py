@@ -14,6 +14,7 @@ from remand.domain import gating as g
 from remand.domain import handoffs as h
 from remand.domain import reviews as v
 from remand.domain import rules as r
+from remand.domain.broken_gates import note_measured
 from remand.domain.instant import plus
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
@@ -363,7 +364,7 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.SettleFinding: g.settle,
     c.OverrideGate: g.override,
     c.RecordVerdict: g.record,
-    c.NoteGatesMeasured: g.note_measured,
+    c.NoteGatesMeasured: note_measured,
     c.OpenEscalation: escalations.open_by_itself,
     c.ExpireLease: _expire,
     c.WakeTask: _wake,

@@ -10,15 +10,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
 from remand.domain.amending import SAME_CHANGE, rejected_change
-from remand.domain.gates.outages import (
-    GATE_QUESTION,
-    RETRY,
-    broken_gates,
-    measured_gates,
-    outages_of,
-    question,
-    without,
-)
+from remand.domain.broken_gates import ask_about_gates
 from remand.domain.gates.verdict import (
     INTEGRITY,
     RELEASING,
@@ -151,35 +143,8 @@ def record(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
         )
     if verdict.status in UNMEASURED:
         errored = e.GateErrored(task_id=task.id, verdict=verdict, **own)
-        return (errored, *_asked_about_gates(task, verdict, command))
+        return (errored, *ask_about_gates(task, verdict, command))
     return _rejected(task, claim, verdict, command)
-
-
-def _asked_about_gates(task: Task, verdict: Verdict, command: c.Command) -> Events:
-    """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
-    facts, found = command.facts, outages_of(verdict)
-    known = (*task.gating.outages, *facts.outages)
-    broken = broken_gates((*without(known, measured_gates(verdict)), *found), facts.policy)
-    new = tuple(one for one in found if one.gate in broken and one.gate not in facts.asked_gates)
-    if not new:
-        return ()
-    asked = opened(task, GATE_QUESTION, question(new), command)
-    return (replace(asked, gates=tuple(one.gate for one in new)),)
-
-
-def note_measured(task: Task, ask: c.NoteGatesMeasured, command: c.Command) -> Events:
-    """What follows for a task once gates were measured, or have other rules: a question about them is closed."""
-    facts = command.facts
-    gates = tuple(dict.fromkeys(one.gate for one in task.gating.outages if one.gate in ask.gates))
-    recovered = (e.GateRecovered(task_id=task.id, gates=gates),) if gates else ()
-    left = without((*task.gating.outages, *facts.outages), ask.gates)
-    escalation = task.open_escalation
-    if escalation is None or escalation.kind != GATE_QUESTION:
-        return recovered
-    if broken_gates(left, facts.policy) & set(escalation.gates):
-        return recovered
-    answered = e.EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=RETRY)
-    return (*recovered, answered)
 
 
 def _asked_about(task: Task, claim: Claim, verdict: Verdict, command: c.Command) -> Events:
@@ -214,7 +179,7 @@ def _rejected(task: Task, claim: Claim, verdict: Verdict, command: c.Command, be
         if number == facts.alert_after_gates
         else ()
     )
-    about_gates = _asked_about_gates(task, verdict, command)
+    about_gates = ask_about_gates(task, verdict, command)
     if about_gates:
         return (rejected, *alerted, *about_gates)
     if number < facts.escalate_after_gates and stalled < STALL:

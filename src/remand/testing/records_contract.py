@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from remand.domain.gates.outages import Outage
+from remand.domain.gates.standing import Gating
 from remand.domain.runs import Run, Spent
 from remand.domain.task import Escalation, Status, Submission
 from remand.ledger.store import LogLine, Store
@@ -79,6 +81,16 @@ class RecordsContract:
             tx.tasks.put(a_task(T1, pr=7))
             assert [task.id for task in tx.tasks.handed_in("a" * 40, 7)] == [T1, T2]
             assert tx.tasks.handed_in("b" * 40, 0) == []
+
+    def test_the_tasks_for_which_a_gate_could_not_be_measured_are_found(self, store: Store) -> None:
+        outage = Outage(gate="tests", cause="no pytest", text="no pytest")
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, gating=Gating(outages=(outage,))))
+            tx.tasks.put(a_task(T2, title='"outages":['))
+            tx.tasks.put(a_task(T3, gating=Gating(outages=(outage,))))
+            tx.tasks.put(a_task(T3))
+
+            assert [task.id for task in tx.tasks.with_outages()] == [T1]
 
     def test_the_tasks_that_somebody_is_at_work_on_are_found(self, store: Store) -> None:
         run = Run(id="RUN-20261115-090000-00000001", agent="Alice", purpose="work", started_at=NOW)

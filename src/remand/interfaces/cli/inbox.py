@@ -128,7 +128,8 @@ def _key(offered: Sequence[Option], option: str) -> str:
 def _answer_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", help="the question's id, or its task's")
     parser.add_argument(
-        "option", help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, a decision, or its number"
+        "option",
+        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, retry, a decision, or its number",
     )
     parser.add_argument(
         "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
