@@ -99,7 +99,8 @@ class Ledger:
         self._ids = ids
         self._rules = rules
         self._look_up = look_up
-        self._gate_terms = gate_terms
+        self.gate_terms = gate_terms
+        """The gates that hold for a task's commit; None: those of the base. Raises where that cannot be told."""
         self._keep_files = keep_files
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
@@ -238,9 +239,9 @@ class Ledger:
         )
 
     def _terms(self, task: Task, commit: str) -> GateTerms | None:
-        """The gates that hold for a done claim. Where they cannot be told, it is not released, and measuring says why."""
+        """The gates that hold for a done claim. Where they cannot be told it is not released; measuring it says why."""
         try:
-            return self._gate_terms(task, commit)
+            return self.gate_terms(task, commit)
         except (EnvironmentFault, OSError):
             return UNKNOWN_TERMS
 

@@ -73,6 +73,8 @@ class DoneClaims:
             # Measured before under this key, by a run that outlived its caller: the same verdict is told again.
             return self._recorded(request, ask, task, Judged(unstarted(commit.sha, commit.tree, "")))
         try:
+            # By what nobody can tell, nothing is measured: other rules, or no base, would stand in for it.
+            self._ledger.gate_terms(task, commit.sha)
             terms = self._terms(task, commit.sha)
             judged = self._verdict(terms)
             if judged is not None and terms.claimed_under:

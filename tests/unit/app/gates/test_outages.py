@@ -5,13 +5,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
+from remand.app.asking import Request, Rules
+from remand.app.errors import EnvironmentFault
 from remand.app.escalations import open_escalations
+from remand.app.gates.claims import DoneClaims
 from remand.app.gates.outages import find_broken_gates, note_gates
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.gates.verdict import GateResult, GateStatus
+from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Member, Role, Team
 from remand.domain.task import Status
 from remand.testing.builders import World, a_result, a_verdict
@@ -253,3 +256,28 @@ def test_running_out_of_time_counts_as_being_unable_to_run(status: GateStatus) -
             task, broken(f"It did not end within 600 s. It said last: {number} of 9", status=status)
         )
     assert len(world.questions()) == 1
+
+
+def test_where_nobody_can_tell_which_rules_hold_nothing_is_measured_and_the_user_is_asked() -> None:
+    world = Claims()
+    task = world.add()
+    world.repository.add("work")
+
+    def gone(*_: object) -> None:
+        raise EnvironmentFault("The base branch was there when this task was claimed, and is gone.")
+
+    def measure(*_: object) -> Any:
+        raise AssertionError("other rules stand in for those of the base")
+
+    world.ledger.gate_terms = gone
+    claims = DoneClaims(world.ledger, measure, measure)
+    for _ in range(2):
+        world.claim(task)
+        ask = c.SubmitTask(task_id=task, agent="Alice", commit="work")
+        claimed = claims.claim(Request(ask=ask, actor="Alice"), world.ledger.ask)
+        assert claimed is not None
+        assert isinstance(claimed.answer, Refused)
+        assert claimed.answer.code == "gate_errored"
+
+    (asked,) = world.questions()
+    assert "The base branch was there when this task was claimed, and is gone" in asked.question
