@@ -304,6 +304,11 @@ class TestLooking:
             assert mirror.file(tree, path) is None, path
         assert mirror.paths(tree) == ["a/b", "link", "none", "out", "run"]
 
+    def test_links_are_told_with_their_targets(self, mirror: GitMirror, source: AgentsRepository) -> None:
+        targets = {"link": "a/b", "c/out": "/etc/passwd", "c/up": "../a", "far": "x" * 5000}
+        tree = mirror.bring(source.commit({"a/b": b"1", **{path: Link(to) for path, to in targets.items()}}))
+        assert mirror.links(tree) == {"link": b"a/b", "c/out": b"/etc/passwd", "c/up": b"../a", "far": b""}
+
     def test_a_file_too_large_to_read_is_not_taken_for_absent(
         self, mirror: GitMirror, source: AgentsRepository
     ) -> None:

@@ -76,6 +76,11 @@ class FakeMirror:
         """Every file's path."""
         return list(self.trees[tree])
 
+    def links(self, tree: str) -> dict[str, bytes]:
+        """None: its trees have no links."""
+        assert tree in self.trees
+        return {}
+
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree in which the named paths are as in another."""
         files = {path: content for path, content in self.trees[tree].items() if path not in paths}

@@ -21,6 +21,8 @@ from remand.app.gates.ports import Change
 MAX_FILE = 8 << 20
 UNREAD = b"\x00larger than 8 MiB, and therefore not read\x00"
 """Stands for the content of a file above MAX_FILE. No text holds a NUL, so it is taken for binary."""
+MAX_LINK = 4096
+MAX_LINKS = 10_000
 DAYS = 14
 _ASKED_ABOUT = 32
 """How many commits the source is asked whether it knows them, latest first."""
@@ -108,6 +110,16 @@ class GitMirror:
         return [path.decode("utf-8", "surrogateescape") for path in found if not path.startswith(b".got/")]
 
     @_mending
+    def links(self, tree: str) -> dict[str, bytes]:
+        """The target of every symbolic link in a tree by its path; empty for one that is not read."""
+        entries = differences(self.objects, "", require_id(tree))
+        found = sorted((path, entry.id) for path, _, entry in entries if entry and entry.is_link)
+        return {
+            path.decode("utf-8", "surrogateescape"): self._target(link) if at < MAX_LINKS else b""
+            for at, (path, link) in enumerate(found)
+        }
+
+    @_mending
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
         require_id(source)
@@ -154,6 +166,12 @@ class GitMirror:
     def close(self) -> None:
         """Ends the process that reads objects."""
         self.objects.close()
+
+    def _target(self, link: str) -> bytes:
+        try:
+            return self.objects.read(link, "blob", MAX_LINK) or b""
+        except TooLarge:
+            return b""
 
     def _compared(self, *asked: str) -> tuple[bool, str]:
         """Whether git says yes, and what it says, of two commits."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, Skipped, TestCase
@@ -23,6 +25,10 @@ DEFAULTS = {"max_failures": 0.0}
 _ROOTS = ("testsuites", "testsuite")
 _PYTEST = (("testsuites", "pytest tests"), ("testsuite", "pytest"))
 """What pytest calls the elements around its test cases; the inner one can be called otherwise."""
+_PYTEST_HEAD = ["name", "errors", "failures", "skipped", "tests", "time", "timestamp", "hostname"]
+"""The attributes of pytest's inner element, in its order: older releases do not name the outer one."""
+_SUMMARY = re.compile(r"contains \d+ failed subtests?")
+"""The failure pytest adds to a test of which subtests failed."""
 _TODO = "todo"
 """Node's mark of a test that may fail, beside the failure."""
 _TRACED = 20_000
@@ -43,8 +49,10 @@ class _Read:
         self.is_node = False
         """Node counts expected failures and suites in its heads, besides tests."""
         self.uncollected = 0
-        self.announced = 0
-        self.announced_failures = 0
+        self.announced = {"tests": 0, "failures": 0, "skipped": 0}
+        """What the heads of the suites count."""
+        self.results = {"failures": 0, "skipped": 0}
+        """How many results the test cases have; with subtests, one case has several."""
         self._in_suite = 0
         self._suites: list[str] = []
 
@@ -53,8 +61,10 @@ class _Read:
         if not self._suites and element.tag not in _ROOTS:
             raise Unreadable(f"this is no JUnit report: it begins with <{str(element.tag)[:40]}>")
         if element.tag == "testsuite" and not self._in_suite:
-            self.announced += _count(element, "tests")
-            self.announced_failures += _count(element, "failures") + _count(element, "errors")
+            for name in self.announced:
+                self.announced[name] += _count(element, name)
+            self.announced["failures"] += _count(element, "errors")
+            self.is_pytest |= list(element.attrib) == _PYTEST_HEAD
         self._in_suite += element.tag == "testsuite"
         self._suites.append(element.get("name", ""))
         self.is_node |= element.tag == "testsuite" and "disabled" in element.attrib
@@ -72,14 +82,34 @@ class _Read:
 
     def _add(self, element: Element) -> None:
         case = TestCase.fromelem(element)  # type: ignore[no-untyped-call]  # junitparser types its attributes alone
-        outcome, result = _outcome(case)
-        test_id = self.outcomes.add(self._name(element), outcome, _seconds(element))
-        if result is None or outcome in ("passed", "skipped"):
+        outcome = _outcome(case.result)
+        failures = [result for result in case.result if isinstance(result, Error | Failure)]
+        self.results["failures"] += len(failures)
+        self.results["skipped"] += sum(isinstance(result, Skipped) for result in case.result)
+        own = [result for result in failures if not _is_summary(result)] or failures
+        test_id = self.outcomes.add(self._name(element), outcome, _seconds(element), len(own))
+        if outcome in ("passed", "skipped"):
             return
-        text = result.text or ""
-        self.uncollected += result.message == _UNCOLLECTED
+        text = own[0].text or ""
+        self.uncollected += own[0].message == _UNCOLLECTED
         path, line = self._place(element, text)
-        self.found.add(path=path, line=line, code=test_id, text=_said(result.message or "", text))
+        said = _said(own[0].message or "", text)
+        if len(own) > 1:
+            said = f"{len(own)} failures, the first: {said}"
+        self.found.add(path=path, line=line, code=test_id, text=said)
+
+    @property
+    def is_short(self) -> bool:
+        """True when test cases or results are missing that a head counts.
+
+        Pytest counts every subtest as a test, and writes nothing of one that passed.
+        """
+        if self.is_node:
+            return False
+        if self.is_pytest:
+            return any(self.announced[name] > count for name, count in self.results.items())
+        is_failure_missing = self.announced["failures"] > self.results["failures"]
+        return is_failure_missing or self.announced["tests"] > len(self.outcomes.tests)
 
     def _name(self, element: Element) -> str:
         """The class and the name; node writes `test` for every class, and names suites instead."""
@@ -106,9 +136,8 @@ def parse(ran: Ran) -> Measurement:
         else:
             read.close(element)
     failures = read.outcomes.failures
-    is_short = read.announced > len(read.outcomes.tests) or read.announced_failures > failures
-    if is_short and not read.is_node:
-        raise Unreadable("the report names fewer tests or failures than its own head counts")
+    if read.is_short:
+        raise Unreadable("the report names fewer tests or results than its own head counts")
     if read.is_pytest and ran.status == _PYTEST_INTERRUPTED and failures and failures == read.uncollected:
         return _uncollected(read)
     if read.is_pytest:
@@ -134,15 +163,18 @@ def _uncollected(read: _Read) -> Measurement:
     return Measurement(figures=figures, findings=read.found.kept)
 
 
-def _outcome(case: TestCase) -> tuple[str, FinalResult | None]:
-    results = {type(result): result for result in case.result}
-    skipped = results.get(Skipped)
-    if skipped is not None and skipped.type == _TODO:
-        return "skipped", skipped
+def _outcome(results: Sequence[FinalResult]) -> str:
+    kinds = {type(result) for result in results}
+    if any(isinstance(result, Skipped) and result.type == _TODO for result in results):
+        return "skipped"
     for kind, outcome in ((Error, "error"), (Failure, "failed"), (Skipped, "skipped")):
-        if kind in results:
-            return outcome, results[kind]
-    return "passed", None
+        if kind in kinds:
+            return outcome
+    return "passed"
+
+
+def _is_summary(result: FinalResult) -> bool:
+    return _SUMMARY.fullmatch(result.message or "") is not None
 
 
 def _count(element: Element, name: str) -> int:

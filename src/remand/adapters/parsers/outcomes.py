@@ -21,13 +21,15 @@ class Outcomes:
         self._last: dict[str, int] = {}
         self._count = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
 
-    def add(self, name: str, outcome: str, seconds: float = 0.0) -> str:
-        """Keeps one test and returns the id it has got."""
+    def add(self, name: str, outcome: str, seconds: float = 0.0, failures: int = 1) -> str:
+        """Keeps one test, with how often it failed if it did, and returns the id it has got."""
         if len(self._tests) >= MAX_TESTS:
             raise Unreadable(f"the report has more than {MAX_TESTS} tests")
         test_id = self._free(_short(name))
         known = seconds if 0 <= seconds <= _DAY else 0.0
-        self._tests[test_id] = TestOutcome(id=test_id, outcome=outcome, seconds=known)
+        self._tests[test_id] = TestOutcome(
+            id=test_id, outcome=outcome, seconds=known, failure_count=max(1, failures)
+        )
         self._count[outcome] += 1
         return test_id
 

@@ -19,6 +19,7 @@ from remand.domain.gates.gate import Gate, GatePolicy
 from remand.domain.gates.judge import KEPT_FINDINGS, written
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
 from remand.domain.integrity.comparison import (
+    LINK,
     Collected,
     Comparison,
     FileChange,
@@ -30,6 +31,7 @@ from remand.domain.integrity.comparison import (
 from remand.domain.integrity.crossing import cross_checks, judge_base_tests, judge_new_tests
 from remand.domain.integrity.examine import examine
 from remand.domain.integrity.harness import harness_paths, merged, mixed_paths, trusted_paths
+from remand.domain.integrity.links import destination
 from remand.domain.integrity.paths import is_test_path
 from remand.domain.patterns import Pattern
 
@@ -138,6 +140,7 @@ class Examination:
     def _comparison(self) -> Comparison:
         return Comparison(
             changes=tuple(self._read(change) for change in self.changes),
+            links=self._links[1],
             paths=tuple(self._paths[1]),
             unchanged=tuple(self._unchanged_tests()),
             protected=self._policy.protected,
@@ -152,13 +155,43 @@ class Examination:
                 yield FileText(path=path, text=content.decode("utf-8", "replace"))
 
     def _read(self, change: Change) -> FileChange:
-        """A change with both of its sides."""
+        """A change with both of its sides, and what its link leads to."""
+        base_links, links = self._links
         old = change.old_path or change.path
-        before = None if change.status == "A" else self._mirror.file(self._base_tree, old)
+        before = None if change.status == "A" else self._content(self._base_tree, old, base_links)
         after = None if change.status == "D" else self._mirror.file(self._tree, change.path)
+        linked = None
+        if change.mode == LINK:
+            after = links.get(change.path, "").encode("utf-8", "surrogateescape")
+            linked = self._content(self._tree, change.path, links)
         return file_change(
-            change.status, change.path, before, after, old_path=change.old_path, mode=change.mode
+            change.status,
+            change.path,
+            before,
+            after,
+            old_path=change.old_path,
+            mode=change.mode,
+            linked=linked,
         )
+
+    def _content(self, tree: str, path: str, links: Mapping[str, str]) -> bytes | None:
+        """A file's content in a tree, through links that stay inside it."""
+        place, problem = destination(path, links)
+        return None if problem else self._mirror.file(tree, place)
+
+    @cached_property
+    def _links(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The links of base and head; none where the change has no links."""
+        if not any(change.mode == LINK or change.status == "T" for change in self.changes):
+            return {}, {}
+        base, head = (
+            {
+                path: target.decode("utf-8", "surrogateescape")
+                for path, target in self._mirror.links(tree).items()
+            }
+            for tree in (self._base_tree, self._tree)
+        )
+        return base, head
 
 
 class _Side(NamedTuple):

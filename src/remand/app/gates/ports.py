@@ -44,6 +44,9 @@ class Mirror(Protocol):
     def paths(self, tree: str) -> list[str]:
         """Every file's path in a tree, `.got` left out."""
 
+    def links(self, tree: str) -> Mapping[str, bytes]:
+        """The target of every symbolic link in a tree by its path; empty for one that is not read."""
+
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
 

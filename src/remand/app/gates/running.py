@@ -139,9 +139,12 @@ def filled(words: tuple[str, ...], fill: dict[str, str]) -> tuple[str, ...]:
 def _still_failing(found: Measurement, later: Measurement) -> Measurement:
     """A measurement in which only those tests fail that failed both times."""
     bad = set(failing_ids(later)) & set(failing_ids(found))
+    counts = {test.id: test.failure_count for test in later.tests}
     tests = tuple(
-        test
-        if test.id in bad or test.outcome not in ("failed", "error")
+        replace(test, failure_count=min(test.failure_count, counts[test.id]))
+        if test.id in bad
+        else test
+        if test.outcome not in ("failed", "error")
         else TestOutcome(id=test.id, outcome="passed", seconds=test.seconds)
         for test in found.tests
     )

@@ -28,6 +28,8 @@ class TestOutcome(Record, kw_only=True):
     id: str
     outcome: str
     seconds: float = 0.0
+    failure_count: int = 1
+    """How many failures a failed test has: more than one only where its subtests fail one by one."""
 
 
 class Measurement(Record, kw_only=True):

@@ -38,7 +38,7 @@ def judge(
         require_figures(base)
     missed = _missed(gate.require, found.figures)
     failing = failing_ids(found)
-    new = _new_failures(failing, base)
+    new = _new_failures(found, base)
     is_excused = base is not None and gate.mode is not Mode.STRICT and not new
     standing = {
         name: by
@@ -171,11 +171,16 @@ def _is_no_worse(threshold: str, figures: Mapping[str, float], base: Mapping[str
     return figures[figure] <= base[figure] if threshold.startswith("max") else figures[figure] >= base[figure]
 
 
-def _new_failures(failing: tuple[str, ...], base: Measurement | None) -> tuple[str, ...]:
+def _new_failures(found: Measurement, base: Measurement | None) -> tuple[str, ...]:
+    """The tests that fail here and not on the base, or here in more of their subtests."""
     if base is None:
-        return failing
-    known = set(failing_ids(base))
-    return tuple(name for name in failing if name not in known)
+        return failing_ids(found)
+    now, known = _failure_counts(found), _failure_counts(base)
+    return tuple(name for name, count in now.items() if count > known.get(name, 0))
+
+
+def _failure_counts(found: Measurement) -> dict[str, int]:
+    return {test.id: test.failure_count for test in found.tests if test.outcome in _BAD}
 
 
 def _worse(
@@ -219,10 +224,18 @@ def _detail(
     if is_excused and not worse:
         return f"The base has {at_base} already; nothing got worse."
     if new and len(new) < len(failing_ids(found)):
-        return f"The base has {at_base}; {len(new)} of the failures {'is' if len(new) == 1 else 'are'} new."
+        are_new = f"{len(new)} of the failures {'is' if len(new) == 1 else 'are'} new"
+        return f"The base has {at_base}; {are_new}.{_in_more_subtests(new, base)}"
     if worse:
-        return f"The base has {at_base}; this gate may not get worse (ratchet)."
-    return f"The base has {at_base}."
+        return f"The base has {at_base}; this gate may not get worse (ratchet).{_in_more_subtests(new, base)}"
+    return f"The base has {at_base}.{_in_more_subtests(new, base)}"
+
+
+def _in_more_subtests(new: tuple[str, ...], base: Measurement) -> str:
+    count = len(set(new) & set(failing_ids(base)))
+    if not count:
+        return ""
+    return f" {count} {'test fails' if count == 1 else 'tests fail'} in more subtests than on the base."
 
 
 def _new_first(findings: tuple[GateFinding, ...], base: Measurement | None) -> tuple[GateFinding, ...]:

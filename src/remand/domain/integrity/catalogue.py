@@ -109,7 +109,7 @@ KINDS: dict[str, Kind] = {
         "a program or archive that cannot be reviewed", "leave it out, or build it from source"
     ),
     "link_outside": Kind(
-        "a link leads out of the repository, or takes a file's place", "commit the file itself"
+        "a link leads out of the repository, or gives a guarded file other content", "commit the file itself"
     ),
     "submodule_changed": Kind("a submodule is added or points elsewhere", "leave it as it is"),
     "too_much": Kind("the change is too large to be examined", "split it"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from hashlib import sha256
 
+import msgspec
+
 from remand.domain.gates.figures import TestOutcome
 from remand.domain.record import Record
 
@@ -23,8 +25,11 @@ class FileChange(Record, kw_only=True):
     old_path: str = ""
     mode: str = ""
     before: str | None = None
-    """The text on the base; None when there was none, or it is no text. A link's text is its target."""
+    """The text on the base, through a link; None when there was none, or it is no text."""
     after: str | None = None
+    """The text on the head; of a link its target."""
+    linked: str | None = None
+    """The text of the file that a link of the head leads to; None when it leads to none."""
     is_binary: bool = False
     """True when the file as it is now is no text."""
     signature: str = ""
@@ -36,6 +41,11 @@ class FileChange(Record, kw_only=True):
     def is_too_large(self) -> bool:
         """True when the file was too long to be read."""
         return self.size > MAX_TEXT
+
+    @property
+    def content(self) -> str | None:
+        """The text that a program reads on the head, through a link."""
+        return self.linked if self.mode == LINK else self.after
 
     @property
     def base_path(self) -> str:
@@ -63,6 +73,8 @@ class Comparison(Record, kw_only=True):
 
     changes: tuple[FileChange, ...] = ()
     collected: tuple[Collected, ...] = ()
+    links: dict[str, str] = msgspec.field(default_factory=dict)
+    """The target of every link of the head by its path, where the change has links."""
     paths: tuple[str, ...] = ()
     """Every path of the head; tells the project's own packages from others. None known: judged without."""
     unchanged: tuple[FileText, ...] = ()
@@ -104,8 +116,9 @@ def file_change(
     *,
     old_path: str = "",
     mode: str = "",
+    linked: bytes | None = None,
 ) -> FileChange:
-    """A change out of the bytes of its two sides (of a link: its target)."""
+    """A change out of the bytes of its two sides; of a link, its target and what it leads to."""
     is_binary = after is not None and _is_binary(after)
     return FileChange(
         status=status,
@@ -114,6 +127,7 @@ def file_change(
         mode=mode,
         before=_text(before),
         after=_text(after),
+        linked=_text(linked),
         is_binary=is_binary,
         signature=after[:8].hex() if is_binary and after else "",
         size=len(after or b""),

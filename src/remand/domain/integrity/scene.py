@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from remand.domain.integrity.comparison import LINK, Comparison, FileChange, Suspicion
+from remand.domain.integrity.harness import is_steering
+from remand.domain.integrity.links import destination
 from remand.domain.integrity.matching import Matching, matched
 from remand.domain.integrity.paths import (
     is_collected_path,
@@ -32,20 +34,37 @@ class Scene:
         self.views: list[View] = []
         self.unread = 0
         """How many files were left unread because the change is too large."""
+        self.links = dict(comparison.links) | {
+            change.path: change.after or "" for change in comparison.changes if change.mode == LINK
+        }
+        """The target of every link of the head by its path."""
         left = MAX_READ
         for change in comparison.changes:
-            left -= len(change.before or "") + len(change.after or "")
+            left -= len(change.before or "") + len(change.content or "")
             self.unread += left < 0
             self.views.append(self._view(change, is_read=left >= 0))
 
     def _view(self, change: FileChange, *, is_read: bool) -> View:
         patterns = self.comparison.test_patterns
-        sides = (change.base_path, change.before), (change.path, change.after)
+        sides = (change.base_path, change.before), (change.path, change.content)
         before, after = (
-            Source(path, text, patterns) if is_read and text is not None and change.mode != LINK else None
+            Source(path, text, patterns)
+            if is_read and text is not None and not self._is_alias(change)
+            else None
             for path, text in sides
         )
         return View(change, before, after)
+
+    def _is_alias(self, change: FileChange) -> bool:
+        """True for a new link to a file that is read by the same rules under its own path."""
+        if change.mode != LINK or change.before is not None:
+            return False
+        patterns = self.comparison.test_patterns
+        here, there = (
+            (language_of(path), is_test_path(path, patterns), is_steering(path))
+            for path in (change.path, destination(change.path, self.links).path)
+        )
+        return here == there
 
     @cached_property
     def base_cases(self) -> tuple[Placed, ...]:

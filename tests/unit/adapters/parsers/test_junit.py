@@ -88,6 +88,65 @@ def test_files_that_cannot_be_collected_are_failures_and_no_tests() -> None:
     assert found.findings[0].path == "tests/test_broken.py"
 
 
+SUBTESTS = ["pytest-subtests", "pytest-subtests-xdist", "pytest-subtests-old"]
+
+
+@pytest.mark.parametrize("name", SUBTESTS)
+def test_a_test_fails_once_however_many_of_its_subtests_fail(name: str) -> None:
+    found = outcomes(measured(f"junit/{name}"))
+    module = "tests.test_subtests"
+
+    assert {test for test, outcome in found.items() if outcome == "failed"} == {
+        f"{module}.TestUnits::test_one_fails",
+        f"{module}.TestUnits::test_two_fail_and_the_end",
+        f"{module}::test_one_fails",
+        f"{module}::test_parameters[1]",
+        f"{module}::test_parameters[2]",
+    }
+    assert {test for test, outcome in found.items() if outcome == "error"} == {
+        f"{module}.TestSetUp::test_first",
+        f"{module}.TestSetUp::test_second",
+    }
+
+
+@pytest.mark.parametrize("name", SUBTESTS)
+def test_the_finding_of_a_test_with_subtests_is_its_first_failure(name: str) -> None:
+    found = measured(f"junit/{name}")
+    texts = {finding.code.removeprefix("tests.test_subtests"): finding.text for finding in found.findings}
+
+    assert texts["::test_one_fails"] == "assert (1 % 2) == 0"
+    assert texts[".TestUnits::test_two_fail_and_the_end"] == "3 failures, the first: AssertionError: 1 != 0"
+    assert len(texts) == len(found.findings) == 7
+
+
+@pytest.mark.parametrize("name", SUBTESTS)
+def test_the_failures_within_a_test_are_counted(name: str) -> None:
+    counts = {test.id: test.failure_count for test in measured(f"junit/{name}").tests}
+
+    assert counts["tests.test_subtests::test_one_fails"] == 1
+    assert counts["tests.test_subtests.TestUnits::test_two_fail_and_the_end"] == 3
+
+
+SUITE = (
+    '<testsuites name="pytest tests"><testsuite name="s" tests="{}" failures="{}" errors="{}" skipped="{}">'
+)
+
+
+@pytest.mark.parametrize("head", [(1, 2, 0, 0), (1, 0, 2, 0), (1, 1, 1, 0), (1, 1, 0, 1)])
+def test_a_report_of_pytest_has_every_failure_and_skip_that_its_head_counts(head: tuple[int, ...]) -> None:
+    text = f"{SUITE.format(*head)}{FAILED}</testsuite></testsuites>"
+
+    with pytest.raises(Unreadable, match="than its own head counts"):
+        parse("junit", Ran(status=1, report=text.encode()))
+
+
+def test_a_report_of_another_runner_has_every_test_that_its_head_counts() -> None:
+    text = f'<testsuites><testsuite name="unit" tests="2">{PASSED}</testsuite></testsuites>'
+
+    with pytest.raises(Unreadable, match="than its own head counts"):
+        parse("junit", Ran(status=0, report=text.encode()))
+
+
 @pytest.mark.parametrize("status", [2, 3, 4])
 def test_a_pytest_that_gave_up_has_measured_nothing(status: int) -> None:
     with pytest.raises(Unreadable):

@@ -174,6 +174,34 @@ def test_a_new_failure_counts_even_when_there_are_no_more_than_before(mode: Mode
     assert result.detail == "The base has 3 failures; 1 of the failures is new."
 
 
+def a_run_with_subtests(**failures: int) -> Measurement:
+    """A run of tests, each of which failed in so many of its subtests."""
+    tests = tuple(
+        TestOutcome(id=name, outcome="failed", failure_count=count) for name, count in failures.items()
+    )
+    return Measurement(figures={"tests": float(len(tests)), "failures": float(len(tests))}, tests=tests)
+
+
+@pytest.mark.parametrize("mode", [Mode.DELTA, Mode.RATCHET])
+def test_a_test_that_fails_in_more_subtests_than_on_the_base_is_a_new_failure(mode: Mode) -> None:
+    gate = a_gate("tests", mode, max_failures=0)
+
+    result = judge(gate, a_run_with_subtests(a=1, b=3), a_run_with_subtests(a=1, b=2))
+
+    assert result.status is FAILED
+    assert (result.failing, result.failing_count) == (("b",), 1)
+    assert result.detail == (
+        "The base has 2 failures; 1 of the failures is new. 1 test fails in more subtests than on the base."
+    )
+
+
+@pytest.mark.parametrize("now", [1, 2])
+def test_a_test_that_fails_in_no_more_subtests_than_on_the_base_is_nobodys(now: int) -> None:
+    gate = a_gate("tests", Mode.DELTA, max_failures=0)
+
+    assert judge(gate, a_run_with_subtests(a=now), a_run_with_subtests(a=2)).status is PASSED
+
+
 def test_a_new_failure_within_the_threshold_is_forbidden_by_a_ratchet_alone() -> None:
     outcomes = {
         mode: judge(a_gate("tests", mode, max_failures=5), a_run("new"), a_run("old")).status for mode in Mode

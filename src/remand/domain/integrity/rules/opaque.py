@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
-from remand.domain.integrity.catalogue import short, suspicion
+from remand.domain.integrity.catalogue import listed, short, suspicion
 from remand.domain.integrity.comparison import LINK, SUBMODULE, FileChange, Suspicion
-from remand.domain.integrity.paths import CODE, is_made_path, language_of
+from remand.domain.integrity.harness import MIXED, is_steering
+from remand.domain.integrity.links import destination
+from remand.domain.integrity.paths import (
+    CODE,
+    is_expectation_path,
+    is_made_path,
+    is_test_path,
+    language_of,
+)
 from remand.domain.integrity.scene import Scene
 
 LONG_LINE = 3_000
@@ -98,29 +107,62 @@ def too_much(scene: Scene) -> Iterator[Suspicion]:
 
 
 def links(scene: Scene) -> Iterator[Suspicion]:
-    """Links that lead out, into git's own folder, or stand where a file was."""
+    """Links that lead out or into git's own folder, and those that give a guarded file other content."""
+    replaced = _replaced(scene)
     for change in _changes(scene):
         if change.mode != LINK:
             continue
-        target = (change.after or "").strip()
-        if (
-            not target
-            or target.startswith(("/", "~"))
-            or _leads_out(change.path, target)
-            or re.match(r"(\.\./)*\.g(it|ot)(/|$)", target)
-        ):
-            yield suspicion("link_outside", change.path, 0, f"a link to `{short(target) or 'somewhere'}`")
-        elif change.status == "T":
-            yield suspicion("link_outside", change.path, 0, f"a link to `{short(target)}` in a file's place")
+        target = scene.links[change.path]
+        place, problem = destination(change.path, scene.links)
+        found = f"a link to `{_shown(target)}`" if target.strip() else "a link without a target"
+        if problem:
+            through = f"to `{_shown(place)}`, " if place != target.rstrip("/") else ""
+            found = f"{found}, which leads {through}{problem}" if target.strip() else found
+            yield suspicion("link_outside", change.path, 0, found, f"{target}\n{place}")
+        elif change.path in replaced:
+            files = replaced[change.path]
+            content = "\n".join((target, *files))
+            yield suspicion("link_outside", change.path, 0, f"{found} in place of {listed(files)}", content)
 
 
-def _leads_out(path: str, target: str) -> bool:
-    depth = path.count("/")
-    for part in target.split("/"):
-        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
-        if depth < 0:
-            return True
-    return False
+def _replaced(scene: Scene) -> dict[str, list[str]]:
+    """By link: the guarded files of the base that have other content, or none, now that it is in their place."""
+    changes = scene.comparison.changes
+    own = {change.path for change in changes if change.mode == LINK}
+    now = {change.path: change.content for change in changes}
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for change in changes if own else ():
+        path = change.base_path
+        if not _is_guarded(path, scene.comparison.test_patterns):
+            continue
+        if change.mode == LINK and change.status != "A" and not _keeps_content(change):
+            found[change.path].append(path)
+        above = next((folder for folder in _folders(path) if folder in own), "")
+        if above and change.status in ("D", "R"):
+            place = destination(path, scene.links).path
+            has_moved = place == change.path and change.before == change.after
+            if not has_moved and (change.before is None or now.get(place) != change.before):
+                found[above].append(path)
+    return found
+
+
+def _folders(path: str) -> Iterator[str]:
+    """The folders a path is in, the outermost first."""
+    return (path[:at] for at, char in enumerate(path) if char == "/")
+
+
+def _keeps_content(link: FileChange) -> bool:
+    """True when programs read the same through a link as on the base; of folders, unless it leads elsewhere."""
+    return link.status != "M" if link.before is None else link.linked == link.before
+
+
+def _is_guarded(path: str, patterns: tuple[str, ...]) -> bool:
+    is_harness = is_steering(path) or path.rpartition("/")[2] in MIXED
+    return is_harness or is_test_path(path, patterns) or is_expectation_path(path)
+
+
+def _shown(target: str) -> str:
+    return short(target.replace("`", "'"))
 
 
 def submodules(scene: Scene) -> Iterator[Suspicion]:

@@ -11,13 +11,7 @@ from remand.domain.integrity.catalogue import short, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.paths import is_product_path
 from remand.domain.integrity.reading.answers import Answer, answers_of, does_work, working
-from remand.domain.integrity.reading.python_tree import (
-    Function,
-    constants,
-    is_literal,
-    shown,
-    without_docstring,
-)
+from remand.domain.integrity.reading.python_tree import constants
 from remand.domain.integrity.reading.source import Source
 from remand.domain.integrity.scene import Scene
 from remand.domain.integrity.views import View
@@ -26,7 +20,6 @@ MAX_TESTS = 2_000
 MAX_QUESTIONS = 20_000
 MAX_ANSWERS = 100
 """A function with more answers than that holds data; nobody writes as many tests."""
-SOME_WORK = 3
 FIGURES = 3
 """Digits of a number that is no coincidence."""
 _SMALL = frozenset(("0", "1", "2", "-1", "''"))
@@ -159,75 +152,3 @@ def _had_work(view: View, function: str) -> bool:
     if view.before.language == "script":
         return function in working(view.before.code)
     return any(does_work(node) for name, node in view.before.functions if name == function)
-
-
-def hollowed(scene: Scene) -> Iterator[Suspicion]:
-    """Functions that did something and now return a constant or their own argument."""
-    for view in scene.views:
-        if view.before is None or view.after is None or not is_product_path(view.path):
-            continue
-        if view.before.tree is not None and view.after.tree is not None:
-            yield from _python(view.path, view.before, view.after)
-        elif view.before.language == "script":
-            yield from _script(view.path, view.before, view.after)
-
-
-def _python(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
-    old = dict(before.functions)
-    for name, node in after.functions:
-        if name in old and (_does_work(old[name]) or _works_out(old[name])) and _is_hollow(node):
-            yield suspicion("body_hollowed", path, node.lineno, f"`{name}` is now `{short(_body(node))}`")
-
-
-def _body(node: Function) -> str:
-    return "; ".join(shown(item) for item in without_docstring(node.body)) or "empty"
-
-
-def _does_work(node: Function) -> bool:
-    statements = sum(
-        isinstance(part, ast.stmt) for item in without_docstring(node.body) for part in ast.walk(item)
-    )
-    return statements >= SOME_WORK
-
-
-def _works_out(node: Function) -> bool:
-    """True for a function that loops or reckons in more than one step."""
-    return len(without_docstring(node.body)) > 1 and does_work(node)
-
-
-def _is_hollow(node: Function) -> bool:
-    body = without_docstring(node.body)
-    if len(body) > 1:
-        return False
-    if not body or isinstance(body[0], ast.Pass):
-        return True
-    value = body[0].value if isinstance(body[0], ast.Return | ast.Expr) else node
-    if isinstance(body[0], ast.Return) and isinstance(value, ast.Name):
-        return value.id in {argument.arg for argument in node.args.args}
-    return value is None or (isinstance(value, ast.expr) and is_literal(value))
-
-
-def _script(path: str, before: Source, after: Source) -> Iterator[Suspicion]:
-    old, new = _blocks(before), _blocks(after)
-    for name, (_, size) in old.items():
-        text, tokens = new.get(name, ("", 99))
-        is_constant = tokens <= 4 and (tokens == 0 or text.startswith("return")) and "(" not in text
-        if size >= 20 and name in new and is_constant:
-            yield suspicion("body_hollowed", path, 0, f"`{name}` is now `{text or 'empty'}`")
-
-
-def _blocks(source: Source) -> dict[str, tuple[str, int]]:
-    """The functions of a script: their bodies as text, and how many tokens they have."""
-    code = source.code
-    found: dict[str, tuple[str, int]] = {}
-    for place, token in enumerate(code.tokens):
-        if token.kind != "name" or code.text(place + 1) not in ("(", "="):
-            continue
-        at = place + 1 if code.text(place + 1) == "(" else place + 2
-        at = at + 1 if code.text(at) == "async" else at
-        block = code.close(at) + 1 if code.text(at) == "(" else at
-        block = block + 1 if code.text(block) == "=>" else block
-        if code.text(block) == "{" and token.text not in ("if", "for", "while", "switch", "catch"):
-            end = code.close(block)
-            found[token.text] = code.shown(block + 1, min(end, block + 8)), end - block - 1
-    return found
