@@ -6,11 +6,14 @@ PYTHON := $(VENV)/bin/python
 TEST_PACKAGES := bubblewrap fish zsh
 LOCKS := requirements/bench.txt requirements/build.txt requirements/test.txt requirements/uv.txt
 
+# Where it is set, as in many container images, each start of Python compiles everything anew, and tests start thousands.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock bench clean
+.PHONY: help setup demo test test-more check lock bench clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 11
 
 setup: $(STAMP)  ## make .venv with every extra and the test tools, or bring it up to date
 
@@ -25,18 +28,28 @@ $(STAMP): pyproject.toml $(LOCKS) scripts/setup-venv
 demo: $(STAMP)  ## tell the story on a real repository in a temporary folder
 	@$(VENV)/bin/remand demo
 
-test: $(STAMP)  ## run every test (REMAND_CAMPAIGN=full for the long campaigns)
-	@scripts/debian-packages $(TEST_PACKAGES) || echo "The tests that need these are skipped, and say so."
-	@scripts/real-agents || echo "The tests that need these are skipped, and say so."
-	@scripts/forge-descriptions || echo "The tests that need these are skipped, and say so."
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup $(ARGS)
+# A file's tests stay together: what a module makes for all of its tests is made once in a run. They come in the order of
+# their names, so that unit tests, which are short, are the last.
+SPREAD := -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+SKIPPED := echo "The tests that need these are skipped, and say so."
+
+test: $(STAMP)  ## run every test at small size: under ten minutes on two cores
+	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
+	@$(PYTHON) -m pytest $(SPREAD) -m "not more" $(ARGS)
+
+test-more: export REMAND_CAMPAIGN ?= medium
+test-more: $(STAMP)  ## run what is larger: real agents, recorded data, medium campaigns (REMAND_CAMPAIGN=full: the long ones)
+	@scripts/debian-packages $(TEST_PACKAGES) || $(SKIPPED)
+	@scripts/real-agents || $(SKIPPED)
+	@scripts/forge-descriptions || $(SKIPPED)
+	@$(PYTHON) -m pytest $(SPREAD) -m "more or campaign" $(ARGS)
 
 check: $(STAMP)  ## lint, format, types, import contracts and unit tests, in under a minute
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-logo
-	@$(PYTHON) -m pytest -q $(wildcard tests/unit) tests/architecture $(ARGS)
+	@$(PYTHON) -m pytest -q -m "not more" $(wildcard tests/unit) tests/architecture $(ARGS)
 
 # `make lock` is how the files in requirements/ are made, and the only way. They name versions and hashes
 # alone: where packages come from is the business of whoever installs them. One version serves every Python.

@@ -1,17 +1,22 @@
-"""Sets how large the campaigns are and how Hypothesis searches.
+"""Sets how large the campaigns are and how Hypothesis searches, and has a run say what it was.
 
-`REMAND_CAMPAIGN=full` runs the long campaigns; without it a small, repeatable sample runs.
+`make test` runs every test that is not marked `more`, with small campaigns. `make test-more` runs those that are, and
+the campaigns again at medium size. `REMAND_CAMPAIGN` names another size. In CI a test that is skipped has failed.
 """
 
+from __future__ import annotations
+
+import math
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-SIZES = ("small", "full")
+SIZES = ("small", "medium", "full")
 SIZE = os.environ.get("REMAND_CAMPAIGN", "small")
+Report = pytest.TestReport | pytest.CollectReport
 
 # Other work on the machine must not fail a property, so no profile has a deadline or a speed check.
 settings.register_profile(
@@ -21,6 +26,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("medium", settings.get_profile("small"), max_examples=300)
 settings.register_profile(
     "full",
     max_examples=2000,
@@ -33,7 +39,7 @@ settings.register_profile(
 
 def pytest_configure() -> None:
     if SIZE not in SIZES:
-        raise pytest.UsageError(f"REMAND_CAMPAIGN is {SIZE!r}; it may be {' or '.join(SIZES)}.")
+        raise pytest.UsageError(f"REMAND_CAMPAIGN is {SIZE!r}; it may be {', '.join(SIZES)}.")
     settings.load_profile(SIZE)
     _hear_signals()
 
@@ -45,16 +51,60 @@ def _hear_signals() -> None:
             signal.signal(number, handler)
 
 
-def pytest_report_header() -> str:
-    hint = "" if SIZE == "full" else " (REMAND_CAMPAIGN=full runs the long ones)"
-    return f"campaigns: {SIZE}{hint}"
+# ---------------------------------------------------------------------------------------------------- sizes
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what has a size: `make test-more` selects it."""
+    for item in items:
+        if "campaign" in getattr(item, "fixturenames", ()) or is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.campaign)
+
+
+def size_between(small: int, full: int, size: str = SIZE) -> int:
+    """How large a campaign is: medium is as many times the small one as the full one is the medium."""
+    return {"small": small, "medium": round(math.sqrt(small * full)), "full": full}[size]
 
 
 @pytest.fixture(scope="session")
 def campaign() -> Callable[[int, int], int]:
     """Gives `campaign(small, full)`: the size of a campaign, as `REMAND_CAMPAIGN` asks."""
+    return size_between
 
-    def size(small: int, full: int) -> int:
-        return full if SIZE == "full" else small
 
-    return size
+def pytest_report_header(config: pytest.Config) -> str:
+    return _size_of_run(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(_size_of_run(config))
+
+
+def _size_of_run(config: pytest.Config) -> str:
+    return f"size: {SIZE} campaigns; tests: {config.option.markexpr or 'of any kind'}"
+
+
+# ------------------------------------------------------------------------------------------------------- CI
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _without_skips((yield), call)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    return _without_skips(report, getattr(report, "call", None))
+
+
+def _without_skips(report: Report, call: pytest.CallInfo[None] | None) -> Report:
+    """In CI everything is there that a test needs: what would be skipped fails, and says why it could not run."""
+    if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
+        why = call.excinfo.value if call and call.excinfo else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"In CI nothing is skipped, but {report.nodeid} would be: {why}"
+    return report

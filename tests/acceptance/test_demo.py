@@ -81,7 +81,7 @@ def children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_every_task_ends_and_nobody_is_left_at_work(played: Played) -> None:

@@ -25,6 +25,22 @@ GIVES_UP = (
     "gate.error",
 )
 """After these nobody holds the task."""
+FINISHED = ("done", "cancelled", "infeasible")
+STATUSES = {
+    "task.cancel": "cancelled",
+    "task.infeasible": "infeasible",
+    "escalation.open": "escalated",
+    "task.defer": "deferred",
+    "task.decompose": "decomposed",
+    "task.block": "blocked",
+    "task.fail": "failed",
+}
+"""Where a task is that was given up; the others are open."""
+ASKED = ("escalated", "blocked")
+"""Where a task is whose question stands in the user's inbox, as no agent directs."""
+WAITS = {"task.defer": "waits_for", "task.decompose": "children"}
+"""The events after which a task waits for others, and where each names them."""
+WAITING = tuple(STATUSES[name] for name in WAITS)
 GOES_ON = ("review.reject", "escalation.answer", "task.reopen", "task.wake")
 
 
@@ -41,6 +57,9 @@ class Story:
         self.passed: set[str] = set()
         self.work: Event = {}
         self.runs: dict[str, Event] = {}
+        self.waits_for: set[str] = set()
+        """The tasks that have to be finished before this one goes on."""
+        self.depends_on: set[str] = set()
         self.ended: Counter[str] = Counter()
         self.broken: list[str] = []
         self.told: list[Event] = []
@@ -53,6 +72,7 @@ class Story:
             "lockout.set": self._locked_out,
             "lockout.clear": lambda event: self.locked.discard(event["agent"]),
             "review.approve": self._approved,
+            "task.settle": self._settled,
             "run.start": self._started,
             "run.end": self._ended,
         }
@@ -94,7 +114,8 @@ class Story:
             is_own = self.holder is not None and event["handoff_id"] == self.holder[0]
             self.require(is_own, f"given back while {self.holder} holds it", event)
         self.holder = None
-        self.status = {"task.cancel": "cancelled", "escalation.open": "escalated"}.get(name, "open")
+        self.status = STATUSES.get(name, "open")
+        self.waits_for = set(event[WAITS[name]]) if name in WAITS else set()
 
     def _locked_out(self, event: Event) -> None:
         self.locked.add(event["agent"])
@@ -102,7 +123,10 @@ class Story:
             self.holder = None
 
     def _goes_on(self, _: Event) -> None:
-        self.status = "open"
+        self.status, self.waits_for = "open", set()
+
+    def _settled(self, event: Event) -> None:
+        self.status, self.waits_for = event["status"], set()
 
     def _approved(self, event: Event) -> None:
         if event["commit"] != self.work.get("commit"):
@@ -140,12 +164,68 @@ class Audit:
         if event["event"] == "node.create" and event.get("type") == "TASK":
             task_id = event["id"].removeprefix("task:")
             self.stories[task_id] = Story(task_id)
+        elif event["event"] in ("edge.create", "edge.delete"):
+            self._link(event)
         elif "task_id" in event:
             story = self.stories.get(event["task_id"])
             if story is None:
                 self.unknown.append(event)
             else:
                 story.note(event)
+
+    def _link(self, event: Event) -> None:
+        """Notes that one task waits for another, or no longer does."""
+        ends = [event[key].removeprefix("task:") for key in ("src", "tgt")]
+        if event["type"] == "BLOCKS":
+            ends.reverse()
+        if event["type"] not in ("DEPENDS_ON", "BLOCKS") or ends[0] not in self.stories:
+            return
+        change = set.add if event["event"] == "edge.create" else set.discard
+        change(self.stories[ends[0]].depends_on, ends[1])
+
+    def waits_for_user(self, task_id: str) -> bool:
+        """True when nothing but an answer of the user brings a task on: to its own question, or to one it waits behind."""
+        seen, found = set(), [task_id]
+        for name in found:
+            story = self.stories.get(name)
+            if story is None or story.status in FINISHED or name in seen:
+                continue
+            if story.status in ASKED:
+                return True
+            seen.add(name)
+            found += self._blockers(story)
+        return False
+
+    def _blockers(self, story: Story) -> list[str]:
+        """The unfinished tasks that one waits for; a dependency keeps it from being claimed, and from nothing else."""
+        is_unclaimed = story.status == "open" and story.holder is None
+        named = story.depends_on if is_unclaimed else story.waits_for
+        return [name for name in sorted(named & self.stories.keys()) if not self.is_finished(name)]
+
+    def is_finished(self, task_id: str) -> bool:
+        """True when nothing is to come of a task any more."""
+        return self.stories[task_id].status in FINISHED
+
+    @property
+    def unended(self) -> dict[str, str]:
+        """The tasks that have not come to an end, with where they are: neither finished, nor waiting for the user."""
+        return {
+            name: story.status
+            for name, story in self.stories.items()
+            if not self.is_finished(name) and not self.waits_for_user(name)
+        }
+
+    @property
+    def is_stuck(self) -> bool:
+        """True when tasks have not come to an end, and none of them can be brought on by anybody but the user."""
+        unended = self.unended
+        return bool(unended) and not any(self._may_move(self.stories[name]) for name in unended)
+
+    def _may_move(self, story: Story) -> bool:
+        """True when somebody works on a task, may take it, is to look at it, or it is due to wake or to be settled."""
+        if story.runs or story.status == "provisional":
+            return True
+        return story.status in ("open", *WAITING) and not self._blockers(story)
 
     @property
     def broken(self) -> list[str]:

@@ -47,7 +47,7 @@ RIGHT = f"{BASE}\n\ndef triple(number):\n    return number * 3\n"
 BETTER = f'{BASE}\n\ndef triple(number):\n    """Three times a number."""\n    return number * 3\n'
 TESTS = f"{BASE_TESTS}\n\ndef test_triple():\n    assert calc.triple(5) == 15\n"
 PATIENCE = 300.0
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.more]
 FINDING = "Say in a docstring what triple does."
 
 

@@ -1,89 +1,92 @@
-"""Holds that the audit of runs sees what it is there to see."""
+"""What the soak takes for the end of a task, told by event lines alone."""
+
+from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.integration.run_audit import Audit
 
-from tests.integration.machine import PATIENCE, Machine
-from tests.integration.run_audit import Audit, Event
-from tests.integration.scripted_agents import Office
-
-TASK = "T-1"
+Event = dict[str, Any]
 
 
-def event(name: str, **fields: Any) -> Event:
-    return {"event": name, "task_id": TASK, **fields}
+def add(*tasks: str) -> list[Event]:
+    return [{"event": "node.create", "type": "TASK", "id": f"task:{task}"} for task in tasks]
 
 
-def claim(agent: str = "Alice", handoff: str = "H-1") -> Event:
-    return event("task.claim", agent=agent, handoff_id=handoff)
+def say(name: str, task: str, **more: object) -> Event:
+    return {"event": name, "task_id": task, **more}
 
 
-def start(run: str = "RUN-1", agent: str = "Alice", handoff: str = "H-1", **more: str) -> Event:
-    return event("run.start", run_id=run, agent=agent, handoff_id=handoff, **more)
+def link(kind: str, src: str, tgt: str, name: str = "edge.create") -> Event:
+    return {"event": name, "type": kind, "src": f"task:{src}", "tgt": f"task:{tgt}"}
 
 
-def end(run: str = "RUN-1", how: str = "exited") -> Event:
-    return event("run.end", run_id=run, how=how)
+def claim(task: str) -> Event:
+    return say("task.claim", task, handoff_id=f"H-{task}", agent="Ann")
 
 
-def submit(agent: str = "Alice", handoff: str = "H-1", tree: str = "tree") -> Event:
-    return event("task.submit", agent=agent, handoff_id=handoff, tree=tree, commit="commit")
+def run(task: str) -> Event:
+    return say("run.start", task, run_id=f"R-{task}", handoff_id=f"H-{task}", agent="Ann")
 
 
-ADDED: Event = {"event": "node.create", "type": "TASK", "id": f"task:{TASK}"}
-PASSED = event("gate.pass", verdict={"tree": "tree"})
-APPROVED = event("review.approve", reviewer="Lead", commit="commit", tree="tree")
-RETURNED = event("task.return", handoff_id="H-1", agent="Alice")
-LOCKED = event("lockout.set", agent="Alice")
+ASKED = say("escalation.open", "a")
 
 
-def test_a_life_without_fault_is_done() -> None:
-    audit = Audit([ADDED, claim(), start(), end(), PASSED, submit(), APPROVED])
-
-    assert audit.broken == audit.open_runs == []
-    assert audit.statuses == {TASK: "done"}
+def test_a_task_whose_question_waits_for_the_user_has_come_to_an_end() -> None:
+    assert Audit([*add("a"), ASKED]).unended == {}
+    assert Audit([*add("a"), say("task.block", "a")]).unended == {}
 
 
-@pytest.mark.parametrize(
-    ("what", "events"),
-    [
-        ("claimed while", [claim(), claim("Bob", "H-2")]),
-        ("won twice", [claim(), RETURNED, claim("Bob")]),
-        ("locked out", [LOCKED, claim()]),
-        ("locked out", [claim(), PASSED, LOCKED, submit()]),
-        ("holds it", [claim(), PASSED, LOCKED, submit()]),
-        ("holds it", [claim(), PASSED, RETURNED, submit()]),
-        ("holds it", [claim(), PASSED, submit("Bob")]),
-        ("not let through", [claim(), submit()]),
-        ("not let through", [claim(), PASSED, submit(), {**APPROVED, "tree": "other"}]),
-        ("its author", [claim(), PASSED, submit(), {**APPROVED, "reviewer": "Alice"}]),
-        ("is at work", [claim(), start(), start("RUN-2")]),
-        ("is at work", [claim(), start(), RETURNED, claim("Bob", "H-2"), start("RUN-2", "Bob", "H-2")]),
-        ("not under way", [claim(), start(), end(), end()]),
-        ("holds it", [start()]),
-        ("never written down", [{**claim(), "task_id": "T-2"}]),
-    ],
-)
-def test_what_must_not_be_is_seen(what: str, events: list[Event]) -> None:
-    assert any(what in row for row in Audit([ADDED, *events]).broken)
+def test_so_has_what_waits_behind_it_directly_or_through_others() -> None:
+    log = [
+        *add("a", "b", "c", "d"),
+        say("task.defer", "b", waits_for=["a"]),
+        say("task.decompose", "c", children=["b"]),
+        link("DEPENDS_ON", "d", "c"),
+        ASKED,
+    ]
+
+    assert Audit(log).unended == {}
+    assert Audit(log[:-1]).unended == {"a": "open", "b": "deferred", "c": "decomposed", "d": "open"}
 
 
-def test_a_run_without_an_end_is_seen() -> None:
-    assert Audit([ADDED, claim(), start()]).open_runs == ["RUN-1"]
+def test_one_that_waits_for_several_has_come_to_an_end_when_one_of_them_waits_for_the_user() -> None:
+    log = [*add("a", "b", "c"), say("task.defer", "c", waits_for=["a", "b"]), ASKED]
+
+    assert Audit(log).unended == {"b": "open"}
 
 
-def test_two_agents_at_once_on_one_task_give_themselves_away(machine: Machine) -> None:
-    office = Office(machine, {"Alice": "until_let\n"})
-    given = {"REMAND_TASK": TASK, "REMAND_HANDOFF": "H-1"}
-    first, second = (
-        machine.start(office.notes, str(office.scripts / "Alice"), env={**given, "REMAND_ACTOR": name})
-        for name in ("Alice", "Bob")
-    )
+def test_what_has_been_finished_or_unlinked_is_not_waited_for() -> None:
+    log = [*add("a", "b"), link("BLOCKS", "a", "b"), ASKED]
 
-    for name in ("Alice", "Bob"):
-        office.wait_for_note(f"folder.{TASK}.{name}.1")
-    office.let_go()
+    assert Audit(log).unended == {}
+    assert Audit([*log, link("BLOCKS", "a", "b", "edge.delete")]).unended == {"b": "open"}
+    assert Audit([*log, say("task.cancel", "a")]).unended == {"b": "open"}
 
-    assert first.wait(PATIENCE) == second.wait(PATIENCE) == 0
-    assert office.noted("twice").strip() in ("Alice", "Bob")
+
+def test_an_answer_of_the_user_brings_all_of_it_on_again() -> None:
+    log = [*add("a", "b"), say("task.defer", "b", waits_for=["a"]), ASKED, say("escalation.answer", "a")]
+
+    assert Audit(log).unended == {"a": "open", "b": "deferred"}
+
+
+def test_what_has_failed_has_not_come_to_an_end_nor_what_waits_behind_it() -> None:
+    log = [*add("a", "b"), say("task.fail", "a"), say("task.defer", "b", waits_for=["a"])]
+
+    assert Audit(log).unended == {"a": "failed", "b": "deferred"}
+    assert Audit(log).is_stuck, "only the user can bring them on, and was not asked"
+
+
+def test_nothing_is_stuck_while_one_task_can_be_brought_on() -> None:
+    failed = [*add("a", "b"), say("task.fail", "b")]
+
+    assert not Audit(failed).is_stuck, "a may be claimed"
+    assert not Audit([*failed, claim("a"), run("a")]).is_stuck, "a is worked on"
+    assert not Audit([*failed, say("task.defer", "a", waits_for=["c"])]).is_stuck, "a is due to wake"
+    assert Audit([*failed, say("task.defer", "a", waits_for=["b"])]).is_stuck
+
+
+def test_a_dependency_does_not_end_what_is_being_worked_on() -> None:
+    log = [*add("a", "b"), claim("b"), link("DEPENDS_ON", "b", "a"), ASKED]
+
+    assert Audit(log).unended == {"b": "open"}

@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from remand.bootstrap.quick import Lost, forward
 from remand.testing.rejecting import LAZY, SCOPE, a_rejection
 from tests.integration.crews import eventually
 from tests.integration.machine import REMAND, Machine
-from tests.integration.run_audit import Audit
+from tests.integration.run_audit import FINISHED, Audit
 from tests.integration.sandboxes import made, marked
 from tests.integration.scripted_agents import GOOD_WORK, Event, Member, Office, Scheduler, read_log
 
@@ -39,7 +39,8 @@ KINDS = (
     "continues",
     "gives_back",
 )
-"""What an agent does the first time it has a task, by the task's title; later it is honest more often than not."""
+"""What an agent does the first time it has a task, by the task's title; later one of those in the file `later`."""
+LATER = (*KINDS, *["honest"] * 20)
 SCRIPT = f"""
 remand() {{ {REMAND} "$@" >>"$NOTES/said.$T" 2>&1; }}
 good() {{ echo "good, $T, $A, $N, $RANDOM" >work.txt; git add -A; git commit -q -m good || exit 0; }}
@@ -47,7 +48,7 @@ read -r -d '' TEXT <"$NOTES/prompt.$T.$A.$N"
 KIND=honest
 [[ $TEXT =~ kind:([a-z_]+) ]] && KIND=${{BASH_REMATCH[1]}}
 [ "$(ls "$NOTES"/runs."$T".* | wc -l)" = 1 ] && [ "$N" = 1 ] || {{
-  KINDS=({" ".join(KINDS)} {" ".join(["honest"] * 20)}); KIND=${{KINDS[RANDOM % ${{#KINDS[@]}}]}}; }}
+  read -r -a KINDS <"$NOTES/later"; KIND=${{KINDS[RANDOM % ${{#KINDS[@]}}]}}; }}
 case $KIND in
   crashes) [ $((RANDOM % 2)) = 0 ] && good; echo 'no such model' >&2; exit 1 ;;
   is_killed) echo half >half.txt; kill -9 $$ ;;
@@ -60,6 +61,7 @@ case $KIND in
   is_lazy) remand handoff reject "$REMAND_HANDOFF" --from - <"$NOTES/lazy"; good ;;
   is_blocked) remand handoff reject "$REMAND_HANDOFF" --from - <"$NOTES/earned" || good ;;
   continues) echo half >half.txt; remand task continue "$T" --reason 'out of turns' ;;
+  fails) remand task fail "$T" --reason 'it cannot be done' ;;
   gives_back) remand task release "$T" --reason 'not mine' ;;
   *) good ;;
 esac
@@ -69,33 +71,39 @@ esac
 class Lead:
     """Looks at all that is handed in, and sends some of it back; speaks to the coordinator itself."""
 
-    def __init__(self, office: Office, seed: int) -> None:
+    def __init__(self, office: Office, seed: int, *, refuses: str = "") -> None:
+        """`refuses` is how the titles of those tasks begin whose work is never good enough."""
         self._office = office
         self._chance = random.Random(seed)
+        self._refuses = refuses
+        self._refused: set[str] = set()
         self._seen = 0
         self.said: Counter[str] = Counter()
+        self.added: list[str] = []
 
     def look(self) -> None:
         """Reviews what has come since it last looked."""
         events = list(islice(read_log(self._office.repository.events), self._seen, None))
         self._seen += len(events)
         for event in events:
+            if self._refuses and event.get("data", {}).get("title", "").startswith(self._refuses):
+                self._refused.add(event["id"].removeprefix("task:"))
             if event["event"] == "task.submit":
                 self._review(event)
 
     def _review(self, event: Event) -> None:
         verdict, more = "approve", []
-        if self._chance.random() < 0.2:
+        if self._chance.random() < 0.2 or event["task_id"] in self._refused:
             verdict, more = "reject", ["--finding", f"work.txt:1: Not like this ({self._chance.random()})."]
         said = self.ask(
             "--as", "Lead", "review", verdict, event["task_id"], "--commit", event["commit"], *more
         )
         self.said[verdict if said is not None else f"{verdict}, refused"] += 1
 
-    def add(self, number: int) -> str:
+    def add(self, kind: str) -> None:
         """Writes a task down."""
-        title = f"Task {number} kind:{KINDS[number % len(KINDS)]}"
-        return str(self.ask("task", "add", title, "--scope", SCOPE)["task_id"])
+        title = f"Task {len(self.added)} kind:{kind}"
+        self.added.append(str(self.ask("task", "add", title, "--scope", SCOPE)["task_id"]))
 
     def ask(self, *arguments: str) -> Any:
         """What the coordinator answered; None when it refused, or is not there yet."""
@@ -118,6 +126,7 @@ class Size(NamedTuple):
     time: str
     sandbox: str
     patience: float
+    """How many seconds may pass in which nothing at all happens, though something can."""
 
 
 def size_of(campaign: Callable[[int, int], int]) -> Size:
@@ -125,10 +134,10 @@ def size_of(campaign: Callable[[int, int], int]) -> Size:
     asked = os.environ.get("REMAND_SOAK", "")
     if asked:
         agents, tasks = map(int, asked.split(","))
-        return Size(agents, tasks, "20s", "off", 3 * 3600)
+        return Size(agents, tasks, "20s", "off", 1800)
     if campaign(0, 1):
-        return Size(200, 2000, "30s", "off", 3 * 3600)
-    return Size(6, len(KINDS), "8s", "best" if made("bubblewrap")[0] else "off", 1200)
+        return Size(200, 2000, "30s", "off", 1800)
+    return Size(6, len(KINDS), "8s", "best" if made("bubblewrap")[0] else "off", 300)
 
 
 def test_every_task_comes_to_an_end_and_nothing_is_lost(
@@ -137,17 +146,9 @@ def test_every_task_comes_to_an_end_and_nothing_is_lost(
     size = size_of(campaign)
     print(f"{size.agents} agents, {size.tasks} tasks, sandbox {size.sandbox}")
     office = office_of(machine, size)
-    scheduler = Scheduler(office)
     lead = Lead(office, size.tasks)
-    try:
-        office.until(office.repository.socket, "the coordinator")
-        added = [lead.add(number) for number in range(size.tasks)]
-        listed = settled(office, lead, size)
-        office.check_worktrees(*(task for task, status in listed.items() if status == "escalated"))
-        scheduler.stop()
-    finally:
-        scheduler.close()
-    check(office, machine, added, listed)
+    listed = soak(office, lead, size, (KINDS[number % len(KINDS)] for number in range(size.tasks)))
+    check(office, machine, lead.added, listed)
     print(f"{Counter(listed.values())}; runs {Audit(office.events()).ends}; reviews {lead.said}")
     print(
         [
@@ -159,7 +160,38 @@ def test_every_task_comes_to_an_end_and_nothing_is_lost(
     )
 
 
-def office_of(machine: Machine, size: Size) -> Office:
+def test_a_task_deferred_behind_one_that_waits_for_the_user_comes_to_an_end(machine: Machine) -> None:
+    size = Size(agents=4, tasks=1, time="600s", sandbox="off", patience=300)
+    office = office_of(machine, size, later=("honest",))
+    lead = Lead(office, size.tasks, refuses="Resolve blocker")
+    listed = soak(office, lead, size, ["is_blocked"])
+    check(office, machine, lead.added, listed)
+    assert sorted(listed.values()) == ["deferred", "escalated"]
+
+
+def test_tasks_that_nobody_can_bring_on_end_the_soak_with_what_is_known_of_them(machine: Machine) -> None:
+    size = Size(agents=1, tasks=1, time="600s", sandbox="off", patience=300)
+    office = office_of(machine, size)
+    with pytest.raises(AssertionError, match=r"Nobody can bring on .*'failed'"):
+        soak(office, Lead(office, size.tasks), size, ["fails"])
+
+
+def soak(office: Office, lead: Lead, size: Size, kinds: Iterable[str]) -> dict[str, str]:
+    """Has agents work on tasks of these kinds until all have come to their end; gives what became of each."""
+    scheduler = Scheduler(office)
+    try:
+        office.until(office.repository.socket, "the coordinator")
+        for kind in kinds:
+            lead.add(kind)
+        listed = settled(office, lead, size)
+        office.check_worktrees(*(task for task, status in listed.items() if status not in FINISHED))
+        scheduler.stop()
+    finally:
+        scheduler.close()
+    return listed
+
+
+def office_of(machine: Machine, size: Size, later: Iterable[str] = LATER) -> Office:
     """The office, with a script for all of its agents."""
     names = [f"Agent{number}" for number in range(size.agents)]
     office = Office(
@@ -170,6 +202,7 @@ def office_of(machine: Machine, size: Size) -> Office:
         run=f'time = "{size.time}"',
         sandbox=size.sandbox,
     )
+    (office.notes / "later").write_text(" ".join(later) + "\n")
     (office.notes / "lazy").write_text(json.dumps(LAZY))
     (office.notes / "earned").write_text(json.dumps(a_rejection("BLOCKER")))
     return office
@@ -177,20 +210,19 @@ def office_of(machine: Machine, size: Size) -> Office:
 
 def settled(office: Office, lead: Lead, size: Size) -> dict[str, str]:
     """Reviews until every task has come to its end; gives what became of each."""
-    deadline = time.monotonic() + size.patience
-    left: dict[str, str] = {}
-    while time.monotonic() < deadline:
+    seen, deadline = 0, 0.0
+    while True:
         lead.look()
-        rows = lead.ask("task", "list") or []
-        statuses = {row["task_id"]: row["status"] for row in rows}
-        left = {task: status for task, status in statuses.items() if status not in ENDS}
-        if statuses and not left and not Audit(office.events()).open_runs:
+        events = office.events()
+        audit = Audit(events)
+        if len(events) != seen:
+            seen, deadline = len(events), time.monotonic() + size.patience
+        statuses = {row["task_id"]: row["status"] for row in lead.ask("task", "list") or []}
+        if statuses == audit.statuses and not audit.unended and not audit.open_runs:
             return statuses
+        assert not audit.is_stuck, f"Nobody can bring on {audit.unended}\n{office.told()}"
+        assert time.monotonic() < deadline, f"Nothing happens to {audit.unended}\n{office.told()}"
         time.sleep(0.2 if size.tasks < 100 else 2.0)
-    raise AssertionError(f"{len(left)} tasks have not come to an end: {left}\n{office.told()}")
-
-
-ENDS = ("done", "escalated", "cancelled")
 
 
 def check(office: Office, machine: Machine, added: list[str], listed: dict[str, str]) -> None:

@@ -180,7 +180,7 @@ def found(pattern: str) -> str:
     programs = sorted((folder / "node_modules").glob(pattern))
     if not programs:
         pytest.skip(
-            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test does it for"
+            f"{pattern.partition('-*')[0]} is not installed; REMAND_REAL_AGENTS=install make test-more does it for"
             " Claude Code and Codex, others are looked for in the folder that REMAND_REAL_AGENTS names"
         )
     return str(programs[0])

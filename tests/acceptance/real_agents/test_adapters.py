@@ -11,6 +11,8 @@ from remand.adapters.hosts import claude, codex, codex_trust, hook, settings
 from remand.adapters.hosts.hook import Answer, Call
 from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use
 
+pytestmark = pytest.mark.more
+
 PLUGIN = Path(__file__).parents[3] / "plugins" / "claude-code"
 REASON = "REJECTED: Quality gates failed\n- Tests: 73 failures (requires 100% pass)\nContinue working."
 RECORDER = """\

@@ -11,6 +11,8 @@ import pytest
 from tests.acceptance.real_agents.agents import fail, say
 from tests.acceptance.real_agents.fitted import IDENTITY, KINDS, PROMPT, Stage
 
+pytestmark = pytest.mark.more
+
 INSTALLED = ("claude", "codex")
 """What `scripts/real-agents` installs; others are tried where REMAND_REAL_AGENTS names a folder that has them."""
 HOSTS = INSTALLED if os.environ.get("REMAND_REAL_AGENTS", "") in {"", "install"} else tuple(KINDS)

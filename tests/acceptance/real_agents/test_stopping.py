@@ -10,6 +10,8 @@ import pytest
 from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use
 from tests.integration.machine import Machine
 
+pytestmark = pytest.mark.more
+
 CONFIG = f"""\
 [project]
 base = "main"

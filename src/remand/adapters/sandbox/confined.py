@@ -25,7 +25,7 @@ from remand.adapters.sandbox.bubblewrap import (
     setting,
 )
 from remand.adapters.sandbox.crew import Held, Outcome, Starter, Streams, spawn
-from remand.adapters.sandbox.ending import Handle
+from remand.adapters.sandbox.ending import Handle, Hunt, end_all_below
 from remand.adapters.sandbox.limits import Fence, set_limits
 from remand.adapters.sandbox.pipes import file_of
 from remand.adapters.sandbox.running import END_SECONDS, START_SECONDS
@@ -127,6 +127,7 @@ def _first(process: subprocess.Popen[bytes], binding: Binding, streams: Streams)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        end_all_below(process.pid, "", END_SECONDS)
     said = streams.complaint() or ("Linux 5.3 is needed" if is_there else "bubblewrap said nothing")
     raise CannotRun(
         "disk" if os.strerror(errno.ENOSPC) in said else "sandbox",
@@ -142,6 +143,7 @@ class _Wrapped:
     ) -> None:
         self._process, self._handle, self._fence, self._binding = process, first, fence, binding
         self._patience = 0.0
+        self._hunt = Hunt(process.pid, "", END_SECONDS)
         self.keeper = self.first = first.pid
         self.end = first.descriptor
 
@@ -154,6 +156,8 @@ class _Wrapped:
         code = self._process.poll()
         if code is None:
             self._wait_no_longer()
+            return None
+        if code < 0 and not self._hunt.is_over():
             return None
         self._fence.kill()
         number = -code if code < 0 else code - SIGNAL_BASE

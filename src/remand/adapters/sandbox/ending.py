@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -81,6 +82,21 @@ def end_all_below(keeper: int, mark: str, seconds: float) -> bool:
             return False
         time.sleep(_STEP)
     return True
+
+
+class Hunt:
+    """Ends what a killed keeper has left behind, in a thread of its own, for callers that may not wait."""
+
+    def __init__(self, keeper: int, mark: str, seconds: float) -> None:
+        self._thread = threading.Thread(target=end_all_below, args=(keeper, mark, seconds), daemon=True)
+        self._has_begun = False
+
+    def is_over(self) -> bool:
+        """Begins it when it is first asked; True when nothing is left, or the time is up."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._thread.start()
+        return not self._thread.is_alive()
 
 
 def _below(keeper: int, mark: str) -> set[int]:

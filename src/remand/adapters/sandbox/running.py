@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from remand.adapters.sandbox.pipes import pipe_of
 from remand.app.gates.ports import Job
 
 START_SECONDS = 30.0
-END_SECONDS = 5.0
+END_SECONDS = 60.0
+"""How long a killed process may take to go: a moment, unless the machine is very busy."""
 PATIENCE_SECONDS = 0.5
 LOOK_SECONDS = 0.25
 CHUNK = 1 << 18
@@ -190,18 +192,27 @@ class Running:
         return is_gone
 
     def _end_launcher(self) -> bool:
-        """Lets the launcher go, and makes it when it stays."""
+        """Lets the launcher go, and kills it when it stays; False when something of it would not end."""
         if self._child is None:
             self.status.give_up()
         self.status.let_go()
-        for seconds in (PATIENCE_SECONDS, END_SECONDS):
-            try:
-                self.process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-            else:
-                return True
-        return False
+        # The job may have stopped it.
+        self.process.send_signal(signal.SIGCONT)
+        if not self._has_launcher_ended():
+            self.process.kill()
+        if not self._has_launcher_ended():
+            return False
+        # One that ended by itself has waited for all it started; one that was killed has not.
+        is_orderly = self.process.returncode >= 0
+        return is_orderly or end_all_below(self.process.pid, self._launch.mark, END_SECONDS)
+
+    def _has_launcher_ended(self) -> bool:
+        """True when it ends in time."""
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
 
 def _hear(pipe: FileIO, kept: Kept) -> bool:

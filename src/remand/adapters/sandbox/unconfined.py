@@ -6,13 +6,12 @@ import os
 import secrets
 import subprocess
 import tempfile
-import threading
 from contextlib import ExitStack
 from io import FileIO
 
 from remand.adapters.sandbox.agent_view import PROCESSES, Setting, environment_of
 from remand.adapters.sandbox.crew import Held, Outcome, Starter, Streams, spawn
-from remand.adapters.sandbox.ending import end_all_below
+from remand.adapters.sandbox.ending import Hunt
 from remand.adapters.sandbox.launched import Confinement, launcher_command, plan_of
 from remand.adapters.sandbox.limits import Fence
 from remand.adapters.sandbox.pipes import file_of, pipe_of
@@ -89,8 +88,7 @@ class _Launched:
         mark: str,
     ) -> None:
         self._process, self._status, self._leave, self._fence = process, status, leave, fence
-        self._mark = mark
-        self._hunt: threading.Thread | None = None
+        self._hunt = Hunt(process.pid, mark, END_SECONDS)
         self.keeper, self.first = process.pid, status.child
         self.end = status.pipe.fileno()
 
@@ -103,7 +101,7 @@ class _Launched:
         if not self._status.is_closed:
             self._status.read()
         code = self._process.poll() if self._status.is_closed else None
-        if code is None or not self._is_all_gone(code):
+        if code is None or (code < 0 and not self._hunt.is_over()):
             return None
         self._fence.kill()
         said, reached = self._status, self._fence.reached()
@@ -114,16 +112,6 @@ class _Launched:
         if said.exit_code is not None:
             return Outcome("exited", said.exit_code, reached)
         return Outcome("signalled", abs(code), "The process that watches over it was ended.")
-
-    def _is_all_gone(self, code: int) -> bool:
-        """True at once when the launcher ended by itself; else what it has left behind is hunted first."""
-        if code >= 0:
-            return True
-        if self._hunt is None:
-            hunt = (self.keeper, self._mark, END_SECONDS)
-            self._hunt = threading.Thread(target=end_all_below, args=hunt, daemon=True)
-            self._hunt.start()
-        return not self._hunt.is_alive()
 
     def close(self) -> bool:
         """Lets go of the launcher and of what bounded the agent."""
