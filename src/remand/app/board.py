@@ -9,13 +9,15 @@ import msgspec
 from remand.app.decisions import undecided, waiting
 from remand.app.escalations import Question, question_of
 from remand.app.happenings import Happening, latest
+from remand.app.held import held_questions, held_tasks
 from remand.app.rebuild import story
 from remand.app.scheduling.status import SchedulerStatus
 from remand.app.troubles import Around, Trouble, troubles
 from remand.domain.events import Event
-from remand.domain.gates.verdict import GateStatus
+from remand.domain.holds import open_findings, settlers
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+from remand.domain.roles import USER, Team
 from remand.domain.runs import Run
 from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
@@ -51,7 +53,7 @@ class AtWork(Record, kw_only=True, omit_defaults=False):
 
 
 class Waiting(Record, kw_only=True, omit_defaults=False):
-    """A task that waits for somebody: handed in for a reviewer, sent back for another agent."""
+    """A task that waits for somebody: held or handed in for a reviewer, sent back for another agent."""
 
     task_id: str
     label: str
@@ -111,7 +113,7 @@ def board(view: Transaction, around: Around, focus: str = "") -> Board:
         questions=questions,
         at_work=at_work,
         gates=gates,
-        waiting=_waiting(active, around.now),
+        waiting=_waiting(active, around),
         happenings=latest(view, RECENT),
         scheduler=around.scheduler,
         is_scheduled=around.is_scheduled,
@@ -131,12 +133,15 @@ def _questions(view: Transaction, around: Around, blocked: list[Task], focus: st
     told |= {task.id for escalation, task in asked if escalation.id == focus}
     told |= {task.id for task in filter(waiting, blocked[:WITH_STORY])}
     told |= {task.id for task in blocked if task.filed and task.filed.rejection_id == focus}
+    told |= {task.id for task in held_tasks(view)[:WITH_STORY]} | {focus.partition("/")[0]}
 
     def events_of(name: str) -> Iterable[Event]:
         return story(view, name) if name in told else ()
 
     found: list[Question] = [question_of(view, around.rules.team, task, events_of) for _, task in asked]
     found += undecided(view, around.rules, blocked, events_of)
+    team = around.rules.team
+    found += held_questions(view, team, events_of, team.actor(USER))
     return tuple(sorted(found, key=lambda one: (not one.since, one.since, one.task_id)))
 
 
@@ -177,8 +182,7 @@ def _holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) -> AtWor
 
 def _waits_for(task: Task) -> str:
     """What the holder of a task waits for: something outside, or a reviewer's word on what the gates found."""
-    is_held = task.gating.status is GateStatus.HELD and bool(task.gating.held)
-    return task.waiting_for or ("a reviewer's word on findings" if is_held else "")
+    return task.waiting_for or ("a reviewer's word on findings" if open_findings(task) else "")
 
 
 def _runner(task: Task, run: Run, lines: Mapping[str, str]) -> AtWork:
@@ -210,11 +214,25 @@ def _gates(view: Transaction, held: list[Task], around: Around) -> tuple[GatesRu
     return tuple(found.values())
 
 
-def _waiting(active: Mapping[Status, list[Task]], now: Instant) -> tuple[Waiting, ...]:
-    """What waits for somebody: for a review, the longest first, then for another agent."""
+def _waiting(active: Mapping[Status, list[Task]], around: Around) -> tuple[Waiting, ...]:
+    """What waits for somebody: held work, then for a review, the longest first, then for another agent."""
+    held = [_for_settling(task, around.rules.team) for task in filter(open_findings, active[Status.CLAIMED])]
     handed_in = [_for_review(task) for task in active[Status.PROVISIONAL]]
-    sent_back = [_for_rework(task, now) for task in active[Status.REJECTED]]
-    return (*sorted(handed_in, key=lambda one: (one.since, one.task_id)), *sent_back)
+    sent_back = [_for_rework(task, around.now) for task in active[Status.REJECTED]]
+    return (*held, *sorted(handed_in, key=lambda one: (one.since, one.task_id)), *sent_back)
+
+
+def _for_settling(task: Task, team: Team) -> Waiting:
+    return Waiting(
+        task_id=task.id,
+        label=task.label,
+        title=task.title,
+        status="held",
+        whom=settlers(task, team),
+        author=task.claim.agent if task.claim else "",
+        rejection_count=task.rejection_count,
+        pr=task.gating.pr or task.pr,
+    )
 
 
 def _for_review(task: Task) -> Waiting:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from remand.app.asking import Rules
 from remand.app.escalations import WAIT, EventsOf, Question, able, line, open_escalations, tried
+from remand.app.held import HeldQuestion, held_questions, settle_ask
 from remand.app.rejection_views import rejections
 from remand.app.scheduling.reviewers import able_directors
 from remand.domain import commands as c
@@ -13,6 +14,7 @@ from remand.domain.director import AUTOMATIC
 from remand.domain.escalations import REASSIGN, Option
 from remand.domain.reasons import DecisionType, RejectionReason, reason_named
 from remand.domain.refusals import Refused
+from remand.domain.roles import USER, Actor
 from remand.domain.task import Filed, Status, Task
 from remand.ledger.store import Transaction
 
@@ -36,10 +38,13 @@ class Undecided(Question, kw_only=True, omit_defaults=False):
     """The command that answers it in full."""
 
 
-def open_questions(view: Transaction, rules: Rules, events_of: EventsOf) -> list[Question]:
-    """Everything that waits for the user, the oldest first."""
+def open_questions(
+    view: Transaction, rules: Rules, events_of: EventsOf, who: Actor | None = None
+) -> list[Question]:
+    """Everything that waits for the user, the oldest first, with the held findings that `who` may settle."""
     found = open_escalations(view, rules.team, events_of)
     found += undecided(view, rules, view.tasks.active(Status.BLOCKED), events_of)
+    found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
     return sorted(found, key=lambda one: (one.since, one.task_id))
 
 
@@ -88,8 +93,12 @@ def ways_out(view: Transaction, rules: Rules, task: Task, filed: Filed) -> tuple
     )
 
 
-def answering(question: Question, key: str, guidance: str) -> c.AnswerEscalation | c.AnswerRejection:
+def answering(
+    question: Question, key: str, guidance: str
+) -> c.AnswerEscalation | c.AnswerRejection | c.SettleFinding:
     """What an option says to a question; with it comes what whoever goes on should know."""
+    if isinstance(question, HeldQuestion):
+        return settle_ask(question.task_id, question.finding, key, guidance)
     if not isinstance(question, Undecided):
         return c.AnswerEscalation(
             task_id=question.task_id, escalation_id=question.escalation_id, option=key, guidance=guidance

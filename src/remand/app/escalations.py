@@ -9,6 +9,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.escalations import FIX, REASSIGN, REOPEN, UNLOCK, WONTFIX, Option, options
 from remand.domain.gates.outages import outages_of
+from remand.domain.holds import open_findings, settle_command
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.roles import Actor, Role, Team
@@ -118,7 +119,8 @@ def _why(task: Task) -> str:
             return f"{line(escalation.reason if escalation else '', MAX_CAUSES).rstrip('.')}."
         case _:
             reason = line(escalation.reason if escalation else "").rstrip(".")
-            return f"{_capital(label)} needs a decision: {reason or 'it was escalated'}."
+            passes = "".join(f" `{settle_command(task, one)}` lets it pass." for one in open_findings(task))
+            return f"{_capital(label)} needs a decision: {reason or 'it was escalated'}.{passes}"
 
 
 def _short(option: Option) -> str:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from remand.app.asking import Accepted, Answer
 from remand.app.escalations import Question, line, open_escalations, question, ways
+from remand.app.family import Family
+from remand.app.held import held_questions
 from remand.app.lockouts import LockoutRow, explained, lockouts, rejected
 from remand.app.rebuild import story
 from remand.app.spoken_tasks import vocabulary
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.holds import held_count, name_choice, open_findings, settle_lines, settlers
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import Actor, Role, Team
@@ -54,7 +57,7 @@ class Saying:
         with self._store.read() as view:
             understood = understand(text, vocabulary(view, self._team, self._speaker))
             if isinstance(understood, w.Wish):
-                told = _Telling(view, self._team).told(understood)
+                told = _Telling(view, self._team, self._speaker).told(understood)
                 if told is not None:
                     return told
         match understood:
@@ -139,9 +142,10 @@ def _outcome(wish: w.Wish, answer: Accepted, view: Transaction, team: Team) -> s
 class _Telling:
     """Answers what can be read from the ledger."""
 
-    def __init__(self, view: Transaction, team: Team) -> None:
+    def __init__(self, view: Transaction, team: Team, speaker: Actor) -> None:
         self._view = view
         self._team = team
+        self._speaker = speaker
 
     def told(self, wish: w.Wish) -> Said | None:
         """The answer; None for a wish that takes more than reading."""
@@ -186,9 +190,23 @@ class _Telling:
             )
         if task.active_lockouts:
             rows.append(f"Locked out: {', '.join(lockout.agent for lockout in task.active_lockouts)}.")
+        rows += self._held_rows(task)
         if task.open_escalation:
             rows.append(question(task, ways(self._view, self._team, task)))
         return "\n".join(rows)
+
+    def _held_rows(self, task: Task) -> list[str]:
+        """What is held of a task and who may settle it, with the commands for what the speaker may settle."""
+        findings = open_findings(task)
+        if not findings:
+            return []
+        team = self._team.as_known(Family(self._view).names(task))
+        speaker = team.actor(self._speaker.name, confined=self._speaker.confined)
+        names = name_choice(settlers(task, team))
+        return [
+            f"{held_count(len(findings))}; {names} may settle this:",
+            settle_lines(task, speaker, findings),
+        ]
 
     def _lockouts(self, wish: w.LockoutsWish) -> Said:
         rows = tuple(lockouts(self._view, wish.task.id if wish.task else ""))
@@ -196,7 +214,12 @@ class _Telling:
         return Said(understood=w.in_words(wish), done=text or "Nobody is locked out.", lockouts=rows)
 
     def _inbox(self, wish: w.InboxWish) -> Said:
-        found = open_escalations(self._view, self._team, lambda task_id: story(self._view, task_id))
+
+        def events_of(task_id: str) -> list[e.Event]:
+            return story(self._view, task_id)
+
+        found = open_escalations(self._view, self._team, events_of)
+        found += held_questions(self._view, self._team, events_of, self._speaker)
         text = "\n".join(f"{one.escalation_id}: {one.question}" for one in found)
         return Said(
             understood=w.in_words(wish), done=text or "Nothing waits for you.", questions=tuple(found)

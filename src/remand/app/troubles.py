@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from remand.app.asking import Rules
 from remand.app.escalations import Question, line
+from remand.app.held import KIND as HELD
 from remand.app.scheduling.status import SchedulerStatus
 from remand.domain.gates.outages import GATE_QUESTION
-from remand.domain.gates.verdict import GateStatus
+from remand.domain.holds import open_findings
 from remand.domain.instant import Instant, plus
 from remand.domain.policy import Policy
 from remand.domain.record import Record
@@ -101,10 +102,11 @@ def _of_files(view: Transaction) -> Iterator[Trouble]:
 
 
 def _of_questions(questions: Sequence[Question]) -> Iterator[Trouble]:
-    """One trouble for all that waits for the user: each stands in the inbox."""
-    if questions:
-        many = f"{len(questions)} questions wait" if len(questions) > 1 else "One question waits"
-        yield Trouble(kind="questions", text=f"{many} for the user.", since=questions[0].since)
+    """One trouble for all that waits for the user: each stands in the inbox. Held work is a trouble of its task."""
+    asked = [one for one in questions if one.kind != HELD]
+    if asked:
+        many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
+        yield Trouble(kind="questions", text=f"{many} for the user.", since=asked[0].since)
 
 
 def _of_claim(task: Task, policy: Policy, now: Instant) -> Iterator[Trouble]:
@@ -122,7 +124,7 @@ def _of_claim(task: Task, policy: Policy, now: Instant) -> Iterator[Trouble]:
     if task.spent.faults:
         runs = f"{task.spent.faults} runs" if task.spent.faults > 1 else "run"
         yield _of_task(task, f"its last {runs} failed", task.spent.last_fault)
-    if is_current and gating.status is GateStatus.HELD and gating.held:
+    if open_findings(task):
         yield _of_task(task, f"findings in {claim.agent}'s work wait for a reviewer")
 
 

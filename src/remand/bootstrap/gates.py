@@ -189,7 +189,7 @@ class Gates:
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed:
         """Takes a done claim, and measures what was not measured yet."""
-        claims = DoneClaims(self._opened.ledger, self._terms_of_work, self.verdict)
+        claims = self._claims(self.verdict)
         claimed = claims.claim(request, ask)
         if claimed is None:
             raise AssertionError("a done claim that may be measured was not")
@@ -197,7 +197,11 @@ class Gates:
 
     def claim_known(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed | None:
         """Takes a done claim for which no gate has to run; None when one has to."""
-        return DoneClaims(self._opened.ledger, self._terms_of_work, self.known).claim(request, ask)
+        return self._claims(self.known).claim(request, ask)
+
+    def _claims(self, verdict: Callable[[Terms], Judged | None]) -> DoneClaims:
+        settings = self._opened.settings
+        return DoneClaims(self._opened.ledger, self._terms_of_work, verdict, lambda: settings.rules().team)
 
     def _terms_of_work(self, task: Task, commit: str) -> Terms:
         """The terms of a done claim, which takes a commit of the task's own."""

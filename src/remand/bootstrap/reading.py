@@ -10,7 +10,7 @@ from remand.adapters.git.place import Place, locate
 from remand.adapters.stores.sqlite_views import Unseen, View
 from remand.app.errors import EnvironmentFault
 
-__all__ = ["Unseen", "open_view", "reminder", "reminder_at", "task_list", "unseen"]
+__all__ = ["Unseen", "has_held", "open_view", "reminder", "reminder_at", "task_list", "unseen"]
 
 
 def open_view(place: Place) -> View:
@@ -37,7 +37,14 @@ def task_list(folder: str, arguments: list[str]) -> str | None:
         )
     except (apsw.Error, UnicodeDecodeError, EnvironmentFault):
         return None
-    return text if text is not None and text.isascii() and (text != "[]" or not statuses) else None
+    if text is None or has_held(text):
+        return None
+    return text if text.isascii() and (text != "[]" or not statuses) else None
+
+
+def has_held(tasks: str) -> bool:
+    """True when something is held of one of the tasks: what settles it takes more than a look at the tables."""
+    return '"held":["' in tasks
 
 
 def unseen(place: Place, connection: apsw.Connection | None = None, now: str = "") -> Unseen:
@@ -50,11 +57,12 @@ def unseen(place: Place, connection: apsw.Connection | None = None, now: str = "
 
 
 def reminder(found: Unseen) -> str:
-    """The line that reminds the user of questions nothing else told of; empty when there are none."""
-    if not found.untold:
+    """The line that reminds the user of what nothing else told of and is in the inbox; empty when there is nothing."""
+    count = found.untold + found.held
+    if not count:
         return ""
-    waits = "question waits" if found.untold == 1 else "questions wait"
-    return f"remand: {found.untold} {waits} for you: remand inbox\n"
+    waits = "question waits" if count == 1 else "questions wait"
+    return f"remand: {count} {waits} for you: remand inbox\n"
 
 
 def reminder_at(folder: str) -> str:

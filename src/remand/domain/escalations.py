@@ -6,8 +6,9 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
 from remand.domain.gates.outages import RETRY
-from remand.domain.gating import is_rejected_still
+from remand.domain.gating import is_rejected_still, settle
 from remand.domain.handoffs import offered
+from remand.domain.holds import open_findings
 from remand.domain.instant import plus
 from remand.domain.pulls.merging import is_merge_of
 from remand.domain.questions import opened
@@ -22,6 +23,7 @@ from remand.domain.task import TERMINAL, Escalation, Status, Submission, Task
 Events = tuple[e.Event, ...]
 FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
 ACCEPT = "accept"
+LET_THROUGH = "Let the rejected change pass when it is handed in again"
 
 
 class Option(Record, kw_only=True):
@@ -44,6 +46,7 @@ def options(
     merged = _merged(task)
     return (
         *((Option(key=ACCEPT, text=f"Accept the merge: done at {merged.commit[:12]}"),) if merged else ()),
+        *(Option(key=f"{ACCEPT}:{name}", text=LET_THROUGH) for name in open_findings(task)),
         Option(key=FIX, text="Fix it by hand: the task is yours until you submit it"),
         *(Option(key=f"{UNLOCK}:{agent}", text=f"Unlock {agent}, with guidance") for agent in locked),
         *(Option(key=f"{REASSIGN}:{agent.name}", text=f"Reassign it to {agent.name}") for agent in agents),
@@ -148,6 +151,9 @@ def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
             return (said,)
         case "accept" if not name and (merged := _merged(task)) is not None:
             return (said, _approved(task, merged, command))
+        case "accept" if name in open_findings(task):
+            acceptance = c.SettleFinding(task_id=task.id, finding=name, is_accepted=True, reason=ask.guidance)
+            return settle(task, acceptance, command)
         case "wontfix" if not name:
             return (said, e.TaskCancelled(task_id=task.id, reason=ask.guidance or "won't fix"))
         case _:

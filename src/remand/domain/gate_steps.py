@@ -119,8 +119,4 @@ def _judged(task: Task, event: GateVerdict, *, is_released: bool = False, **chan
 
 def _places(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     """The file that each finding for a reviewer is about."""
-    return tuple(
-        (name, finding.path)
-        for gate in verdict.gates
-        for name, finding in zip(gate.suspicions, gate.findings, strict=False)
-    )
+    return tuple((name, finding.path) for gate in verdict.gates for name, finding in gate.held)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
-from remand.domain.amending import SAME_CHANGE, rejected_change
+from remand.domain.amending import rejected_change
 from remand.domain.broken_gates import ask_about_gates
 from remand.domain.gates.verdict import (
     INTEGRITY,
@@ -21,17 +21,23 @@ from remand.domain.gates.verdict import (
     overall,
 )
 from remand.domain.gates.wording import title
+from remand.domain.holds import (
+    REJECTED_BEFORE,
+    held_count,
+    is_same_change,
+    open_findings,
+    require_no_part,
+    require_reach,
+    settle_lines,
+)
 from remand.domain.instant import plus
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
-from remand.domain.scopes import outside, scope
 from remand.domain.steps import MAX_LEASE_SECONDS
 from remand.domain.task import Claim, Task
 
 Events = tuple[e.Event, ...]
 
-REJECTED_BEFORE = "rejected_before"
-"""The kind of question that such a change puts to the user."""
 STALL = 2
 """So many rejections in a row without progress, after the alert, and a human has to look."""
 
@@ -149,13 +155,10 @@ def record(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
 
 def _asked_about(task: Task, claim: Claim, verdict: Verdict, command: c.Command) -> Events:
     """The question to the user about a rejected change that was handed in again; nobody else can let it pass."""
-    same = next((name for name in verdict.suspicions if name.startswith(SAME_CHANGE)), "")
+    same = next(filter(is_same_change, verdict.suspicions), "")
     if not same or same in task.gating.accepted:
         return ()
-    why = (
-        f"{claim.agent} handed in a change for {task.label} that was rejected before. "
-        f"`remand gate accept {task.id} {same}` lets it pass when it comes again"
-    )
+    why = f"{claim.agent} handed in a change for {task.label} that was rejected before"
     return (opened(task, REJECTED_BEFORE, why, command),)
 
 
@@ -214,15 +217,11 @@ def has_progress(task: Task, verdict: Verdict) -> bool:
 def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
     """A reviewer's word on a finding. Once all are accepted, a held claim goes through by itself."""
     r.require_text("reason", ask.reason)
-    _require_no_part_in_it(task, command)
+    require_no_part(task, command.actor)
     gating = task.gating
     if ask.finding not in (*gating.held, *(name for name, _ in gating.refused)):
-        shown = ", ".join(gating.held) or "none"
-        raise Refused(
-            "nothing_held", f"Task {task.id} has no held finding {ask.finding[:40]!r}; there is {shown}."
-        )
-    _require_scope(task, ask.finding, command)
-    _require_user(ask, command)
+        raise Refused("nothing_held", _no_such_finding(task, ask, command))
+    require_reach(task, ask, command.actor)
     said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
     if not ask.is_accepted:
         refused = e.FindingRefused(task_id=task.id, **said)
@@ -235,10 +234,20 @@ def settle(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
     )
 
 
+def _no_such_finding(task: Task, ask: c.SettleFinding, command: c.Command) -> str:
+    """That there is no such finding, with a command for each that there is."""
+    asked = f" {ask.finding[:40]!r}" if ask.finding else ""
+    held = open_findings(task) or tuple(dict.fromkeys(task.gating.held))
+    if not held:
+        return f"Task {task.id} has no held finding{asked}."
+    start = f"Task {task.id} has no held finding{asked}" if asked else "Name the finding"
+    return f"{start}. {held_count(len(held))}:\n{settle_lines(task, command.actor, held, is_accepted=ask.is_accepted)}"
+
+
 def _answered(task: Task, ask: c.SettleFinding) -> Events:
     """The answer to the question about a rejected change: the task is in its queue again, and it passes there."""
     escalation = task.open_escalation
-    if escalation is None or escalation.kind != REJECTED_BEFORE or not ask.finding.startswith(SAME_CHANGE):
+    if escalation is None or escalation.kind != REJECTED_BEFORE or not is_same_change(ask.finding):
         return ()
     return (e.EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option="reopen"),)
 
@@ -337,29 +346,3 @@ def _verdict_of(task: Task, gates: tuple[GateResult, ...]) -> Verdict:
         tier=gating.tier,
         gates=gates,
     )
-
-
-def _require_no_part_in_it(task: Task, command: c.Command) -> None:
-    name = command.actor.name
-    holds = task.claim is not None and task.claim.agent == name
-    if holds or name in task.authors or name in task.gating.questioned:
-        raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
-
-
-def _require_scope(task: Task, finding: str, command: c.Command) -> None:
-    """Refuses a reviewer whose word does not reach the file a finding is about."""
-    actor, path = command.actor, dict(task.gating.places).get(finding, "")
-    if outside(actor, (path,)):
-        raise Refused(
-            "out_of_scope",
-            f"{actor.name} settles findings in {', '.join(scope(actor))}; this one is about {path or 'no file'}.",
-        )
-
-
-def _require_user(ask: c.SettleFinding, command: c.Command) -> None:
-    """Refuses everyone but the user to accept work that was rejected before: a reviewer may be an agent too."""
-    actor = command.actor
-    if ask.is_accepted and ask.finding.startswith(SAME_CHANGE) and not actor.is_user:
-        raise Refused(
-            "user_only", f"{ask.finding} is a rejected change handed in again; only the user lets it pass."
-        )

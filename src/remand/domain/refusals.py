@@ -120,7 +120,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "nothing_held": (
         "The task has no such finding that waits for a reviewer.",
-        "`remand gate history TASK` lists the findings that do.",
+        "Use one of the ids that the message lists; `remand task show TASK` describes the findings.",
     ),
     "nothing_to_answer": (
         "No rejection of that handoff waits for a director's answer, or the task asks the user nothing.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 STATUS_STYLES = {
     "incoming": "cyan",
     "claimed": "yellow",
+    "held": "bold yellow",
     "provisional": "magenta",
     "done": "green",
     "rejected": "red",

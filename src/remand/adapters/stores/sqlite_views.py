@@ -6,7 +6,27 @@ import apsw
 
 from remand.app.errors import EnvironmentFault
 
-_LIST = """
+_HELD = """
+CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gating":{"status":"held"') > 0 THEN (
+    SELECT json_group_array(name) FROM (
+        SELECT DISTINCT value AS name FROM json_each(state, '$.gating.held')
+        WHERE NOT ifnull(state ->> '$.gating.is_released', 0)
+        AND value NOT IN (SELECT value FROM json_each(ifnull(state -> '$.gating.accepted', '[]')))
+        AND value NOT IN (SELECT value ->> 0 FROM json_each(ifnull(state -> '$.gating.refused', '[]')))
+        AND NOT EXISTS (
+            SELECT 1 FROM json_each(ifnull(state -> '$.gating.overridden', '[]'))
+            WHERE value ->> 0 = 'integrity' AND value ->> 1 = ifnull(state ->> '$.gating.tree', '')
+        )
+        AND (
+            status = 'claimed' AND state ->> '$.claim.handoff_id' = state ->> '$.gating.handoff_id'
+            OR status = 'escalated' AND state ->> '$.escalation.kind' = 'rejected_before'
+            AND substr(value, 1, 5) = 'same-'
+        )
+    )
+) ELSE '[]' END
+"""
+"""The findings that wait for a person, as the rules have it (`domain/holds.py`)."""
+_LIST = f"""
 SELECT json_group_array(json_object(
     'task_id', id, 'title', state ->> '$.title', 'status', status,
     'priority', ifnull(state ->> '$.priority', 'medium'),
@@ -15,10 +35,11 @@ SELECT json_group_array(json_object(
     'branch', state ->> '$.branch', 'alias', state ->> '$.aliases[0]', 'pr', state ->> '$.pr',
     'rejection_count', ifnull(state ->> '$.rejection_count', 0),
     'gate_rejection_count', ifnull(state ->> '$.gate_rejection_count', 0),
-    'attempt_count', ifnull(state ->> '$.attempt_count', 0)
+    'attempt_count', ifnull(state ->> '$.attempt_count', 0),
+    'held', json({_HELD})
 ) ORDER BY id)
 FROM task
-"""
+"""  # noqa: S608 - fixed text
 
 _UNSEEN = """
 SELECT count(*), count(*) FILTER (WHERE times = 0), count(*) FILTER (WHERE due <= ?1), ifnull(min(times), 0)
@@ -28,14 +49,23 @@ FROM (
 )
 """
 """A question that the user has acknowledged is not due any more."""
+_COUNT_HELD = f"""
+SELECT ifnull(sum(json_array_length({_HELD})), 0) FROM task INDEXED BY task_active
+WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
+AND instr(state, '"gating":{{"status":"held"') > 0
+AND ifnull(state ->> '$.fixer', '') != ifnull(state ->> '$.claim.agent', '')
+"""  # noqa: S608 - fixed text
+"""The held findings, without those in the user's own work, which others settle."""
 
 
 class Unseen:
-    """The open questions that the user has not acknowledged."""
+    """The open questions that the user has not acknowledged, and the findings that are held."""
 
-    __slots__ = ("count", "least", "overdue", "untold")
+    __slots__ = ("count", "held", "least", "overdue", "untold")
 
-    def __init__(self, count: int = 0, untold: int = 0, overdue: int = 0, least: int = 0) -> None:
+    def __init__(
+        self, count: int = 0, untold: int = 0, overdue: int = 0, least: int = 0, held: int = 0
+    ) -> None:
         self.count = count
         self.untold = untold
         """How many no channel has taken."""
@@ -43,6 +73,8 @@ class Unseen:
         """How many are to be repeated."""
         self.least = least
         """By how many channels one of them was taken at least."""
+        self.held = held
+        """How many findings wait for somebody to settle them."""
 
 
 class View:
@@ -61,6 +93,7 @@ class View:
         """The questions that wait for the user."""
         try:
             (found,) = self._connection.execute(_UNSEEN, (now,)).fetchall()
+            found += self._connection.execute(_COUNT_HELD).fetchall()[0]
         except apsw.Error as error:
             raise EnvironmentFault(f"The ledger {self._path} cannot be read ({error}).") from None
         return Unseen(*(int(str(value)) for value in found))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from remand.app.asking import Accepted, Answer, Request
 from remand.app.errors import EnvironmentFault
+from remand.app.family import Family
 from remand.app.gates.known import Judged, Terms
 from remand.app.gates.outages import note_measured
 from remand.app.ledger import Ledger
@@ -15,10 +16,10 @@ from remand.domain.amending import handed_in_again, let_pass, moved_rules
 from remand.domain.gates import message
 from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.gates.verdict import UNMEASURED, GateStatus, Verdict, fitting, unstarted
-from remand.domain.gating import REJECTED_BEFORE
+from remand.domain.holds import REJECTED_BEFORE, hold_notice, hold_summary
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR
+from remand.domain.roles import THE_COORDINATOR, Team
 from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import place
@@ -32,6 +33,8 @@ HELD_AS_REJECTED_BEFORE = (
     "HELD: this very change was rejected before, and the user is asked whether it may pass now. "
     "This session may stop; other tasks are free."
 )
+ROOM = 5000
+"""How many characters of commands a message has room for, of which hosts show 10,000 in all."""
 JUDGING = (e.GatePassed, e.GateRejected, e.GateHeld, e.GateErrored)
 
 
@@ -44,6 +47,8 @@ class Claimed(Record, kw_only=True):
     is_cached: bool = False
     message: str = ""
     """What the agent is told."""
+    notice: str = ""
+    """What people are told of work that is held: the same, with the commands that settle it."""
 
 
 class DoneClaims:
@@ -54,10 +59,12 @@ class DoneClaims:
         ledger: Ledger,
         terms: Callable[[Task, str], Terms],
         verdict: Callable[[Terms], Judged | None],
+        team: Callable[[], Team] = Team,
     ) -> None:
         self._ledger = ledger
         self._terms = terms
         self._verdict = verdict
+        self._team = team
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed | None:
         """Answers a done claim; `ask` is the door it came through. None when it may not be measured here."""
@@ -120,10 +127,32 @@ class DoneClaims:
             return Claimed(
                 answer=answer, task_id=task.id, verdict=verdict, is_cached=judged.is_cached, message=text
             )
+        if verdict.status is GateStatus.HELD:
+            return self._held_claim(noted.task, verdict, judged)
         text = self._told(noted, verdict)
         refusal = Refused(_code(verdict), text)
         return Claimed(
             answer=refusal, task_id=task.id, verdict=verdict, is_cached=judged.is_cached, message=text
+        )
+
+    def _held_claim(self, task: Task, verdict: Verdict, judged: Judged) -> Claimed:
+        """The answer to a claim that a person has to settle, in words for the agent and for people."""
+        with self._ledger.store.read() as view:
+            team = self._team().as_known(Family(view).names(task))
+        notice = hold_notice(task, team, ROOM)
+        asked = task.open_escalation
+        if asked is None or asked.kind != REJECTED_BEFORE:
+            text = message.held(verdict, hold_summary(task, team))
+            told = message.held(verdict, notice)
+        else:
+            text, told = HELD_AS_REJECTED_BEFORE, f"{HELD_AS_REJECTED_BEFORE}\n\n{notice}"
+        return Claimed(
+            answer=Refused(_code(verdict), text),
+            task_id=task.id,
+            verdict=verdict,
+            is_cached=judged.is_cached,
+            message=text,
+            notice=told,
         )
 
     def _is_recorded(self, key: str) -> bool:
@@ -136,8 +165,7 @@ class DoneClaims:
         rejected = next((event for event in noted.events if isinstance(event, e.GateRejected)), None)
         asked = noted.task.open_escalation
         if rejected is None:
-            is_rejected_before = asked is not None and asked.kind == REJECTED_BEFORE
-            return HELD_AS_REJECTED_BEFORE if is_rejected_before else message.told(verdict)
+            return message.told(verdict)
         before = self._before(rejected) if rejected.number > 1 else None
         text = message.rejection(rejected.verdict, rejected.number, before)
         if noted.task.claim is None:

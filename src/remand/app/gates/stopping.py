@@ -141,7 +141,7 @@ class Stopping:
             return Reply(may_stop=True, notice=claimed.message.partition("\n")[0])
         task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
         if task is None or task.claim is None or answer.code in MAY_STOP:
-            return Reply(may_stop=True, notice=answer.message)
+            return Reply(may_stop=True, notice=claimed.notice or answer.message)
         if answer.code == "gate_rejected":
             return Reply(may_stop=False, text=answer.message)
         return self.sent_back(task, stop, answer.message)

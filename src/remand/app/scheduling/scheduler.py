@@ -21,7 +21,7 @@ from remand.app.scheduling.settling import Settling
 from remand.app.scheduling.staff import Load, most_waiting, rotated, workers
 from remand.domain import commands as c
 from remand.domain.events import How, Purpose
-from remand.domain.gates.verdict import GateStatus
+from remand.domain.holds import open_findings
 from remand.domain.instant import Instant, plus
 from remand.domain.refusals import Refused
 from remand.domain.roles import Member
@@ -368,5 +368,5 @@ class Scheduler:
 
 
 def _is_held(task: Task) -> bool:
-    """True while a reviewer has to settle what the integrity gate found."""
-    return task.gating.status == GateStatus.HELD and bool(task.gating.held)
+    """True while somebody has to settle what the integrity gate found."""
+    return bool(open_findings(task))

@@ -76,6 +76,16 @@ class GateResult(Record, kw_only=True):
     """It was measured before, on the same code; nothing was run for this verdict."""
     seconds: float = 0.0
 
+    @property
+    def held(self) -> tuple[tuple[str, GateFinding], ...]:
+        """What a reviewer has to settle: each id with its finding; of very many, the last have an empty one.
+
+        The findings that have to be settled come first, and notes, which have no id, after them.
+        """
+        serious = [finding for finding in self.findings if finding.severity != "note"]
+        empty = [GateFinding()] * len(self.suspicions)
+        return tuple(zip(self.suspicions, [*serious, *empty], strict=False))
+
 
 class Verdict(Record, kw_only=True):
     """All gates of one commit, bound to what was measured, against what, by which rules."""

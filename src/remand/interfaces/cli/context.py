@@ -124,11 +124,11 @@ class Context:
         """Makes a done claim, which is measured before it counts."""
         return self.gates.claim(self._request(ask, actor), self.gateway.ask)
 
-    def claim_known(self, ask: c.SubmitTask, actor: str) -> Claimed | None:
-        """Makes a done claim in a second step of a call, if no gate has to run for it."""
+    def claim_known(self, ask: c.SubmitTask, actor: str, *, step: int = 0) -> Claimed | None:
+        """Makes a done claim after a step of a call, if no gate has to run for it."""
         request = self._request(ask, actor)
         return self.gates.claim_known(
-            replace(request, key=f"{request.key}.1" if request.key else ""), self.gateway.ask
+            replace(request, key=f"{request.key}.{step}.claim" if request.key else ""), self.gateway.ask
         )
 
     @cached_property

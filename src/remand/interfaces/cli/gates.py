@@ -15,11 +15,12 @@ from remand.domain import events as e
 from remand.domain.amending import let_pass
 from remand.domain.gates import message
 from remand.domain.gates.gate import digest
-from remand.domain.gates.verdict import UNMEASURED, GateStatus
-from remand.domain.gating import is_settled
+from remand.domain.gates.verdict import UNMEASURED, GateStatus, Verdict
+from remand.domain.holds import hold_notice, hold_summary, open_findings
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.holds import claim_again, known_team, settle_held, settled_result
 from remand.interfaces.cli.output import Result, table
 from remand.interfaces.cli.task_views import find_task
 from remand.interfaces.cli.verdicts import rules_note, verdict_data
@@ -75,7 +76,17 @@ def _run(context: Context) -> Result:
     if not terms.policy.enforce:
         note += "\nNothing is enforced here (`enforce = false`): no done claim is stopped by this."
     data = verdict_data(verdict, is_cached=judged.is_cached) | {"policy_source": source}
-    return Result(data, message.report(verdict) + note, code)
+    return Result(data, message.report(verdict, _settle_text(context, task, verdict)) + note, code)
+
+
+def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
+    """How what a verdict holds is settled: by commands where work of the task is held for it already."""
+    if verdict.status is not GateStatus.HELD:
+        return ""
+    if task is None or not set(verdict.suspicions) & set(open_findings(task)):
+        return "These findings hold the work once it is handed in with `remand task submit`; a reviewer settles them then."
+    team = known_team(context, task)
+    return hold_summary(task, team) if context.is_confined else hold_notice(task, team)
 
 
 def _note_measured(context: Context, terms: Terms, judged: Judged) -> None:
@@ -149,7 +160,7 @@ def _held(verdict: Any) -> list[dict[str, Any]]:
     return [
         {"finding": name, "path": finding.path, "line": finding.line, "text": finding.text}
         for gate in gates
-        for name, finding in zip(gate.suspicions, gate.findings, strict=False)
+        for name, finding in gate.held
     ]
 
 
@@ -179,9 +190,16 @@ def _wait(context: Context) -> Result:
     verdicts = [event.verdict for event in events if isinstance(event, JUDGING)]
     if not verdicts:
         return Result({"task_id": task.id, "status": None}, f"Nothing was measured for {task.id} yet.")
-    text = message.told(verdicts[-1])
+    text = _verdict_text(context, task, verdicts[-1])
     data = verdict_data(verdicts[-1], text=text) | {"task_id": task.id}
     return Result(data, text, 0 if verdicts[-1].is_release else 1)
+
+
+def _verdict_text(context: Context, task: Task, verdict: Verdict) -> str:
+    """A verdict in words; people are told the commands that settle what it holds, as long as it does."""
+    if verdict.status is not GateStatus.HELD:
+        return message.told(verdict)
+    return message.held(verdict, _settle_text(context, task, verdict) if open_findings(task) else "")
 
 
 def _wait_for_all(context: Context) -> Result:
@@ -199,7 +217,9 @@ def _wait_for_all(context: Context) -> Result:
 
 def _settle_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task")
-    parser.add_argument("finding")
+    parser.add_argument(
+        "finding", nargs="?", default="", help="its id; without one, the held ones are listed"
+    )
     parser.add_argument("--reviewer", default="")
     parser.add_argument("--reason", default="", metavar="TEXT")
 
@@ -213,18 +233,10 @@ def _settle(*, is_accepted: bool) -> Command:
             is_accepted=is_accepted,
             reason=context.text(options.reason),
         )
-        task = context.ask(ask, context.actor(option="reviewer")).task
-        return _settled(_claimed_again(context, task) if is_accepted else task)
+        name = context.actor(option="reviewer")
+        return settled_result(context, settle_held(context, ask, name), name)
 
     return Command(_settle_arguments, run)
-
-
-def _settled(task: Task) -> Result:
-    settled = {*task.gating.accepted, *(name for name, _ in task.gating.refused)}
-    held = [name for name in task.gating.held if name not in settled]
-    data = {"task_id": task.id, "status": task.status.value, "held": held}
-    left = f", {len(held)} findings are still held" if held and task.claim else ""
-    return Result(data, f"{task.id} is {task.status}{left}")
 
 
 def _override_arguments(parser: ArgumentParser) -> None:
@@ -236,24 +248,8 @@ def _override_arguments(parser: ArgumentParser) -> None:
 def _override(context: Context) -> Result:
     options = context.arguments
     ask = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
-    return _settled(_claimed_again(context, context.ask(ask, context.actor()).task))
-
-
-def _claimed_again(context: Context, task: Task) -> Task:
-    """Claims the work done once more when people have settled all that stood in its way; the task then."""
-    claim, gating = task.claim, task.gating
-    if claim is None or not is_settled(task):
-        return task
-    ask = c.SubmitTask(
-        task_id=task.id,
-        agent=claim.agent,
-        handoff_id=claim.handoff_id,
-        commit=gating.commit,
-        branch=gating.branch,
-        pr=gating.pr,
-    )
-    claimed = context.claim_known(ask, claim.agent)
-    return task if claimed is None or isinstance(claimed.answer, Refused) else claimed.answer.task
+    name = context.actor()
+    return settled_result(context, claim_again(context, context.ask(ask, name).task), name)
 
 
 COMMANDS = {

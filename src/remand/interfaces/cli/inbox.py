@@ -11,13 +11,24 @@ import msgspec
 from remand.app.asking import Accepted
 from remand.app.decisions import Undecided, answering, asked, open_questions, rejected_under, waiting
 from remand.app.escalations import Question, asked_under, ways
+from remand.app.held import HELD_OPTIONS, REFUSE, HeldQuestion, question_id, settle_ask
+from remand.app.naming import locate
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.escalations import UNLOCK, Option
+from remand.domain.holds import open_findings
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.holds import (
+    acting_member,
+    held_block,
+    held_work_for,
+    settle_held,
+    settled_result,
+    settled_text,
+)
 from remand.interfaces.cli.output import Result, clean, one_line
 from remand.interfaces.cli.task_views import find_task
 
@@ -33,14 +44,21 @@ def _inbox(context: Context) -> Result:
     data = msgspec.to_builtins(questions)
     if questions and _may_be_asked(context):
         return Result(data, _ask_each(context, questions))
-    pages = [_page(found, may_answer=not context.is_confined) for found in questions]
+    pages = [
+        _page(found, may_answer=not context.is_confined)
+        for found in questions
+        if not isinstance(found, HeldQuestion) or not found.options
+    ]
+    held = {found.task_id for found in questions if isinstance(found, HeldQuestion) and found.options}
+    works = held_work_for(context, acting_member(context)) if held else []
+    pages += [held_block(work) for work in works if work.task_id in held]
     return Result(data, "\n\n".join(pages) or NOTHING)
 
 
 def _open(context: Context) -> list[Question]:
     rules = context.opened.settings.rules()
     with context.opened.store.read() as view:
-        return open_questions(view, rules, lambda task_id: story(view, task_id))
+        return open_questions(view, rules, lambda task_id: story(view, task_id), acting_member(context))
 
 
 def _may_be_asked(context: Context) -> bool:
@@ -58,7 +76,7 @@ def _page(found: Question, *, may_answer: bool) -> str:
     rows += [f"  tried: {text}" for text in found.tried]
     rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
     rows += [f"  {_waiting(found)}"]
-    if may_answer:
+    if may_answer and found.options:
         rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
         rows += [f"  or, with tasks of your own: {found.answer}"] if isinstance(found, Undecided) else []
     return "\n".join(rows)
@@ -68,6 +86,8 @@ def _waiting(found: Question) -> str:
     """What happens without an answer."""
     if isinstance(found, Undecided):
         return "Without an answer the task stays blocked; nothing is released or closed."
+    if isinstance(found, HeldQuestion):
+        return "Without an answer the work stays held; nothing is released or closed."
     if found.acknowledged_by:
         return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
     return f"Without an answer the task waits, and you are told again at {found.deadline[:19]}; nothing is released or closed."
@@ -77,16 +97,39 @@ def _ask_each(context: Context, questions: list[Question]) -> str:
     """Asks for an answer to each question; an empty one leaves it, and the end of input leaves them all."""
     answered = 0
     for found in questions:
+        if not _is_still_open(context, found):
+            continue
         _say(context, f"{_page(found, may_answer=False)}\n")
-        key = _chosen(context, found)
+        key = _chosen(context, found) if found.options else ""
         if key is None:
             break
         if not key:
             continue
         answered += 1
         ask = answering(found, key, _guidance(context, key))
-        _say(context, f"{followed(context.ask(ask, context.actor(), step=answered), key)}\n\n")
+        _say(context, f"{carry_out(context, ask, key, step=answered)}\n\n")
     return f"{answered} answered, {len(questions) - answered} still waiting."
+
+
+def _is_still_open(context: Context, found: Question) -> bool:
+    """False for a finding that is settled by what was answered to another one."""
+    if not isinstance(found, HeldQuestion):
+        return True
+    return found.finding in open_findings(find_task(context, found.task_id)[0])
+
+
+def carry_out(
+    context: Context,
+    ask: c.AnswerEscalation | c.AnswerRejection | c.SettleFinding,
+    key: str,
+    *,
+    step: int = 0,
+) -> str:
+    """Gives an answer, and says what came of it."""
+    name = context.actor()
+    if isinstance(ask, c.SettleFinding):
+        return settled_text(context, settle_held(context, ask, name, step=step), name)
+    return followed(context.ask(ask, name, step=step), key)
 
 
 def _say(context: Context, text: str) -> None:
@@ -109,6 +152,9 @@ def _chosen(context: Context, found: Question) -> str | None:
 
 def _guidance(context: Context, key: str) -> str:
     """What the agent should know that is let back; asked for, since an unlock without it repeats what was."""
+    if key == REFUSE:
+        _say(context, "Reason for the agent, enter for none: ")
+        return sys.stdin.readline().strip()
     if not key.startswith(f"{UNLOCK}:"):
         return ""
     _say(context, f"Guidance for {key.partition(':')[2]}, enter for none: ")
@@ -129,7 +175,7 @@ def _answer_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", help="the question's id, or its task's")
     parser.add_argument(
         "option",
-        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, retry, a decision, or its number",
+        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, a decision, or its number",
     )
     parser.add_argument(
         "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
@@ -138,7 +184,9 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 
 def _answer(context: Context) -> Result:
     given = context.arguments
-    task = _asking(context, given.id)
+    task, finding = _held_finding(context, given.id) or (_asking(context, given.id), "")
+    if finding or (task.open_escalation is None and open_findings(task)):
+        return _settle_finding(context, task, finding, given.option)
     ask, key, name = _meant(context, task, given.option, context.text(given.guidance))
     answer = context.ask(ask, context.actor())
     reserved = next((event for event in answer.events if isinstance(event, e.HandoffInitiated)), None)
@@ -153,9 +201,30 @@ def _answer(context: Context) -> Result:
     return Result(data, followed(answer, key))
 
 
+def _held_finding(context: Context, name: str) -> tuple[Task, str] | None:
+    """The task and the finding that the id of a held question names; None for any other id."""
+    task_name, slash, finding = name.rpartition("/")
+    with context.opened.store.read() as view:
+        task = view.tasks.get(locate(view, task_name)) if slash else None
+    return (task, finding) if task is not None else None
+
+
+def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
+    """Settles a held finding: the one that is named, or the only one that there is."""
+    held = open_findings(task)
+    choice, _, named = _key(HELD_OPTIONS, option).partition(":")
+    meant = finding or named or (held[0] if len(held) == 1 else "")
+    ask = settle_ask(task.id, meant, choice, context.text(context.arguments.guidance))
+    after, name = settle_held(context, ask, context.actor()), question_id(task.id, meant)
+    settled = settled_result(context, after, context.actor())
+    given = {"escalation_id": name, "option": choice, "reassigned_to": None}
+    locked = {"locked_out": [lockout.agent for lockout in after.active_lockouts]}
+    return settled._replace(data=settled.data | given | locked)
+
+
 def _meant(
     context: Context, task: Task, option: str, guidance: str
-) -> tuple[c.AnswerEscalation | c.AnswerRejection, str, str]:
+) -> tuple[c.AnswerEscalation | c.AnswerRejection | c.SettleFinding, str, str]:
     """What an option, given as its key or its number, says to what a task asks: the ask, the key, and the question."""
     rules, filed = context.opened.settings.rules(), waiting(task)
     with context.opened.store.read() as view:

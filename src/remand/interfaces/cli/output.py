@@ -103,6 +103,13 @@ def table(
     return show
 
 
+def write_whole(out: Console, text: str) -> None:
+    """Writes text for people whose lines are never cut or broken: commands in it can be copied."""
+    from rich.text import Text
+
+    out.print(Text(clean(text)), soft_wrap=True)
+
+
 def facts(rows: Sequence[tuple[str, object]]) -> Callable[[Console], None]:
     """Shows names and values, one a line; empty values are left out."""
 

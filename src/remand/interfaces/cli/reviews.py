@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from remand.app.asking import Accepted
 from remand.app.escalations import question, ways
+from remand.app.held import HeldWork
 from remand.app.under_review import UnderReview, awaiting
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -17,8 +19,12 @@ from remand.domain.reviewing.lines import finding, findings_in
 from remand.domain.roles import REVIEWERS, Actor
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result, one_line, table
-from remand.interfaces.cli.task_views import find_task, waits_for_forge
+from remand.interfaces.cli.holds import acting_member, held_block, held_work_for
+from remand.interfaces.cli.output import Result, one_line, table, write_whole
+from remand.interfaces.cli.task_views import HELD, find_task, waits_for_forge
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SOURCE = "reject-task"
 _COLUMNS = ("task", "commit", "author", "since", "pr", "asked", "try", "nos", "title")
@@ -34,10 +40,49 @@ def _list(context: Context) -> Result:
     reviewer = _reviewer(context, context.arguments.reviewer) if context.arguments.reviewer else None
     with context.opened.store.read() as view:
         found = awaiting(view, reviewer)
+    held = held_work_for(context, reviewer or acting_member(context))
     named = [entry.task_id for entry in found if entry.pr]
     waits = waits_for_forge(context, *named) if named else {}
-    rows = [msgspec.to_builtins(entry) | {"waits_for_forge": waits.get(entry.task_id)} for entry in found]
-    return Result(rows, table(_COLUMNS, list(map(_cells, found)), "Nothing awaits review."))
+    rows = [
+        msgspec.to_builtins(entry) | {"waits_for_forge": waits.get(entry.task_id), "held": []}
+        for entry in found
+    ]
+    shown = _shown(found, held)
+    return Result([*rows, *(_held_row(context, work) for work in held)], shown)
+
+
+def _shown(found: list[UnderReview], held: list[HeldWork]) -> Callable[[Console], None] | str:
+    """What awaits review in a table, and after it the work that the gates hold, with its commands."""
+    blocks = "\n\n".join(map(held_block, held))
+    if not found:
+        return f"{HELD}\n\n{blocks}" if held else "Nothing awaits review."
+
+    def show(out: Console) -> None:
+        table(_COLUMNS, list(map(_cells, found)), "")(out)
+        if held:
+            write_whole(out, f"{HELD}\n\n{blocks}")
+
+    return show
+
+
+def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
+    """Held work as a row beside the submissions; what it waits for is in `held`, one entry a finding."""
+    task, _ = find_task(context, work.task_id)
+    return {
+        "task_id": work.task_id,
+        "title": work.title,
+        "commit": work.commit,
+        "author": work.agent,
+        "since": work.since,
+        "branch": task.gating.branch or task.branch or None,
+        "pr": task.gating.pr or task.pr or None,
+        "requested": [],
+        "attempt": task.attempt_count,
+        "rejection_count": task.rejection_count,
+        "waits_for_forge": None,
+        "held": msgspec.to_builtins(work.findings),
+        "report": work.report or None,
+    }
 
 
 def _reviewer(context: Context, name: str) -> Actor:

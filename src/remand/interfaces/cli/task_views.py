@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +12,20 @@ import msgspec
 
 from remand.app import stories
 from remand.app.family import Family
+from remand.app.held import HeldWork
 from remand.app.naming import locate
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
-from remand.bootstrap.reading import open_view
+from remand.bootstrap.reading import has_held, open_view
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.forging import errands
+from remand.domain.holds import name_choice
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table
+from remand.interfaces.cli.holds import finding_rows, held_block, held_work_of
+from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_whole
 from remand.ledger import codec
 from remand.ledger.store import Unconfirmed
 
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SPENT = ("runs", "turns", "tokens", "seconds", "cost")
+HELD = "Held until somebody settles what the gates found:"
+MOST_COMMANDS = 50
+"""How many commands stand under the list of tasks."""
 _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
 
 
@@ -45,13 +51,15 @@ def _list_arguments(parser: ArgumentParser) -> None:
 
 
 def _list(context: Context) -> Result:
-    rows = RawJson(open_view(context.opened.place).tasks(context.arguments.status))
+    text = open_view(context.opened.place).tasks(context.arguments.status)
+    held = _held_work(context, text) if has_held(text) else {}
+    rows = RawJson(_with_findings(text, held) if held else text)
 
     def show(out: Console) -> None:
         cells = [
             (
                 row["task_id"],
-                row["status"],
+                "held" if row["held"] else row["status"],
                 row["priority"],
                 row["agent"] or "",
                 row["attempt_count"] or "",
@@ -61,8 +69,40 @@ def _list(context: Context) -> Result:
             for row in json.loads(rows)
         ]
         table(_COLUMNS, cells, "There are no tasks. Write one down: remand task add TITLE")(out)
+        if held:
+            write_whole(out, _commands(held.values()))
 
     return Result(rows, show)
+
+
+def _held_work(context: Context, text: str) -> dict[str, HeldWork]:
+    """The held work of listed tasks, by task."""
+    names = [row["task_id"] for row in json.loads(text) if row["held"]]
+    found = (held_work_of(context, find_task(context, name)[0]) for name in names)
+    return {work.task_id: work for work in found if work is not None}
+
+
+def _with_findings(text: str, held: dict[str, HeldWork]) -> str:
+    """The list with every held finding described, and the commands for those that whoever acts may settle."""
+    rows = json.loads(text)
+    for row in rows:
+        work = held.get(row["task_id"])
+        row["held"] = msgspec.to_builtins(work.findings) if work else []
+    return json.dumps(rows)
+
+
+def _commands(held: Iterable[HeldWork]) -> str:
+    """One command for each held finding that whoever acts may settle; of tasks without any, who may."""
+    found = [one for work in held for one in work.findings if one.accept]
+    rows = [row for one in found[:MOST_COMMANDS] for row in finding_rows(one)]
+    if len(found) > MOST_COMMANDS:
+        rows.append(f"  and {len(found) - MOST_COMMANDS} more: remand review list")
+    rows += [
+        f"  {work.task_id} waits for {name_choice(work.settlers)}"
+        for work in held
+        if not any(one.accept for one in work.findings)
+    ]
+    return "\n".join([HELD, *rows])
 
 
 def find_task(context: Context, name: str) -> tuple[Task, list[e.Event]]:
@@ -95,6 +135,7 @@ def summary(task: Task) -> dict[str, Any]:
         "rejection_count": task.rejection_count,
         "gate_rejection_count": task.gate_rejection_count,
         "attempt_count": task.attempt_count,
+        "held": [],
     }
 
 
@@ -154,7 +195,10 @@ def _show(context: Context) -> Result:
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
         "unconfirmed": _unconfirmed(context, task),
     }
-    return Result(data, _page(task, data))
+    held = held_work_of(context, task)
+    if held is not None:
+        data["held"] = msgspec.to_builtins(held.findings)
+    return Result(data, _page(task, data, held))
 
 
 def _is_reviewed_there(task: Task) -> bool:
@@ -183,13 +227,15 @@ def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     return [row for row in history if row["event"] in names]
 
 
-def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
+def _page(task: Task, data: dict[str, Any], held: HeldWork | None) -> Callable[[Console], None]:
     def show(out: Console) -> None:
         from rich.text import Text
 
         out.print(Text(clean(task.title), style="bold"))
-        shown = ("task_id", "status", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
+        status = f"{task.status} (held)" if held else task.status.value
+        shown = ("task_id", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
         rows = [(name.replace("_", " "), data[name]) for name in shown]
+        rows.insert(1, ("status", status))
         if task.spent.runs:
             rows.append(("spent", _spent(task)))
         rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
@@ -199,6 +245,9 @@ def _page(task: Task, data: dict[str, Any]) -> Callable[[Console], None]:
             ("scope", task.scope),
         ]
         facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
+        if held is not None:
+            _, _, block = held_block(held, most=len(held.findings)).partition("\n")
+            write_whole(out, f"{HELD}\n{block}")
         for line in (*_reviewed(data), *_asked(data)):
             out.print(Text(clean(line)))
         told = [(row["ts"][:19], row["event"], row["actor"], _gist(row)) for row in data["history"]]

@@ -23,7 +23,7 @@ from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.arguments import Call
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.inbox import followed
+from remand.interfaces.cli.inbox import carry_out
 from remand.interfaces.cli.output import Result, as_json
 from remand.interfaces.live import lines, showing
 from remand.interfaces.live.plain import plain
@@ -105,7 +105,7 @@ class ContextDesk:
         self._answered += 1
         try:
             ask = answering(question, option, guidance)
-            return followed(self._own.ask(ask, self._own.actor(), step=self._answered), option)
+            return carry_out(self._own, ask, option, step=self._answered)
         except Refused as refusal:
             return f"refused ({refusal.code}): {refusal.message}"
         except (RemandError, OSError) as error:

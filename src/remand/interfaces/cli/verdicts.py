@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from remand.app.gates.claims import Claimed
 from remand.domain.gates import message
 from remand.domain.gates.verdict import GateResult, Verdict
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.context import Context
+from remand.interfaces.cli.holds import held_work_of
 from remand.interfaces.cli.output import Result
 
 
@@ -78,6 +81,7 @@ def claimed_result(context: Context, claimed: Claimed) -> Result:
 def _refused(context: Context, refusal: Refused, claimed: Claimed, verdict: Verdict) -> Result:
     with context.opened.store.read() as view:
         task = view.tasks.get(claimed.task_id)
+    held = held_work_of(context, task) if task else None
     data = {
         "refused": refusal.code,
         "message": refusal.message,
@@ -86,4 +90,7 @@ def _refused(context: Context, refusal: Refused, claimed: Claimed, verdict: Verd
         "gate_rejection_count": task.gate_rejection_count if task else None,
         "verdict": verdict_data(verdict, is_cached=claimed.is_cached, text=refusal.message),
     }
-    return Result(data, refusal.message, 1)
+    if held is not None:
+        data["held"] = msgspec.to_builtins(held.findings)
+    told = refusal.message if context.is_confined else claimed.notice or refusal.message
+    return Result(data, told, 1)

@@ -114,7 +114,7 @@ def unfolded(question: Question, width: int, key_of: Callable[[int], str]) -> It
                 .append(f"    {key}", style="bold green")
                 .append(f"  {shown(option.text, 200)}", style="default")
             )
-    if not key_of(len(question.options)):
+    if question.options and not key_of(len(question.options)):
         yield Text().append(f"    …  more: remand inbox answer {question.escalation_id}", style="dim")
     for text in question.tried[-MAX_TRIED:]:
         yield Text().append(f"    tried: {shown(text)}", style="dim")
@@ -157,7 +157,7 @@ def waiting(board: Board, now: Instant, name_of: NameOf = brief) -> Section:
 
 def _waiter(one: Waiting, now: Instant, name_of: NameOf) -> Text:
     row = Text(f"{name_of(one.label)} ")
-    is_review = one.status == "provisional"
+    is_review = one.status in ("provisional", "held")
     whom = ", ".join(shown(name, 40) for name in one.whom) or ("a reviewer" if is_review else "an agent")
     row.append(f"{one.status} ", style=STATUS_STYLES.get(one.status, "")).append(f"for {whom}  ")
     row.append(f"{age(one.since, now)}  " if one.since else "", style="dim")

@@ -214,7 +214,7 @@ class AgentTools:
     async def status(
         self, task: Annotated[str, Field(description="a task; empty: all that are open")] = ""
     ) -> TaskStatus:
-        """Show where a task stands, or all open tasks."""
+        """Show where a task stands, or all open tasks, with what the gates hold."""
         if not task:
             return _board((await self._desk.call("task list")).data)
         answer = await self._desk.call("task show", task)

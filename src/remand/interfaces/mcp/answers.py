@@ -14,7 +14,7 @@ NEXT = {
     "exit_used": "Finish the task, or reject it with reject_task.",
     "feedback_unread": "Call feedback, act on it, then submit again.",
     "gate_errored": "You may stop: it does not count against you. The user mends what the message names.",
-    "gate_held": "Undo what the message names, or stop: a reviewer settles it.",
+    "gate_held": "Undo what the message names, or stop: whoever the message names settles it.",
     "gate_rejected": "Fix what the message names, commit, and submit again.",
     "handoff_closed": "Call next_task for work of your own.",
     "invalid_rejection": "Go on with the task, or reject it again with what the issues ask for.",
@@ -133,6 +133,18 @@ class Rejection(TaskOutcome):
     score: float | None = None
 
 
+class HeldFinding(BaseModel):
+    """A finding of the gates that holds work until a reviewer or the user settles it."""
+
+    finding: str = Field(description="its id")
+    path: str = ""
+    line: int = 0
+    code: str = ""
+    text: str = ""
+    accept: str = Field(default="", description="the command that accepts it; empty when you may not")
+    refuse: str = Field(default="", description="the command that refuses it; empty when you may not")
+
+
 class TaskRow(BaseModel):
     """A task in brief."""
 
@@ -145,6 +157,7 @@ class TaskRow(BaseModel):
     rejection_count: int = 0
     gate_rejection_count: int = 0
     attempt_count: int = 0
+    held: list[HeldFinding] = Field(default=[], description="findings that hold its work")
 
 
 class TaskStatus(TaskOutcome):
@@ -176,10 +189,17 @@ class Submission(BaseModel):
     rejection_count: int = 0
 
 
+class HeldSubmission(Submission):
+    """Work that the gates hold: it awaits a word on their findings, and no review yet."""
+
+    held: list[HeldFinding]
+
+
 class Queue(Outcome):
-    """What awaits review."""
+    """What awaits review, or a word on what the gates found."""
 
     submissions: list[Submission] = []
+    held: list[HeldSubmission] = Field(default=[], description="work that the gates hold")
 
 
 class Unshown(BaseModel):

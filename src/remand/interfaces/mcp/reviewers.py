@@ -12,6 +12,7 @@ from remand.interfaces.mcp.offers import For, Identity, Offer
 
 Task = Annotated[str, Field(description="id or alias of the task")]
 Commit = Annotated[str, Field(description="the commit that was reviewed, as review_diff names it")]
+SETTLE = "Settle each held finding: run its command `accept`, or `refuse` with `--reason TEXT`, in a shell."
 Place = "what has to be done, as `path:line: text` or text alone"
 
 
@@ -33,13 +34,18 @@ class ReviewTools:
         ]
 
     async def review_queue(self) -> Queue:
-        """List the submissions that await your review, the oldest first."""
+        """List the submissions that await your review, the oldest first, and the held work that you may settle."""
         own = await self._identity.lately()
         answer = await self._desk.call("review list", for_=own.name)
         if answer.is_refused:
             return Queue.model_validate(fields(answer))
-        done = "Call review_diff for one of them." if answer.data else "Nothing awaits you."
-        return Queue.model_validate({"submissions": answer.data, "next": done})
+        held = [row for row in answer.data if row["held"]]
+        handed_in = [row for row in answer.data if not row["held"]]
+        todo = ["Call review_diff for one of them."] if handed_in else []
+        todo += [SETTLE] if held else []
+        return Queue.model_validate(
+            {"submissions": handed_in, "held": held, "next": " ".join(todo) or "Nothing awaits you."}
+        )
 
     async def review_diff(
         self,

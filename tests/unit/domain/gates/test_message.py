@@ -206,6 +206,38 @@ def test_work_that_a_reviewer_refused_is_rejected_with_why_and_where() -> None:
     assert text.endswith(CONTINUE)
 
 
+def suspicious(*names: str, text: str = "skipped", status: GateStatus = GateStatus.HELD) -> GateResult:
+    findings = tuple(finding(f"{text} [{name}]") for name in names)
+    return a_result(INTEGRITY, status, findings=findings, suspicions=names, finding_count=len(names))
+
+
+@pytest.mark.parametrize("others", [(), (a_result("lint"),)], ids=["held", "rejected beside it"])
+def test_the_id_of_a_held_finding_comes_first_and_no_cut_reaches_it(others: tuple[GateResult, ...]) -> None:
+    names = ("0123456789ab", "same-0123456789ab")
+
+    told = told_by_tools(message.told(a_verdict(*others, suspicious(*names, text="x" * 5000))))
+
+    rows = [row.strip().removeprefix("- ") for row in told.splitlines() if "src/roof.py" in row]
+    assert [row.partition(": ")[0] for row in rows] == list(names)
+    assert all(row.endswith("…") for row in rows)
+
+
+def test_held_work_is_told_with_its_report_and_who_has_to_act_before_what_tools_say() -> None:
+    verdict = a_verdict(
+        suspicious(*(f"{number:012x}" for number in range(60)), text="x" * 5000), report="/reports/1.md"
+    )
+    commands = "\n".join(f"  remand gate accept '#1' {number:012x}" for number in range(60))
+
+    told, reported = message.held(verdict, f"Lead accepts:\n{commands}"), message.report(verdict, commands)
+
+    for text in (told, reported):
+        assert commands in text
+        assert text.index(commands) < text.index(OPEN)
+        assert "\nFull report: /reports/1.md" in text
+        assert len(text) <= MAX_MESSAGE
+    assert told.splitlines()[-1].startswith("You may stop")
+
+
 # The attempts after the first.
 
 
