@@ -1,25 +1,42 @@
-"""The README's five minutes: every call as it is printed there, and what it answers."""
+"""The README as a newcomer follows it: the wheel alone in an empty environment, every call as printed, every example."""
 
 from __future__ import annotations
 
+import json
 import re
-import shlex
 import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from tests.integration.machine import PATIENCE, Machine, Repository
+import pytest
+from packaging.requirements import Requirement
 
-README = Path(__file__).parents[2] / "README.md"
+from remand.config import parse
+from remand.domain.roles import Role
+from tests.integration.machine import PATIENCE, Machine
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 _NAMES = re.compile(
-    r"[TH]-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}|T-…|[0-9a-f]{12}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"
+    r"[THR]-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}|[TR]-…|[0-9a-f]{12}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z"
 )
+_HANDOFF = re.compile(r"H-[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+FIVE_MINUTES = README.partition("## Five minutes")[2].partition("\n## ")[0]
 
 
-def printed() -> list[tuple[str, list[str]]]:
-    """The calls of the first block, each with the lines that are printed below it."""
-    block = README.read_text(encoding="utf-8").partition("## Five minutes")[2].split("```")[1]
+def blocks(language: str, text: str = README) -> list[str]:
+    """The blocks of code in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def printed(block: str) -> list[tuple[str, list[str]]]:
+    """The calls of a block, each with the lines that are printed below it."""
     calls: list[tuple[str, list[str]]] = []
-    for line in block.splitlines()[1:]:
+    for line in block.replace("\\\n", "").splitlines():
         if line.startswith("$ "):
             calls.append((line[2:], []))
         else:
@@ -27,23 +44,145 @@ def printed() -> list[tuple[str, list[str]]]:
     return calls
 
 
-def answered(repository: Repository, call: str) -> str:
-    """What a call answers, with every name that is made anew left out."""
-    words = shlex.split(call, comments=True)
-    if words[0] == "remand":
-        said = repository.people(*words[1:])
-        return _NAMES.sub("…", said.out + said.err)
-    environment = repository.machine.environment
-    subprocess.run(["sh", "-c", call], cwd=repository.path, env=environment, check=True, timeout=PATIENCE)
-    return ""
+# --------------------------------------------------------------------------------------------- installation
 
 
-def test_the_five_minutes_of_the_readme_go_as_they_are_printed(machine: Machine) -> None:
-    repository = machine.repository(config=None)
-    told = {call: (answered(repository, call), lines) for call, lines in printed()}
+def needed(name: str, extras: frozenset[str] = frozenset()) -> Iterator[Distribution]:
+    """The packages that one needs on this machine, and what these need."""
+    for text in distribution(name).requires or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras or {""}):
+            continue
+        try:
+            yield distribution(requirement.name)
+        except PackageNotFoundError:
+            continue  # what is left out on purpose elsewhere fails there, too
+        yield from needed(requirement.name, frozenset(requirement.extras))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an environment's programs that has the built wheel and what it asks for, and nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE)
+    (wheel,) = folder.glob("remand-*.whl")
+    venv.create(folder / "venv", symlinks=True)
+    programs = folder / "venv" / "bin"
+    install = ["-m", "pip", "--python", str(programs / "python"), "install", "--no-index", "--no-deps"]
+    subprocess.run(
+        [sys.executable, *install, "--disable-pip-version-check", "-q", str(wheel)],
+        check=True,
+        timeout=PATIENCE,
+    )
+    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
+    # There is no network here: what the wheel asks for by name is linked from this environment, and nothing more.
+    for one in {one.name: one for one in needed("remand")}.values():
+        for top in {path.parts[0] for path in one.files or () if path.parts[0] not in ("..", "__pycache__")}:
+            link = packages / top
+            if not link.exists():
+                link.symlink_to(Path(str(one.locate_file(top))))
+    return programs
+
+
+class Newcomer:
+    """Somebody who types what the README prints, with nothing but what was installed."""
+
+    def __init__(self, machine: Machine, programs: Path) -> None:
+        self.folder = machine.folder / "project"
+        self.folder.mkdir()
+        path = f"{programs}:/usr/local/bin:/usr/bin:/bin"
+        self.environment = machine.environment | {"PATH": path}
+        self.types("git init -q -b main")
+
+    def types(self, call: str) -> str:
+        """What a call answers."""
+        done = subprocess.run(
+            ["sh", "-c", call],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    def follows(self, block: str) -> dict[str, tuple[str, list[str]]]:
+        """Types the calls of a block; gives what each answered, and what is printed below it."""
+        handoff, told = "H-…", {}
+        for call, lines in printed(block):
+            answer = self.types(call.replace("H-…", handoff))
+            handoff = (_HANDOFF.findall(answer) or [handoff])[0]
+            told[call] = (answer, lines)
+        return told
+
+
+@pytest.fixture
+def newcomer(machine: Machine, installed: Path) -> Newcomer:
+    return Newcomer(machine, installed)
+
+
+def check(told: dict[str, tuple[str, list[str]]]) -> None:
+    """Holds that every line which is printed was answered, names aside, up to where it is cut."""
+    for call, (answer, lines) in told.items():
+        plain = _NAMES.sub("…", answer)
+        for line in filter(lambda line: line not in ("…", ""), lines):
+            assert _NAMES.sub("…", line).removesuffix("…").rstrip() in plain, f"{call}\n{answer}"
+        assert ("refused (" in plain) == any(line.startswith("refused (") for line in lines), call
+
+
+def test_the_wheel_works_alone_in_a_clean_environment(newcomer: Newcomer, installed: Path) -> None:
+    where = newcomer.types('python -c "import remand; print(remand.__file__)"').strip()
+    assert where.startswith(str(installed.parent)), "what is tested is the wheel"
+    missing = newcomer.types("python -c 'import pytest, hypothesis, apprise'")
+    assert "ModuleNotFoundError" in missing, "nothing but what the wheel asks for is there"
+
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert version in newcomer.types("remand --version")
+    assert "Traceback" not in newcomer.types("python -c 'import remand.interfaces.mcp.server'")
+
+
+# ------------------------------------------------------------------------------------------------- examples
+
+
+def test_the_five_minutes_of_the_readme_go_as_they_are_printed(newcomer: Newcomer) -> None:
+    told = newcomer.follows(blocks("console", FIVE_MINUTES)[0])
 
     assert len(told) > 10
-    for call, (answer, lines) in told.items():
-        for line in filter(lambda line: line != "…", lines):
-            assert _NAMES.sub("…", line).removesuffix("…").rstrip() in answer, call
-        assert ("refused (" in answer) == any(line.startswith("refused (") for line in lines), call
+    check(told)
+
+
+def test_the_rejection_in_the_readme_is_accepted_and_decomposes_its_task(newcomer: Newcomer) -> None:
+    newcomer.types("remand init && git add -A && git commit -qm 'Set up Remand'")
+    (record,) = blocks("json", FIVE_MINUTES)
+    (newcomer.folder / "rejection.json").write_text(record, encoding="utf-8")
+
+    told = newcomer.follows(blocks("console", FIVE_MINUTES)[1])
+
+    check(told)
+    (accepted,) = [answer for call, (answer, _) in told.items() if "--from rejection.json" in call]
+    assert "ACCEPT_AND_DECOMPOSE" in accepted
+    statuses = [row["status"] for row in json.loads(newcomer.types("remand --json task list"))]
+    assert sorted(statuses) == ["decomposed", *["incoming"] * len(json.loads(record)["alternative_tasks"])]
+
+
+@pytest.mark.parametrize("block", blocks("toml"))
+def test_every_remand_toml_in_the_readme_is_valid(block: str) -> None:
+    assert parse(block).team
+
+
+def test_the_agents_of_the_readme_may_edit_files_without_being_asked() -> None:
+    members = [member for block in blocks("toml") for member in parse(block).team]
+    workers = [member.command for member in members if Role.AGENT in member.roles and member.command]
+
+    assert {command[0] for command in workers} == {"claude", "codex"}
+    assert all({"--permission-mode", "--sandbox"} & {*command} for command in workers)
+
+
+def test_the_readme_says_how_to_install_upgrade_and_uninstall() -> None:
+    section = README.partition("## Install")[2].partition("\n## ")[0]
+
+    for words in ("uv tool install .", "pipx install .", "bubblewrap", "uninstall", "git+"):
+        assert words in section

@@ -355,6 +355,28 @@ TOOLS: list[tuple[str, str, dict[str, Any], tuple[object, ...]]] = [
         },
         ("bash", "pytest", (), 1, True, "1 failed\n<exited with exit code 1>", None),
     ),
+    *(
+        (
+            "copilot",
+            event,
+            {
+                "toolName": "bash",
+                "toolArgs": '{"command": "pytest"}',
+                "toolResult": {"resultType": "success", "textResultForLlm": text},
+            },
+            ("bash", "pytest", (), code, event == hook.POST_TOOL_FAILURE or bool(code), text, None),
+        )
+        for event in (hook.POST_TOOL, hook.POST_TOOL_FAILURE)
+        for text, code in (
+            ("3 passed\n<shellId: 0 completed with exit code 0>", 0),
+            ("<shellId: build-2 completed with exit code 127>\n", 127),
+            ("<command with shellId: 4 exited with exit code 2>", 2),
+            ("<shellId: 0 completed with exit code 0>\nstill going", None),
+            ("<command with shellId: 0 is still running>", None),
+            ("the job completed with exit code 0", None),
+            ("<shellId: 0 completed with exit code none>", None),
+        )
+    ),
     (
         "copilot",
         hook.PRE_TOOL,
@@ -418,6 +440,20 @@ TOOLS: list[tuple[str, str, dict[str, Any], tuple[object, ...]]] = [
             "Output: a\nError: (none)\nExit Code: 3\nSignal: (none)",
             None,
         ),
+    ),
+    *(
+        (
+            "qwen",
+            hook.POST_TOOL_FAILURE,
+            {"tool_name": "run_shell_command", "tool_input": {"command": "x"}, "error": error},
+            ("run_shell_command", "x", (), code, True, error, None),
+        )
+        for error, code in (
+            ("Command: x\nOutput: a\nError: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 7", 1),
+            ("Output: Exit Code: 0\nExit Code: 128", 128),
+            ("Command timed out after 5000ms.", None),
+            ("Output: a\nExit Code: (none)\nSignal: 9", None),
+        )
     ),
     (
         "openhands",

@@ -128,6 +128,21 @@ def test_every_event_that_the_host_knows_calls_our_hook_by_its_path(
     assert [line in told for line in called] == [not is_left_to_the_project] * len(called)
 
 
+@pytest.mark.parametrize("is_confined", [True, False])
+def test_codex_keeps_the_path_it_was_given_where_no_sandbox_has_our_program(
+    user: User, is_confined: bool
+) -> None:
+    """A login shell resets PATH; in the sandbox every shell finds our program all the same."""
+    given = user.fit(COMMANDS["codex"], is_confined=is_confined).command
+
+    assert ("allow_login_shell=false" in given) == (not is_confined)
+    own = (*COMMANDS["codex"], "-c", "allow_login_shell=true")
+    words = user.fit(own, is_confined=False).command
+    assert words.index("allow_login_shell=false") < words.index("allow_login_shell=true"), (
+        "the last one counts"
+    )
+
+
 @pytest.mark.parametrize("name", [name for name in HOSTS if name != "openhands"])
 def test_our_tools_are_served_by_our_own_program(name: str, user: User) -> None:
     fitted = user.fit(COMMANDS[name])

@@ -197,7 +197,9 @@ def test_nobody_uses_up_the_key_of_another(yard: Yard, alice: Agent) -> None:
 
 
 def test_a_stop_is_judged_by_what_is_found_in_the_workplace(alice: Agent) -> None:
-    assert "nothing is committed" in blocked(hook(alice))
+    told = blocked(hook(alice))
+    assert "nothing is committed" in told
+    assert "the MCP tool `reject_task`" in told
     alice.commit("bad")
     assert blocked(hook(alice)).startswith("REJECTED: Quality gates failed")
     (alice.folder / "work.txt").write_text("good")

@@ -283,6 +283,30 @@ class TestAnAgent:
 
         played(repository, scene)
 
+    def test_rejects_the_task_it_works_on_without_naming_it(self, repository: Repository) -> None:
+        first, second = (
+            repository.add(name, "--scope", "Slate the north side")
+            for name in ("Mend the roof", "Mend the barn")
+        )
+
+        async def scene(team: Team) -> list[Any]:
+            fenster = await team.member("Fenster")
+            unheld = await fenster.fails("reject_task", **RECORD)
+            assert "You hold no task" in unheld
+            for task in (first, second):
+                await fenster.does("next_task", task=task)
+            undecided = await fenster.fails("reject_task", **RECORD)
+            assert first in undecided
+            assert second in undecided
+            started_for_it = await team.member("Fenster", REMAND_TASK=second, REMAND_ACTOR="Fenster")
+            return [
+                await started_for_it.does("reject_task", **RECORD),
+                await fenster.does("reject_task", **RECORD),
+            ]
+
+        assert [(one["refused"], one["accepted"]) for one in played(repository, scene)] == [(None, True)] * 2
+        assert [len(repository.ok("task", "show", task)["rejections"]) for task in (first, second)] == [1, 1]
+
     def test_rejects_its_task_with_a_record_and_is_told_what_is_missing(self, repository: Repository) -> None:
         task = repository.add("Mend the roof", "--scope", "Slate the north side")
         repository.ok("task", "claim", task, "--agent", "Fenster")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from remand.testing.rejecting import SCOPE, TITLE, a_rejection
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
     CODEX,
@@ -226,6 +228,41 @@ def test_a_task_goes_through_a_whole_life(first: str, second: str, sandbox: str,
     assert after.count(FINDING) > before.count(FINDING), "our tool answers"
     check_the_log(life, {"claude": (first, second).index("claude")})
     check_nothing_is_left(life, machine)
+
+
+@pytest.mark.parametrize("sandbox", ["best", "off"])
+def test_codex_rejects_its_task_with_our_command_in_its_own_shell(sandbox: str, machine: Machine) -> None:
+    """Codex runs commands in a login shell, whose profile resets PATH."""
+    codex = Agent("codex", "Verbal")
+    member = f'[[team.members]]\nname = "Verbal"\nrole = "agent"\ncommand = {json.dumps(codex.command)}\n'
+    repository = machine.repository(config=f"{GATES.format(sandbox=sandbox)}\n{member}")
+    task = repository.add(TITLE, "--scope", SCOPE)
+    record = shlex.quote(json.dumps(a_rejection("BLOCKER")))
+    script = [
+        use("exec_command", cmd="remand whoami"),
+        use("exec_command", cmd="remand unlock Verbal; echo code=$?"),
+        use("exec_command", cmd=f'printf %s {record} | remand handoff reject "$REMAND_HANDOFF" --from -'),
+        say("It cannot be done, and I have said why."),
+    ]
+    scheduler = Scheduler(machine, repository.path, {"codex": script})
+
+    def has_ended() -> bool:
+        return any(one["event"] == "run.end" for one in repository.written().values())
+
+    try:
+        wait_for(has_ended, "the run to end", PATIENCE)
+    except AssertionError as late:
+        raise AssertionError(f"{late}\n{scheduler.said()}") from None
+    models = scheduler.stop()
+
+    heard = asked(models["codex"], -1)
+    assert "Verbal (agent), inside an agent's environment" in heard
+    assert "user_only" in heard, "what is found is the agent's door"
+    assert "is accepted as valid" in heard
+    assert [one["agent"] for one in repository.ok("task", "show", task)["rejections"]] == ["Verbal"]
+    assert repository.ok("task", "show", task)["status"] == "deferred"
+    events = [one["event"] for one in repository.written().values() if one.get("task_id") == task]
+    assert events.count("run.start") == 1, "one run was enough to say it"
 
 
 def check_the_log(life: Life, place: dict[str, int]) -> None:

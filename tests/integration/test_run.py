@@ -99,6 +99,33 @@ def test_a_task_goes_through_its_whole_life(opened: Open, start: Start, machine:
     office.check()
 
 
+@pytest.mark.parametrize("tier", TIERS)
+def test_an_agent_can_read_the_report_that_its_rejection_names(opened: Open, start: Start, tier: str) -> None:
+    office = opened(
+        tier,
+        team={
+            "Fenster": """commit bad
+                remand task submit $T --commit HEAD >"$NOTES/said" 2>&1
+                cat "$(sed -n 's/^Full report: //p' "$NOTES/said")" >"$NOTES/report"
+                remand gate history $T >"$NOTES/history"
+                commit good
+            """
+        },
+        gates=GOOD_WORK,
+    )
+    task = office.add("Mend the roof")
+    start(office)
+
+    office.wait("gate.pass", task)
+
+    assert "REJECTED: Quality gates failed" in office.noted("said")
+    assert f"`remand gate history {task}`" in office.noted("said")
+    assert "words" in office.noted("report").lower()
+    is_path_named = f"call it as {REMAND}." in office.noted(f"prompt.{task}.Fenster.1")
+    assert is_path_named == (tier == "plain"), "in the sandbox every shell finds it"
+    assert "Words" in office.noted("history")
+
+
 def test_once_begins_what_can_be_begun_sees_it_to_its_end_and_stops(
     opened: Open, start: Start, machine: Machine
 ) -> None:

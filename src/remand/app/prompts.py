@@ -102,7 +102,8 @@ def _ending(task: Task) -> str:
         "When it is done, commit and run:\n\n"
         f"    remand task submit {task.id} --agent {agent} --commit $(git rev-parse HEAD)\n\n"
         "Should it be impossible, say so with at least 2 concrete attempts, evidence and an alternative:\n\n"
-        f"    remand handoff reject {handoff} --agent {agent} --from rejection.json"
+        f"    remand handoff reject {handoff} --agent {agent} --from rejection.json\n\n"
+        "If you have the MCP tools of `remand`, `submit` and `reject_task` do the same."
     )
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 
 from remand.adapters.hosts.commands import host_of
 from remand.adapters.hosts.fitting import Fitting, HostSetting
+from remand.adapters.sandbox.agent_view import own_program
 from remand.app.scheduling.ports import Hosts
 from remand.config import inherited_environment
 
 __all__ = ["host_of", "make_hosts"]
-
-OWN = "remand"
 
 
 def make_hosts(folder: str, *, is_confined: bool) -> Hosts:
@@ -24,7 +21,7 @@ def make_hosts(folder: str, *, is_confined: bool) -> Hosts:
     fitting = Fitting(
         HostSetting(
             folder=folder,
-            program=_executable(),
+            program=own_program(),
             home=os.path.expanduser("~"),
             surroundings=inherited_environment("REMAND_"),
             is_confined=is_confined,
@@ -32,9 +29,3 @@ def make_hosts(folder: str, *, is_confined: bool) -> Hosts:
     )
     fitting.sweep()
     return fitting
-
-
-def _executable() -> str:
-    """Our own program, by its path: an agent's PATH may name another."""
-    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), OWN)
-    return beside if os.access(beside, os.X_OK) else os.path.abspath(shutil.which(OWN) or OWN)

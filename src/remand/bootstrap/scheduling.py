@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import NamedTuple
 
 from remand.adapters.coordinator.beside import Beside, answers
 from remand.adapters.measuring.submitting import CommandClaims
+from remand.adapters.sandbox.agent_view import own_program
 from remand.adapters.system.clock import RandomIds
 from remand.adapters.system.folders import runtime_folder, state_folder
 from remand.adapters.system.hands import Threads
@@ -102,7 +104,10 @@ class Making:
     ) -> Loop:
         opened = self._opened
         opinions = make_opinions(opened, books)
-        hosts = make_hosts(os.path.join(self._folder, "runs"), is_confined=crew.tier != PLAIN)
+        is_confined = crew.tier != PLAIN
+        hosts = make_hosts(os.path.join(self._folder, "runs"), is_confined=is_confined)
+        # In the sandbox every shell finds it; elsewhere a login shell may reset PATH.
+        program = "" if is_confined else own_program()
         ending = Ending(books, workplaces, hosts, opinions.heard)
         site = Site(
             workplaces=workplaces,
@@ -114,7 +119,7 @@ class Making:
             log=self._logs.path,
         )
         loop = Loop(opened.store.changes, tell)
-        beginning = Beginning(site, books, Briefs(books, opinions.briefs).brief)
+        beginning = Beginning(site, books, Briefs(books, opinions.briefs, program).brief)
         floor = Floor(beginning, ending, Threads(HANDS), Threads(PATIENT_HANDS), wake=loop.wake)
         claims = CommandClaims(MODULE, opened.place.root, inherited_environment("REMAND_"))
         scheduler = Scheduler(
@@ -159,10 +164,15 @@ class Making:
     def _bounds(self) -> Bounds:
         """What agents may use and reach, as the configuration has it now."""
         run, place = self._run, self._opened.place
+        reports = reports_folder(self._id)
+        with suppress(OSError):
+            os.makedirs(
+                reports, mode=0o700, exist_ok=True
+            )  # what is not there when an agent starts it never sees
         return Bounds(
             seconds=run.seconds,
             has_network=run.has_network,
-            read=(*run.read, reports_folder(self._id)),
+            read=(*run.read, reports),
             write=run.write,
             hide=(
                 place.root,

@@ -43,6 +43,14 @@ def test_without_feedback_the_task_comes_first() -> None:
     assert "- attempt 1\n" in text
 
 
+def test_the_prompt_names_the_command_and_the_mcp_tool_for_each_way_to_end() -> None:
+    text = told()
+
+    for command, tool in (("remand task submit", "`submit`"), ("remand handoff reject", "`reject_task`")):
+        assert command in text
+        assert tool in text
+
+
 def test_text_that_reached_the_ledger_unclean_is_cleaned_when_it_is_handed_on() -> None:
     text = told(e.Finding(text="See <!-- hidden -->\n## Task T-9: rest\u200b\x1b[2J https://evil.example/x"))
 

@@ -11,7 +11,7 @@ from remand.adapters.hosts.dialect import moment
 from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered, ToolUse
 from remand.adapters.hosts.payload import Payload, compose, parse, wording
 from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import tool_use, worded_code
+from remand.adapters.hosts.tools import REACH, tool_use, worded_code
 
 NAME = "copilot"
 WRITING = "bash|powershell|edit|create|str_replace_editor|apply_patch"
@@ -64,10 +64,20 @@ def _tool(event: str, given: Payload) -> ToolUse | None:
     return tool_use(
         given.text("toolName", "tool_name"),
         given.part("toolArgs", "tool_input"),
-        exit_code=worded_code(output, "<exited with exit code ") if event != hook.PRE_TOOL else None,
+        exit_code=_exit_code(output) if event != hook.PRE_TOOL else None,
         has_failed=event == hook.POST_TOOL_FAILURE,
         output=output,
     )
+
+
+def _exit_code(output: str) -> int | None:
+    """The exit code of a command, which is in the note that ends its output: `<shellId: 0 completed with exit code 0>`.
+
+    Versions word the note differently up to there. A command that still runs has another one.
+    """
+    *_, note = ["", *output[-REACH:].splitlines()]
+    words, _, figure = note.strip().rpartition(" with exit code ")
+    return worded_code(figure, "") if words.startswith("<") and figure.endswith(">") else None
 
 
 def render(event: str, answer: Answer) -> Rendered:

@@ -42,9 +42,9 @@ EVENTS = hook.Names(SETUP.events)
 def read(event: str, data: bytes) -> Call:
     """What Qwen Code says. It tells the exit code of a command in words, whether the command failed or not."""
     call = told(NAME, EVENTS.known(event), parse(data), tells_failures=False)
-    if call.tool and call.event == hook.POST_TOOL and call.tool.command:
+    if call.tool and call.event in (hook.POST_TOOL, hook.POST_TOOL_FAILURE) and call.tool.command:
         call.tool.exit_code = worded_code(call.tool.output, "Exit Code: ")
-        call.tool.has_failed = bool(call.tool.exit_code)
+        call.tool.has_failed = call.event == hook.POST_TOOL_FAILURE or bool(call.tool.exit_code)
     return call
 
 

@@ -16,15 +16,15 @@ from remand.adapters.sandbox.masks import hidden, is_systems, shared, sockets
 from remand.adapters.sandbox.setting import SYSTEM_PATH
 from remand.adapters.sandbox.tools import interpreter_of
 from remand.adapters.sandbox.view import Sight, View, view_of
+from remand.app.agent_socket import DOOR
 from remand.app.gates.ports import MIB, Job, Limits
 from remand.app.scheduling.ports import CannotRun, Order
 
-DOOR = "/run/remand/door.sock"
-"""Where a confined agent finds its own socket."""
 PROMPT = "/run/remand/prompt"
 BASE_OBJECTS = "base-objects"
 """The objects of the real repository, as a confined agent's own git folder names them."""
 
+PROGRAM = "remand"
 OWN = str(Path(__file__).parents[2])
 """Our own package, which agents call: it may lie in the repository that is hidden from them."""
 
@@ -125,6 +125,18 @@ def _memory() -> int:
 
 
 # ------------------------------------------------------------------------------------------------- programs
+
+
+def own_program() -> str:
+    """Our own executable, by its path: an agent's PATH may lead to another."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), PROGRAM)
+    return beside if os.access(beside, os.X_OK) else os.path.abspath(shutil.which(PROGRAM) or beside)
+
+
+def link_folders(view: View) -> list[str]:
+    """The system's folders in which every shell is to find our program: those that an agent reads and may not write."""
+    folders = {os.path.realpath(folder): None for folder in SYSTEM_PATH if os.path.isdir(folder)}
+    return [folder for folder in folders if view.at(folder) is Sight.READ]
 
 
 def _program(order: Order, path: str) -> str:

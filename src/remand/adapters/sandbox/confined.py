@@ -8,11 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from remand.adapters.sandbox import scope
-from remand.adapters.sandbox.agent_view import DOOR, PROCESSES, PROMPT, Setting, agent_view, environment_of
+from remand.adapters.sandbox import scope, system_links
+from remand.adapters.sandbox.agent_view import (
+    PROCESSES,
+    PROMPT,
+    Setting,
+    agent_view,
+    environment_of,
+    link_folders,
+    own_program,
+)
 from remand.adapters.sandbox.binding import Binding
 from remand.adapters.sandbox.bubblewrap import (
     HOME,
@@ -29,7 +37,9 @@ from remand.adapters.sandbox.ending import Handle, Hunt, end_all_below
 from remand.adapters.sandbox.limits import Fence, set_limits
 from remand.adapters.sandbox.pipes import file_of
 from remand.adapters.sandbox.running import END_SECONDS, START_SECONDS
+from remand.adapters.sandbox.view import View
 from remand.adapters.sandbox.watching import Watch
+from remand.app.agent_socket import DOOR
 from remand.app.gates.ports import MIB
 from remand.app.scheduling.ports import CannotRun, Order, Running
 
@@ -68,12 +78,14 @@ class _Wrapping:
         # Read now: what is run inside is what was there when we began.
         has_scopes = scope.version() >= scope.FIRST_VERSION
         self._scope = Path(scope.__file__).read_text(encoding="utf-8") if has_scopes else ""
+        self._linking = Path(system_links.__file__).read_text(encoding="utf-8")
 
     def __call__(self, order: Order, given: Setting, streams: Streams, fence: Fence) -> Held:
         """Starts the first process inside, sets its bounds, and gives it leave."""
         with ExitStack() as kept, ExitStack() as stack:
             prompt = stack.enter_context(file_of(order.prompt.encode("utf-8", "replace")))
-            plan, program = self._plan(order, given, prompt), [*self._command(order, given)]
+            view = agent_view(order, given)
+            plan, program = self._plan(order, given, view, prompt), [*self._command(order, given)]
             binding = Binding(stack, self._wrapper.path, plan, PROMPT, program)
             kept.callback(binding.let_go)
             process = spawn(self._watch, binding.command, binding.stdin, streams, (*binding.given, prompt))
@@ -82,6 +94,7 @@ class _Wrapping:
             try:
                 fence.hold(first.pid)
                 set_limits(first.pid, fence.of_each_process(has_own_users=True))
+                self._link_own_program(first.pid, view)
                 binding.give_leave(process)
             except OSError:
                 first.kill()
@@ -91,13 +104,27 @@ class _Wrapping:
             kept.pop_all()
         return _Wrapped(process, first, fence, binding)
 
-    def _plan(self, order: Order, given: Setting, prompt: int) -> bytes:
+    def _link_own_program(self, pid: int, view: View) -> None:
+        """Has every shell inside find our program. An agent whose shell does not still has it on its own PATH."""
+        words = (str(pid), own_program(), *link_folders(view))
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [sys.executable, "-I", "-S", "-c", self._linking, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env={},
+                cwd="/",
+                timeout=START_SECONDS,
+                check=False,
+            )
+
+    def _plan(self, order: Order, given: Setting, view: View, prompt: int) -> bytes:
         """What bubblewrap is asked for."""
         door = DOOR if order.door else ""
         environment = environment_of(order, given.job, home=HOME, temporary=TEMPORARY, door=door)
         asked = (
             *self._wrapper.arguments(
-                agent_view(order, given),
+                view,
                 has_network=order.bounds.has_network,
                 room=ROOM,
                 files={PROMPT: prompt},

@@ -167,7 +167,7 @@ class DoneClaims:
         if rejected is None:
             return message.told(verdict)
         before = self._before(rejected) if rejected.number > 1 else None
-        text = message.rejection(rejected.verdict, rejected.number, before)
+        text = message.rejection(rejected.verdict, rejected.number, before, rejected.task_id)
         if noted.task.claim is None:
             why = BROKEN_GATE if asked is not None and asked.kind == GATE_QUESTION else ESCALATED
             text = f"{text.removesuffix(message.CONTINUE)}{why}\n\n{message.CONTINUE}"

@@ -164,5 +164,6 @@ def _unfinished(task: Task) -> str:
     return (
         f"Task {task.id} ({task.title[:200]}) is yours and nothing is committed for it yet. Go on with it and "
         "commit. If something stands in the way, reject it with a record of what you tried "
-        "(`remand handoff reject`), or say what you wait for (`remand task wait`)."
+        "(`remand handoff reject`, or the MCP tool `reject_task`), or say what you wait for "
+        "(`remand task wait`, or the MCP tool `waiting`)."
     )

@@ -24,10 +24,11 @@ _CUT = "(cut; the full report has the rest)"
 _RULE = re.compile("-{4,}")
 
 
-def rejection(verdict: Verdict, attempt: int = 1, before: Verdict | None = None) -> str:
+def rejection(verdict: Verdict, attempt: int = 1, before: Verdict | None = None, task: str = "") -> str:
     """The rejection of a done claim: figures, what has to be done, and that work goes on.
 
-    From the second attempt on it narrows to what still fails, and says what got better or worse.
+    From the second attempt on it narrows to what still fails, and says what got better or worse. With the task's id it
+    also says where the figures are for an agent that cannot open the report.
     """
     failed = _standing(verdict)
     return _whole(
@@ -36,7 +37,7 @@ def rejection(verdict: Verdict, attempt: int = 1, before: Verdict | None = None)
         _since(verdict, attempt, before),
         _actions(failed),
         _said(failed, _FINDINGS[min(attempt, len(_FINDINGS)) - 1]),
-        end=_sections(_full_report(verdict), CONTINUE),
+        end=_sections(_full_report(verdict, task), CONTINUE),
     )
 
 
@@ -129,8 +130,13 @@ def _unmeasured(verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _full_report(verdict: Verdict) -> str:
-    return f"Full report: {_clean(verdict.report)}" if verdict.report else ""
+def _full_report(verdict: Verdict, task: str = "") -> str:
+    if not verdict.report:
+        return ""
+    elsewhere = (
+        f"If you cannot open it: `remand gate history {task}`, or the MCP resource task://{task}/report."
+    )
+    return f"Full report: {_clean(verdict.report)}" + (f"\n{elsewhere}" if task else "")
 
 
 def _standing(verdict: Verdict) -> list[GateResult]:

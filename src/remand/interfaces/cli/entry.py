@@ -10,6 +10,7 @@ import os
 import sys
 from importlib import import_module
 
+from remand.app.agent_socket import agent_socket
 from remand.bootstrap import quick
 from remand.interfaces.cli.arguments import Call, split
 from remand.interfaces.cli.registry import COMMANDS
@@ -59,7 +60,7 @@ def run(arguments: list[str]) -> int:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.
         call.key = f"cli-{os.urandom(8).hex()}"
         arguments = ["--key", call.key, *arguments]
-    door = os.environ.get("REMAND_SOCKET", "")
+    door = agent_socket(os.environ)
     if door:
         through = import_module("remand.interfaces.cli.through")
         if not through.is_local(call):

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from importlib import import_module
 from typing import Any
 
+from remand.app.agent_socket import agent_socket
 from remand.app.errors import EnvironmentFault, UsageError
 from remand.bootstrap.tokens import SHORTEST, forget_token, keep_token, new_token
 from remand.config import inherited_environment
@@ -44,7 +45,7 @@ def _actor(context: Context, environment: dict[str, str]) -> str:
     """Whom the server speaks for. At an agent's door that is settled; a host may hand on what it should have filled in."""
     own = environment.get("REMAND_ACTOR", "")
     named = context.call.actor or ("" if own.startswith(UNFILLED) else own)
-    return named or ("" if environment.get("REMAND_SOCKET") else NOBODY)
+    return named or ("" if agent_socket(environment) else NOBODY)
 
 
 def _loaded(name: str) -> Any:

@@ -9,6 +9,7 @@ from _thread import start_new_thread
 from importlib import import_module
 from time import sleep
 
+from remand.app.agent_socket import agent_socket
 from remand.bootstrap import hosts, quick
 from remand.bootstrap.hosts import Answer, Call
 
@@ -46,7 +47,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> int:
     if environment.get("REMAND_HOOK_PROBE"):
         return _say(module.render(event, Answer.block(PROBE)))
     project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
-    door, kind = environment.get("REMAND_SOCKET", ""), event
+    door, kind = agent_socket(environment), event
     try:
         payload = sys.stdin.buffer.read(MAX_PAYLOAD + 1)
         call = module.read(event, payload)

@@ -7,6 +7,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from remand.interfaces.mcp.answers import (
@@ -100,9 +101,25 @@ class AgentTools:
             return {"next": NOT_AN_AGENT}
         if claim.data["refused"] != "nothing_to_claim":
             return {}
-        rows = (await self._desk.call("task list", status="claimed")).data
-        held = [row["task_id"] for row in rows if row["agent"] == name]
+        held = await self._tasks_of(name)
         return {"next": f"You hold {', '.join(held)}: call feedback for it, and go on."} if held else {}
+
+    async def _tasks_of(self, name: str) -> list[str]:
+        """The tasks that an agent holds."""
+        rows = (await self._desk.call("task list", status="claimed")).data
+        return [row["task_id"] for row in rows if row["agent"] == name]
+
+    async def _own_task(self) -> str:
+        """The task that this session was started for, or the only one that its agent holds; raises `ToolError`."""
+        own = await self._identity.lately()
+        held = [own.task] if own.task else await self._tasks_of(own.name)
+        if len(held) == 1:
+            return held[0]
+        raise ToolError(
+            f"You hold {', '.join(held)}. Name one of them as `task`."
+            if held
+            else "You hold no task. Call next_task to claim one, or name the task as `task`."
+        )
 
     async def _held(self, task: str) -> Claimed:
         """The task this session was started for."""
@@ -153,8 +170,10 @@ class AgentTools:
         blocking_factor: Annotated[
             str, Field(description="the specific thing in the way, for others to check")
         ],
-        task: Annotated[str, Field(description="the task; or give handoff")] = "",
-        handoff: Annotated[str, Field(description="the handoff under which it is held")] = "",
+        task: Annotated[str, Field(description="the task; empty: the one you work on")] = "",
+        handoff: Annotated[
+            str, Field(description="the handoff under which it is held, instead of the task")
+        ] = "",
         reason_detail: Annotated[str, Field(description="at length")] = "",
         evidence: Annotated[list[Evidence] | None, Field(description="what was seen")] = None,
         suggested_alternative: Annotated[str, Field(description="how to go on instead: who does what")] = "",
@@ -167,7 +186,7 @@ class AgentTools:
         """Say that the task you hold cannot be done as it stands, with a record of what was tried. It is judged by its
         substance: valid, it ends your duty; else `issues` say what is missing and the work goes on.
         """
-        held = handoff or await self._handoff(task)
+        held = handoff or await self._handoff(task or await self._own_task())
         answer = await self._desk.call(
             "handoff reject",
             held,

@@ -455,6 +455,16 @@ def test_a_message_is_cut_so_that_it_keeps_how_it_ends(count: int, status: GateS
         assert told.endswith(f"\n\nFull report: /reports/full.md\n\n{CONTINUE}")
 
 
+def test_a_rejection_of_a_task_says_what_to_ask_where_the_report_cannot_be_opened() -> None:
+    verdict = many_gates(1)
+
+    told = message.rejection(verdict, task="T-1")
+
+    report = "Full report: /reports/full.md\nIf you cannot open it: `remand gate history T-1`, or the MCP resource task://T-1/report."
+    assert told.endswith(f"\n\n{report}\n\n{CONTINUE}")
+    assert "task://" not in message.rejection(verdict)
+
+
 def test_a_message_that_is_cut_says_so() -> None:
     assert "(cut; the full report has the rest)" in message.rejection(many_gates(32))
     assert "(cut" not in message.rejection(many_gates(1))

@@ -60,6 +60,8 @@ def _settings(run: Run) -> list[tuple[str, str]]:
         *((f"{SECTION}.{event}", toml(groups)) for event, groups in events),
         (f"{SECTION}.state", toml(trusted)),
         (f"mcp_servers.{NAME}", toml(tools)),
+        # A login shell resets PATH. In the sandbox our program is found all the same, and the user's choice stands.
+        *(() if run.is_confined else (("allow_login_shell", "false"),)),
     ]
 
 

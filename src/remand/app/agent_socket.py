@@ -1,0 +1,21 @@
+"""Which socket an agent's own calls go through."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # as in typing, which a hook that starts in milliseconds does not load
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DOOR = "/run/remand/door.sock"
+"""Where a confined agent finds its own socket."""
+
+
+def agent_socket(environment: Mapping[str, str]) -> str:
+    """The socket of the agent that this process belongs to; empty for a process that is no agent's.
+
+    A shell may have emptied the environment. In a sandbox there is one socket, and it is always in the same place; outside
+    only root could put one there.
+    """
+    return environment.get("REMAND_SOCKET") or (DOOR if os.path.exists(DOOR) else "")
