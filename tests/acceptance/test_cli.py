@@ -127,7 +127,8 @@ class TestSetUp:
         hosted = repository.people("init", "--hosts", "claude").out
         assert ("made  .got/" in first, "kept  .got/" in again) == (True, True)
         assert "Next: commit remand.toml, .got/.gitignore and .got/.gitattributes on the base" in first
-        assert "the hosts' settings" in hosted
+        assert "(this machine's; git ignores it)" in hosted
+        assert "In every other clone, run `remand init --hosts claude` once." in hosted
         assert "hosts" not in first + again
 
     def test_a_bare_repository_is_not_set_up(self, machine: Machine, repository: Repository) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -95,6 +96,13 @@ def test_every_task_ends_and_nobody_is_left_at_work(played: Played) -> None:
     )
     assert begun == ended
     wait_for(lambda: not [name for name in running() if str(played.folder) in name], "nobody at work")
+
+
+def test_no_event_names_a_folder_of_the_machine(played: Played) -> None:
+    lines = b"\n".join(played.repository.lines())
+
+    assert b"gate.reject" in lines
+    assert not [root for root in ("/tmp/", str(played.folder), sys.prefix) if root.encode() in lines]
 
 
 def test_the_three_kinds_of_no_happen_and_are_answered(played: Played) -> None:

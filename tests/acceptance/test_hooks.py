@@ -388,3 +388,16 @@ def test_a_stop_loads_nothing_that_it_does_not_need(session: Session) -> None:
 
     assert "REJECTED" in done.stdout
     assert done.stdout.endswith("set()\n"), done
+
+
+@pytest.mark.parametrize("name", [".qwen/settings.json", ".claude/settings.local.json", "remand.toml"])
+def test_no_session_is_sent_back_for_a_file_that_it_may_not_touch(session: Session, name: str) -> None:
+    file = session.repository.path / name
+    file.parent.mkdir(exist_ok=True)
+    if not file.exists():
+        session.repository.commit(name, "{}\n")
+    before = file.read_text(encoding="utf-8")
+    session.commit("good")
+    file.write_text(f"{before}\n", encoding="utf-8")
+    assert session.blocked() == ""
+    assert session.status == "provisional"

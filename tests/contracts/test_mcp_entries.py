@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.adapters.hosts.mcp_entries import ENTRIES, HANDED_ON, Entry, install, is_installed, uninstall
+from remand.adapters.hosts.mcp_entries import ENTRIES, HANDED_ON, Entry, commands, install, uninstall
 from remand.adapters.hosts.settings import UnusableSettings
 from remand.bootstrap.hosts import HOSTS
 from tests.integration.conftest import near_machine, repository
@@ -83,11 +83,11 @@ def test_it_is_put_in_once_and_taken_out_without_a_trace(entry: Entry, before: s
     text = others(entry) if before == "others" else before
     once = install(entry, text, PROGRAM)
 
-    assert is_installed(entry, once)
+    assert commands(entry, once) == [PROGRAM]
     assert install(entry, once, PROGRAM) == once
     left = uninstall(entry, once)
     assert left == (text if before == "others" else None) or read(entry, left) == JSON_OTHERS
-    assert left is None or not is_installed(entry, left)
+    assert left is None or not commands(entry, left)
 
 
 @every_host
@@ -132,7 +132,7 @@ def test_another_server_of_our_name_is_left_alone_and_said(entry: Entry) -> None
 
     with pytest.raises(UnusableSettings, match="another name"):
         install(entry, text, PROGRAM)
-    assert not is_installed(entry, text)
+    assert not commands(entry, text)
     assert uninstall(entry, text) == text
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from remand.adapters.git.place import Place
 from remand.adapters.hosts import codex_trust, hook, settings
-from remand.adapters.hosts.probe import PROBE_TEXT
+from remand.adapters.hosts.probe import PROBE_TEXT, SECONDS
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.bootstrap.hooking import Proof, install_hosts, installed_hosts, prove, remove_hosts
+from remand.bootstrap import hooking, host_settings
+from remand.bootstrap.hooking import Proof, installed_hosts
 from remand.bootstrap.hosts import HOSTS, Answer, host
 from tests.integration.processes import LONGER, is_gone
 
@@ -34,6 +37,25 @@ def root(tmp_path: Path) -> Path:
     path = tmp_path / "my repo"
     path.mkdir()
     return path
+
+
+def at(root: str) -> Place:
+    """A folder that is in no repository, where nothing is tracked or ignored."""
+    return Place(root=root, worktree=root)
+
+
+def install_hosts(
+    root: str, names: Sequence[str], executable: str, *, is_portable: bool = False
+) -> list[str]:
+    return host_settings.install_hosts(at(root), names, executable, is_portable=is_portable).hooks
+
+
+def remove_hosts(root: str) -> list[str]:
+    return host_settings.remove_hosts(at(root)).hooks
+
+
+def prove(name: str, root: str, seconds: float = SECONDS) -> Proof:
+    return hooking.prove(name, at(root), seconds)
 
 
 def program(folder: Path, script: str, mode: int = 0o755) -> str:
@@ -92,7 +114,7 @@ class TestFiles:
         assert (root / ".qwen" / "settings.json").read_text() == "{ // mine\n}"
 
     def test_a_file_keeps_its_mode_and_what_others_wrote(self, root: Path) -> None:
-        file = root / ".claude" / "settings.json"
+        file = root / ".claude" / "settings.local.json"
         file.parent.mkdir()
         file.write_text('{"model": "a-model"}')
         file.chmod(0o600)
@@ -158,7 +180,7 @@ class TestProof:
 
         assert not proof.ok
         assert "has no hook of Remand's" in proof.detail
-        assert proof.fix == f"Run `remand init --hosts {name}`."
+        assert proof.fix.startswith(f"Run `remand init --hosts {name}` here.")
 
     def test_a_missing_event_is_found(self, root: Path) -> None:
         (file,) = install_hosts(str(root), ["claude"], program(root, answering("claude")))
@@ -173,7 +195,7 @@ class TestProof:
         proof = prove("claude", str(root))
 
         assert (proof.ok, "is not there" in proof.detail) == (False, True)
-        assert proof.fix == "Run `remand init --hosts claude`."
+        assert proof.fix.startswith("Run `remand init --hosts claude` here.")
 
     def test_a_file_that_is_not_executable_is_found(self, root: Path) -> None:
         install_hosts(str(root), ["claude"], program(root, answering("claude"), 0o644))
@@ -229,7 +251,9 @@ class TestProof:
         assert "not JSON" in prove("claude", str(root)).detail
 
     def test_an_entry_in_the_home_folder_counts(self, root: Path, home: Path) -> None:
-        install_hosts(str(home), ["claude"], program(root, answering("claude")))
+        (home / ".claude").mkdir()
+        text = settings.install(setup_of("claude"), None, [program(root, answering("claude"))])
+        (home / ".claude" / "settings.json").write_text(text)
 
         assert prove("claude", str(root)).ok
 

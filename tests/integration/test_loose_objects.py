@@ -12,6 +12,7 @@ from remand.adapters.git.place import Place
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.git.worktree import Look
 from remand.app.ports import Commit
+from remand.domain.own_files import OwnFiles
 from tests.integration.agents_repository import AgentsRepository, Link, Submodule
 
 NAME = "remand.toml"
@@ -152,5 +153,5 @@ def test_a_look_whose_answer_nobody_wants_leaves_nothing_behind(
     look.close()
     assert not list(scratch.iterdir())
     assert Look(place).uncommitted() == ("b",)
-    assert Look(place).uncommitted(lambda: frozenset({"b"})) == ()
+    assert Look(place).uncommitted(lambda: OwnFiles({"b"})) == ()
     assert not list(scratch.iterdir())

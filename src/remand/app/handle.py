@@ -24,6 +24,7 @@ from remand.domain.decide import HANDOFF_ASKS, decide
 from remand.domain.evolve import evolve, replay
 from remand.domain.forging import issue_task_id
 from remand.domain.instant import Instant
+from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.domain.refusals import Refused
 from remand.domain.releases import RELEASING_KINDS
 from remand.domain.roles import THE_COORDINATOR, Actor, Team
@@ -56,6 +57,7 @@ class Handler:
         repository: Repository,
         *,
         seal: codec.Seal,
+        paths: MachinePaths = NO_PATHS,
     ) -> None:
         self.tx = tx
         self.lines: list[bytes] = []
@@ -64,6 +66,7 @@ class Handler:
         self._lookup = Lookup(tx, rules, id_source)
         self._repository = repository
         self._seal = seal
+        self._paths = paths
         self._branch: str | None = None
 
     def answer(self, request: Request, seen: Seen = NOTHING_SEEN, actor: Actor | None = None) -> Answer:
@@ -158,7 +161,7 @@ class Handler:
             )
             try:
                 seal = self._seal if type(event) in RELEASING_KINDS else None
-                stamped, line = codec.write(replace(event, ts=ts), meta, seal)
+                stamped, line = codec.write(replace(event, ts=ts), meta, seal, self._paths)
             except BadLine as bad:
                 raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
             head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)

@@ -34,6 +34,7 @@ from remand.domain.gates.verdict import GateStatus
 from remand.domain.ids import handoff_id
 from remand.domain.instant import Instant
 from remand.domain.keys import Trust, trust_in
+from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.domain.roles import Actor
 from remand.domain.task import Task
 from remand.ledger import codec
@@ -88,6 +89,7 @@ class Ledger:
         look_up: Callable[[dict[str, Any], Task], LookedUp | None] = lambda *_: None,
         gate_terms: Callable[[Task, str], GateTerms | None] = lambda *_: None,
         keep_files: Callable[[], object] = lambda: None,
+        machine_paths: Callable[[], MachinePaths] = lambda: NO_PATHS,
     ) -> None:
         self.store = store
         self.exchange = exchange
@@ -102,6 +104,7 @@ class Ledger:
         self.gate_terms = gate_terms
         """The gates that hold for a task's commit; None: those of the base. Raises where that cannot be told."""
         self._keep_files = keep_files
+        self._machine_paths = machine_paths
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
 
@@ -127,7 +130,9 @@ class Ledger:
         with self.store.write() as tx:
             self._catch_up(tx)
             seal = MachineSeal(self.keys, Trust(project=rules.project))
-            handler = Handler(tx, rules, self.clock, self._ids, self.repository, seal=seal)
+            handler = Handler(
+                tx, rules, self.clock, self._ids, self.repository, seal=seal, paths=self._machine_paths()
+            )
             handler.settle_due()
             answers = [
                 handler.answer(request, found, actor)

@@ -71,6 +71,11 @@ class Gates:
         found: Workshop = furnished(self._opened.place, self.folder, self.mirror, self.tree, self.cache)
         return found
 
+    def report_path(self, name: str) -> str:
+        """Where a full report lies on this machine; empty when it is not here."""
+        path = os.path.join(self.folder, "reports", f"{os.path.basename(name)}.md")
+        return path if name and os.path.isfile(path) else ""
+
     @cached_property
     def runs(self) -> BackgroundRuns:
         """Runs that outlast whoever asked for them, loaded when there are any to start or find."""

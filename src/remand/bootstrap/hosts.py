@@ -25,6 +25,7 @@ from remand.adapters.hosts.hook import (
 )
 from remand.adapters.hosts.payload import compose, parse
 from remand.adapters.hosts.setup import Setup, deadline
+from remand.domain.hosts import HOSTS
 
 __all__ = [
     "AFTER_TOOLS",
@@ -42,6 +43,7 @@ __all__ = [
     "Call",
     "compose",
     "deadline",
+    "guarded_files",
     "host",
     "parse",
     "server_files",
@@ -51,8 +53,6 @@ __all__ = [
 KINDS = (ALLOW, BLOCK, CONTEXT, DENY)
 AFTER_TOOLS = (POST_TOOL, POST_TOOL_FAILURE)
 BEGINNINGS = (SESSION_START, PROMPT)
-
-HOSTS = ("claude", "codex", "copilot", "cursor", "gemini", "qwen", "openhands")
 
 TYPE_CHECKING = False  # typing itself costs as much as all else on the hook's way
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ def settings_files() -> tuple[str, ...]:
     """The files that hold hosts' hooks: in a project, and behind `~` in a home folder."""
     modules = [host(name) for name in HOSTS]
     return tuple(path for module in modules if module for path in module.SETUP.paths)
+
+
+def guarded_files() -> tuple[str, ...]:
+    """The files of a project that no agent may change: they say how its work is judged."""
+    return ("remand.toml", *(name for name in settings_files() if not name.startswith("~")))
 
 
 def server_files() -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.facts import GateTerms
 from remand.app.ledger import Ledger
 from remand.app.ports import LookedUp
+from remand.bootstrap.machine_paths import PathSource
 from remand.bootstrap.settings import SettingsSource
 from remand.domain.ids import session_name
 from remand.domain.task import Task
@@ -78,6 +79,7 @@ def open_at(place: Place) -> Opened:
         look_up=_searcher(place, settings, ledger_id),
         gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
         # Loaded by name: the files are made from the ledger, and few commands change what they say.
+        machine_paths=PathSource(place).paths,
         keep_files=lambda: import_module("remand.bootstrap.records").keep_files(opened),
     )
     opened = Opened(ledger, place, settings, store)

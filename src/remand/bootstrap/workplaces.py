@@ -9,10 +9,9 @@ from remand.adapters.git.repository import GitRepository
 from remand.adapters.git.workplaces import GitWorkplaces
 from remand.adapters.system.folders import state_folder
 from remand.app.scheduling.ports import Workplaces
-from remand.bootstrap.hosts import server_files, settings_files
+from remand.bootstrap.hosts import guarded_files, server_files
 from remand.bootstrap.quick import ledger_id
 from remand.bootstrap.settings import SettingsSource
-from remand.config import NAME
 
 __all__ = ["make_workplaces", "workplaces_folder"]
 
@@ -30,7 +29,11 @@ def workplaces_folder(place: Place, folder: str = "") -> str:
 def make_workplaces(place: Place, folder: str = "") -> Workplaces:
     """The workplaces of a place's ledger."""
     settings = SettingsSource(GitRepository(place))
-    files = (*settings_files(), *server_files())
-    own = (NAME, *(name for name in files if not name.startswith("~")))
     base = settings.settings().base or settings.base()
-    return GitWorkplaces(place, workplaces_folder(place, folder), base=base, ours=own)
+    return GitWorkplaces(
+        place,
+        workplaces_folder(place, folder),
+        base=base,
+        ours=(*guarded_files(), *server_files()),
+        guarded=guarded_files(),
+    )

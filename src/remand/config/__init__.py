@@ -7,6 +7,7 @@ import tomllib
 
 from remand.config.forge import ForgeSettings, forge
 from remand.config.gates import gate_policy
+from remand.config.hosts import hosts_line, project_hosts, with_hosts
 from remand.config.keys import project_id, trusted_keys
 from remand.config.policy import policy
 from remand.config.records import RecordSettings, records
@@ -26,8 +27,10 @@ __all__ = [
     "RecordSettings",
     "RunSettings",
     "Settings",
+    "hosts_line",
     "inherited_environment",
     "parse",
+    "with_hosts",
 ]
 
 _TOP = ("project", "keys", "team", "gates", "policy", "forge", "sandbox", "records", "run")
@@ -45,6 +48,8 @@ class Settings(Record, kw_only=True):
     base: str = ""
     project: str = ""
     """The project's id, which signatures are bound to; empty when it has none."""
+    hosts: tuple[str, ...] = ()
+    """The agents' hosts that every clone should have our hooks in."""
     trusted: tuple[PublicKey, ...] = ()
     source: str = ""
     """Empty when nothing was found, else the branch, or `working tree`."""
@@ -73,7 +78,7 @@ def parse(content: str, source: str = "") -> Settings:
         raise ConfigError(f"{NAME} is not TOML: {error}. Mend that line.") from None
     known(data, _TOP, "")
     project = table(data, "project")
-    known(project, ("base", "id"), "project.")
+    known(project, ("base", "id", "hosts"), "project.")
     return Settings(
         team=members(table(data, "team")),
         policy=policy(table(data, "policy")),
@@ -83,6 +88,7 @@ def parse(content: str, source: str = "") -> Settings:
         run=run(table(data, "run")),
         base=text(project.get("base", ""), "project.base"),
         project=project_id(project),
+        hosts=project_hosts(project),
         trusted=trusted_keys(table(data, "keys")),
         source=source,
     )

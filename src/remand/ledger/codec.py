@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain.instant import is_instant
+from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.ledger import legacy
 from remand.ledger.problems import BadLine
 
@@ -27,6 +28,7 @@ _STAMP_LENGTH = ID_LENGTH + 128
 _OWN_MARKS = frozenset({"id", "seq", "prev"})
 """What the lines of GoT tools never have: a line with one of these is ours, and must be whole."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_STAMP = frozenset({"event", "ts", "meta"})
 _ID_MARK = b'"meta":{"id":"'
 _CUT = 4096
 
@@ -47,13 +49,19 @@ class Seal(Protocol):
         """The signature over a line that has neither id nor signature yet."""
 
 
-def write(event: e.Event, meta: e.Meta, seal: Seal | None = None) -> tuple[e.Event, bytes]:
+def write(
+    event: e.Event, meta: e.Meta, seal: Seal | None = None, paths: MachinePaths = NO_PATHS
+) -> tuple[e.Event, bytes]:
     """Stamps an event: gives it the hash of its line as id, and the line itself (without its newline).
 
-    With a seal it is signed first, so that the id stands for the signature, too.
+    With a seal it is signed first, so that the id stands for the signature, too. The machine's own paths are not
+    written: other machines read the line.
     """
     stamped = replace(event, meta=replace(meta, id="", signer=seal.signer() if seal else ""))
     line = _encode(stamped)
+    if paths.may_be_in(line):
+        stamped = _portable(stamped, paths)
+        line = _encode(stamped)
     if len(line) + _STAMP_LENGTH > MAX_EVENT:
         stamped = _shortened(stamped)
         line = _encode(stamped)
@@ -238,6 +246,13 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise BadLine("holds a number that is too large")
     return value
+
+
+def _portable(event: e.Event, paths: MachinePaths) -> e.Event:
+    """The event without paths of the machine. Its place in the log, and the key it was asked with, stay as they are."""
+    fields = msgspec.to_builtins(event)
+    portable = {name: item if name in _STAMP else paths.without(item) for name, item in fields.items()}
+    return msgspec.convert(portable, type(event))
 
 
 def _shortened(event: e.Event) -> e.Event:

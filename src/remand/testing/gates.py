@@ -157,7 +157,7 @@ class MemoryReports:
     def write(self, name: str, content: str) -> str:
         """Keeps a full report."""
         self.written[name] = content
-        return f"reports/{name}.md"
+        return name
 
 
 class FixedTools:

@@ -34,6 +34,7 @@ from remand.adapters.git.working import (
 )
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.ports import Look
+from remand.domain.own_files import OwnFiles
 
 NAMED = 1000
 """How many uncommitted files are named."""
@@ -97,7 +98,7 @@ class Seat:
         else:
             self.private.make(branch, tip, given)
 
-    def look(self, branch: str, ours: frozenset[bytes]) -> Look:
+    def look(self, branch: str, ours: OwnFiles) -> Look:
         """What is there. The agent's own index is not asked: ours knows how its files looked before."""
         tip = self._branches.tip(branch)
         is_private = self.private.is_made()
@@ -328,9 +329,7 @@ class Seat:
         note = self._note()
         return {note.tip, self._branches.tip(note.branch), *map(self._branches.at, self._bases)}
 
-    def _uncommitted(
-        self, commit: str, objects: str, ours: frozenset[bytes], *, is_private: bool
-    ) -> tuple[str, ...]:
+    def _uncommitted(self, commit: str, objects: str, ours: OwnFiles, *, is_private: bool) -> tuple[str, ...]:
         if not is_private and self.linked.has_index():
             with suppress(EnvironmentFault):
                 return _named(changed(self.linked, self.linked.index, commit, objects), ours)
@@ -358,13 +357,10 @@ class Seat:
             self._trash.throw(path)
 
 
-def _named(found: list[Changed], ours: frozenset[bytes]) -> tuple[str, ...]:
-    paths = (one.path for one in found if one.how != "??" or not _is_ours(one.path, ours))
-    return tuple(path.decode("utf-8", "replace") for path in islice(paths, NAMED))
-
-
-def _is_ours(path: bytes, ours: frozenset[bytes]) -> bool:
-    return path in ours or (path.endswith(b"/") and any(one.startswith(path) for one in ours))
+def _named(found: list[Changed], ours: OwnFiles) -> tuple[str, ...]:
+    paths = ((one.path.decode("utf-8", "replace"), one.how != "??") for one in found)
+    work = (path for path, is_tracked in paths if ours.is_work(path, is_tracked=is_tracked))
+    return tuple(islice(work, NAMED))
 
 
 def _moved(branch: str, task_id: str, tip: str) -> str:

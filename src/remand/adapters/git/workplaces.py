@@ -22,6 +22,7 @@ from remand.adapters.git.working import NO_ROOM
 from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.ports import CannotRun, Look, Workplace
 from remand.domain import ids
+from remand.domain.own_files import OwnFiles
 
 _OWN = ".own"
 """What no agent sees: no task is called so."""
@@ -33,14 +34,26 @@ _LOCKS = 64
 class GitWorkplaces:
     """The workplaces of a ledger's tasks, all under one folder. Several threads and processes may use them at once."""
 
-    def __init__(self, place: Place, folder: str, *, base: str = "", ours: Collection[str] = ()) -> None:
-        """`base` is the branch that work is held against, `ours` are files of ours in a worktree."""
+    def __init__(
+        self,
+        place: Place,
+        folder: str,
+        *,
+        base: str = "",
+        ours: Collection[str] = (),
+        guarded: Collection[str] = (),
+    ) -> None:
+        """`base` is the branch that work is held against, `ours` are files of ours in a worktree.
+
+        `guarded` are those of them that no agent may change.
+        """
         self._common_dir = os.path.realpath(place.common_dir)
         self._folder = os.path.realpath(folder)
         self._own = os.path.join(self._folder, _OWN)
         self._branches = Branches(self._common_dir, place.root)
         self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
         self._ours = tuple(sorted(ours))
+        self._own_files = OwnFiles(ours, guarded)
 
     def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> Workplace:
         """A task's workplace, the one it had if it is still there, its uncommitted work kept; raises CannotRun."""
@@ -64,10 +77,9 @@ class GitWorkplaces:
 
     def look(self, workplace: Workplace) -> Look:
         """What is there now; raises CannotRun."""
-        ours = frozenset(name.encode("utf-8", "surrogateescape") for name in self._ours)
         with self._alone(workplace.task_id) as seat:
             require_legal(workplace.branch)
-            return seat.look(workplace.branch, ours)
+            return seat.look(workplace.branch, self._own_files)
 
     def bring(self, workplace: Workplace) -> str:
         """Takes the commits of a confined agent into the repository's own branch; gives the commit at its tip.

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from remand.adapters.git.place import Place, current_branch, read_ref
 from remand.adapters.git.repository import ended, started
+from remand.domain.own_files import OwnFiles
 
 CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -38,7 +39,7 @@ def head(place: Place) -> str:
         return ""
 
 
-def uncommitted(place: Place, ours: Callable[[], frozenset[str]] = frozenset) -> tuple[str, ...]:
+def uncommitted(place: Place, ours: Callable[[], OwnFiles] = OwnFiles) -> tuple[str, ...]:
     """The files that a `Look` finds."""
     return Look(place).uncommitted(ours)
 
@@ -74,11 +75,10 @@ class Look:
             },
         )
 
-    def uncommitted(self, ours: Callable[[], frozenset[str]] = frozenset) -> tuple[str, ...]:
+    def uncommitted(self, ours: Callable[[], OwnFiles] = OwnFiles) -> tuple[str, ...]:
         """The files outside `.got` that differ from the commit checked out; none when that cannot be told.
 
-        Files of ours that were put there and are not committed yet are nobody's unfinished work. Which these are is
-        asked only when there are new files.
+        Files of the set-up are nobody's unfinished work. Which these are is asked only when something has changed.
         """
         try:
             answer = ended(self._process, self._what) if self._process else None
@@ -88,8 +88,8 @@ class Look:
             return ()
         rows = [row.decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
         found = [row for row in rows if row[3:].split("/", 1)[0] != ".got"]
-        own = ours() if any(row.startswith("??") for row in found) else frozenset[str]()
-        return tuple(row[3:] for row in found if not (row.startswith("??") and _is_ours(row[3:], own)))
+        own = ours() if found else OwnFiles()
+        return tuple(row[3:] for row in found if own.is_work(row[3:], is_tracked=not row.startswith("??")))
 
     def close(self) -> None:
         """Ends the look, whether or not its answer was wanted."""
@@ -97,10 +97,6 @@ class Look:
             with self._process:
                 self._process.kill()
         self._kept.close()
-
-
-def _is_ours(name: str, ours: frozenset[str]) -> bool:
-    return name in ours or (name.endswith("/") and any(path.startswith(name) for path in ours))
 
 
 def _excluded(place: Place) -> str:

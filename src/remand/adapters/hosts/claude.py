@@ -1,4 +1,4 @@
-"""Claude Code: hooks in `.claude/settings.json`."""
+"""Claude Code: hooks in `.claude/settings.local.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ WRITING = "Bash|Edit|Write|MultiEdit|NotebookEdit"
 SETUP = Setup(
     NAME,
     path=".claude/settings.json",
-    elsewhere=(".claude/settings.local.json", "~/.claude/settings.json"),
+    local=".claude/settings.local.json",
+    elsewhere=("~/.claude/settings.json",),
     events={
         hook.STOP: "Stop",
         hook.SUBAGENT_STOP: "SubagentStop",

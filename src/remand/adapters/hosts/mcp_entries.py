@@ -99,10 +99,11 @@ def uninstall(entry: Entry, text: str) -> str | None:
     return _uninstalled_toml(text) if entry.is_toml else _uninstalled(text)
 
 
-def is_installed(entry: Entry, text: str) -> bool:
-    """Whether our entry stands in the settings."""
+def commands(entry: Entry, text: str) -> list[str]:
+    """The program that our entry in the settings names; nothing when there is none."""
     data = _toml(text) if entry.is_toml else load(text)
-    return _is_ours(_servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(NAME))
+    server = _servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(NAME)
+    return [str(server["command"])] if isinstance(server, dict) and _is_ours(server) else []
 
 
 def _installed(entry: Entry, text: str | None, program: str) -> str:

@@ -34,6 +34,7 @@ SETUP = Setup(
     extras={"type": "command"},
     project="QWEN_PROJECT_DIR",
     switch=("disableAllHooks",),
+    host_keys=("$version",),
     hint="Qwen Code reads its hooks when it starts, and again on /hooks.",
 )
 EVENTS = hook.Names(SETUP.events)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
+from remand.adapters.hosts import jsonc
 from remand.adapters.hosts.hook import ENDINGS
 from remand.adapters.hosts.setup import SECONDS, Setup
 
@@ -55,7 +56,8 @@ def uninstall(setup: Setup, text: str) -> str | None:
             del table[own_name]
     if table is not settings and not table:
         del settings[SECTION]
-    has_more = any(settings[name] != setup.base.get(name) for name in settings)
+    others = [name for name in settings if name not in setup.host_keys]
+    has_more = any(settings[name] != setup.base.get(name) for name in others)
     return dump(settings, text) if has_more else None
 
 
@@ -73,6 +75,11 @@ def is_off(setup: Setup, text: str) -> bool:
     return value is (not setup.is_on_switch)
 
 
+def names_machine(command: str) -> bool:
+    """Whether a line names our program by its path on one machine, which is another one elsewhere."""
+    return command.strip("\"'").startswith(("/", "~")) or " /" in command or " '/" in command
+
+
 def line(setup: Setup, program: Sequence[str], event: str) -> str:
     """The line that the host hands to a shell when an event fires.
 
@@ -84,16 +91,23 @@ def line(setup: Setup, program: Sequence[str], event: str) -> str:
 
 
 def load(text: str) -> Table:
-    """Reads a settings file; raises `UnusableSettings` where writing it again would lose something."""
+    """Reads a settings file, which may have comments; raises `UnusableSettings` where it cannot be read."""
     try:
-        settings = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique)
+        settings = _strictly(text)
     except RecursionError:
         raise UnusableSettings("it is nested too deeply") from None
     except ValueError as error:
-        raise UnusableSettings(f"it is not JSON ({error})") from None
+        try:
+            settings = jsonc.parse(text).value
+        except jsonc.NotJsonError:
+            raise UnusableSettings(f"it is not JSON ({error})") from None
     if not isinstance(settings, dict):
         raise UnusableSettings("it is not a JSON object")
     return settings
+
+
+def _strictly(text: str) -> object:
+    return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> Table:
@@ -208,7 +222,20 @@ def _found(setup: Setup, own_name: str, groups: object) -> Iterator[Installed]:
 
 
 def dump(settings: Table, before: str | None) -> str:
-    """A settings file, indented as it was before."""
+    """A settings file: changed in place where that is enough, else written anew and indented as it was before.
+
+    Raises `UnusableSettings` where the latter would lose comments.
+    """
+    edited = jsonc.edit(before, settings) if before else None
+    if edited is not None:
+        return edited
+    if before and before.strip("\ufeff \t\r\n"):
+        try:
+            _strictly(before)
+        except ValueError as error:
+            raise UnusableSettings(
+                f"it is not JSON ({error}), and its comments would be lost if it were written anew"
+            ) from None
     return json.dumps(settings, indent=_indent(before or ""), ensure_ascii=False) + "\n"
 
 

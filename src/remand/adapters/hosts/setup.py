@@ -29,8 +29,8 @@ class Setup:
     """One host's settings file, as far as our entries in it are concerned."""
 
     __slots__ = (
-        "base", "command_key", "ending_extras", "events", "extras", "hint", "host", "is_grouped",
-        "is_on_switch", "matchers", "other_names", "path", "paths", "project", "switch", "timeout_factor", "timeout_key",
+        "base", "command_key", "ending_extras", "events", "extras", "hint", "host", "host_keys", "is_grouped",
+        "is_on_switch", "local", "matchers", "other_names", "path", "paths", "project", "switch", "timeout_factor", "timeout_key",
     )  # fmt: skip
 
     def __init__(
@@ -38,6 +38,7 @@ class Setup:
         host: str,
         *,
         path: str,
+        local: str = "",
         elsewhere: tuple[str, ...] = (),
         events: dict[str, str],
         other_names: dict[str, str] | None = None,
@@ -52,12 +53,15 @@ class Setup:
         project: str = "",
         switch: tuple[str, ...] = (),
         is_on_switch: bool = False,
+        host_keys: tuple[str, ...] = (),
         hint: str = "",
     ) -> None:
         self.host = host
         self.path = path
-        """The file that we install into, from the repository's root."""
-        self.paths = (path, *elsewhere)
+        """The project's settings file, from the repository's root."""
+        self.local = local
+        """The settings file of one machine beside it; empty when the host has none."""
+        self.paths = (path, *([local] if local else []), *elsewhere)
         """Every file that may hold entries of ours; those in a home folder start with `~`."""
         self.events = events
         """The events that we install, by our name, and the host's name of each."""
@@ -82,5 +86,12 @@ class Setup:
         """The keys, from the top inwards, of what turns all hooks off; empty when there is no such thing."""
         self.is_on_switch = is_on_switch
         """Whether that is false when it turns them off."""
+        self.host_keys = host_keys
+        """What the host itself adds to the file."""
         self.hint = hint
         """What a person still has to do after the installation."""
+
+    @property
+    def project_paths(self) -> tuple[str, ...]:
+        """The files in the project that may hold entries of ours."""
+        return tuple(path for path in self.paths if not path.startswith("~"))

@@ -39,7 +39,7 @@ class FileReports:
             return file.read(MAX_REPORT)
 
     def write(self, name: str, content: str) -> str:
-        """Keeps a full report and returns its path; empty when it cannot be kept."""
+        """Keeps a full report and returns its name; empty when it cannot be kept."""
         path = os.path.join(self._folder, f"{name}.md")
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -48,7 +48,7 @@ class FileReports:
                 file.write(content)
         except OSError:
             return ""
-        return path
+        return name
 
     def _make_room(self) -> None:
         paths = [entry.path for entry in os.scandir(self._folder) if entry.name.endswith(".md")]

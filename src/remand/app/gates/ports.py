@@ -170,4 +170,4 @@ class Reports(Protocol):
         """What a tool has written there: a plain file of a bearable size, else None."""
 
     def write(self, name: str, content: str) -> str:
-        """Keeps a full report and returns its path."""
+        """Keeps a full report and returns its name; empty when it cannot be kept."""

@@ -136,7 +136,9 @@ def _full_report(verdict: Verdict, task: str = "") -> str:
     elsewhere = (
         f"If you cannot open it: `remand gate history {task}`, or the MCP resource task://{task}/report."
     )
-    return f"Full report: {_clean(verdict.report)}" + (f"\n{elsewhere}" if task else "")
+    is_path = "/" in verdict.report  # as older verdicts have it
+    where = _clean(verdict.report) if is_path else f"remand gate report {verdict.report_name}"
+    return f"Full report: {where}" + (f"\n{elsewhere}" if task else "")
 
 
 def _standing(verdict: Verdict) -> list[GateResult]:

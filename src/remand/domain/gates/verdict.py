@@ -102,7 +102,13 @@ class Verdict(Record, kw_only=True):
     """What kept the gates' commands apart: bubblewrap, landlock or plain."""
     gates: tuple[GateResult, ...] = ()
     report: str = ""
-    """Where the full report lies on the machine that measured."""
+    """The name of the full report on the machine that measured. Older verdicts have its path there."""
+
+    @property
+    def report_name(self) -> str:
+        """The report's name alone; empty when there is none."""
+        name = self.report.rpartition("/")[2].removesuffix(".md")
+        return name if name.replace("-", "").isalnum() else ""
 
     @property
     def is_release(self) -> bool:

@@ -103,7 +103,9 @@ def _sandbox() -> Iterator[Check]:
 
 
 def _hosts(context: Context) -> Iterator[Check]:
-    root = context.place.root
-    for name in hooking.installed_hosts(root):
-        proof = hooking.prove(name, root)
+    """Every host that the project names or that has a hook of ours here."""
+    place = context.place
+    named = context.opened.settings.settings().hosts
+    for name in dict.fromkeys([*named, *hooking.installed_hosts(place.worktree)]):
+        proof = hooking.prove(name, place)
         yield Check(f"host {name}", proof.ok, proof.detail, proof.fix)

@@ -60,6 +60,7 @@ ADMITTED: dict[str, Admission] = {
     "handoff rejection-response": Admission(HANDOFF, "handoff"),
     "handoff status": _READS,
     "gate history": _READS,
+    "gate report": _READS,
     "gate wait": Admission(TASK, "task", is_long=True),
     "review list": _READS,
     "review diff": _READS,

@@ -75,7 +75,7 @@ def _run(context: Context) -> Result:
     note += rules_note(source)
     if not terms.policy.enforce:
         note += "\nNothing is enforced here (`enforce = false`): no done claim is stopped by this."
-    data = verdict_data(verdict, is_cached=judged.is_cached) | {"policy_source": source}
+    data = verdict_data(context, verdict, is_cached=judged.is_cached) | {"policy_source": source}
     return Result(data, message.report(verdict, _settle_text(context, task, verdict)) + note, code)
 
 
@@ -172,6 +172,23 @@ def _says(event: Any, verdict: Any) -> str:
     return " ".join(part for part in (named, getattr(event, "reason", "")) if part)
 
 
+def _report_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", help="as a verdict names it")
+
+
+def _report(context: Context) -> Result:
+    """The full report of a verdict, from the folder of this machine's reports."""
+    name = context.arguments.name
+    path = context.gates.report_path(name)
+    if not path:
+        raise EnvironmentFault(
+            f"There is no report {name} on this machine. Reports stay where the gates ran, and the last 200 are kept."
+        )
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    return Result({"name": name, "path": path, "report": text}, text.rstrip("\n"))
+
+
 def _wait_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("task", nargs="?", default="")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS")
@@ -191,7 +208,7 @@ def _wait(context: Context) -> Result:
     if not verdicts:
         return Result({"task_id": task.id, "status": None}, f"Nothing was measured for {task.id} yet.")
     text = _verdict_text(context, task, verdicts[-1])
-    data = verdict_data(verdicts[-1], text=text) | {"task_id": task.id}
+    data = verdict_data(context, verdicts[-1], text=text) | {"task_id": task.id}
     return Result(data, text, 0 if verdicts[-1].is_release else 1)
 
 
@@ -255,6 +272,7 @@ def _override(context: Context) -> Result:
 COMMANDS = {
     "gate run": Command(_run_arguments, _run),
     "gate history": Command(_history_arguments, _history),
+    "gate report": Command(_report_arguments, _report),
     "gate wait": Command(_wait_arguments, _wait),
     "gate accept": _settle(is_accepted=True),
     "gate refuse": _settle(is_accepted=False),

@@ -44,6 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "handoff status": Entry("handoffs", "show a handoff"),
     "gate run": Entry("gates", "measure a commit by the gates", False),
     "gate history": Entry("gates", "show what gates measured and what was said to it", False),
+    "gate report": Entry("gates", "show the full report of a verdict", False),
     "gate wait": Entry("gates", "wait for gates that run in the background", False),
     "gate accept": Entry("gates", "accept a finding of the integrity gate, as a reviewer"),
     "gate refuse": Entry("gates", "refuse a finding of the integrity gate, as a reviewer"),

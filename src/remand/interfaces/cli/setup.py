@@ -6,8 +6,10 @@ import os
 import sys
 from argparse import ArgumentParser
 
+from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.bootstrap import hooking, mcp_entries
+from remand.bootstrap import hooking, host_files
+from remand.bootstrap.host_settings import Installation, install_hosts, outdated_hosts, remove_hosts
 from remand.bootstrap.hosts import HOSTS
 from remand.bootstrap.keys import missing_lines, new_identity
 from remand.bootstrap.ledger import prepare_folder
@@ -23,7 +25,7 @@ TEMPLATE = """\
 
 [project]
 base = "{base}"
-id = "{project}"
+id = "{project}"{hosts}
 
 # Whose word releases work: the machines that may sign passed verdicts, approvals and the like.
 [keys]
@@ -53,7 +55,9 @@ def _arguments(parser: ArgumentParser) -> None:
         "--hosts", type=words, default=(), metavar="claude,codex", help="agent hosts to hook into"
     )
     parser.add_argument(
-        "--portable", action="store_true", help="name an executable in the project by its place"
+        "--portable",
+        action="store_true",
+        help="write entries that can be committed: the executable's path relative to the project",
     )
     parser.add_argument("--remove", action="store_true", help="take the hooks out again; the ledger stays")
 
@@ -71,24 +75,50 @@ def _init(context: Context) -> Result:
     _require_files(place)
     is_first = not os.path.isdir(place.got)
     prepare_folder(place)
-    config = os.path.join(place.root, "remand.toml")
-    is_new = not os.path.exists(config)
+    path = os.path.join(place.root, config.NAME)
+    is_new = not os.path.exists(path)
     if is_new:
-        _write_config(context, config)
-    hooks, servers = _installed(context) if options.hosts else ([], [])
+        _write_config(context, path)
+    hosts = _hosts(context)
+    done = install_hosts(place, hosts, _executable(), is_portable=options.portable) if hosts else NOTHING_DONE
+    unnamed = "" if is_new else _name_hosts(path, hosts)
     settings = context.opened.settings.settings()
-    missing = missing_lines(settings)
+    missing = [*missing_lines(settings), *([unnamed] if unnamed else [])]
     data = {
         "root": place.root,
-        "config": config,
+        "config": path,
         "gates": list(settings.gates or ()),
-        "hooks": hooks,
-        "mcp": servers,
+        "hooks": done.hooks,
+        "mcp": done.servers,
+        "commit": sorted({*done.cleaned, *done.shared}),
         "missing": missing,
     }
-    written = sorted({*hooks, *servers})
-    shown = _page(context, is_new=is_new, is_first=is_first, written=written, missing=missing)
-    return Result(data, shown)
+    rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=done)
+    return Result(data, rows)
+
+
+NOTHING_DONE = Installation([], [], [], [])
+
+
+def _hosts(context: Context) -> list[str]:
+    """The hosts to look after: those that were asked for, that the project names, and that an earlier version set up."""
+    asked = context.arguments.hosts
+    named = context.opened.settings.settings().hosts
+    return list(dict.fromkeys([*asked, *named, *outdated_hosts(context.place)]))
+
+
+def _name_hosts(path: str, hosts: list[str]) -> str:
+    """Has the configuration in the working tree name the hosts; gives the line to add where that takes a person."""
+    if not hosts:
+        return ""
+    text = host_files.read(path) or ""
+    changed = config.with_hosts(text, hosts)
+    if changed is None:
+        return f"`{config.hosts_line(hosts)}` to `[project]`"
+    if changed != text:
+        host_files.require_writable(path)
+        host_files.write(path, changed)
+    return ""
 
 
 def _require_files(place: Place) -> None:
@@ -100,24 +130,15 @@ def _require_files(place: Place) -> None:
         )
 
 
-def _installed(context: Context) -> tuple[list[str], list[str]]:
-    """Puts our hooks and our MCP server into hosts' settings; gives the files. Nothing is written unless all can be."""
-    root, options = context.place.root, context.arguments
-    hosts, program, is_portable = options.hosts, _executable(), options.portable
-    mcp_entries.plan_servers(root, hosts, program, is_portable=is_portable)
-    hooks = hooking.install_hosts(root, hosts, program, is_portable=is_portable)
-    planned = mcp_entries.plan_servers(root, hosts, program, is_portable=is_portable)
-    return hooks, mcp_entries.carry_out(root, planned)
-
-
 def _write_config(context: Context, path: str) -> None:
     base = SettingsSource(context.gateway.repository).base() or "main"
-    identity = new_identity()
+    identity, hosts = new_identity(), list(dict.fromkeys(context.arguments.hosts))
     proposed = propose(context.place.root, context.gateway.repository.tracked())
     gates = as_toml(proposed).strip() if proposed.gates else ""
     text = TEMPLATE.format(
         base=base,
         project=identity.project,
+        hosts=f"\n{config.hosts_line(hosts)}" if hosts else "",
         key=identity.key,
         nothing="" if gates else " Empty: there are no gates.",
         gates=gates or "[gates]",
@@ -132,11 +153,20 @@ def _executable() -> str:
     return beside if os.path.exists(beside) else os.path.abspath(sys.argv[0])
 
 
-def _page(context: Context, *, is_new: bool, is_first: bool, written: list[str], missing: list[str]) -> str:
-    place, options = context.place, context.arguments
+def _page(
+    context: Context,
+    *,
+    is_new: bool,
+    is_first: bool,
+    missing: list[str],
+    hosts: list[str],
+    done: Installation,
+) -> str:
+    place = context.place
     settings = context.opened.settings.settings()
     gates = ", ".join(settings.gates or ()) or "none"
     source = f" (read from {settings.source})" if settings.source else ""
+    local = [path for path in sorted({*done.hooks, *done.servers}) if path not in done.shared]
     rows = [
         f"Remand is set up in {place.root}.",
         f"  {'wrote' if is_new else 'kept '} remand.toml{source}; gates: {gates}",
@@ -146,41 +176,42 @@ def _page(context: Context, *, is_new: bool, is_first: bool, written: list[str],
             if gates == "none"
             else []
         ),
-        *(f"  wrote {path}" for path in written),
-        *(f"  note  {text}" for text in _hints(options.hosts)),
-        *(f"  add   {line} in remand.toml, so that others believe this machine" for line in missing),
+        *(f"  wrote {path} (this machine's; git ignores it)" for path in local),
+        *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
+        *(f"  took the path of a machine out of {path}" for path in done.cleaned),
+        *(f"  note  {text}" for host in hosts for text in hooking.hints(host, _executable())),
+        *(f"  add   {line} in remand.toml, so that others have it, too" for line in missing),
         "",
-        f"Next: commit {_set_up(written)} on the base, then",
+        f"Next: commit {_to_commit(place, done)} on the base, then",
         "  remand gate run                # measures HEAD; nothing is recorded",
         "  remand task add 'First task'",
         "  remand task claim --agent NAME",
     ]
+    if local:
+        rows += ["", f"In every other clone, run `remand init --hosts {','.join(hosts)}` once."]
     return "\n".join(rows)
 
 
-def _set_up(written: list[str]) -> str:
+def _to_commit(place: Place, done: Installation) -> str:
     """The files that are to be committed."""
-    hosts = " the hosts' settings," if written else ""
-    return f"remand.toml,{hosts} .got/.gitignore and .got/.gitattributes"
-
-
-def _hints(hosts: tuple[str, ...]) -> list[str]:
-    """What a person still has to do."""
-    told = [text for host in hosts for text in (hooking.hint(host), mcp_entries.hint(host, _executable()))]
-    return list(filter(None, told))
+    changed = [os.path.relpath(path, place.worktree) for path in sorted({*done.cleaned, *done.shared})]
+    return f"{', '.join(['remand.toml', *changed, '.got/.gitignore'])} and .got/.gitattributes"
 
 
 def _remove(context: Context) -> Result:
     if context.is_confined:
         raise Refused("user_only", "Only the user takes the hooks out, and not from an agent's place.")
-    root = context.place.root
-    mcp_entries.plan_removal(root)
-    files = hooking.remove_hosts(root)
-    servers = mcp_entries.carry_out(root, mcp_entries.plan_removal(root))
-    shown = [f"  took our hooks out of {path}" for path in files] or ["  there were no hooks of ours"]
-    shown += [f"  took our MCP server out of {path}" for path in servers]
+    place = context.place
+    done = remove_hosts(place)
+    shown = [f"  took our hooks out of {path}" for path in done.hooks] or ["  there were no hooks of ours"]
+    shown += [f"  took our MCP server out of {path}" for path in done.servers]
+    shown += [f"  commit {path}" for path in done.shared]
+    named = context.opened.settings.settings().hosts
+    if named:
+        shown.append(f"  delete {config.hosts_line(named)} in remand.toml if no clone is to have them")
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
-    return Result({"root": root, "hooks": files, "mcp": servers}, "\n".join(rows))
+    data = {"root": place.root, "hooks": done.hooks, "mcp": done.servers, "commit": done.shared}
+    return Result(data, "\n".join(rows))
 
 
 COMMANDS = {"init": Command(_arguments, _init)}

@@ -15,7 +15,9 @@ from remand.interfaces.cli.holds import held_work_of
 from remand.interfaces.cli.output import Result
 
 
-def verdict_data(verdict: Verdict, *, is_cached: bool = False, text: str = "") -> dict[str, Any]:
+def verdict_data(
+    context: Context, verdict: Verdict, *, is_cached: bool = False, text: str = ""
+) -> dict[str, Any]:
     """A verdict as plain data."""
     return {
         "status": verdict.status.value,
@@ -26,7 +28,7 @@ def verdict_data(verdict: Verdict, *, is_cached: bool = False, text: str = "") -
         "tier": verdict.tier,
         "cached": is_cached,
         "gates": [_gate(gate) for gate in verdict.gates],
-        "report": verdict.report or None,
+        "report": context.gates.report_path(verdict.report_name) or None,
         "message": text or message.told(verdict),
     }
 
@@ -71,7 +73,9 @@ def claimed_result(context: Context, claimed: Claimed) -> Result:
         return _refused(context, answer, claimed, verdict)
     task = answer.task
     source = context.opened.settings.settings().source
-    data = verdict_data(verdict, is_cached=claimed.is_cached, text=claimed.message) if verdict else None
+    data = (
+        verdict_data(context, verdict, is_cached=claimed.is_cached, text=claimed.message) if verdict else None
+    )
     commit = task.submission.commit if task.submission else ""
     shown = f"{task.id} is {task.status} at {commit[:12]}\n{claimed.message}{rules_note(source)}"
     data = (data or {}) | {"policy_source": source}
@@ -88,7 +92,7 @@ def _refused(context: Context, refusal: Refused, claimed: Claimed, verdict: Verd
         "task_id": task.id if task else None,
         "status": task.status.value if task else None,
         "gate_rejection_count": task.gate_rejection_count if task else None,
-        "verdict": verdict_data(verdict, is_cached=claimed.is_cached, text=refusal.message),
+        "verdict": verdict_data(context, verdict, is_cached=claimed.is_cached, text=refusal.message),
     }
     if held is not None:
         data["held"] = msgspec.to_builtins(held.findings)

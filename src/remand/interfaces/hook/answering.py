@@ -24,6 +24,7 @@ from remand.config import inherited_environment
 from remand.domain import commands as c
 from remand.domain.gates import message
 from remand.domain.gates.verdict import GateStatus
+from remand.domain.own_files import OwnFiles
 from remand.domain.task import Status, Task
 from remand.interfaces.hook.words import Words
 
@@ -69,7 +70,7 @@ class _Session:
         """The answer to whatever the call is about."""
         task, event = self._task, self._words.event
         if event == hosts.CONFIG_CHANGE:
-            kept: Answer = _guarding().settings_answer(self._words, self._place.root)
+            kept: Answer = _guarding().settings_answer(self._words, self._place)
             return kept
         if self._gates.is_paused:
             return Answer.allow()
@@ -258,9 +259,9 @@ class _Session:
         ]
 
 
-def _of_ours() -> frozenset[str]:
-    """The files that `remand init` writes."""
-    return frozenset({"remand.toml", *hosts.settings_files(), *hosts.server_files()})
+def _of_ours() -> OwnFiles:
+    """The files of the set-up."""
+    return OwnFiles(hosts.server_files(), hosts.guarded_files())
 
 
 def _message(said: bytes) -> str:

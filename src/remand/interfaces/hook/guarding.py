@@ -179,11 +179,11 @@ def _fits(parts: list[str], names: list[str]) -> bool:
     )
 
 
-def settings_answer(words: Words, root: str) -> Answer:
+def settings_answer(words: Words, place: Place) -> Answer:
     """Keeps a change of the host's settings from taking hold that would take our hooks out."""
     if words.config_source in ("policy_settings", "skills"):
         return Answer.allow()
-    lost = hooking.loss(words.host, root)
+    lost = hooking.loss(words.host, (place.worktree, place.root))
     if not lost:
         return Answer.allow()
     return Answer.block(
@@ -226,7 +226,7 @@ def _real(path: str) -> str:
 
 
 def _files() -> frozenset[str]:
-    return frozenset({"remand.toml", *(name for name in hosts.settings_files() if name[0] != "~")})
+    return frozenset(hosts.guarded_files())
 
 
 def _marks() -> tuple[str, ...]:

@@ -468,3 +468,14 @@ def test_a_rejection_of_a_task_says_what_to_ask_where_the_report_cannot_be_opene
 def test_a_message_that_is_cut_says_so() -> None:
     assert "(cut; the full report has the rest)" in message.rejection(many_gates(32))
     assert "(cut" not in message.rejection(many_gates(1))
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [("8681bb", "remand gate report 8681bb"), ("/old/reports/8681bb.md", "/old/reports/8681bb.md")],
+)
+def test_a_report_is_named_so_that_it_can_be_read(report: str, told: str) -> None:
+    verdict = a_verdict(lint(509, 344), report=report)
+
+    assert f"Full report: {told}\n" in message.rejection(verdict, 1)
+    assert verdict.report_name == "8681bb"

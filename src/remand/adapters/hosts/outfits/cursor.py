@@ -1,7 +1,7 @@
 """Cursor in the terminal: hooks and tools in a home folder of the run's own, where it is confined.
 
 It knows no other places for them than the project and the home folder. An agent that is not confined keeps its user's home,
-and with that whatever `remand init --hosts cursor` has put into the project. No stop hook fires in its print mode: the end
+and with that whatever hooks that has, or the project tracks (`remand init --hosts cursor --portable`). No stop hook fires in its print mode: the end
 of the run stands for it.
 """
 

@@ -1,0 +1,89 @@
+"""The folders of this machine that no event may name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+
+from remand.adapters.git.place import Place
+from remand.adapters.system.folders import runtime_folder, state_folder
+from remand.config import inherited_environment
+from remand.domain.machine_paths import MachinePaths
+
+BASE_FOLDERS = (
+    ("XDG_STATE_HOME", ".local/state", "$STATE"),
+    ("XDG_CACHE_HOME", ".cache", "$CACHE"),
+    ("XDG_CONFIG_HOME", ".config", "$CONFIG"),
+    ("XDG_DATA_HOME", ".local/share", "$DATA"),
+)
+CHECKOUTS = (
+    "*/worktrees/*",
+    "*/gates/checkouts/pooled/slots/*/tree",
+    "*/gates/checkouts/overlay/leases/*/merged",
+)
+"""Where our state folder holds files of the repository."""
+SYSTEM = ("/usr", "/bin", "/lib")
+"""Where programs are that every machine has in the same place."""
+
+
+class PathSource:
+    """Looks the folders up, and again when a worktree was added or removed."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._linked = os.path.join(place.common_dir, "worktrees") if place.common_dir else ""
+        self._changed = -1
+        self._paths: MachinePaths | None = None
+
+    def paths(self) -> MachinePaths:
+        """The folders as they are now."""
+        changed = _changed(self._linked)
+        if self._paths is None or changed != self._changed:
+            self._changed = changed
+            own = [self._place.root, self._place.worktree, *_worktrees(self._linked)]
+            self._paths = MachinePaths([*_machine(), *_both((path, "") for path in own)])
+        return self._paths
+
+
+def _machine() -> list[tuple[str, str]]:
+    """The folders of the user and of this machine, whatever the repository."""
+    environment = inherited_environment()
+    home = os.path.expanduser("~")
+    folders = [(home, "~"), ("/tmp", "$TMP"), (environment.get("TMPDIR", ""), "$TMP")]  # noqa: S108 - only named
+    for variable, usual, symbol in BASE_FOLDERS:
+        named = environment.get(variable, "")
+        folders.append((named if os.path.isabs(named) else os.path.join(home, usual), symbol))
+    folders.append((runtime_folder(), "$RUNTIME"))
+    prefixes = (sys.prefix, sys.base_prefix)
+    folders += [(prefix, "$PYTHON") for prefix in prefixes if not prefix.startswith(SYSTEM)]
+    folders += [(os.path.join(state_folder(), place), "") for place in CHECKOUTS]
+    return _both(folders)
+
+
+def _both(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each folder by its name, and as it is without links."""
+    return [
+        (path, symbol)
+        for folder, symbol in folders
+        if os.path.isabs(folder)
+        for path in dict.fromkeys((folder, os.path.realpath(folder)))
+    ]
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns if folder else 0
+    except OSError:
+        return 0
+
+
+def _worktrees(folder: str) -> list[str]:
+    """The linked worktrees of a repository, wherever they are."""
+    found = []
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            with suppress(OSError), open(os.path.join(folder, name, "gitdir"), encoding="utf-8") as file:
+                found.append(os.path.dirname(file.read(4096).strip()))
+    return found
