@@ -500,6 +500,7 @@ class TestFeedback:
         task = team.add("A component", "--alias", "#42", "--skills", "frontend")
         reject(team, task, handed_in(team, task, "Fenster"), "Not accessible: it leaks")
         team.ok("task", "claim", task, "--agent", "Hockney")
+        team.git("checkout", "-q", "issue-42")
         team.commit(text="by Hockney")
         submit = ("task", "submit", task, "--agent", "Hockney", "--commit", "HEAD")
         assert team.refused(*submit) == "feedback_unread"
@@ -619,3 +620,103 @@ class TestWhatAgentsAreTold:
         }
 
         assert bad == set()
+
+
+class TestTheBranch:
+    def rejected_on(self, team: Repository, branch: str = "task-42") -> str:
+        """A task with a branch whose work was rejected, and that Hockney has claimed and read."""
+        task = team.add("A component", "--alias", "#42", "--branch", branch)
+        team.ok("task", "claim", task, "--agent", "Fenster")
+        team.git("checkout", "-q", "-b", branch)
+        team.commit(text="first\n")
+        team.ok("task", "submit", task, "--agent", "Fenster", "--commit", "HEAD", "--pr", "12")
+        reject(team, task, team.head(), "src/a.py:1: Accessibility issues")
+        team.git("checkout", "-q", "main")
+        team.ok("task", "claim", task, "--agent", "Hockney")
+        team.ok("task", "prompt", task, "--agent", "Hockney")
+        return task
+
+    def test_rework_on_another_branch_and_pull_request_can_be_approved(self, team: Repository) -> None:
+        task = self.rejected_on(team)
+        team.git("checkout", "-q", "-b", "hockney-fix")
+        commit = team.commit(text="mended\n")
+        submit = ("task", "submit", task, "--agent", "Hockney", "--commit", commit)
+        unnamed = team.call(*submit)
+        team.ok(*submit, "--branch", "hockney-fix", "--pr", "13")
+        shown = team.ok("task", "show", task)
+        done = team.ok("review", "approve", task, "--reviewer", "Lead", "--commit", commit)
+
+        assert unnamed.data["refused"] == "not_on_branch"
+        assert "--branch hockney-fix" in unnamed.data["message"]
+        assert (shown["branch"], shown["pr"], done["status"]) == ("hockney-fix", 13, "done")
+
+    @pytest.mark.parametrize("branch", ["task-42", "main", "nowhere", "verbals"])
+    def test_a_branch_that_cannot_be_the_works_is_refused(self, team: Repository, branch: str) -> None:
+        task = self.rejected_on(team)
+        team.add("Another", "--branch", "verbals")
+        team.git("checkout", "-q", "-b", "verbals")
+        commit = team.commit(text="mended\n")
+        refused = team.refused(
+            "task", "submit", task, "--agent", "Hockney", "--commit", commit, "--branch", branch
+        )
+
+        assert refused == {"main": "bad_value", "verbals": "taken"}.get(branch, "not_on_branch")
+        assert team.ok("task", "show", task)["status"] == "claimed"
+
+    def test_the_rejected_commit_itself_is_refused_and_the_claim_stays(self, team: Repository) -> None:
+        task = self.rejected_on(team)
+        again = team.call("task", "submit", task, "--agent", "Hockney", "--commit", "task-42")
+        shown = team.ok("task", "show", task)
+
+        assert again.data["refused"] == "nothing_committed"
+        assert (shown["status"], shown["agent"], shown["escalations"]) == ("claimed", "Hockney", [])
+
+    def test_the_same_change_as_another_commit_is_still_the_users_to_let_pass(self, team: Repository) -> None:
+        task = self.rejected_on(team)
+        team.git("checkout", "-q", "task-42")
+        team.git("commit", "-q", "--amend", "-m", "another message")
+        again = team.call("task", "submit", task, "--agent", "Hockney", "--commit", "HEAD")
+
+        assert again.data["refused"] == "gate_held"
+        assert team.ok("task", "show", task)["status"] == "escalated"
+
+
+class TestWhatIsSaid:
+    def test_guidance_after_a_dash_reaches_the_unlocked_agent(self, team: Repository) -> None:
+        task = team.add("A component", "--alias", "#42")
+        reject(team, task, handed_in(team, task, "Fenster"), "No")
+        team.ok("say", "Unlock Fenster for issue #42 — the limit is per user, not per address")
+        team.ok("task", "claim", task, "--agent", "Fenster")
+        prompt = team.ok("task", "prompt", task, "--agent", "Fenster")["prompt"]
+
+        assert "the limit is per user, not per address" in prompt
+
+    def test_nobody_is_listed_as_locked_out_of_a_task_that_will_not_be_done(self, team: Repository) -> None:
+        task = deadlocked(team)
+        before = [row["agent"] for row in team.ok("lockout", "list")]
+        team.ok("inbox", "answer", task, "wontfix")
+
+        assert (before, team.ok("lockout", "list")) == (["Backend", "CoreDev"], [])
+        assert team.ok("task", "show", task)["lockouts"] == []
+
+    def test_whoever_approves_rejected_work_is_told_how_it_comes_under_review_again(
+        self, team: Repository
+    ) -> None:
+        task = team.add("A component", "--alias", "#42")
+        commit = handed_in(team, task, "Fenster")
+        reject(team, task, commit, "No")
+        refused = team.call("review", "approve", task, "--reviewer", "owner", "--commit", commit)
+        team.ok("review", "retract", task, "--reviewer", "owner", "--reason", "It is fine")
+        done = team.ok("review", "approve", task, "--reviewer", "owner", "--commit", commit)
+
+        assert refused.data["refused"] == "nothing_to_review"
+        assert f"remand review retract {task}" in refused.data["message"]
+        assert done["status"] == "done"
+
+    def test_a_second_escalation_names_the_question_that_is_open(self, team: Repository) -> None:
+        task = team.add("A component", "--alias", "#42")
+        first = team.ok("escalate", task, "--reason", "Which limit?")
+        again = team.call("escalate", task, "--reason", "Which limit?")
+
+        assert again.data["refused"] == "bad_transition"
+        assert first["escalation_id"] in again.data["message"]

@@ -148,3 +148,19 @@ class TestWhoIsWho:
         assert (refused.commands, locked) == (1, ["Fenster"])
         assert (obeyed.commands, scene.shown(task)["lockouts"]) == (1, [])
         assert scene.poll().commands == 0
+
+
+def test_a_review_that_does_not_count_is_said_where_people_look(near_machine: Machine) -> None:
+    with forge_scene(near_machine, DIALECTS["graphql"]) as scene:
+        task, pull = scene.handed_in()
+        nits = (Said(text="nit: spacing"), Said(text="Question: why 3 times?", line=2))
+        scene.state.review(pull, scene.lead, ReviewState.CHANGES_REQUESTED, "", *nits)
+        synced = scene.repository.ok("sync", env=scene.environment)
+        shown, (listed,) = scene.shown(task), scene.repository.ok("review", "list")
+        people = scene.repository.people("review", "list").out
+
+        assert (synced["noted"], synced["rejections"], shown["status"]) == (1, 0, "provisional")
+        for (row,) in (synced["not_counted"], shown["not_counted"], listed["not_counted"]):
+            assert (row["task_id"], row["reviewer"]) == (task, "Lead")
+            assert "no blocking finding" in row["why"]
+        assert "does not count: it has no blocking finding" in " ".join(people.split())

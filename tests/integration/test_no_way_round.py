@@ -107,6 +107,10 @@ class TestTheSameChangeAgain:
 
     def test_it_passes_when_the_user_says_so(self, repository: Repository, rejected: tuple[str, str]) -> None:
         task, commit = rejected
+        repository.git("checkout", "-q", "--detach", commit)
+        repository.git("commit", "-q", "--amend", "-m", "mine")
+        commit = repository.head()
+        repository.git("checkout", "-q", "main")
         assert again(repository, task, "Hockney", commit) == "gate_held"
         (question,) = repository.ok("inbox")
         held = next(word for word in question["question"].split() if word.startswith("same-")).rstrip("`")
@@ -137,7 +141,7 @@ class TestLinesInFiles:
 
         assert shown(repository, task)["rejection_count"] == 1
         assert repository.refused("task", "claim", task, "--agent", "Fenster") == "locked_out"
-        assert again(repository, task, "Hockney", commit) == "gate_held"
+        assert again(repository, task, "Hockney", commit) == "nothing_committed"
 
     def test_a_receipt_is_not_written_by_hand(
         self, repository: Repository, rejected: tuple[str, str]

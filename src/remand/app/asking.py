@@ -50,6 +50,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     is_enforced: bool = True
     base: str = ""
     """The commit at the tip of the base."""
+    base_branch: str = ""
+    """The name of the base."""
     project: str = ""
     """The project's id, which signatures are bound to."""
     trusted: tuple[PublicKey, ...] = ()

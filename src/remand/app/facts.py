@@ -41,6 +41,7 @@ class Seen(NamedTuple):
     difference: Difference | None = None
     head_tree: str = ""
     same_change: str = ""
+    on_branch: bool | None = None
 
 
 NOTHING_SEEN = Seen()
@@ -74,6 +75,8 @@ class Lookup:
             changed=seen.difference.paths if seen.difference else None,
             head_tree=seen.head_tree,
             same_change=seen.same_change,
+            on_branch=seen.on_branch,
+            base_branch=self._rules.base_branch,
             deadline_seconds=self._rules.policy.deadline_seconds,
             inherited=self._family.inherited(task) if task and task.parent else (),
             open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),
@@ -89,7 +92,12 @@ class Lookup:
                 links = self._links(ask.depends_on, ask.aliases or (), task)
                 return replace(facts, **links, **self._handed_in("", ask.pr or 0, task))
             case c.SubmitTask() | c.CompleteHandoff():
-                return replace(facts, **self._handed_in(facts.commit, ask.pr, task))
+                return replace(
+                    facts,
+                    **self._handed_in(facts.commit, ask.pr, task),
+                    branch_of=self._branch_of(ask, task),
+                    is_enforced=self._rules.is_enforced,
+                )
             case c.DeferTask():
                 waits = tuple(name for name in ask.waits_for if self._is_open(name))
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
@@ -198,6 +206,13 @@ class Lookup:
         of_pr = next((other.id for other in others if pr and other.pr == pr), "")
         of_commit = next((one.id for one in others if one.submission and one.submission.commit == commit), "")
         return {"pr_of": of_pr, "commit_of": of_commit}
+
+    def _branch_of(self, ask: c.SubmitTask | c.CompleteHandoff, task: Task | None) -> str:
+        """Another open task that has a branch that is named for this one."""
+        if task is None or not ask.is_branch_given or ask.branch == task.branch:
+            return ""
+        others = (one for one in self._tx.tasks.every() if one.branch == ask.branch and not one.is_terminal)
+        return next((one.id for one in others if one.id != task.id), "")
 
     def _links(self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None) -> dict[str, Any]:
         """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""

@@ -28,7 +28,7 @@ class Family:
     def inherited(self, task: Task) -> tuple[tuple[str, str], ...]:
         """Who is locked out of a task above this one, and of which."""
         return tuple(
-            (lockout.agent, above.id) for above in self.above(task) for lockout in above.active_lockouts
+            (lockout.agent, above.id) for above in self.above(task) for lockout in above.inheritable_lockouts
         )
 
     def names(self, task: Task) -> Iterator[str]:

@@ -280,6 +280,8 @@ def _fingerprint(request: Request) -> str:
     ask: c.Ask = request.ask
     if isinstance(ask, c.RecordVerdict):
         return _hashed(request.actor, ask.task_id, ask.handoff_id, ask.verdict.tree)
+    if isinstance(ask, c.SubmitTask | c.CompleteHandoff):
+        ask = replace(ask, branch="", is_branch_given=False)
     return _hashed(request.actor, replace(ask, branch="") if getattr(ask, "branch", "") else ask)
 
 

@@ -67,6 +67,7 @@ _WORDS: dict[type[e.Event], str] = {
     e.ReviewApproved: "{0.reviewer} approved {0.commit:.12}",
     e.ReviewRetracted: "{0.reviewer} no longer rejects it",
     e.ReviewNoted: "{0.reviewer}'s review does not count: {0.why}",
+    e.ReviewCommented: "{0.reviewer} commented on {0.commit:.12}",
     e.ReviewBypassed: "{0.by} merged it past the rules: {0.why}",
     e.FeedbackFetched: "{0.agent} was given the feedback",
     e.TaskReassigned: "goes on to {0.target}",

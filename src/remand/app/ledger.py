@@ -31,6 +31,7 @@ from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
 from remand.domain.events import subject
 from remand.domain.gates.verdict import GateStatus
+from remand.domain.handoffs import branch_of_claim
 from remand.domain.ids import handoff_id
 from remand.domain.instant import Instant
 from remand.domain.keys import Trust, trust_in
@@ -44,6 +45,7 @@ from remand.ledger.store import Entry, Head, Store, Transaction
 
 _RELEASING = (
     c.AcknowledgeEscalation,
+    c.AddComments,
     c.AnswerEscalation,
     c.AnswerRejection,
     c.ApproveReview,
@@ -238,6 +240,7 @@ class Ledger:
                 commit=commit,
                 terms=self._terms(task, commit.sha),
                 same_change=self.same_change(task, commit),
+                on_branch=self._is_on_branch(branch_of_claim(task, ask), commit),
             )
         return Seen(
             commit=commit, difference=self.difference(task, commit.sha), head_tree=self._head_tree(task)
@@ -275,6 +278,12 @@ class Ledger:
         if before and (found is None or not found.paths):
             return self.repository.difference(before, commit)
         return found
+
+    def _is_on_branch(self, branch: str, commit: Commit) -> bool | None:
+        """Whether a branch has a commit, or the very same code at its tip; None when there is no such branch."""
+        found = self.repository.has_commit(branch, commit.sha) if branch else None
+        tip = self.repository.commit(f"refs/heads/{branch}") if found is False else None
+        return True if tip is not None and tip.tree == commit.tree else found
 
     def _head_tree(self, task: Task) -> str:
         """The code tree at the tip of the task's branch; empty when it has no branch of its own."""

@@ -19,6 +19,7 @@ _LOGGED = (
     e.ReviewRejected,
     e.ReviewRetracted,
     e.ReviewNoted,
+    e.ReviewCommented,
     e.ReviewBypassed,
     e.LockoutSet,
     e.LockoutCleared,
@@ -109,6 +110,8 @@ def _reviewed(before: Task, event: e.Event) -> tuple[str, str] | None:
             return f"REVIEW: {event.reviewer} no longer rejects {of}", f"retracted: {event.reason}"
         case e.ReviewNoted():
             return f"REVIEW: {event.reviewer} reviewed {whose} without effect", event.why
+        case e.ReviewCommented():
+            return f"REVIEW: {event.reviewer} commented on {whose}", _findings(event.findings)
         case e.ReviewBypassed():
             return f"REVIEW: {event.by} merged {whose} past the rules", event.why
         case _:
@@ -119,8 +122,8 @@ def _freed_and_barred(before: Task, task: Task, event: e.Event) -> Iterator[str]
     """Who is locked out since the event, and who is not any more."""
     if before.lockouts is task.lockouts and before.status == task.status:
         return
-    were = {lockout.agent: lockout for lockout in before.active_lockouts}
-    are = {lockout.agent: lockout for lockout in task.active_lockouts}
+    were = {lockout.agent: lockout for lockout in before.inheritable_lockouts}
+    are = {lockout.agent: lockout for lockout in task.inheritable_lockouts}
     for agent in (agent for agent in were if agent not in are):
         text = f"UNLOCK: {agent} unlocked ({_freed(task, event)})"
         yield _by(event, text, _cut(_why_freed(event)))

@@ -52,6 +52,9 @@ class Repository(Protocol):
     def difference(self, base: str, commit: str) -> Difference | None:
         """What a commit changes since it left a base; None when that cannot be told."""
 
+    def has_commit(self, branch: str, commit: str) -> bool | None:
+        """Whether a branch has a commit in its history; None when there is no such branch here, nor of a remote."""
+
 
 class Sources(Protocol):
     """The files of the repository as they are at a commit."""

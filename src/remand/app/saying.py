@@ -104,7 +104,7 @@ def _as_ask(wish: w.Wish, said: str) -> c.Ask:
                 task_id=wish.task.id,
                 agent=wish.agent,
                 reason=wish.reason[:MAX_REASON] or said,
-                guidance=wish.guidance,
+                guidance=wish.advice,
             )
         case w.ReassignWish():
             return c.ReassignTask(

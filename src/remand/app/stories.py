@@ -8,6 +8,7 @@ import msgspec
 
 from remand.domain import events as e
 from remand.domain.evolve import evolve
+from remand.domain.pulls.sources import review_of
 from remand.domain.record import Record
 from remand.domain.review_steps import escalation_id
 from remand.domain.task import Task
@@ -188,7 +189,14 @@ def _became(known: QuestionView, event: e.Event, told: dict[str, str]) -> dict[s
             return {}
 
 
-_REVIEWS = ("review.request", "review.approve", "review.reject", "review.retract", "review.note")
+_REVIEWS = (
+    "review.request",
+    "review.approve",
+    "review.reject",
+    "review.retract",
+    "review.note",
+    "review.comment",
+)
 
 
 def reviews(task: Task, events: list[e.Event]) -> list[dict[str, Any]]:
@@ -200,6 +208,53 @@ def reviews(task: Task, events: list[e.Event]) -> list[dict[str, Any]]:
             row["review_id"] = row.get("review_id") or row["event_id"]
             row["is_retracted"] = is_retracted.get(row["review_id"], False)
     return rows
+
+
+class UncountedReview(Record, kw_only=True, omit_defaults=False):
+    """A review on the forge that was seen and does not count."""
+
+    task_id: str
+    reviewer: str
+    why: str
+    commit: str
+    source: str
+    """The forge, and the review's id there."""
+    at: str
+    """When it was seen."""
+
+    @property
+    def text(self) -> str:
+        """The review and the reason in one sentence."""
+        of = f" of {self.commit[:12]}" if self.commit else ""
+        return f"{self.reviewer}'s review{of} was seen and does not count: {self.why.rstrip('.')}."
+
+
+def uncounted(event: e.ReviewNoted) -> UncountedReview:
+    """A review as it was noted."""
+    return UncountedReview(
+        task_id=event.task_id,
+        reviewer=event.reviewer or "Somebody",
+        why=event.why,
+        commit=event.commit,
+        source=review_of(event.source),
+        at=event.ts,
+    )
+
+
+def uncounted_reviews(events: list[e.Event]) -> list[UncountedReview]:
+    """The reviews since the last submission that were seen and do not count, each with the reason given last."""
+    found: dict[str, UncountedReview] = {}
+    for event in events:
+        match event:
+            case e.TaskSubmitted() | e.HandoffCompleted():
+                found.clear()
+            case e.ReviewNoted():
+                found[review_of(event.source)] = uncounted(event)
+            case e.ReviewRejected() | e.ReviewApproved():
+                found.pop(review_of(event.source), None)
+            case _:
+                pass
+    return list(found.values())
 
 
 def history(events: list[e.Event]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from remand.app.rebuild import story
+from remand.app.stories import UncountedReview, uncounted_reviews
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.reviews import has_part
@@ -24,12 +26,14 @@ class UnderReview(Record, kw_only=True, omit_defaults=False):
     """The reviewers who were asked for their word."""
     attempt: int = 0
     rejection_count: int = 0
+    not_counted: tuple[UncountedReview, ...] = ()
+    """Reviews of it on the forge that were seen and do not count."""
 
 
 def awaiting(view: Transaction, reviewer: Actor | None = None) -> list[UnderReview]:
     """Every submission that awaits review, the oldest first; with a reviewer, those it had no part in."""
     found = [
-        _entry(task, task.submission)
+        _entry(task, task.submission, view)
         for task in view.tasks.every()
         if task.status == Status.PROVISIONAL
         and task.submission
@@ -38,7 +42,8 @@ def awaiting(view: Transaction, reviewer: Actor | None = None) -> list[UnderRevi
     return sorted(found, key=lambda entry: (entry.since, entry.task_id))
 
 
-def _entry(task: Task, submission: Submission) -> UnderReview:
+def _entry(task: Task, submission: Submission, view: Transaction) -> UnderReview:
+    uncounted = uncounted_reviews(story(view, task.id)) if task.sources else ()
     return UnderReview(
         task_id=task.id,
         title=task.title,
@@ -50,4 +55,5 @@ def _entry(task: Task, submission: Submission) -> UnderReview:
         requested=task.requested,
         attempt=task.attempt_count,
         rejection_count=task.rejection_count,
+        not_counted=tuple(uncounted),
     )

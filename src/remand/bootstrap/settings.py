@@ -50,7 +50,7 @@ class SettingsSource:
                 self._looked = float("-inf")
                 raise EnvironmentFault(str(error)) from None
             base = self._settings.base or self.base()
-            self._rules = rules_of(self._settings, self.tip(base))
+            self._rules = rules_of(self._settings, self.tip(base), base)
             self._watched = self._watch(base)
             self._seen = tuple(map(_stamp, self._watched))
         return self._settings
@@ -157,7 +157,7 @@ class SettingsSource:
         return ""
 
 
-def rules_of(settings: config.Settings, tip: str = "") -> Rules:
+def rules_of(settings: config.Settings, tip: str = "", base: str = "") -> Rules:
     """What the ledger decides by, out of a configuration."""
     return Rules(
         team=settings.as_team(),
@@ -166,6 +166,7 @@ def rules_of(settings: config.Settings, tip: str = "") -> Rules:
         gates_digest=digest(settings.gate_policy),
         is_enforced=settings.gate_policy.enforce,
         base=tip,
+        base_branch=base,
         project=settings.project,
         trusted=settings.trusted,
     )

@@ -222,7 +222,7 @@ def _inherited(task: Task, name: str) -> list[e.Event]:
             inherited_from=task.id,
             by=lockout.by,
         )
-        for lockout in task.active_lockouts
+        for lockout in task.inheritable_lockouts
     ]
 
 

@@ -49,6 +49,8 @@ class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):
     commit: str = ""
     tree: str = ""
     branch: str = ""
+    is_branch_given: bool = False
+    """It is the task's branch from now on, whichever it had."""
     pr: int = 0
     result: dict[str, Any] = msgspec.field(default_factory=dict)
     artifacts: list[Any] = msgspec.field(default_factory=list)
@@ -100,5 +102,7 @@ class TaskSubmitted(ClaimEvent, tag="task.submit", kw_only=True):
     commit: str
     tree: str = ""
     branch: str = ""
+    is_branch_given: bool = False
+    """It is the task's branch from now on, whichever it had."""
     pr: int = 0
     gates: tuple[str, ...] = ()

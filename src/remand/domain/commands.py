@@ -14,6 +14,7 @@ from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.review_asks import (
     AcknowledgeEscalation,
+    AddComments,
     AnswerEscalation,
     ApproveReview,
     EscalateTask,
@@ -39,6 +40,7 @@ __all__ = [
     "ASKS",
     "AcceptHandoff",
     "AcknowledgeEscalation",
+    "AddComments",
     "AddTask",
     "AnswerEscalation",
     "AnswerRejection",
@@ -164,6 +166,8 @@ class SubmitTask(ClaimAsk, kw_only=True):
 
     commit: str
     branch: str = ""
+    is_branch_given: bool = False
+    """The branch was named for this, and is not only the one that was checked out."""
     pr: int = 0
 
 
@@ -209,6 +213,7 @@ class CompleteHandoff(Ask, kw_only=True):
     agent: str
     commit: str
     branch: str = ""
+    is_branch_given: bool = False
     pr: int = 0
     result: str = ""
 
@@ -299,6 +304,12 @@ class Facts(Record, kw_only=True):
     """Another task that the commit was handed in for; empty when there is none."""
     pr_of: str = ""
     """Another task that has the pull request; empty when there is none."""
+    on_branch: bool | None = None
+    """Whether the branch that work is handed in from has the commit; None when there is no such branch here."""
+    branch_of: str = ""
+    """Another open task that has that branch; empty when there is none."""
+    base_branch: str = ""
+    """The name of the base."""
     head_tree: str = ""
     """The code tree at the tip of the task's branch; empty when it has none, or it is the base."""
     fresh_review_id: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.domain import assigning, escalations, forging, ids, lockouts
+from remand.domain import assigning, escalations, forge_reviews, forging, ids, lockouts
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import gating as g
@@ -235,7 +235,8 @@ def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
             agent=claim.agent,
             commit=facts.commit,
             tree=facts.tree,
-            branch=ask.branch,
+            branch=h.branch_taken(task, ask, facts),
+            is_branch_given=ask.is_branch_given,
             pr=ask.pr,
         ),
     )
@@ -354,8 +355,9 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.RejectReview: v.reject,
     c.RetractReview: v.retract,
     c.FetchFeedback: v.fetch,
-    c.NoteReview: v.note,
-    c.NoteMerge: v.note_merge,
+    c.NoteReview: forge_reviews.note,
+    c.AddComments: forge_reviews.add_comments,
+    c.NoteMerge: forge_reviews.note_merge,
     c.EscalateTask: escalations.escalate,
     c.AnswerEscalation: escalations.answer,
     c.AcknowledgeEscalation: escalations.acknowledge,

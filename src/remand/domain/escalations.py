@@ -93,6 +93,12 @@ def open_by_itself(task: Task, ask: c.OpenEscalation, command: c.Command) -> Eve
 def escalate(task: Task, ask: c.EscalateTask, command: c.Command) -> Events:
     """Asks the user. The agent that holds the task may, once; everyone else needs a say in it."""
     r.require_text("reason", ask.reason, may_be_empty=False)
+    known = task.open_escalation
+    if known is not None:
+        raise Refused(
+            "bad_transition",
+            f"Task {task.id} is escalated already: the question {known.id} waits for the user's answer.",
+        )
     r.require_status(task, "escalation.open", "escalated")
     actor = command.actor
     is_holder = task.claim is not None and task.claim.agent == actor.name

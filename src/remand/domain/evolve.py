@@ -247,14 +247,16 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
         at=event.ts,
         base=task.claim.base if task.claim else "",
     )
+    # A pull request that Remand opened shows the branch of before.
+    is_moved = event.is_branch_given and event.branch not in ("", task.branch)
     return advance(
         task,
         event,
         claim=None,
         waiting_for="",
         submission=submission,
-        branch=task.branch or event.branch,
-        pr=event.pr or task.pr,
+        branch=event.branch if is_moved else task.branch or event.branch,
+        pr=event.pr or (0 if is_moved and task.forge.pushed else task.pr),
         forge=forge_steps.submitted(task, event),
         authors=_with(task.authors, event.agent),
         requested=(),
@@ -331,6 +333,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.ReviewRejected: review_steps.rejected,
     e.ReviewRetracted: review_steps.retracted,
     e.ReviewNoted: review_steps.noted,
+    e.ReviewCommented: review_steps.commented,
     e.ReviewBypassed: review_steps.noted,
     e.FeedbackFetched: _fenced(review_steps.fetched),
     e.TaskReassigned: review_steps.reassigned,

@@ -22,10 +22,11 @@ def imported(task: Task, event: e.IssueImported) -> Task:
 
 
 def submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> OnForge:
-    """What is known of the forge once work is handed in: who named the branch, if nobody had before."""
-    if task.branch or not event.branch:
+    """What is known of the forge once work is handed in: who named the branch. On another branch nothing was pushed."""
+    is_moved = event.is_branch_given and event.branch != task.branch
+    if not event.branch or (task.branch and not is_moved):
         return task.forge
-    return replace(task.forge, is_branch_agents=True)
+    return replace(task.forge, is_branch_agents=True, pushed="" if task.branch else task.forge.pushed)
 
 
 def intended(task: Task, event: e.ActIntended) -> Task:

@@ -28,6 +28,7 @@ class RecordVerdict(TaskAsk, kw_only=True):
     handoff_id: str = ""
     verdict: Verdict
     branch: str = ""
+    is_branch_given: bool = False
     pr: int = 0
 
 

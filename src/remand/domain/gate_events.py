@@ -35,6 +35,7 @@ class GateHeld(ClaimEvent, tag="gate.hold", kw_only=True):
     verdict: Verdict
     lease_expires_at: Instant = ""
     branch: str = ""
+    is_branch_given: bool = False
     pr: int = 0
 
 

@@ -35,7 +35,7 @@ def rejected(task: Task, event: e.GateRejected) -> Task:
 
 def held(task: Task, event: e.GateHeld) -> Task:
     claim = task.claim and replace(task.claim, lease_expires_at=bounded(event.lease_expires_at, event.ts))
-    gating = _judged(task, event, branch=event.branch, pr=event.pr)
+    gating = _judged(task, event, branch=event.branch, is_branch_given=event.is_branch_given, pr=event.pr)
     return advance(task, event, claim=claim, gating=gating)
 
 

@@ -85,12 +85,21 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
 
 
 def _require_new_work(task: Task, facts: c.Facts) -> None:
-    """Refuses a change that was rejected before, as long as the user has not let it pass."""
+    """Refuses a change that was rejected before, as long as the user has not let it pass.
+
+    The very commit that was rejected is work that was not committed yet: nobody has to be asked about that.
+    """
     name = facts.same_change or rejected_change(task, facts.tree, facts.patch)
-    if name and not _is_let_pass(task, name, facts.tree):
+    if not name or _is_let_pass(task, name, facts.tree):
+        return
+    if facts.is_enforced and any(one.commit == facts.commit for one in task.standing_rounds):
         raise Refused(
-            "not_measured", f"{facts.commit[:12]} changes what a rejected submission of {task.label} changed."
+            "nothing_committed",
+            f"{facts.commit[:12]} is the commit that was rejected. Commit what was changed since, then claim done.",
         )
+    raise Refused(
+        "not_measured", f"{facts.commit[:12]} changes what a rejected submission of {task.label} changed."
+    )
 
 
 def _is_let_pass(task: Task, name: str, tree: str) -> bool:
@@ -142,6 +151,7 @@ def record(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
                 verdict=verdict,
                 lease_expires_at=until,
                 branch=ask.branch,
+                is_branch_given=ask.is_branch_given,
                 pr=ask.pr,
                 **own,
             ),
@@ -299,7 +309,14 @@ def _let_through(task: Task, settled: dict[str, GateStatus], command: c.Command)
     verdict = _verdict_of(task, tuple(_word(name, settled[name]) for name in gating.standing))
     return (
         e.GatePassed(verdict=verdict, **own),
-        e.TaskSubmitted(commit=gating.commit, tree=gating.tree, branch=gating.branch, pr=gating.pr, **own),
+        e.TaskSubmitted(
+            commit=gating.commit,
+            tree=gating.tree,
+            branch=gating.branch,
+            is_branch_given=gating.is_branch_given,
+            pr=gating.pr,
+            **own,
+        ),
     )
 
 

@@ -51,6 +51,7 @@ def complete(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
         handoff_id=ask.handoff_id,
         commit=ask.commit,
         branch=ask.branch,
+        is_branch_given=ask.is_branch_given,
         pr=ask.pr,
     )
     claim = done_claim(task, under, command)
@@ -63,7 +64,8 @@ def complete(task: Task, ask: c.CompleteHandoff, command: c.Command) -> Events:
             agent=claim.agent,
             commit=command.facts.commit,
             tree=command.facts.tree,
-            branch=ask.branch,
+            branch=branch_taken(task, under, command.facts),
+            is_branch_given=ask.is_branch_given,
             pr=ask.pr,
             result={"text": ask.result} if ask.result else {},
         ),
@@ -107,7 +109,55 @@ def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
             f"{ask.agent} has not read what was said of task {task.id}. "
             f"Read `remand task prompt {task.id} --agent {ask.agent}` first.",
         )
+    _require_branch(task, ask, command.facts)
     return claim
+
+
+def branch_of_claim(task: Task, ask: c.SubmitTask | c.CompleteHandoff) -> str:
+    """The branch that work is handed in from: the one that is named, else the task's, else the one checked out."""
+    return ask.branch if ask.is_branch_given else task.branch or ask.branch
+
+
+def branch_taken(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
+    """The branch that goes into the event; a checked-out one that does not have the commit says nothing of the work."""
+    is_unrelated = not ask.is_branch_given and not task.branch and facts.on_branch is False
+    return "" if is_unrelated else ask.branch
+
+
+def _require_branch(task: Task, ask: c.SubmitTask, facts: c.Facts) -> None:
+    """Refuses a branch that does not have the commit, and a new one that is the base or another task's.
+
+    What is reviewed and merged is the branch: were it another, no approval could ever count. The user who mends a task
+    by hand may do so anywhere.
+    """
+    if ask.agent == task.fixer:
+        return
+    name, short = branch_of_claim(task, ask), facts.commit[:12]
+    is_new = ask.is_branch_given and name != task.branch
+    if is_new and facts.branch_of:
+        raise Refused(
+            "taken", f"The branch {name} belongs to task {facts.branch_of}. Hand the work in from another."
+        )
+    if is_new and task.branch and name == facts.base_branch:
+        raise Refused(
+            "bad_value",
+            f"{name} is the base. Hand the work in from {task.branch}, or from another branch of its own.",
+        )
+    if is_new and task.branch and facts.on_branch is None:
+        raise Refused(
+            "not_on_branch", f"There is no branch {name} here. The branch of task {task.id} is {task.branch}."
+        )
+    if facts.on_branch is False and (ask.is_branch_given or task.branch):
+        raise Refused("not_on_branch", f"{short} is not on the branch {name}. {_where(task, ask, facts)}")
+
+
+def _where(task: Task, ask: c.SubmitTask, facts: c.Facts) -> str:
+    """What to do about a commit that is not on the branch that it is handed in from."""
+    if not ask.is_branch_given and ask.branch not in ("", task.branch, facts.base_branch):
+        return f"If it is on {ask.branch}, hand it in with `--branch {ask.branch}`."
+    if ask.is_branch_given and task.branch not in ("", ask.branch):
+        return f"The branch of task {task.id} is {task.branch}."
+    return "Bring it to that branch, or name the branch that has it with `--branch`."
 
 
 def given_up(task: Task, agent: str, command: c.Command) -> Events:

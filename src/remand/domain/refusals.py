@@ -114,6 +114,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The task or handoff belongs to another agent.",
         "Act on your own claim; `remand task claim` gives you one.",
     ),
+    "not_on_branch": (
+        "The branch that the work is handed in from does not have the commit.",
+        "Name the branch that has it with `--branch`, or bring the commit to the task's branch.",
+    ),
     "nothing_committed": (
         "The commit was there before the task was claimed, or is another task's: a done claim needs a commit of its own.",
         "Commit the work, and give the id that `git rev-parse HEAD` prints.",
@@ -140,7 +144,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "nothing_to_review": (
         "The task has no submission at that commit that awaits review.",
-        "Look at `remand task show ID` for the commit that does.",
+        "Look at `remand task show ID`. Rejected work is reviewed again after `remand review retract ID --reason TEXT`.",
     ),
     "nothing_to_wait_for": (
         "What the agent wants to wait for has ended already, or is not there.",

@@ -33,6 +33,7 @@ RELEASING = frozenset(
         "node.update",
         "review.approve",
         "review.bypass",
+        "review.comment",
         "review.note",
         "review.retract",
         "run.end",

@@ -99,6 +99,16 @@ class NoteReview(TaskAsk, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
+class AddComments(TaskAsk, kw_only=True):
+    """Add a reviewer's comments on a forge to the rejection of the work that they are about."""
+
+    handoff_id: str
+    tree: str
+    """With the handoff, which rejection: the code tree that was rejected."""
+    findings: tuple[Finding, ...]
+    source: str = ""
+
+
 class NoteMerge(TaskAsk, kw_only=True):
     """Keep that work was merged on the forge although it had not passed here."""
 

@@ -40,6 +40,12 @@ class Finding(Record, kw_only=True):
     path: str = ""
     line: int = 0
     is_blocking: bool = True
+    comment: str = ""
+    """The id of the comment on the forge; empty when it was given here."""
+    reply_to: str = ""
+    """The comment that its thread begins with; empty when it begins one."""
+    at: Instant = ""
+    """When it was given on the forge."""
 
 
 class ReviewRequested(TaskEvent, tag="review.request", kw_only=True):
@@ -94,6 +100,19 @@ class ReviewNoted(TaskEvent, tag="review.note", kw_only=True):
     why: str = ""
     findings: tuple[Finding, ...] = ()
     source: str = ""
+
+
+class ReviewCommented(TaskEvent, tag="review.comment", kw_only=True):
+    """A reviewer's comments on the forge that belong to a rejection of that work, given before or after it."""
+
+    reviewer: str
+    commit: str
+    tree: str = ""
+    handoff_id: str = ""
+    """The claim under which the rejected work was handed in."""
+    findings: tuple[Finding, ...] = ()
+    source: str = ""
+    """The kind of forge, with a colon."""
 
 
 class ReviewBypassed(TaskEvent, tag="review.bypass", kw_only=True):

@@ -59,7 +59,8 @@ def rejected(task: Task, event: e.ReviewRejected) -> Task:
     }
     known = task.sent_back(submission.handoff_id, submission.tree)
     if known is not None and task.status != Status.PROVISIONAL:
-        return replace(task, rounds=_joined(task.rounds, known, review), **noted)
+        rounds = _joined(task.rounds, known, review, event.findings)
+        return replace(task, rounds=rounds, **noted)
     if task.status == Status.DONE and task.approved_commit == submission.commit:
         task = conflict(task, event, "the same tree was approved as well; the rejection counts")
         task = replace(task, status=Status.PROVISIONAL, approved_commit="")
@@ -70,6 +71,7 @@ def rejected(task: Task, event: e.ReviewRejected) -> Task:
         agent=submission.agent,
         handoff_id=submission.handoff_id,
         reviews=(review,),
+        comments=_ids(event.findings),
     )
     noted |= {"rounds": (*task.rounds, sent_back)}
     moved = _sent_back(task, event, noted)
@@ -96,13 +98,14 @@ def _of_undone_work(task: Task, event: e.ReviewRejected) -> Task:
         agent=event.author,
         handoff_id=event.handoff_id,
         reviews=(review,),
+        comments=_ids(event.findings),
     )
     task = replace(
         task,
         feedback=task.feedback + 1,
         reviewers=_with(task.reviewers, event.reviewer),
         sources=_source(task, event.source),
-        rounds=_joined(task.rounds, known, review) if known else (*task.rounds, undone),
+        rounds=_joined(task.rounds, known, review, event.findings) if known else (*task.rounds, undone),
     )
     return replace(task, rejection_count=len(task.standing_rounds))
 
@@ -111,10 +114,27 @@ def _is_about(event: e.ReviewRejected, submission: Submission) -> bool:
     return submission.commit == event.commit or (submission.tree or "-") == event.tree
 
 
-def _joined(rounds: tuple[Round, ...], known: Round, review: Review) -> tuple[Round, ...]:
+def _joined(
+    rounds: tuple[Round, ...], known: Round, review: Review, findings: tuple[e.Finding, ...]
+) -> tuple[Round, ...]:
     """The rejections, with one review more that is of the same work as a known one."""
-    both = replace(known, reviews=(*known.reviews, review))
+    comments = _with_all(known.comments, _ids(findings))
+    both = replace(known, reviews=(*known.reviews, review), comments=comments)
     return tuple(both if one is known else one for one in rounds)
+
+
+def commented(task: Task, event: e.ReviewCommented) -> Task:
+    """Adds comments to the rejection that they belong to. Two ledgers may add the same; they are counted once."""
+    known = task.sent_back(event.handoff_id, event.tree)
+    if known is None or set(_ids(event.findings)) <= set(known.comments):
+        return task
+    more = replace(known, comments=_with_all(known.comments, _ids(event.findings)))
+    rounds = tuple(more if one is known else one for one in task.rounds)
+    return replace(task, rounds=rounds, feedback=task.feedback + 1)
+
+
+def _ids(findings: tuple[e.Finding, ...]) -> tuple[str, ...]:
+    return tuple(finding.comment for finding in findings if finding.comment)
 
 
 def retracted(task: Task, event: e.ReviewRetracted) -> Task:
@@ -306,6 +326,10 @@ def _of(task: Task, escalation_id: str) -> Escalation | None:
 def _source(task: Task, source: str) -> tuple[str, ...]:
     """The reviews that were taken in, with this one. A source without an id of its own may come again."""
     return _with(task.sources, source)[-MAX_SOURCES:] if ":" in source else task.sources
+
+
+def _with_all(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, *more)))
 
 
 def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:

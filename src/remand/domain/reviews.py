@@ -30,7 +30,7 @@ def request(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
         raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is no reviewer of this team.")
     if task.status != Status.PROVISIONAL or task.submission is None:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
-    _require_no_part(task, reviewer, command.facts)
+    require_no_part(task, reviewer, command.facts)
     if reviewer.name in task.requested:
         return ()
     return (e.ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),)
@@ -91,13 +91,14 @@ def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
     if task.has_taken_in(ask.source):
         return ()
     submission = _rejectable(task, ask.commit, command)
+    is_forges = ":" in ask.source
     rejected = e.ReviewRejected(
         task_id=task.id,
         reviewer=command.actor.name,
         commit=submission.commit,
         tree=submission.tree,
-        findings=_sound(ask.findings, command.actor),
-        review_id=_review_id(task, ask.source) if ":" in ask.source else command.facts.fresh_review_id,
+        findings=_sound(ask.findings if is_forges else _given_here(ask.findings), command.actor),
+        review_id=forge_review_id(task.id, ask.source) if is_forges else command.facts.fresh_review_id,
         patch=command.facts.patch,
         source=ask.source,
         author=submission.agent,
@@ -109,33 +110,50 @@ def reject(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
     return (rejected, *lockout, *_what_next(task, submission, rejected, command, is_locked=bool(lockout)))
 
 
-def _review_id(task: Task, source: str) -> str:
+def forge_review_id(task_id: str, source: str) -> str:
     """The id of a review that was given elsewhere: the same in every ledger that takes it in."""
-    return f"V-{sha256(f'{task.id} {source}'.encode()).hexdigest()[:16]}"
+    return f"V-{sha256(f'{task_id} {source}'.encode()).hexdigest()[:16]}"
 
 
 def _sound(findings: tuple[e.Finding, ...], reviewer: Actor) -> tuple[e.Finding, ...]:
-    """The findings, within the reviewer's scope: what it says of other files is a suggestion."""
-    if len(findings) > r.MAX_FINDINGS:
-        raise Refused("bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(findings)}.")
-    for finding in findings:
-        r.require_text("finding", finding.text, may_be_empty=False)
-        r.require_text("finding's path", finding.path, 4096)
-        r.require_number("finding's line", finding.line)
+    """The findings of a rejection: one of them blocks, within the reviewer's scope."""
+    require_findings(findings)
     if not any(finding.is_blocking for finding in findings):
         raise Refused(
             "bad_value", "A rejection needs at least one blocking finding; nits alone do not reject."
         )
-    beyond = set(outside(reviewer, (finding.path for finding in findings if finding.path)))
-    within = tuple(
-        replace(finding, is_blocking=False) if finding.path in beyond else finding for finding in findings
-    )
+    within = within_scope(findings, reviewer)
     if not any(finding.is_blocking for finding in within):
         raise Refused(
             "out_of_scope",
             f"{reviewer.name} reviews {', '.join(scope(reviewer))}; every blocking finding is about another file.",
         )
     return within
+
+
+def _given_here(findings: tuple[e.Finding, ...]) -> tuple[e.Finding, ...]:
+    """Findings that no forge has: nobody takes a comment there for told by naming it here."""
+    return tuple(replace(finding, comment="", reply_to="", at="") for finding in findings)
+
+
+def require_findings(findings: tuple[e.Finding, ...]) -> None:
+    """Refuses more findings than an event takes, and what is no text."""
+    if len(findings) > r.MAX_FINDINGS:
+        raise Refused("bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(findings)}.")
+    for finding in findings:
+        r.require_text("finding", finding.text, may_be_empty=False)
+        r.require_text("finding's path", finding.path, 4096)
+        r.require_number("finding's line", finding.line)
+        for name in (finding.comment, finding.reply_to):
+            r.require_text("comment's id", name, MAX_SOURCE)
+
+
+def within_scope(findings: tuple[e.Finding, ...], reviewer: Actor) -> tuple[e.Finding, ...]:
+    """The findings as they count: what a reviewer says of files beyond its scope is a suggestion."""
+    beyond = set(outside(reviewer, (finding.path for finding in findings if finding.path)))
+    return tuple(
+        replace(finding, is_blocking=False) if finding.path in beyond else finding for finding in findings
+    )
 
 
 def _lockout(task: Task, submission: Submission, rejected: e.ReviewRejected, command: c.Command) -> Events:
@@ -240,33 +258,6 @@ def _is_spent(task: Task, agent: str, command: c.Command) -> bool:
     return any(cause.review_id for cause in causes) and standing < (command.facts.lockout_after or 1)
 
 
-def note(task: Task, ask: c.NoteReview, command: c.Command) -> Events:
-    """Keeps a review that cannot count, once."""
-    if task.has_taken_in(ask.source):
-        return ()
-    return (
-        e.ReviewNoted(
-            task_id=task.id,
-            reviewer=ask.reviewer,
-            commit=ask.commit,
-            why=ask.why,
-            findings=ask.findings,
-            source=ask.source,
-        ),
-    )
-
-
-def note_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> Events:
-    """Keeps that work was merged past the rules, and tells the user."""
-    if task.has_taken_in(ask.source):
-        return ()
-    bypassed = e.ReviewBypassed(task_id=task.id, by=ask.by, commit=ask.commit, why=ask.why, source=ask.source)
-    if task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED):
-        return (bypassed,)
-    why = f"{ask.by} merged {ask.commit[:12]} of {task.label} although {ask.why}"
-    return (bypassed, opened(task, "bypassed", why, command))
-
-
 def fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
     """Notes that the agent was given all feedback there is. What nobody holds everybody may look at who is not locked
     out; what another agent holds, only those who review and direct.
@@ -293,18 +284,32 @@ def _rejectable(task: Task, commit: str, command: c.Command) -> Submission:
     known = task.sent_back(work.handoff_id, work.tree) if work else None
     if known is None or task.status in TERMINAL:
         return _under_review(task, commit, command)
-    _require_no_part(task, command.actor, command.facts)
+    require_no_part(task, command.actor, command.facts)
     return _submitted(task, commit, command)
 
 
 def _under_review(task: Task, commit: str, command: c.Command) -> Submission:
     """The submission under review; refuses the author, and any other commit than the one submitted last."""
-    _require_no_part(task, command.actor, command.facts)
+    require_no_part(task, command.actor, command.facts)
     if task.status == Status.DONE:
         raise Refused("too_late", f"Task {task.id} is done at {task.approved_commit[:12]}.")
     if task.status != Status.PROVISIONAL:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+        text = f"Task {task.id} is {task.status}; nothing of it awaits review."
+        raise Refused("nothing_to_review", f"{text}{_how_again(task)}")
     return _submitted(task, commit, command)
+
+
+def _how_again(task: Task) -> str:
+    """How rejected work comes under review again; empty when nothing that was handed in last was rejected."""
+    work = task.submission
+    known = task.sent_back(work.handoff_id, work.tree) if work else None
+    if known is None or task.status not in (Status.REJECTED, Status.ESCALATED):
+        return ""
+    names = " and ".join(dict.fromkeys(one.reviewer for one in known.reviews if not one.is_retracted))
+    return (
+        f" {known.commit[:12]} was rejected by {names}, who or the user can take that back:"
+        f" `remand review retract {task.id} --reason TEXT`."
+    )
 
 
 def _submitted(task: Task, commit: str, command: c.Command) -> Submission:
@@ -329,7 +334,7 @@ def has_part(task: Task, reviewer: Actor) -> bool:
     return reviewer.name in worked and not (is_user and task.fixer == reviewer.name)
 
 
-def _require_no_part(task: Task, reviewer: Actor, facts: c.Facts) -> None:
+def require_no_part(task: Task, reviewer: Actor, facts: c.Facts) -> None:
     """Refuses who worked on the task, or is kept away from it or from one it was cut from; never the user for that."""
     if has_part(task, reviewer):
         raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")

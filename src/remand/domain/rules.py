@@ -36,6 +36,7 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.ApproveReview: REVIEWERS,
     c.RejectReview: REVIEWERS,
     c.RetractReview: REVIEWERS,
+    c.AddComments: REVIEWERS,
     c.ReassignTask: _LEADERS,
     c.AnswerEscalation: _USER,
     c.AcknowledgeEscalation: _USER,

@@ -185,11 +185,17 @@ class Round(Record, kw_only=True):
     tree: str = ""
     patch: str = ""
     reviews: tuple[Review, ...] = ()
+    comments: tuple[str, ...] = ()
+    """The comments on the forge that were handed on with it, by their ids."""
 
     @property
     def stands(self) -> bool:
         """True while not every review of it was retracted."""
         return not all(review.is_retracted for review in self.reviews)
+
+    def is_rejected_by(self, reviewer: str) -> bool:
+        """True while a rejection by that reviewer stands."""
+        return any(one.reviewer == reviewer and not one.is_retracted for one in self.reviews)
 
     def has_led_to(self, cause: Cause) -> bool:
         """True when a lockout has this rejection as its cause. Somebody's own word is none."""
@@ -322,7 +328,12 @@ class Task(Record, kw_only=True):
 
     @property
     def active_lockouts(self) -> tuple[Lockout, ...]:
-        """The lockouts that hold: they end when the task is done."""
+        """The lockouts that hold: they end when the task is done, or will not be."""
+        return () if self.status in (Status.DONE, Status.CANCELLED) else self.lockouts
+
+    @property
+    def inheritable_lockouts(self) -> tuple[Lockout, ...]:
+        """The lockouts that hold for what was cut from the task: they end when it is done, not when it is cancelled."""
         return () if self.status == Status.DONE else self.lockouts
 
     @property

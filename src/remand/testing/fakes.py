@@ -53,6 +53,8 @@ class FakeRepository:
         self.commits: dict[str, Commit] = {}
         self.differences: dict[str, Difference] = {}
         self.current = branch
+        self.histories: dict[str, tuple[str, ...]] = {}
+        """The commits that branches have besides their tips."""
 
     def add(self, name: str, tree: str = "") -> str:
         """Makes a commit that goes by that name; returns its full id."""
@@ -67,6 +69,11 @@ class FakeRepository:
     def branch(self) -> str:
         """The branch checked out."""
         return self.current
+
+    def has_commit(self, branch: str, commit: str) -> bool | None:
+        """True for the commit at the branch's tip, which is written down as `refs/heads/NAME`, and what it is said to hold."""
+        tip = self.commits.get(f"refs/heads/{branch}")
+        return None if tip is None else commit in (tip.sha, *self.histories.get(branch, ()))
 
     def difference(self, base: str, commit: str) -> Difference | None:
         """What was written down as the commit's change, whatever the base; its own patch unless given."""

@@ -79,12 +79,13 @@ type PullRequestReviewCommentConnection { totalCount: Int! pageInfo: PageInfo! n
 type PullRequestReviewComment implements Node {
   id: ID! fullDatabaseId: BigInt body: String! url: URI! path: String! line: Int originalLine: Int outdated: Boolean!
   subjectType: PullRequestReviewThreadSubjectType!
-  updatedAt: DateTime! state: PullRequestReviewCommentState! author: Actor replyTo: PullRequestReviewComment
+  createdAt: DateTime! updatedAt: DateTime! state: PullRequestReviewCommentState! author: Actor replyTo: PullRequestReviewComment
   pullRequestReview: PullRequestReview
 }
 type IssueCommentConnection { totalCount: Int! pageInfo: PageInfo! nodes: [IssueComment] }
 type IssueComment implements Node {
-  id: ID! fullDatabaseId: BigInt body: String! url: URI! updatedAt: DateTime! lastEditedAt: DateTime author: Actor
+  id: ID! fullDatabaseId: BigInt body: String! url: URI! createdAt: DateTime! updatedAt: DateTime!
+  lastEditedAt: DateTime author: Actor
 }
 union PullRequestTimelineItems = PullRequestReview | IssueComment
 type PullRequestTimelineItemsConnection {
@@ -199,6 +200,7 @@ def remark(pull: Pull, said: Remark) -> Json:
         "fullDatabaseId": str(said.id),
         "body": said.text,
         "url": f"{_url(pull)}#issuecomment-{said.id}",
+        "createdAt": when(said.created_at),
         "updatedAt": when(said.updated_at),
         "lastEditedAt": when(said.updated_at) if said.updated_at != said.created_at else None,
         "author": actor(said.author),

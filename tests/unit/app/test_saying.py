@@ -54,7 +54,12 @@ def test_an_unlock_is_asked_with_its_reason(room: Room) -> None:
     answer = room.say("Unlock fen for issue #42 — I've given him better guidance")
 
     assert room.asked == [
-        c.Unlock(task_id=room.task, agent="Fenster", reason="I've given him better guidance")
+        c.Unlock(
+            task_id=room.task,
+            agent="Fenster",
+            reason="I've given him better guidance",
+            guidance="I've given him better guidance",
+        )
     ]
     assert answer.understood == "Unlock Fenster for issue #42."
     assert answer.done == "Fenster may work on issue #42 again."

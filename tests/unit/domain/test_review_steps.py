@@ -453,7 +453,9 @@ def test_lockouts_end_when_the_task_is_done() -> None:
     task = after_review(rejected(V1), locked_out(), *BOB_WORKS, replace(APPROVED, commit=OTHER_SHA))
 
     assert task.active_lockouts == ()
-    assert replace(task, status=Status.INFEASIBLE).active_lockouts == task.lockouts != ()
+    assert replace(task, status=Status.CANCELLED).active_lockouts == ()
+    assert replace(task, status=Status.CANCELLED).inheritable_lockouts == task.lockouts != ()
+    assert replace(task, status=Status.INFEASIBLE).active_lockouts == task.lockouts
 
 
 # Requests, feedback, reassignments.

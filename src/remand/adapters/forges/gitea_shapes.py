@@ -161,6 +161,7 @@ def remark(said: Remark) -> Comment:
         id=str(said.id),
         text=said.body or "",
         author=account(said.user),
+        created_at=at(said.created_at),
         updated_at=at(said.updated_at),
         is_edited=said.updated_at != said.created_at,
         url=said.html_url or "",
@@ -179,9 +180,10 @@ def _line_comments(given: GivenReview, comments: Sequence[LineComment]) -> Itera
             author=account(said.user),
             path=said.path or "",
             line=said.position or said.original_position or 0,
+            created_at=at(said.created_at),
             updated_at=at(said.updated_at),
             is_resolved=said.resolver is not None or (is_reply and first.resolver is not None),
-            is_reply=is_reply,
+            reply_to=str(first.id) if is_reply else "",
             url=said.html_url or "",
         )
 

@@ -19,7 +19,7 @@ fragment Who on Actor {
 
 SAID = """
 fragment Said on PullRequestReviewComment {
-  fullDatabaseId body url path line originalLine subjectType outdated updatedAt
+  fullDatabaseId body url path line originalLine subjectType outdated createdAt updatedAt
   author { ...Who }
   replyTo { fullDatabaseId }
   pullRequestReview { fullDatabaseId }
@@ -51,7 +51,7 @@ query Whole(
       }}
       comments(first: 100, after: $remarksAfter) @include(if: $remarks) {{
         pageInfo {{ hasNextPage endCursor }}
-        nodes {{ fullDatabaseId body url updatedAt lastEditedAt author {{ ...Who }} }}
+        nodes {{ fullDatabaseId body url createdAt updatedAt lastEditedAt author {{ ...Who }} }}
       }}
     }}
   }}

@@ -72,6 +72,7 @@ class Remark(Reference, kw_only=True, rename="camel"):
 
     body: str
     url: str = ""
+    created_at: str = ""
     updated_at: str = ""
     last_edited_at: str | None = None
     author: Actor | None = None
@@ -83,6 +84,7 @@ class Remark(Reference, kw_only=True, rename="camel"):
             id=self.number,
             text=self.body,
             author=author,
+            created_at=at(self.created_at),
             updated_at=at(self.updated_at),
             is_edited=self.last_edited_at is not None,
             url=self.url,
@@ -203,27 +205,30 @@ async def _said(api: Api, threads: Sequence[Thread]) -> list[Said]:
     found: list[Said] = []
     for thread in threads:
         page = thread.comments
-        found += [_line_comment(thread, one) for one in _nodes(page)]
+        first = next((one.number for one in _nodes(page)), "")
+        found += [_line_comment(thread, one, first) for one in _nodes(page)]
         for _ in range(MAX_PAGES):
             if not page.page_info.has_next_page:
                 break
             data = await api.ask(REST_OF_THREAD, {"id": thread.id, "after": page.page_info.end_cursor})
             page = read(data.get("node"), dict[str, Listed[LineRemark]])["comments"]
-            found += [_line_comment(thread, one) for one in _nodes(page)]
+            found += [_line_comment(thread, one, first) for one in _nodes(page)]
     return found
 
 
-def _line_comment(thread: Thread, said: LineRemark) -> Said:
+def _line_comment(thread: Thread, said: LineRemark, first: str) -> Said:
+    """A comment of a thread that begins with `first`. GitHub may name any comment before it as the one it answers."""
     comment = Comment(
         id=said.number,
         text=said.body,
         author=said.author.account() if said.author else None,
         path=said.path,
         line=line_of(said.subject_type, said.line, said.original_line),
+        created_at=at(said.created_at),
         updated_at=at(said.updated_at),
         is_resolved=thread.is_resolved,
         is_outdated=thread.is_outdated or said.outdated,
-        is_reply=said.reply_to is not None,
+        reply_to=(first or said.reply_to.number) if said.reply_to is not None else "",
         url=said.url,
     )
     return Said(comment, said.pull_request_review.number if said.pull_request_review else "")

@@ -90,6 +90,7 @@ class Remark(Record, kw_only=True):
             id=str(self.id),
             text=self.body or "",
             author=self.user.account() if self.user else None,
+            created_at=at(self.created_at),
             updated_at=at(self.updated_at),
             is_edited=self.updated_at != self.created_at,
             url=self.html_url,
@@ -192,9 +193,10 @@ def _line_comment(said: LineRemark) -> Said:
         author=said.user.account() if said.user else None,
         path=said.path,
         line=line_of(said.subject_type, said.line, said.original_line),
+        created_at=at(said.created_at),
         updated_at=at(said.updated_at),
         is_outdated=said.line is None and said.subject_type != "file",
-        is_reply=said.in_reply_to_id is not None,
+        reply_to=str(said.in_reply_to_id or ""),
         url=said.html_url,
     )
     return Said(comment, str(said.pull_request_review_id or ""))

@@ -191,7 +191,7 @@ class Reviews:
                 self._material.request,
                 note,
                 is_resolved=thread.is_resolved,
-                is_reply=note is not thread.first,
+                reply_to=str(thread.first.id) if note is not thread.first else "",
             )
             for thread in threads
             for note in thread.notes
@@ -239,9 +239,7 @@ def _threads(discussions: Iterable[Discussion]) -> Iterator[Thread]:
             yield Thread(said)
 
 
-def _comment(
-    request: MergeRequest, note: Note, *, is_resolved: bool = False, is_reply: bool = False
-) -> Comment:
+def _comment(request: MergeRequest, note: Note, *, is_resolved: bool = False, reply_to: str = "") -> Comment:
     place = note.position or Position()
     is_outdated = place.head_sha is not None and bool(request.head) and place.head_sha != request.head
     return Comment(
@@ -250,10 +248,11 @@ def _comment(
         author=account(note.author),
         path=place.new_path or place.old_path or "",
         line=place.new_line or place.old_line or 0,
+        created_at=at(note.created_at),
         updated_at=at(note.updated_at),
         is_edited=_apart(at(note.created_at), at(note.updated_at)) > 1,
         is_resolved=is_resolved,
         is_outdated=is_outdated,
-        is_reply=is_reply,
+        reply_to=reply_to,
         url=f"{request.web_url}#note_{note.id}" if request.web_url else "",
     )

@@ -142,6 +142,16 @@ class GitRepository:
             patch=fingerprint(change.stdout),
         )
 
+    def has_commit(self, branch: str, commit: str) -> bool | None:
+        """Whether a branch has a commit in its history; None when there is no such branch here, nor of `origin`."""
+        tip = self.tip(branch) or self.tip(f"origin/{branch}")
+        if not tip:
+            return None
+        return (
+            tip == commit
+            or not git(self.place.worktree, "merge-base", "--is-ancestor", commit, tip).returncode
+        )
+
     def tip(self, branch: str) -> str:
         """The commit a branch or remote branch points to; empty when there is none."""
         for name in (f"refs/heads/{branch}", f"refs/remotes/{branch}"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from remand.app.forges.ports import Forge, ForgeFault, Marks, Trouble, Usage
 from remand.app.forges.taking import Taken
 from remand.app.ledger import Ledger
+from remand.app.stories import UncountedReview
 from remand.domain import commands as c
 from remand.domain.instant import Instant
 from remand.domain.pulls.shapes import PullRequest, PullState
@@ -39,9 +40,13 @@ class Polled(Record, kw_only=True, omit_defaults=False):
     points: int = 0
     rejections: int = 0
     approvals: int = 0
+    comments: int = 0
+    """How many comments of reviewers were added to rejections."""
     noted: int = 0
     ignored: int = 0
     commands: int = 0
+    not_counted: tuple[UncountedReview, ...] = ()
+    """Reviews that were seen for the first time and do not count."""
     waits: tuple[Waits, ...] = ()
     trouble: str = ""
     """Why the forge could not be asked; empty when it could."""
@@ -164,7 +169,9 @@ class _Poll:
             points=after.points - before.points,
             rejections=self.taken.rejections,
             approvals=self.taken.approvals,
+            comments=self.taken.comments,
             noted=self.taken.noted,
+            not_counted=self.taken.not_counted,
             ignored=self.taken.ignored,
             commands=self.taken.commands,
             waits=tuple(self.waits),
@@ -209,4 +216,4 @@ def _key(task: Task) -> str:
 def _mark(task: Task, glance: str) -> str:
     """Changes when the forge has something new, or the task stands otherwise than when it was last looked at."""
     handoff = task.submission.handoff_id if task.submission else ""
-    return f"{handoff} {task.status} {glance}"
+    return f"{handoff} {task.status} {task.branch} {glance}"

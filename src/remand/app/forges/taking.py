@@ -9,15 +9,19 @@ from remand.app.forges.accounts import Accounts
 from remand.app.forges.ports import Marks
 from remand.app.forges.reporting import answer_text
 from remand.app.ledger import Ledger
+from remand.app.stories import UncountedReview, uncounted
 from remand.domain import commands as c
+from remand.domain import events as e
 from remand.domain.feedback.commands import commands_in
-from remand.domain.pulls.judging import Judged, Seen, is_known, judged, refused
+from remand.domain.pulls.judging import Judged, Seen, judged, refused
 from remand.domain.pulls.merging import is_news, judged_merge, merge_source, past_the_rules
 from remand.domain.pulls.obeying import may_command
 from remand.domain.pulls.opinions import opinions
-from remand.domain.pulls.shapes import PullRequest, PullState, Review
+from remand.domain.pulls.rounds import Reading, additions, asks
+from remand.domain.pulls.shapes import Account, PullRequest, PullState, Review
+from remand.domain.pulls.sources import is_known
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR, Actor
+from remand.domain.roles import REVIEWERS, THE_COORDINATOR, Actor
 from remand.domain.task import Task
 
 Obey = Callable[[Actor, str, str], str]
@@ -29,6 +33,8 @@ class Taken(NamedTuple):
 
     rejections: int = 0
     approvals: int = 0
+    comments: int = 0
+    """Comments that were added to rejections."""
     noted: int = 0
     ignored: int = 0
     """Reviews by accounts that are no member's, or may not write."""
@@ -36,17 +42,20 @@ class Taken(NamedTuple):
     unsettled: int = 0
     """What has to be looked at again though nothing changes on the forge."""
     waits_for: str = ""
+    not_counted: tuple[UncountedReview, ...] = ()
 
     def plus(self, other: Taken) -> Taken:
         """Both together."""
         return Taken(
             rejections=self.rejections + other.rejections,
             approvals=self.approvals + other.approvals,
+            comments=self.comments + other.comments,
             noted=self.noted + other.noted,
             ignored=self.ignored + other.ignored,
             commands=self.commands + other.commands,
             unsettled=self.unsettled + other.unsettled,
             waits_for=self.waits_for or other.waits_for,
+            not_counted=(*self.not_counted, *other.not_counted),
         )
 
 
@@ -73,10 +82,11 @@ class Taking:
         self._answer = answer
 
     def take(self, task: Task, pull: PullRequest) -> Taken:
-        """Takes in rejections first, then approvals, the merge, and what members ask for in comments."""
+        """Takes in rejections first, then approvals, comments, the merge, and what members ask for in comments."""
         taken = Taken()
         for review in opinions(task, pull):
             taken = taken.plus(self._review(task.id, pull, review))
+        taken = taken.plus(self._comments(task.id, pull))
         if pull.state is PullState.MERGED:
             taken = taken.plus(self._merge(task.id, pull))
         if pull.state is PullState.CLOSED and not task.is_terminal:
@@ -102,6 +112,7 @@ class Taking:
             home=self._home,
             member=self._accounts.claimed(review.author),
             may_write=may_write,
+            trees=self._trees(pull, task) if may_write else {},
             tree=self._tree(review.commit, task) if may_write else "",
             head_tree=self._tree(pull.head, task) if may_write else "",
         )
@@ -113,6 +124,38 @@ class Taking:
             return submission.tree if submission is not None else ""
         found = self._ledger.repository.commit(commit) if commit else None
         return found.tree if found is not None else ""
+
+    def _trees(self, pull: PullRequest, task: Task) -> dict[str, str]:
+        """The code trees of the commits that reviews of members name."""
+        commits = {review.commit for review in pull.reviews if self._is_reviewers(review.author)} - {""}
+        return {commit: self._tree(commit, task) for commit in commits}
+
+    def _comments(self, task_id: str, pull: PullRequest) -> Taken:
+        """Adds what reviewers said of rejected work to its rejection, each comment once."""
+        task = self._task(task_id)
+        if task is None or not task.standing_rounds:
+            return Taken()
+        reading = Reading(
+            task=task, pull=pull, kind=self._kind, home=self._home, trees=self._trees(pull, task)
+        )
+        found = additions(reading)
+        accounts = {said.author.id: said.author for _, said in found if self._is_reviewers(said.author)}
+        members = {
+            name: actor
+            for name, account in accounts.items()
+            if (actor := self._accounts.member(account)) is not None
+        }
+        count = 0
+        for member, ask in asks(found, members, reading):
+            answer = self._ledger.ask_as(member, ask)
+            if not isinstance(answer, Refused) and answer.events:
+                count += len(ask.findings)
+        return Taken(comments=count)
+
+    def _is_reviewers(self, account: Account | None) -> bool:
+        """True for an account of a member that reviews; whether it may write now only the forge says."""
+        member = self._accounts.claimed(account)
+        return member is not None and member.has(*REVIEWERS)
 
     def _recorded(self, seen: Seen, judgement: Judged) -> Taken:
         """Asks for what follows from a review; what the rules refuse is judged once more."""
@@ -126,7 +169,10 @@ class Taking:
             return taken
         if isinstance(ask, c.NoteReview):
             answer = self._ledger.ask_as(THE_COORDINATOR, ask)
-            return Taken(noted=int(not isinstance(answer, Refused) and bool(answer.events)))
+            if isinstance(answer, Refused) or not answer.events:
+                return Taken()
+            noted = (event for event in answer.events if isinstance(event, e.ReviewNoted))
+            return Taken(noted=1, not_counted=tuple(map(uncounted, noted)))
         answer = self._ledger.ask_as(member, ask)
         if isinstance(answer, Refused):
             return self._recorded(seen, refused(seen, answer))

@@ -111,6 +111,7 @@ class DoneClaims:
                 handoff_id=claim.handoff_id if claim else "",
                 verdict=verdict,
                 branch=work.branch,
+                is_branch_given=work.is_branch_given,
                 pr=work.pr,
             ),
             key=f"{request.key}/verdict" if request.key else "",

@@ -22,10 +22,18 @@ FORGES = {"github": "GitHub PR review", "gitea": "Gitea PR review", "gitlab": "G
 COMMAND = "reject-task"
 
 
+class Reply(Record, kw_only=True):
+    """What a reviewer said in the thread of a finding."""
+
+    reviewer: str
+    text: str
+
+
 class Remark(Record, kw_only=True):
     """A finding, cleaned, with what it has to do with earlier rounds."""
 
     finding: Finding
+    replies: tuple[Reply, ...] = ()
     again: tuple[int, ...] = ()
     """The earlier rounds that it was found in, too."""
     against: int = 0
@@ -34,7 +42,7 @@ class Remark(Record, kw_only=True):
 
 
 class ReviewSaid(Record, kw_only=True):
-    """One review that stands."""
+    """One review that stands; of a forge, all that one reviewer said there."""
 
     reviewer: str
     at: Instant
@@ -86,30 +94,121 @@ def feedback_of(task: Task, events: Sequence[e.Event], repository: str = "") -> 
     said = {
         event.review_id or event.meta.id: event for event in events if isinstance(event, e.ReviewRejected)
     }
+    comments = [event for event in events if isinstance(event, e.ReviewCommented)]
     rounds: list[FeedbackRound] = []
     past: list[tuple[int, Finding]] = []
     for number, one in enumerate(task.standing_rounds, 1):
-        reviews = [said[review.id] for review in one.reviews if not review.is_retracted and review.id in said]
+        given = [said[review.id] for review in one.reviews if not review.is_retracted and review.id in said]
+        reviews = _threaded(_by_reviewer([*given, *(event for event in comments if _joins(event, one))]))
         is_last = number == len(task.standing_rounds)
         told = _round(number, one, reviews, repository, None if is_last else MAX_TOLD)
         rounds.append(_compared(told, past) if is_last and past else told)
-        past += [(number, finding) for event in reviews for finding in event.findings][:MAX_COMPARED]
+        past += [(number, remark.finding) for review in reviews for remark in review.remarks][:MAX_COMPARED]
     return Feedback(
         rounds=tuple(rounds), guidance=tuple(_guidance(events)), submissions=tuple(_submissions(events))
     )
 
 
+def _joins(event: e.ReviewCommented, one: Round) -> bool:
+    """True for comments on the work of a round, unless their reviewer has taken its rejection of it back."""
+    if (event.handoff_id, event.tree) != (one.handoff_id, one.tree):
+        return False
+    has_rejected = any(review.reviewer == event.reviewer for review in one.reviews)
+    return one.is_rejected_by(event.reviewer) or not has_rejected
+
+
+def _by_reviewer(events: Sequence[e.ReviewRejected | e.ReviewCommented]) -> list[ReviewSaid]:
+    """The reviews of a round: those given here each by itself, those of a forge by reviewer; the earliest first.
+
+    What is told does not depend on which poll brought it: a comment that came more than once is told once, and blocks if
+    it ever did.
+    """
+    groups: dict[tuple[str, ...], list[e.ReviewRejected | e.ReviewCommented]] = {}
+    for event in events:
+        forge = FORGES.get(event.source.partition(":")[0], "") if ":" in event.source else ""
+        key = (forge, event.reviewer) if forge else (event.meta.id, event.reviewer, event.source)
+        groups.setdefault(key, []).append(event)
+    return sorted((_gathered(group) for group in groups.values()), key=_begun)
+
+
+def _gathered(events: Sequence[e.ReviewRejected | e.ReviewCommented]) -> ReviewSaid:
+    found: dict[tuple[str, str, int], Finding] = {}
+    places: dict[str, tuple[str, str, int]] = {}
+    for event in events:
+        for finding in event.findings:
+            place = (
+                places.setdefault(finding.comment, _place(finding)) if finding.comment else _place(finding)
+            )
+            known = found.get(place)
+            dated = finding if finding.at else replace(finding, at=event.ts)
+            found[place] = (
+                replace(known, is_blocking=known.is_blocking or finding.is_blocking) if known else dated
+            )
+    first = events[0]
+    ordered = (
+        sorted(found.values(), key=lambda finding: finding.at) if ":" in first.source else found.values()
+    )
+    return ReviewSaid(
+        reviewer=first.reviewer,
+        at=max((finding.at for finding in found.values()), default=first.ts),
+        source=first.source,
+        remarks=tuple(Remark(finding=finding) for finding in ordered),
+    )
+
+
+def _place(finding: Finding) -> tuple[str, str, int]:
+    return finding.text, finding.path, finding.line
+
+
+def _begun(review: ReviewSaid) -> Instant:
+    return min((remark.finding.at for remark in review.remarks), default=review.at)
+
+
+def _threaded(reviews: list[ReviewSaid]) -> list[ReviewSaid]:
+    """The reviews with every reply below the finding that it answers, whoever gave that; others stand by themselves."""
+    begun = {
+        remark.finding.comment
+        for review in reviews
+        for remark in review.remarks
+        if remark.finding.comment and not remark.finding.reply_to
+    }
+    replies: dict[str, list[tuple[str, Finding]]] = {}
+    for review in reviews:
+        for remark in review.remarks:
+            if remark.finding.reply_to in begun:
+                replies.setdefault(remark.finding.reply_to, []).append((review.reviewer, remark.finding))
+    left = (
+        replace(
+            review,
+            remarks=tuple(
+                _answered(remark, replies.get(remark.finding.comment, ()))
+                for remark in review.remarks
+                if remark.finding.reply_to not in begun
+            ),
+        )
+        for review in reviews
+    )
+    return [after for before, after in zip(reviews, left, strict=True) if after.remarks or not before.remarks]
+
+
+def _answered(remark: Remark, replies: Sequence[tuple[str, Finding]]) -> Remark:
+    ordered = sorted(replies, key=lambda reply: reply[1].at)
+    blocks = remark.finding.is_blocking or any(finding.is_blocking for _, finding in replies)
+    return Remark(
+        finding=replace(remark.finding, is_blocking=blocks),
+        replies=tuple(Reply(reviewer=reviewer, text=finding.text) for reviewer, finding in ordered),
+    )
+
+
 def _round(
-    number: int, one: Round, events: Sequence[e.ReviewRejected], repository: str, most: int | None
+    number: int, one: Round, reviews: Sequence[ReviewSaid], repository: str, most: int | None
 ) -> FeedbackRound:
     """A round with the findings that are told of it, each below its review and cleaned."""
-    every = [(at, finding) for at, event in enumerate(events) for finding in event.findings]
-    every.sort(key=lambda placed: not placed[1].is_blocking)
-    remarks: list[list[Remark]] = [[] for _ in events]
-    reviews = [ReviewSaid(reviewer=event.reviewer, at=event.ts, source=event.source) for event in events]
-    for at, finding in every[:most]:
-        text = sanitise(finding.text, repository, is_rendered=bool(reviews[at].forge)).text
-        remarks[at].append(Remark(finding=replace(finding, text=text)))
+    every = [(at, remark) for at, review in enumerate(reviews) for remark in review.remarks]
+    every.sort(key=lambda placed: not placed[1].finding.is_blocking)
+    remarks: list[list[Remark]] = [[] for _ in reviews]
+    for at, remark in every[:most]:
+        remarks[at].append(_cleaned(remark, repository, is_rendered=bool(reviews[at].forge)))
     return FeedbackRound(
         number=number,
         commit=one.commit,
@@ -118,6 +217,16 @@ def _round(
             replace(review, remarks=tuple(found)) for review, found in zip(reviews, remarks, strict=True)
         ),
         left_out=len(every) - len(every[:most]),
+    )
+
+
+def _cleaned(remark: Remark, repository: str, *, is_rendered: bool) -> Remark:
+    def clean(text: str) -> str:
+        return sanitise(text, repository, is_rendered=is_rendered).text
+
+    return Remark(
+        finding=replace(remark.finding, text=clean(remark.finding.text)),
+        replies=tuple(replace(reply, text=clean(reply.text)) for reply in remark.replies),
     )
 
 

@@ -8,6 +8,7 @@ from remand.domain.feedback.code import pieces
 from remand.domain.feedback.escape import inline, name, plain_lines
 from remand.domain.feedback.rounds import COMMAND, Feedback, FeedbackRound, Guidance, Remark, ReviewSaid
 from remand.domain.feedback.sanitise import MAX_REJECTION
+from remand.domain.feedback.severity import without_label
 from remand.domain.instant import Instant, is_instant
 from remand.domain.task import Task
 
@@ -112,12 +113,15 @@ def _finding(remark: Remark, *, is_bare: bool) -> str:
     """A finding below its mark and place; in the words of a command the mark is at the end."""
     finding = remark.finding
     mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
-    lines = plain_lines(finding.text) or [EMPTY]
+    lines = plain_lines(without_label(finding.text, is_blocking=finding.is_blocking)) or [EMPTY]
     if is_bare:
         lines[-1] = f"{lines[-1].lstrip()} {mark}"
     else:
         place = f"**{_place(finding.path, finding.line)}** " if finding.path else ""
         lines.insert(0, f"{place}{mark}")
+    for reply in remark.replies:
+        said = plain_lines(reply.text)
+        lines += [f"Reply from {name(reply.reviewer)}:", *said] if said else []
     return "\n".join([*lines, *_notes(remark)])
 
 
@@ -178,7 +182,8 @@ def _brief(remark: Remark) -> str:
     finding = remark.finding
     mark = "(BLOCKING)" if finding.is_blocking else "(suggestion)"
     place = f"{_place(finding.path, finding.line)} " if finding.path else ""
-    return f"{place}{mark} {inline(finding.text, MAX_LINE)}"
+    text = without_label(finding.text, is_blocking=finding.is_blocking)
+    return f"{place}{mark} {inline(text, MAX_LINE)}"
 
 
 def _options(task: Task) -> str:

@@ -56,6 +56,20 @@ def review_findings(body: str, comments: Sequence[Finding]) -> tuple[Finding, ..
     return (replace(finding_of(body), is_blocking=True), *comments)
 
 
+_MARKS = {True: words("blocking blocker"), False: words("suggestion")}
+"""Labels that say no more than the mark that is shown with a finding."""
+
+
+def without_label(text: str, *, is_blocking: bool) -> str:
+    """A finding's text without a label before it that only repeats its mark."""
+    first, newline, rest = text.partition("\n")
+    match = _PREFIX.match(first)
+    if match is None or match["decoration"] or _label(match) not in _MARKS[is_blocking]:
+        return text
+    left = first[match.end() :].lstrip(" \t:-–—*_`")
+    return f"{left}{newline}{rest}" if left else text
+
+
 def _own_lines(text: str) -> Iterator[str]:
     """The lines that are the writer's own: no quotes, no code, nothing empty."""
     for piece in pieces(text):
@@ -73,5 +87,9 @@ def _said(line: str) -> bool | None:
         return True
     if decorations & {"non-blocking", "nonblocking", "not blocking", "optional", "nit", "if-minor"}:
         return False
-    label = "-".join((match["framed"] or match["label"]).lower().split())
+    label = _label(match)
     return True if label in BLOCKING else False if label in LENIENT else None
+
+
+def _label(match: re.Match[str]) -> str:
+    return "-".join((match["framed"] or match["label"]).lower().split())

@@ -26,6 +26,7 @@ class Gating(Record, kw_only=True):
     places: tuple[tuple[str, str], ...] = ()
     """The file each of them is about."""
     branch: str = ""
+    is_branch_given: bool = False
     pr: int = 0
     failing: int = 0
     excess: float = 0.0

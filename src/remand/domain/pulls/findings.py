@@ -1,16 +1,51 @@
-"""The findings of a forge's review: its own comments by how they begin, and its body when none of them blocks."""
+"""What was said about a pull request, as findings: which comments are a reviewer's, and which of them block."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+
 from remand.domain.events import Finding
+from remand.domain.feedback.commands import commands_in
 from remand.domain.feedback.sanitise import sanitise, sanitise_findings
-from remand.domain.feedback.severity import finding_of, is_blocking, review_findings
+from remand.domain.feedback.severity import is_blocking
+from remand.domain.instant import Instant
 from remand.domain.pulls.accounts import is_same
-from remand.domain.pulls.shapes import Comment, Review, ReviewState
+from remand.domain.pulls.ours import is_left, names_left
+from remand.domain.pulls.shapes import Account, Comment, PullRequest, Review, ReviewState
+from remand.domain.record import Record
 from remand.domain.rules import MAX_FINDINGS
 
 MAX_PATH = 4096
 REST = "{count} more comments are not handed on; they are at the pull request."
+
+
+class Place(StrEnum):
+    """Where on a pull request something was said."""
+
+    REVIEW = "review"
+    """The text of a review."""
+    LINE = "comment"
+    """A comment that belongs to a review, on a line, a file or the whole."""
+    DISCUSSION = "remark"
+    """The discussion, outside of reviews."""
+
+
+class PullComment(Record, kw_only=True):
+    """One thing that somebody said about a pull request."""
+
+    id: str
+    """With the kind of forge and the place before it, as forges count each kind of comment by itself."""
+    author: Account
+    place: Place
+    text: str
+    at: Instant = ""
+    path: str = ""
+    line: int = 0
+    reply_to: str = ""
+    """The id of the comment that its thread begins with; empty when it begins one."""
+    review: Review | None = None
+    """The review that it belongs to; None in the discussion."""
 
 
 def is_rejection(review: Review, *, is_own: bool) -> bool:
@@ -26,20 +61,72 @@ def is_rejection(review: Review, *, is_own: bool) -> bool:
     return any(is_blocking(sanitise(text).text, default=False) for text in texts if text)
 
 
-def findings_of(review: Review, home: str = "") -> tuple[Finding, ...]:
-    """What a review finds, made safe to hand on: as much as a rejection takes, what blocks before what does not."""
-    comments = [
-        finding_of(text, comment.path[:MAX_PATH], comment.line)
-        for comment in _own_comments(review)
-        if (text := sanitise(comment.text, home).text.strip())
+def comments_of(pull: PullRequest, kind: str, known: Collection[str], home: str = "") -> list[PullComment]:
+    """Everything that accounts said about a pull request and that may be handed on.
+
+    Left out are reviews that were dismissed, the text of approvals, commands to Remand, and what Remand itself left
+    there: `known` are the ids of the rejections that it may have reported.
+    """
+    found = [
+        said
+        for review in pull.reviews
+        if review.state not in (ReviewState.DISMISSED, ReviewState.PENDING)
+        for said in _of_review(review, kind)
     ]
-    whole = review_findings(sanitise(review.text, home).text, comments)
+    found += [
+        _comment(remark, remark.author, kind, Place.DISCUSSION)
+        for remark in pull.remarks
+        if remark.author is not None and not is_left(remark.text) and not commands_in(remark.text, home)
+    ]
+    return [said for said in found if not set(names_left(said.text)) & set(known)]
+
+
+def findings_from(
+    comments: Sequence[PullComment], home: str = "", *, has_rejected: bool = True
+) -> tuple[Finding, ...]:
+    """One reviewer's comments as findings, made safe to hand on; those that are empty are left out.
+
+    A comment of a reviewer who has requested changes (`has_rejected`) blocks unless it says that it does not; of another
+    only when it says so. Replies and the discussion block only when they say so.
+    """
+    texts = {said.id: text for said in comments if (text := sanitise(said.text, home).text.strip())}
+    shown = [said for said in comments if said.id in texts]
+    blocking = [said for said in shown if _is_blocking(said, texts[said.id], has_rejected)]
+    opinions = sorted({one.submitted_at for said in shown if (one := said.review) and _is_opinion(one)})
+    found = [
+        Finding(
+            text=texts[said.id],
+            path=said.path,
+            line=said.line,
+            comment=said.id,
+            reply_to=said.reply_to,
+            at=said.at,
+            is_blocking=_is_blocking(said, texts[said.id], has_rejected)
+            if said.place is not Place.REVIEW
+            else _text_blocks(said, texts[said.id], blocking, opinions, has_rejected),
+        )
+        for said in shown
+    ]
+    return sanitise_findings(found, home).findings
+
+
+def findings_of(review: Review, kind: str = "", home: str = "") -> tuple[Finding, ...]:
+    """What one review finds by itself: as much as an event takes, what blocks before what does not."""
+    own = [] if review.author is None else list(_of_review(review, kind, is_own=True))
+    whole = findings_from(own, home)
     left = len(whole) - MAX_FINDINGS
-    if left > 0:
-        kept = sorted(range(len(whole)), key=lambda at: not whole[at].is_blocking)[: MAX_FINDINGS - 1]
-        rest = Finding(text=REST.format(count=left + 1), is_blocking=False)
-        whole = (*(whole[at] for at in sorted(kept)), rest)
-    return sanitise_findings(whole, home).findings
+    if left <= 0:
+        return whole
+    rest = Finding(text=REST.format(count=left + 1), is_blocking=False)
+    return (*most_important(whole, MAX_FINDINGS - 1), rest)
+
+
+def most_important(findings: Sequence[Finding], count: int = MAX_FINDINGS) -> tuple[Finding, ...]:
+    """At most so many findings in their order: what blocks before what does not."""
+    if len(findings) <= count:
+        return tuple(findings)
+    kept = sorted(range(len(findings)), key=lambda at: not findings[at].is_blocking)[:count]
+    return tuple(findings[at] for at in sorted(kept))
 
 
 def _own_comments(review: Review) -> list[Comment]:
@@ -49,3 +136,78 @@ def _own_comments(review: Review) -> list[Comment]:
         for comment in review.comments
         if not comment.is_reply and is_same(comment.author, review.author)
     ]
+
+
+def _of_review(review: Review, kind: str, *, is_own: bool = False) -> Iterator[PullComment]:
+    """The comments of a review and its text, which for an approval speaks for that alone; `is_own`: what it says itself."""
+    comments: Iterable[Comment] = _own_comments(review) if is_own else review.comments
+    for comment in comments:
+        if comment.author is not None:
+            yield _comment(comment, comment.author, kind, Place.LINE, review)
+    if review.author is not None and review.text.strip() and (is_own or not _is_approval(review)):
+        yield PullComment(
+            id=f"{kind}:{Place.REVIEW}-{review.id}",
+            author=review.author,
+            place=Place.REVIEW,
+            text=review.text,
+            at=review.submitted_at,
+            review=review,
+        )
+
+
+def _is_approval(review: Review) -> bool:
+    return review.state is ReviewState.APPROVED
+
+
+def _comment(
+    comment: Comment, author: Account, kind: str, place: Place, review: Review | None = None
+) -> PullComment:
+    at = comment.created_at or (review.submitted_at if review is not None else "")
+    return PullComment(
+        id=f"{kind}:{place}-{comment.id}",
+        author=author,
+        place=place,
+        text=comment.text,
+        at=at or comment.updated_at,
+        path=comment.path[:MAX_PATH],
+        line=max(comment.line, 0),
+        reply_to=f"{kind}:{place}-{comment.reply_to}" if comment.is_reply else "",
+        review=review,
+    )
+
+
+def _is_blocking(said: PullComment, text: str, has_rejected: bool) -> bool:
+    is_aside = bool(said.reply_to) or said.place is Place.DISCUSSION
+    return is_blocking(text, default=has_rejected and not is_aside)
+
+
+def _text_blocks(
+    said: PullComment,
+    text: str,
+    blocking: Sequence[PullComment],
+    opinions: Sequence[Instant],
+    has_rejected: bool,
+) -> bool:
+    """True when the text of a review blocks: it says so, or it rejects and none of the comments it speaks of blocks."""
+    review = said.review
+    if review is None:
+        return is_blocking(text, default=False)
+    before = max((at for at in opinions if at < review.submitted_at), default="")
+    if any(_speaks_of(review, one, before) for one in blocking if one is not said):
+        return is_blocking(text, default=False)
+    return review.state is ReviewState.CHANGES_REQUESTED or is_blocking(text, default=has_rejected)
+
+
+def _speaks_of(review: Review, one: PullComment, before: Instant) -> bool:
+    """True for a comment of the review itself, and for one that its reviewer gave by itself since the opinion before."""
+    given = one.review
+    if given is None or one.reply_to:
+        return False
+    if given.id == review.id:
+        return True
+    is_by_itself = _is_opinion(review) and not _is_opinion(given)
+    return is_by_itself and before < one.at <= review.submitted_at
+
+
+def _is_opinion(review: Review) -> bool:
+    return review.state is not ReviewState.COMMENTED

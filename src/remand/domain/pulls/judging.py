@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from remand.domain import commands as c
-from remand.domain.instant import BEGINNING, plus
+from remand.domain.events import Finding
 from remand.domain.pulls.accounts import called, is_same
-from remand.domain.pulls.findings import findings_of
-from remand.domain.pulls.shapes import PullRequest, Review, ReviewState
+from remand.domain.pulls.findings import findings_from, findings_of, most_important
+from remand.domain.pulls.rounds import Reading, is_about, is_of_what_followed, of_reviewer
+from remand.domain.pulls.shapes import Review, ReviewState
+from remand.domain.pulls.sources import review_source, source_for_now
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import Actor
-from remand.domain.task import Status, Submission, Task
+from remand.domain.task import Status, Submission
 
-FOR_GOOD = (
-    "bad_value",
-    "nothing_to_review",
-    "not_authorised",
-    "out_of_scope",
-    "own_work",
-    "stale_review",
-    "too_late",
-    "head_moved",
-)
+FOR_GOOD = ("nothing_to_review", "not_authorised", "own_work", "stale_review", "too_late")
 """Refusals that no later poll would take back: the review is kept as one that does not count."""
+FOR_NOW = ("bad_value", "out_of_scope", "head_moved")
+"""Refusals that a further comment, or another branch, may take back: the review is kept, and judged again when read."""
+NOT_BLOCKING = "it has no blocking finding; a comment that begins with BLOCKING: makes it a rejection"
 OWN_ACCOUNT = "it comes from the account that opened the pull request, which agents may share"
-CLOCKS_APART = 300.0
-"""So many seconds the forge's clock may be behind ours, where that could swallow a no."""
 MAX_WHY = 500
 _TO_BE_HANDED_IN = (Status.CLAIMED, Status.INCOMING, Status.NEEDS_CONTINUATION, Status.REJECTED)
 
 
-class Seen(Record, kw_only=True):
+class Seen(Reading, kw_only=True):
     """A review as it was read, with all that has to be known to judge it."""
 
-    task: Task
-    pull: PullRequest
     review: Review
-    kind: str
-    """Of the forge."""
-    home: str = ""
-    """The repository's address there."""
     member: Actor | None = None
     """Whose account wrote it; None when it is no member's."""
     may_write: bool = False
@@ -52,7 +40,12 @@ class Seen(Record, kw_only=True):
     @property
     def source(self) -> str:
         """Where the review was given, with the commit that it was bound to when it was seen."""
-        return f"{self.kind}:{self.review.id}@{self.review.commit}"
+        return review_source(self.kind, self.review)
+
+    @property
+    def source_for_now(self) -> str:
+        """What the review is known by while it is kept and may count later."""
+        return source_for_now(self.kind, self.review)
 
 
 class Judged(Record, kw_only=True):
@@ -64,11 +57,6 @@ class Judged(Record, kw_only=True):
     """It is nobody's word."""
     is_unsettled: bool = False
     """It has to be looked at again though nothing changes on the forge."""
-
-
-def is_known(task: Task, kind: str, review: Review) -> bool:
-    """True when the review was taken in before, whatever it says and whatever commit the forge binds it to now."""
-    return any(source.partition("@")[0] == f"{kind}:{review.id}" for source in task.sources)
 
 
 def judged(seen: Seen) -> Judged:
@@ -93,33 +81,44 @@ def refused(seen: Seen, answer: Refused) -> Judged:
     """What follows when the rules refused what a review asks for: it is kept, unless a later poll may bring it in."""
     if answer.code in FOR_GOOD:
         return noted(seen, answer.message)
+    if answer.code in FOR_NOW:
+        return noted(seen, answer.message, is_for_now=True)
     return Judged(is_unsettled=True, waits_for=f"{seen.task.id}: {answer.message}")
 
 
-def noted(seen: Seen, why: str) -> Judged:
-    """A review that does not count, kept with the reason."""
+def noted(seen: Seen, why: str, *, is_for_now: bool = False) -> Judged:
+    """A review that does not count, kept with the reason; `is_for_now`: it is judged again when it is read again."""
     return Judged(
         ask=c.NoteReview(
             task_id=seen.task.id,
             reviewer=seen.member.name if seen.member else "",
-            source=seen.source,
+            source=seen.source_for_now if is_for_now else seen.source,
             why=why[:MAX_WHY],
             commit=seen.review.commit,
-            findings=findings_of(seen.review, seen.home),
+            findings=findings_of(seen.review, seen.kind, seen.home),
         )
     )
 
 
 def _rejection(seen: Seen) -> Judged:
     task, submission = seen.task, seen.task.submission
-    if submission is None or not (_is_about(seen, submission) or _is_of_what_followed(seen, submission)):
+    if submission is None or not (
+        _is_about(seen, submission) or is_of_what_followed(seen.review, task, submission)
+    ):
         return _of_other_work(seen)
-    findings = findings_of(seen.review, seen.home)
+    findings = _findings(seen, submission)
     if not any(finding.is_blocking for finding in findings):
-        return noted(seen, "it has no blocking finding")
+        return noted(seen, NOT_BLOCKING, is_for_now=True)
     return Judged(
         ask=c.RejectReview(task_id=task.id, commit=submission.commit, findings=findings, source=seen.source)
     )
+
+
+def _findings(seen: Seen, submission: Submission) -> tuple[Finding, ...]:
+    """All that the reviewer said of the work; of the account that opened the pull request, this review alone."""
+    if is_same(seen.review.author, seen.pull.author):
+        return findings_of(seen.review, seen.kind, seen.home)
+    return most_important(findings_from(of_reviewer(seen, seen.review, submission), seen.home))
 
 
 def _approval(seen: Seen) -> Judged:
@@ -141,33 +140,17 @@ def _of_other_work(seen: Seen) -> Judged:
     is_early = submission is None or review.submitted_at >= submission.at
     if is_early and task.status in _TO_BE_HANDED_IN:
         return Judged(waits_for=f"{task.id} to be handed in at {review.commit[:12]}, which was reviewed")
+    if seen.source_for_now in task.sources:
+        return Judged()
     return noted(seen, "it is about a commit that is not the one handed in")
 
 
 def _is_about(seen: Seen, submission: Submission) -> bool:
-    """True when a review is about the work that was handed in. One that names no commit is, when it came after it."""
-    review = seen.review
-    if not review.commit:
-        return review.submitted_at >= submission.at
-    return review.commit == submission.commit or _is_tree(seen.tree, submission)
+    return is_about(seen.review, submission, seen.tree)
 
 
 def _is_tree(tree: str, submission: Submission) -> bool:
     return bool(tree) and tree == submission.tree
-
-
-def _is_of_what_followed(seen: Seen, submission: Submission) -> bool:
-    """True when a rejection came while the work was under review, of a head that was pushed on top of it.
-
-    A reviewer can only review the head, so a push after handing in takes nothing away from a no. One of work that
-    was handed in earlier, given late, is about that.
-    """
-    task, review = seen.task, seen.review
-    if task.status != Status.PROVISIONAL:
-        return False
-    earlier = {one.commit for one in task.rounds}
-    given = plus(review.submitted_at or BEGINNING, CLOCKS_APART)
-    return given >= submission.at and review.commit not in earlier
 
 
 def _is_older_than_a_rejection(seen: Seen, submission: Submission) -> bool:

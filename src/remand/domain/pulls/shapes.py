@@ -38,13 +38,20 @@ class Comment(Record, kw_only=True):
     path: str = ""
     line: int = 0
     """0 when it is about the file, or the line is not there any more and was never told."""
+    created_at: Instant = ""
     updated_at: Instant = ""
     is_edited: bool = False
     """Changed since it was made; on some forges by others than its author."""
     is_resolved: bool = False
     is_outdated: bool = False
-    is_reply: bool = False
+    reply_to: str = ""
+    """The id of the comment that its thread begins with; empty when it begins one."""
     url: str = ""
+
+    @property
+    def is_reply(self) -> bool:
+        """True when it answers in a thread that another comment began."""
+        return bool(self.reply_to)
 
 
 class Review(Record, kw_only=True):

@@ -48,6 +48,11 @@ class UnlockWish(Wish, kw_only=True):
     reason: str = ""
     guidance: str = ""
 
+    @property
+    def advice(self) -> str:
+        """What the agent is told: guidance, or the reason that was given in its place."""
+        return self.guidance or self.reason
+
 
 class ReassignWish(Wish, kw_only=True):
     """Another agent is to go on with the task."""
@@ -186,4 +191,5 @@ def _reasons(wish: UnlockWish | EscalateWish) -> str:
 
 
 def _guidance(wish: UnlockWish | AnswerWish) -> str:
-    return f" --guidance {quote(wish.guidance)}" if wish.guidance else ""
+    text = wish.advice if isinstance(wish, UnlockWish) else wish.guidance
+    return f" --guidance {quote(text)}" if text else ""

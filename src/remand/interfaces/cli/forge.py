@@ -70,11 +70,15 @@ def told(polled: Polled) -> str:
     """What came of a poll, in a few lines."""
     rows = [f"{polled.trouble} Nothing is lost: the next poll asks again."] if polled.trouble else []
     if polled.requests or not polled.trouble:
-        what = f"{polled.rejections} rejected, {polled.approvals} approved, {polled.noted} noted"
+        what = (
+            f"{polled.rejections} rejected, {polled.approvals} approved, "
+            f"{polled.comments} comments added, {polled.noted} not counted"
+        )
         asked = f"{polled.requests} requests, {polled.not_modified} not modified"
         seen = f"{polled.polled} pull requests, {polled.read} changed"
         rows.append(f"{seen}: {what}, {polled.ignored} by others ({asked})")
-    waits = [f"  {one.task_id} waits for {one.text}" for one in polled.waits]
+    waits = [f"  {one.task_id}: {one.text}" for one in polled.not_counted]
+    waits += [f"  {one.task_id} waits for {one.text}" for one in polled.waits]
     more = len(waits) - SHOWN
     return "\n".join([*rows, *waits[:SHOWN], *([f"  and {more} more"] if more > 0 else [])])
 

@@ -75,7 +75,9 @@ def _complete_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("handoff")
     parser.add_argument("--agent")
     parser.add_argument("--commit", required=True, metavar="SHA")
-    parser.add_argument("--branch", default="")
+    parser.add_argument(
+        "--branch", default="", help="the branch that has the commit, when it is not the task's"
+    )
     parser.add_argument("--pr", type=int, default=0, metavar="N")
     parser.add_argument("--result", default="", metavar="JSON")
 
@@ -88,6 +90,7 @@ def _complete(context: Context) -> Result:
         agent=agent,
         commit=context.commit(options.commit),
         branch=options.branch or context.gateway.repository.branch(),
+        is_branch_given=bool(options.branch),
         pr=options.pr,
         result=json_object(result) if result else "",
     )

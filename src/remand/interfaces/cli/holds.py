@@ -99,6 +99,7 @@ def claim_again(context: Context, task: Task, *, step: int = 0) -> Task:
         handoff_id=claim.handoff_id,
         commit=gating.commit,
         branch=gating.branch,
+        is_branch_given=gating.is_branch_given,
         pr=gating.pr,
     )
     claimed = context.claim_known(ask, claim.agent, step=step)

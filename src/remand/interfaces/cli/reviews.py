@@ -59,6 +59,9 @@ def _shown(found: list[UnderReview], held: list[HeldWork]) -> Callable[[Console]
 
     def show(out: Console) -> None:
         table(_COLUMNS, list(map(_cells, found)), "")(out)
+        for entry in found:
+            for one in entry.not_counted:
+                write_whole(out, f"{entry.task_id}: {one_line(one.text, 600)}")
         if held:
             write_whole(out, f"{HELD}\n\n{blocks}")
 

@@ -108,7 +108,7 @@ class _Polling:
         except (RemandError, OSError) as error:
             polled = Polled(trouble=str(error))
         is_new_trouble = bool(polled.trouble) and polled.trouble != self._trouble
-        if polled.rejections or polled.approvals or is_new_trouble:
+        if polled.rejections or polled.approvals or polled.comments or polled.noted or is_new_trouble:
             _say(self._context, clean(told(polled)))
         self._trouble = polled.trouble
 

@@ -162,6 +162,7 @@ def _unconfirmed(context: Context, task: Task) -> list[dict[str, Any]]:
 def _show(context: Context) -> Result:
     task, events = find_task(context, context.arguments.id)
     history = stories.history(events)
+    uncounted = stories.uncounted_reviews(events)
     data = summary(task) | {
         "scope": task.scope,
         "category": task.category,
@@ -188,6 +189,7 @@ def _show(context: Context) -> Result:
         "decisions": _named(history, "handoff.reject.response"),
         "verdicts": _named(history, "gate.pass", "gate.reject", "gate.hold", "gate.error"),
         "reviews": stories.reviews(task, events),
+        "not_counted": [msgspec.to_builtins(one) for one in uncounted],
         "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
         "escalations": msgspec.to_builtins(stories.questions(task, events)),
         "reassignments": _named(history, "task.reassign"),
@@ -198,7 +200,7 @@ def _show(context: Context) -> Result:
     held = held_work_of(context, task)
     if held is not None:
         data["held"] = msgspec.to_builtins(held.findings)
-    return Result(data, _page(task, data, held))
+    return Result(data, _page(task, data, held, [one.text for one in uncounted]))
 
 
 def _is_reviewed_there(task: Task) -> bool:
@@ -227,7 +229,9 @@ def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
     return [row for row in history if row["event"] in names]
 
 
-def _page(task: Task, data: dict[str, Any], held: HeldWork | None) -> Callable[[Console], None]:
+def _page(
+    task: Task, data: dict[str, Any], held: HeldWork | None, uncounted: list[str]
+) -> Callable[[Console], None]:
     def show(out: Console) -> None:
         from rich.text import Text
 
@@ -248,7 +252,7 @@ def _page(task: Task, data: dict[str, Any], held: HeldWork | None) -> Callable[[
         if held is not None:
             _, _, block = held_block(held, most=len(held.findings)).partition("\n")
             write_whole(out, f"{HELD}\n{block}")
-        for line in (*_reviewed(data), *_asked(data)):
+        for line in (*_reviewed(data), *uncounted, *_asked(data)):
             out.print(Text(clean(line)))
         told = [(row["ts"][:19], row["event"], row["actor"], _gist(row)) for row in data["history"]]
         table(("time", "event", "actor", "what"), told, "")(out)

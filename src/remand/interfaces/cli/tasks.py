@@ -130,7 +130,9 @@ def _submit_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id")
     parser.add_argument("--agent")
     parser.add_argument("--commit", required=True, metavar="SHA")
-    parser.add_argument("--branch", default="")
+    parser.add_argument(
+        "--branch", default="", help="the branch that has the commit, when it is not the task's"
+    )
     parser.add_argument("--pr", type=int, default=0, metavar="N")
     parser.add_argument("--handoff", default="", metavar="H", help="the claim this is meant for")
 
@@ -143,6 +145,7 @@ def _submit(context: Context) -> Result:
         handoff_id=options.handoff or context.surroundings.environment.get("REMAND_HANDOFF", ""),
         commit=context.commit(options.commit),
         branch=options.branch or context.gateway.repository.branch(),
+        is_branch_given=bool(options.branch),
         pr=options.pr,
     )
     return claimed_result(context, context.claim_done(ask, agent))

@@ -145,7 +145,7 @@ class AgentTools:
         task: Task,
         ctx: Context[Any, Any],
         commit: Annotated[str, Field(description="the commit that is done")] = "HEAD",
-        branch: Annotated[str, Field(description="the branch it is on; empty: the one checked out")] = "",
+        branch: Annotated[str, Field(description="the branch that has it, when it is not the task's")] = "",
         pr: Annotated[int, Field(description="number of its pull request")] = 0,
     ) -> Submitted:
         """Claim that a task is done at a commit. The gates measure that commit, which can take minutes; REJECTED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.feedback.severity import finding_of, is_blocking, review_findings
+from remand.domain.feedback.severity import finding_of, is_blocking, review_findings, without_label
 from remand.domain.review_events import Finding
 
 BLOCKS = [
@@ -85,3 +85,23 @@ def test_what_a_review_says_as_a_whole_blocks_when_no_comment_does() -> None:
     said = review_findings("BLOCKING: all", [finding_of("it crashes")])
     assert [one.is_blocking for one in said] == [True, True]
     assert review_findings("  ", [nit]) == (nit,)
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks", "left"),
+    [
+        ("BLOCKING: raw svgPos", True, "raw svgPos"),
+        ("**BLOCKING:** raw svgPos", True, "raw svgPos"),
+        ("[blocking] raw\nand more", True, "raw\nand more"),
+        ("blocker - raw", True, "raw"),
+        ("suggestion: compute once", False, "compute once"),
+        ("nit: spacing", False, "nit: spacing"),
+        ("BLOCKING: beyond its paths", False, "BLOCKING: beyond its paths"),
+        ("issue (blocking): raw", True, "issue (blocking): raw"),
+        ("BLOCKING:", True, "BLOCKING:"),
+        ("Must fix: raw", True, "Must fix: raw"),
+        ("Raw\nBLOCKING: really", True, "Raw\nBLOCKING: really"),
+    ],
+)
+def test_a_label_that_only_repeats_the_mark_is_not_shown(text: str, blocks: bool, left: str) -> None:
+    assert without_label(text, is_blocking=blocks) == left

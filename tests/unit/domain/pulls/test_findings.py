@@ -16,7 +16,7 @@ def test_comments_are_findings_with_their_place_and_weight() -> None:
     comments = (
         Comment(id="1", text="Fork start uses raw svgPos", author=LEAD, path="a.tsx", line=1709),
         Comment(id="2", text="suggestion: compute once", author=LEAD, path="a.tsx", line=1826),
-        Comment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, is_reply=True),
+        Comment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, reply_to="1"),
         Comment(id="4", text="Settled", author=LEAD, path="b.tsx", line=1, is_resolved=True),
     )
     found = findings_of(a_review(LEAD, SHA, text="", comments=comments))

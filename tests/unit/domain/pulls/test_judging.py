@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain.instant import plus
-from remand.domain.pulls.judging import FOR_GOOD, Judged, Seen, is_known, judged, refused
+from remand.domain.pulls.judging import FOR_GOOD, FOR_NOW, Judged, Seen, judged, refused
 from remand.domain.pulls.shapes import Comment, PullRequest, ReviewState
+from remand.domain.pulls.sources import is_known
 from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.task import Status
 from remand.testing.builders import LEAD, NOW, OTHER_SHA, SHA, TREE, a_submission, a_task
@@ -28,7 +29,8 @@ def seen(state: ReviewState = NO, commit: str = SHA, at: str = AFTER, **fields: 
     """A review by a member that may write, of the work that was handed in unless it says otherwise."""
     review = a_review(ACCOUNT, commit, state, submitted_at=at)
     standard = {"task": TASK, "pull": PULL, "review": review, "kind": "github", "member": LEAD}
-    return Seen(**{**standard, "may_write": True, **fields})
+    given = {**standard, "may_write": True, **fields}
+    return Seen(**{**given, "pull": replace(given["pull"], reviews=(given["review"],))})
 
 
 def why(judgement: Judged) -> str:
@@ -147,4 +149,4 @@ def test_what_no_later_poll_would_take_in_is_kept_and_the_rest_is_looked_at_agai
     assert why(kept) == ("It is done. " + "x" * 600)[:500]
     assert (waiting.ask, waiting.is_unsettled) == (None, True)
     assert "no such commit" in waiting.waits_for
-    assert set(FOR_GOOD) <= set(MEANINGS)
+    assert {*FOR_GOOD, *FOR_NOW} <= set(MEANINGS)

@@ -122,7 +122,8 @@ def test_a_wish_is_said_again_in_words_and_as_a_command() -> None:
 def test_a_reason_in_a_command_line_cannot_leave_its_quotes() -> None:
     wish = w.UnlockWish(agent="Fenster", task=ROOF, reason="x'; rm -rf / #")
 
-    assert w.command_line(wish) == """remand unlock Fenster --task '#42' --reason 'x'"'"'; rm -rf / #'"""
+    said = """'x'"'"'; rm -rf / #'"""
+    assert w.command_line(wish) == f"remand unlock Fenster --task '#42' --reason {said} --guidance {said}"
 
 
 def test_letters_keep_their_place_in_lower_case() -> None:
