@@ -18,6 +18,7 @@ from pathlib import Path
 from remand.domain.rejection import TaskRejection
 from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, OF_ONE_REASON, measured
 from remand.domain.validation.reading import read_rejection
+from remand.domain.validation.score import benefit
 from remand.domain.validation.validator import assess, broken
 
 WEIGHTS_FILE = Path(__file__).parent.parent / "src/remand/domain/validation/weights.py"
@@ -44,6 +45,7 @@ class Example:
     is_broken: bool
     is_shipped_valid: bool
     share: float
+    benefit: float
     values: dict[str, float]
 
 
@@ -68,6 +70,7 @@ class Model:
         return (
             sum(weight * value for weight, value in zip(self.weights, self.row(example), strict=True))
             - MARGIN
+            + example.benefit
         )
 
     def accepts(self, example: Example) -> bool:
@@ -92,6 +95,7 @@ def examples_in(path: Path, share: float = 1.0) -> list[Example]:
                 is_broken=next(broken(reading, None), None) is not None,
                 is_shipped_valid=assess(rejection, record["task_context"]).is_valid,
                 share=share,
+                benefit=benefit(reading),
                 values=measured(reading),
             )
         )

@@ -143,7 +143,6 @@ class TestFilingARejection:
             ("BLOCKER", "ACCEPT_AND_DEFER", "deferred"),
             ("SCOPE_CREEP", "ACCEPT_AND_DECOMPOSE", "decomposed"),
             ("MISSING_DEPENDENCY", "ACCEPT_AND_DEFER", "deferred"),
-            ("INFEASIBLE", "ACCEPT_AND_REFORMULATE", "infeasible"),
             ("UNCLEAR_REQUIREMENTS", "ACCEPT_AND_DEFER", "deferred"),
             ("OBSOLETE", "ACCEPT", "cancelled"),
         ],
@@ -160,6 +159,33 @@ class TestFilingARejection:
         assert said["decision"]["decision_type"] == decision
         assert repository.ok("task", "show", task)["status"] == said["status"] == status
         assert all(TASK_ID.fullmatch(name) for name in said["decision"]["created_tasks"])
+
+    def test_an_infeasible_task_waits_with_one_question_until_a_director_accepts(
+        self, repository: Repository
+    ) -> None:
+        record = a_rejection("INFEASIBLE")
+        task, handoff = held(repository)
+
+        said = repository.ok(*filing(handoff, record))
+
+        assert (said["accepted"], said["decision"], said["status"]) == (True, None, "blocked")
+        (question,) = repository.ok("inbox")
+        assert question["options"][0]["key"] == "ACCEPT_AND_REFORMULATE"
+        assert record["suggested_alternative"] in "\n".join(question["grounds"])
+        repository.ok("inbox", "answer", question["escalation_id"], "ACCEPT_AND_REFORMULATE")
+        assert repository.ok("task", "show", task)["status"] == "infeasible"
+        assert repository.ok("inbox") == []
+
+    def test_a_missing_part_is_asked_for_and_locks_nobody_out(self, repository: Repository) -> None:
+        task, handoff = held(repository)
+        for spoilt in ({"task_original_scope": "Write a poem. 4 hours."}, {"scope_growth_factor": 40.0}):
+            said = repository.call(*filing(handoff, a_rejection("SCOPE_CREEP", **spoilt)))
+            assert (said.code, said.data["refused"]) == (1, "invalid_rejection")
+            assert "does not count against you" in said.data["decision"]["override_message"]
+
+        assert repository.ok("task", "show", task)["status"] == "claimed"
+        said = repository.ok(*filing(handoff, a_rejection("SCOPE_CREEP")))
+        assert said["decision"]["decision_type"] == "ACCEPT_AND_DECOMPOSE"
 
     def test_a_whole_record_comes_from_a_file_or_from_standard_input_and_options_win(
         self, repository: Repository
@@ -526,6 +552,10 @@ class TestEverywhereTheSame:
         ):
             _, handoff = held(repository)
             rejected(repository, handoff, naming(a_rejection(reason), other))
+            if reason == "INFEASIBLE":
+                repository.ok(
+                    "handoff", "rejection-response", handoff, "--decision", "ACCEPT_AND_REFORMULATE"
+                )
             handoffs.append(handoff)
         _, lazy = held(repository)
         assert repository.call(*filing(lazy, LAZY)).code == 1

@@ -329,6 +329,19 @@ def test_comments_on_work_of_before_are_no_findings_of_what_was_handed_in_since(
 
 
 @on()
+def test_a_comment_that_was_polled_too_late_for_its_round_is_no_finding_of_the_next(
+    reviewed: Reviewed,
+) -> None:
+    reviewed.play(lambda r: r.review(r.lead, NO, "Races."), is_polled_often=True)
+    reviewed.line(reviewed.lead, "About the old work", "src/old.py", 3)
+    reviewed.hand_in("Bob", "second")
+    told = reviewed.play(lambda r: r.review(r.lead, NO, "Leaks."), is_polled_often=False)
+    latest, _, earlier = told.partition("### Earlier rounds")
+
+    assert ("About the old work" in latest, "About the old work" in earlier) == (False, True)
+
+
+@on()
 def test_a_reply_in_an_old_thread_is_about_the_work_handed_in_since(reviewed: Reviewed) -> None:
     reviewed.play(
         lambda r: r.review(r.lead, NO, "", Said(text="Never snaps", path="src/a.tsx", line=11)),

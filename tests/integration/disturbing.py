@@ -39,7 +39,7 @@ def configuration(name: str, *aliases: str) -> str:
     return (
         '[project]\nbase = "main"\n\n[team]\nmembers = [\n'
         f'  {{name = "{name}", roles = ["agent", "lead"], aliases = {json.dumps(aliases)}}},\n{others}'
-        f'  {{name = "{REVIEWER}", role = "lead"}},\n  {{name = "owner", role = "user"}},\n]\n\n[gates]\n'
+        f'  {{name = "{REVIEWER}", role = "lead"}},\n  {{name = "owner", role = "user"}},\n]\n\n[policy]\nauto_reformulate = true\n\n[gates]\n'
     )
 
 

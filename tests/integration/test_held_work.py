@@ -162,7 +162,7 @@ def test_an_agent_is_told_who_has_to_act_and_people_are_told_how(desk: Desk) -> 
     for text in (agent, people):
         assert "1 finding is held. Lead, Lea or owner" in text
         assert f"- {name}: src/a.py:1:" in text
-        assert "\nFull report: /" in text
+        assert "\nFull report: remand gate report " in text
     assert "you cannot do that yourself" in agent
     assert "remand gate accept" not in agent
     assert f"\n  remand gate accept '#1' {name}\n" in people

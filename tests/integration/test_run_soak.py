@@ -137,7 +137,8 @@ def size_of(campaign: Callable[[int, int], int]) -> Size:
         return Size(agents, tasks, "20s", "off", 1800)
     if campaign(0, 1):
         return Size(200, 2000, "30s", "off", 1800)
-    return Size(6, len(KINDS), "8s", "best" if made("bubblewrap")[0] else "off", 300)
+    sandbox = "best" if made("bubblewrap")[0] else "off"
+    return Size(campaign(6, 24), campaign(len(KINDS), 25 * len(KINDS)), "20s", sandbox, 600)
 
 
 def test_every_task_comes_to_an_end_and_nothing_is_lost(

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from remand.adapters.git.branches import Branches
 from remand.adapters.git.place import locate
+from remand.app.errors import EnvironmentFault
 from remand.app.scheduling.ports import CannotRun
 from remand.bootstrap.quick import ledger_id
 from remand.bootstrap.workplaces import make_workplaces
@@ -510,6 +512,34 @@ for turn in range(3):
     workplaces.retire("T-2")
 """
 TENDER = ("rename", "replace", "mkdir", "unlink", "rmdir", "write", "link", "fork_exec", "flock", "open")
+
+
+def test_a_branch_that_a_git_of_a_killed_scheduler_makes_a_moment_later_is_taken(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That git goes on by itself: it makes the branch after we have looked for it."""
+    tip = Branches.tip
+
+    def late(branches: Branches, branch: str) -> str:
+        found = tip(branches, branch)
+        site.git("update-ref", f"refs/heads/{branch}", site.start)
+        return found
+
+    monkeypatch.setattr(Branches, "tip", late)
+
+    worker = site.prepare()
+
+    assert (worker.look(), site.tip()) == ((site.start, set()), site.start)
+
+
+def test_a_branch_that_is_made_elsewhere_meanwhile_is_not_taken_for_ours(site: Site) -> None:
+    branches = Branches(site.common_dir, str(site.repository.path))
+    other = site.git("commit-tree", "-m", "other", f"{site.start}^{{tree}}")
+    site.git("update-ref", f"refs/heads/{BRANCH}", other)
+
+    with pytest.raises(EnvironmentFault, match="already exists"):
+        branches.begin(BRANCH, site.start)
+    assert site.tip() == other
 
 
 def test_whatever_a_killed_scheduler_leaves_is_mended_and_swept(

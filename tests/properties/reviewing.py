@@ -324,6 +324,7 @@ def _submit(play: Play, step: Step) -> None:
 def _push(play: Play, step: Step) -> None:
     repository = play.worlds[step.where].repository
     repository.commits[f"refs/heads/{BRANCH}"] = repository.commits[step.what]
+    repository.histories[BRANCH] = tuple(one.sha for one in repository.commits.values())
 
 
 def _look(play: Play, step: Step) -> None:

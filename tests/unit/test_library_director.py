@@ -163,3 +163,17 @@ def test_a_record_of_nonsense_is_answered() -> None:
         fields = dict.fromkeys(a_rejection(), odd)
         decision = handler.handle_rejection(TaskRejection(**fields), {})
         assert decision.decision_type is DecisionType.OVERRIDE
+
+
+def test_formal_slips_are_asked_for_and_do_not_end_the_rejections_of_an_agent() -> None:
+    handler = DirectorRejectionHandler()
+    slips = ({"task_original_scope": "Write a poem. 4 hours."}, {"scope_growth_factor": None})
+    own = {"task_id": TASK, "agent_id": "Alice", "handoff_id": "H-1"}
+    records = [
+        TaskRejection.from_dict({**a_rejection("SCOPE_CREEP"), **slip, **own}) for slip in (*slips, *slips)
+    ]
+
+    decisions = [handler.handle_rejection(one, {"title": TITLE, "scope": SCOPE}) for one in records]
+
+    assert [one.reassign_to for one in decisions] == ["Alice"] * 4
+    assert all("does not count against you" in one.override_message for one in decisions)

@@ -7,18 +7,22 @@ from collections.abc import Iterable, Iterator
 from remand.app.asking import Rules
 from remand.app.escalations import WAIT, EventsOf, Question, able, line, open_escalations, tried
 from remand.app.held import HeldQuestion, held_questions, settle_ask
-from remand.app.rejection_views import rejections
+from remand.app.rejection_views import RejectionView, rejections
 from remand.app.scheduling.reviewers import able_directors
 from remand.domain import commands as c
 from remand.domain.director import AUTOMATIC
 from remand.domain.escalations import REASSIGN, Option
+from remand.domain.filed import Filed
 from remand.domain.reasons import DecisionType, RejectionReason, reason_named
 from remand.domain.refusals import Refused
+from remand.domain.rejection import TaskRejection
 from remand.domain.roles import USER, Actor
-from remand.domain.task import Filed, Status, Task
+from remand.domain.task import Status, Task
+from remand.domain.validation.text import items, mappings, plain
 from remand.ledger.store import Transaction
 
 KIND = "decision"
+MAX_GROUND = 2000
 _FOLLOWS = {
     DecisionType.ACCEPT: "Accept: the task stays blocked until it is reopened",
     DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task sleeps until what is in its way is done",
@@ -120,6 +124,22 @@ def answering(
     )
 
 
+def grounds(found: RejectionView) -> tuple[str, ...]:
+    """What a director has to know of a rejection: the claim, what was tried and shown, and what is proposed instead."""
+    record = TaskRejection.from_dict(found.rejection)
+    evidence = (
+        f"{plain(item.get('data'))} ({plain(item.get('source'))})" for item in mappings(record.evidence)
+    )
+    rows = (
+        *(("in the way", plain(record.blocking_factor)), ("why", plain(record.reason_detail))),
+        *(("attempt", text) for text in items(record.what_attempted)),
+        *(("evidence", text) for text in evidence),
+        ("proposed instead", plain(record.suggested_alternative)),
+        ("adviser", found.opinion),
+    )
+    return tuple(line(f"{name}: {text}", MAX_GROUND) for name, text in rows if text)
+
+
 def asked(view: Transaction, rules: Rules, task: Task, filed: Filed, events_of: EventsOf) -> Undecided:
     """What a rejection that waits for a decision asks."""
     events = list(events_of(task.id))
@@ -141,6 +161,7 @@ def asked(view: Transaction, rules: Rules, task: Task, filed: Filed, events_of: 
         deadline="",
         default=WAIT,
         tried=tried(task, events),
+        grounds=grounds(found) if found else (),
         since=found.at if found else "",
         agent=filed.agent,
         handoff_id=filed.handoff_id,

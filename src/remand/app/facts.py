@@ -208,11 +208,16 @@ class Lookup:
         return {"pr_of": of_pr, "commit_of": of_commit}
 
     def _branch_of(self, ask: c.SubmitTask | c.CompleteHandoff, task: Task | None) -> str:
-        """Another open task that has a branch that is named for this one."""
+        """Another open task that has a branch that is named for this one; tasks cut from one another may share it."""
         if task is None or not ask.is_branch_given or ask.branch == task.branch:
             return ""
-        others = (one for one in self._tx.tasks.every() if one.branch == ask.branch and not one.is_terminal)
-        return next((one.id for one in others if one.id != task.id), "")
+        related = {task.id, *(above.id for above in self._family.above(task))}
+        named = (
+            one
+            for one in self._tx.tasks.every()
+            if one.branch == ask.branch and not related & {one.id, one.parent} and not one.is_terminal
+        )
+        return next((one.id for one in work_of_others(task, named)), "")
 
     def _links(self, others: tuple[str, ...], aliases: tuple[str, ...], task: Task | None) -> dict[str, Any]:
         """Which of the named tasks are unknown, which aliases are taken, and which circle would be closed."""

@@ -68,7 +68,7 @@ class HeldWork(Record, kw_only=True, omit_defaults=False):
     commit: str
     since: Instant = ""
     report: str = ""
-    """Where the full report lies on the machine that measured."""
+    """The name of the full report on the machine that measured."""
     settlers: tuple[str, ...] = ()
     """Who may settle at least one of the findings."""
     override: str = ""
@@ -120,7 +120,7 @@ def work_of(view: Transaction, team: Team, task: Task, events: Iterable[e.Event]
         agent=hold.agent if hold else task.claim.agent if task.claim else "",
         commit=task.gating.commit,
         since=hold.ts if hold else "",
-        report=hold.verdict.report if hold else "",
+        report=hold.verdict.report_name if hold else "",
         settlers=names,
         override="" if names else override_command(task),
         findings=tuple(

@@ -70,6 +70,7 @@ class Judging:
             "director": why or "auto",
             "distrust": distrust,
             "joins": joins,
+            "auto_reformulate": self._rules.policy.auto_reformulate,
             "max_invalid_rejections": self._rules.policy.max_invalid_rejections,
             "next_agent": self._next_agent(task, ask.agent, now),
             "fresh_task_ids": self._fresh(record),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen
 from remand.app.handle import Handler
 from remand.app.naming import locate
+from remand.app.own_session import continuation, continued
 from remand.app.ports import (
     Clock,
     Commit,
@@ -29,7 +30,6 @@ from remand.app.ports import (
 )
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
-from remand.domain.events import subject
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.handoffs import branch_of_claim
 from remand.domain.ids import handoff_id
@@ -38,10 +38,9 @@ from remand.domain.keys import Trust, trust_in
 from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.domain.roles import Actor
 from remand.domain.task import Task
-from remand.ledger import codec
 from remand.ledger.order import horizon
-from remand.ledger.problems import BadLine, Problem
-from remand.ledger.store import Entry, Head, Store, Transaction
+from remand.ledger.problems import Problem
+from remand.ledger.store import Store, Transaction
 
 _RELEASING = (
     c.AcknowledgeEscalation,
@@ -334,7 +333,7 @@ class Ledger:
         if signature != self._signature or (self._held and self._is_ripe(tx)):
             files = changed_files(tx, self.exchange, self.segment)
             read_in(tx, files, self.exchange, self.clock, self.marks, judge=judge)
-            tx.head = _continued(tx.head, tx.events.lines(tx.head.session, tx.head.seq + 1))
+            tx.head = continued(tx.head, tx.events.lines(tx.head.session, tx.head.seq + 1))
             tx.on_rollback(self._forget_signature)
             self._held = tx.files.earliest_held()
             self._signature = signature
@@ -351,7 +350,7 @@ class Ledger:
         """Brings ledger and open segment together again, whichever of the two knows more."""
         head = tx.head
         tail = self.segment.surplus(head)
-        entries, continued, is_cut = _continuation(head, tail)
+        entries, continued, is_cut = continuation(head, tail)
         absorb(tx, entries, judge)
         tx.head = continued
         if is_cut:
@@ -370,39 +369,3 @@ def _is_no(ask: c.Ask) -> bool:
     if not isinstance(ask, c.RecordVerdict):
         return False
     return not ask.verdict.is_release and ask.verdict.status is not GateStatus.HELD
-
-
-def _continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head, bool]:
-    """The events that killed commands left behind the head, as far as they continue its chain.
-
-    Whole commands alone: of one that was cut, the part that is there is not taken; the last value says so.
-    """
-    whole: tuple[list[Entry], Head] = ([], head)
-    entries: list[Entry] = []
-    for line in lines:
-        try:
-            event = codec.read(line)
-        except BadLine:
-            break
-        meta = event.meta
-        if (meta.session, meta.seq, meta.prev) != (head.session, head.seq + 1, head.tip):
-            break
-        entries.append(Entry(event, line, subject(event)))
-        clock = max(head.clock, event.ts)
-        head = replace(head, seq=meta.seq, tip=meta.id, clock=clock, size=head.size + len(line) + 1)
-        if not meta.more:
-            whole = ([*whole[0], *entries[len(whole[0]) :]], head)
-    return *whole, len(entries) > len(whole[0])
-
-
-def _continued(head: Head, lines: Iterable[bytes]) -> Head:
-    """The head after events of its own session that were found in a file, as far as they continue its chain.
-
-    A command that was killed just after it began a new segment leaves such a file.
-    """
-    for line in lines:
-        event = codec.recall(line)
-        if (event.meta.seq, event.meta.prev) != (head.seq + 1, head.tip):
-            break
-        head = replace(head, seq=event.meta.seq, tip=event.meta.id, clock=max(head.clock, event.ts))
-    return head

@@ -16,6 +16,7 @@ from remand.domain import events as e
 from remand.domain.answers import context
 from remand.domain.instant import Instant, moment, plus
 from remand.domain.policy import Policy
+from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.task import Round, Task
@@ -160,14 +161,21 @@ def _director(case: Case) -> Choice | None:
     recorded = next((answer.decision.decision_type for answer in answers), WAITS)
     kind = "director" if was_valid == judged.is_valid else "validator"
     if not judged.is_valid:
-        case.notes.invalid[case.task.id, event.agent] += 1
+        is_formal = director.is_formal_slip(judged.issues, case.task.slips_by(event.agent))
+        case.notes.invalid[case.task.id, event.agent] += not is_formal
         codes = ", ".join(issue.code for issue in judged.issues)
         return Choice(kind, event.agent, recorded, OVERRIDE, f"today's validator finds: {codes}")
+    if policy.director == ("auto",) and _ends_task(record) and not policy.auto_reformulate:
+        return Choice(kind, event.agent, recorded, WAITS, "a valid INFEASIBLE, auto_reformulate = false")
     if policy.director == ("auto",) and record.reason is not None:
         decision = director.AUTOMATIC[record.reason].name
         return Choice(kind, event.agent, recorded, decision, f"a valid {record.reason.name}, director = auto")
     who = "human" if policy.director == ("human",) else "a command, which a simulation does not run"
     return Choice(kind, event.agent, recorded, WAITS, f"valid, director = {who}")
+
+
+def _ends_task(record: TaskRejection) -> bool:
+    return record.reason is RejectionReason.INFEASIBLE
 
 
 def _max_invalid_rejections(case: Case) -> Choice | None:

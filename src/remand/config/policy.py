@@ -19,6 +19,7 @@ _POLICY = (
     "escalation_deadline",
     "director",
     "adviser",
+    "auto_reformulate",
     "budget",
     "max_faults",
     "max_waiting_reviews",
@@ -58,6 +59,9 @@ def policy(table: dict[str, Any]) -> Policy:
         deadline_seconds=seconds(table.get("escalation_deadline", "24h"), "policy.escalation_deadline"),
         director=_director(director),
         adviser=_program(table.get("adviser", []), "policy.adviser"),
+        auto_reformulate=flag(
+            table.get("auto_reformulate", standard.auto_reformulate), "policy.auto_reformulate"
+        ),
         open_pr=flag(table.get("open_pr", standard.open_pr), "policy.open_pr"),
         request_review=flag(table.get("request_review", standard.request_review), "policy.request_review"),
         merge_on_approve=flag(

@@ -11,11 +11,12 @@ from remand.domain import director, ids
 from remand.domain import events as e
 from remand.domain import handoffs as h
 from remand.domain import rules as r
+from remand.domain.filed import Filed
 from remand.domain.instant import plus
 from remand.domain.reasons import DecisionType, RejectionReason, decision_named
 from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
-from remand.domain.task import Filed, Status, Task
+from remand.domain.task import Status, Task
 
 Events = tuple[e.Event, ...]
 

@@ -326,6 +326,8 @@ class Facts(Record, kw_only=True):
     """Why a rejection is not believed although nothing is wrong with it by itself: the task goes on to another."""
     joins: tuple[str, ...] = ()
     """Open tasks that resolve the same blocker, which this agent has met before."""
+    auto_reformulate: bool = False
+    """True when the automatic director may end a task that is called infeasible."""
     max_invalid_rejections: int = 2
     outages: tuple[Outage, ...] = ()
     """When gates could not be measured for other tasks, and nothing was measured by them since."""

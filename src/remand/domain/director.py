@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from remand.domain.decomposition import Needs, resolve
@@ -11,6 +11,7 @@ from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.validation.assessment import Issue
+from remand.domain.validation.catalogue import FORMAL
 from remand.domain.validation.mentions import bare, dependency_names, mentions, names_in
 from remand.domain.validation.world import Named, World
 from remand.domain.visible import visible
@@ -29,6 +30,13 @@ AUTOMATIC: dict[RejectionReason, DecisionType] = {
     RejectionReason.OBSOLETE: DecisionType.ACCEPT,
 }
 """How the automatic director answers each reason."""
+
+
+SLIP_ASKS = 2
+"""How often the same missing part is asked for before its absence counts as a rejection without cause."""
+MAX_SLIPS = 6
+"""How many rejections of a task an agent may file with formal slips before they count, whatever is missing."""
+ENDS_THE_TASK = "INFEASIBLE ends the task, and only understanding shows whether it has to end"
 
 
 class Sketch(Record, kw_only=True):
@@ -103,6 +111,24 @@ def plan(
             return Plan(decision=decision, superseded_by=_superseded_by(rejection, known))
         case _:
             return Plan(decision=decision)
+
+
+def is_formal_slip(issues: Iterable[Issue], earlier: Sequence[Collection[str]]) -> bool:
+    """True when a rejection lacks nothing but parts that its agent can add, and was not asked for them too often.
+
+    The earlier ones are the codes of the slips that the same agent made with the same task before.
+    """
+    codes = {issue.code for issue in issues}
+    is_asked_too_often = any(sum(code in slip for slip in earlier) >= SLIP_ASKS for code in codes)
+    return codes <= FORMAL and len(earlier) < MAX_SLIPS and not is_asked_too_often
+
+
+def slip_message(issues: Iterable[Issue]) -> str:
+    """What an agent reads when its rejection only lacks a part."""
+    lines = ["Your rejection is not complete. It does not count against you; add what is missing:", ""]
+    lines += [f"- {issue.message}" for issue in issues]
+    lines += ["", "Then reject the task again, or go on with it."]
+    return "\n".join(lines)
 
 
 def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False) -> str:

@@ -19,6 +19,8 @@ class Policy(Record, kw_only=True):
     """After this time a question nobody has seen is put to the user again."""
     director: tuple[str, ...] = ("auto",)
     """`auto`, `human`, or a command of the user's that answers valid rejections."""
+    auto_reformulate: bool = False
+    """The automatic director also ends tasks that are called infeasible; otherwise they wait for someone who understands."""
     budget: Budget = Budget()
     """What the runs of one task may cost."""
     max_faults: int = 3

@@ -36,6 +36,8 @@ class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=
     score: float = 0.0
     graded: tuple[Graded, ...] = ()
     attempts: tuple[Graded, ...] = ()
+    is_formal: bool = False
+    """Only a part is missing that the agent can add; it does not count as a rejection without cause."""
 
 
 class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):

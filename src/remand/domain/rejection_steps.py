@@ -8,12 +8,14 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
+from remand.domain.filed import Filed, Slip
 from remand.domain.reasons import DecisionType
 from remand.domain.steps import advance, bounded, conflict
-from remand.domain.task import Claim, Filed, Task
+from remand.domain.task import Claim, Task
 
 MAX_INVALID = 100
 MAX_REASON = 64
+MAX_CODES = 32
 F = TypeVar("F", bound=e.AnswerEvent)
 OVERRIDE = DecisionType.OVERRIDE.name
 
@@ -33,8 +35,13 @@ def filed(task: Task, event: e.HandoffRejected | e.HandoffRejectionInvalid) -> T
         runner=task.claim.runner if task.claim else "",
         base=task.claim.base if task.claim else "",
     )
-    invalid_by = task.invalid_by if is_valid else (*task.invalid_by, event.agent)[-MAX_INVALID:]
-    return replace(task, filed=filed, invalid_by=invalid_by)
+    if isinstance(event, e.HandoffRejected):
+        return replace(task, filed=filed)
+    if event.is_formal:
+        codes = tuple(issue.code[:MAX_REASON] for issue in event.issues[:MAX_CODES])
+        slips = (*task.slips, Slip(agent=event.agent, codes=codes))[-MAX_INVALID:]
+        return replace(task, filed=filed, slips=slips)
+    return replace(task, filed=filed, invalid_by=(*task.invalid_by, event.agent)[-MAX_INVALID:])
 
 
 def answered(task: Task, event: e.RejectionAnswered) -> Task:

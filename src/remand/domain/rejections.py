@@ -11,7 +11,7 @@ from remand.domain import events as e
 from remand.domain import handoffs as h
 from remand.domain import rules as r
 from remand.domain.questions import opened
-from remand.domain.reasons import DecisionType
+from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.refusals import Refused
 from remand.domain.rejection import TaskRejection
 from remand.domain.secrets import redacted, redacted_values
@@ -57,10 +57,19 @@ def reject(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
     )
     if command.facts.distrust:
         return (filed, *_distrusted(task, ask, command))
-    if command.facts.director != "auto" or record.reason is None:
-        reason = f"a director has to answer the rejection: {command.facts.director}"
+    why = _undecided(record, command)
+    if why or record.reason is None:
+        reason = f"a director has to answer the rejection: {why}"
         return (filed, e.TaskBlocked(task_id=task.id, reason=reason))
     return (filed, *answers.accepted(task, record, director.AUTOMATIC[record.reason], None, command))
+
+
+def _undecided(record: TaskRejection, command: c.Command) -> str:
+    """Why the automatic director does not answer a valid rejection; empty when it does."""
+    if command.facts.director != "auto":
+        return command.facts.director
+    is_infeasible = record.reason is RejectionReason.INFEASIBLE
+    return director.ENDS_THE_TASK if is_infeasible and not command.facts.auto_reformulate else ""
 
 
 def advise(task: Task, ask: c.GiveOpinion, command: c.Command) -> Events:
@@ -126,7 +135,8 @@ def _nesting(value: Any) -> int:
 def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c.Command) -> Events:
     """An invalid rejection: the work goes on, with the same agent until it has tried that too often."""
     facts, agent = command.facts, command.actor.name
-    ended = h.given_up(task, agent, command)
+    is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
+    ended = () if is_formal else h.given_up(task, agent, command)
     invalid = e.HandoffRejectionInvalid(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -138,7 +148,9 @@ def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c
         score=found.score,
         graded=facts.world.graded,
         attempts=facts.world.attempts,
+        is_formal=is_formal,
     )
+    message = director.override_message(found.issues, is_last=bool(ended))
     answer = e.RejectionAnswered(
         task_id=task.id,
         handoff_id=record.handoff_id,
@@ -146,7 +158,7 @@ def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c
         decision=e.Decision(
             decision_type=DecisionType.OVERRIDE.name,
             rationale=f"Rejection validation failed: {', '.join(issue.code for issue in found.issues)}.",
-            override_message=director.override_message(found.issues, is_last=bool(ended)),
+            override_message=director.slip_message(found.issues) if is_formal else message,
             reassign_to=facts.next_agent if ended else agent,
         ),
         director="auto",

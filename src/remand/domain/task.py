@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from remand.domain.acts import OnForge
+from remand.domain.filed import Filed, Slip
 from remand.domain.gates.standing import Gating
 from remand.domain.instant import Instant
 from remand.domain.record import Record
@@ -219,29 +220,6 @@ class Escalation(Record, kw_only=True):
     """The broken gates that it is about, and not this task."""
 
 
-class Filed(Record, kw_only=True):
-    """The last rejection of the task by an agent, and how it was answered."""
-
-    rejection_id: str
-    handoff_id: str
-    agent: str
-    reason: str = ""
-    """The reason's name."""
-    is_valid: bool = True
-    decision: str = ""
-    """The decision's name; empty while a director has yet to answer."""
-    message: str = ""
-    """What the director told the agent when it overrode the rejection."""
-    answer: tuple[str, int] = ("", 0)
-    """Where the answer and what follows from it stand in the log: the session, and the last number."""
-    was_claimed: bool = False
-    """The agent had accepted the handoff, and not only been offered it."""
-    runner: str = ""
-    """The ledger whose scheduler ran the agent; empty when none did."""
-    base: str = ""
-    """The commit the base was at when the agent took the task."""
-
-
 class Conflict(Record, kw_only=True):
     """An event that a merge brought and that could not apply, kept for a human to see."""
 
@@ -302,6 +280,8 @@ class Task(Record, kw_only=True):
     filed: Filed | None = None
     invalid_by: tuple[str, ...] = ()
     """Who rejected the task without having earned it, or gave up: a name for each time."""
+    slips: tuple[Slip, ...] = ()
+    """The rejections that were sent back for a missing part only, which does not count as one without cause."""
     accepted_by: tuple[str, ...] = ()
     """Whose rejections of the task were accepted: a name for each time."""
     superseded_by: str = ""
@@ -369,6 +349,10 @@ class Task(Record, kw_only=True):
     def gates_asked_about(self) -> tuple[str, ...]:
         """The broken gates that the user is asked about with this task."""
         return self.open_escalation.gates if self.open_escalation else ()
+
+    def slips_by(self, agent: str) -> list[tuple[str, ...]]:
+        """What was missing in each rejection of an agent that only lacked a part."""
+        return [slip.codes for slip in self.slips if slip.agent == agent]
 
     def is_locked_out(self, agent: str) -> bool:
         """True when the agent may not work on this task."""

@@ -16,6 +16,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.decide import decide
 from remand.domain.evolve import replay
+from remand.domain.filed import Filed
 from remand.domain.gates.verdict import GateResult, GateStatus, Verdict, overall
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
@@ -23,7 +24,7 @@ from remand.domain.keys import Trust
 from remand.domain.refusals import Refused
 from remand.domain.releases import RELEASING_KINDS
 from remand.domain.roles import USER, Actor, Member, Role
-from remand.domain.task import Claim, Filed, Lockout, Offer, Submission, Task
+from remand.domain.task import Claim, Lockout, Offer, Submission, Task
 from remand.ledger import codec
 from remand.ledger.store import Entry, Store
 from remand.testing.fakes import (

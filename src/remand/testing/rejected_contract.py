@@ -8,7 +8,8 @@ import pytest
 
 from remand.app.words import all_words_of
 from remand.domain import events as e
-from remand.domain.task import Filed, Task
+from remand.domain.filed import Filed
+from remand.domain.task import Task
 from remand.ledger.store import Store
 from remand.ledger.traces import FILED, INVALID
 from remand.testing.builders import H1, T1, T2, Session, a_task, task_id

@@ -129,3 +129,23 @@ def test_escalations_and_decisions_stand_together_the_oldest_first_and_on_the_bo
         seen = board(view, Around(now=world.clock.now(), rules=world.rules))
     assert [one.task_id for one in seen.questions] == [first, second]
     assert any(one.text == "2 questions wait for the user." for one in seen.troubles)
+
+
+def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_on() -> None:
+    world = a_world(director=("auto",))
+    record = a_rejection("INFEASIBLE")
+    task, taken = world.held(title=TITLE, scope=SCOPE)
+    world.reject(taken, record)
+
+    found = asked(world)
+
+    assert world.task(task).status == Status.BLOCKED
+    told = "\n".join(found.grounds)
+    assert record["suggested_alternative"] in told
+    assert record["reason_detail"] in told
+    assert record["blocking_factor"] in told
+    assert record["evidence"][0]["source"] in told
+    assert found.options[0].key == "ACCEPT_AND_REFORMULATE"
+    world.ask(answering(found, "ACCEPT_AND_REFORMULATE", ""), "owner")
+    assert world.task(task).status == Status.INFEASIBLE
+    assert world.task(world.task(task).superseded_by).scope.startswith(record["suggested_alternative"][:40])

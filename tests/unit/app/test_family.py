@@ -8,6 +8,7 @@ from remand.app.asking import Request, Rules
 from remand.app.family import Family
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.roles import Role, Team
 from remand.domain.task import Status
@@ -28,7 +29,7 @@ TEAM = Team(
 
 def a_family(reason: str = "SCOPE_CREEP", *, is_rejected: bool = True) -> tuple[World, str, str]:
     """A task whose author was rejected, unless said otherwise, and the first of those cut from it."""
-    world = World(rules=Rules(gates=(), team=TEAM))
+    world = World(rules=Rules(gates=(), team=TEAM, policy=Policy(auto_reformulate=True)))
     task = world.add(TITLE, scope=SCOPE)
     if is_rejected:
         send_back(world, task, "Alice", "work", "Lea")

@@ -139,8 +139,20 @@ def test_a_decomposed_task_is_done_when_its_sub_tasks_are_in_their_order() -> No
     assert world.task(task).status == Status.DONE
 
 
-def test_a_reformulated_task_is_over_and_its_successor_is_free() -> None:
+def test_an_infeasible_task_waits_for_a_director_unless_the_policy_lets_it_be_reformulated_at_once() -> None:
     world = a_world()
+    task, taken = held(world)
+
+    world.reject(taken, a_rejection("INFEASIBLE"))
+
+    assert world.task(task).status == Status.BLOCKED
+    assert told(world, task)[-1].decision is None
+    world.ask(answer(taken, "ACCEPT_AND_REFORMULATE"))
+    assert world.task(task).status == Status.INFEASIBLE
+
+
+def test_a_reformulated_task_is_over_and_its_successor_is_free() -> None:
+    world = a_world(Policy(auto_reformulate=True))
     task, taken = held(world, priority="high", category="reports")
 
     world.reject(taken, a_rejection("INFEASIBLE"))
@@ -629,7 +641,7 @@ def test_no_task_joins_itself() -> None:
 
 
 def test_a_task_that_was_cut_again_and_again_is_left_to_a_human() -> None:
-    world = a_world()
+    world = a_world(Policy(auto_reformulate=True))
     task = world.add(TITLE, scope=SCOPE)
     statuses = []
     for number in range(4):

@@ -9,7 +9,8 @@ from remand.app.similar import MAX_SHARED, THRESHOLD, Profile, Weights, richest,
 from remand.app.words import MAX_WORDS, Words, all_words_of, words_in, words_of
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.task import Filed, Task
+from remand.domain.filed import Filed
+from remand.domain.task import Task
 from remand.testing.builders import T1, T2, T3, World, a_task, task_id
 from tests.unit.app.alike import PAIRS, Pair
 

@@ -99,6 +99,15 @@ class TestDirector:
 
         assert told(differences(world, AUTO)) == [("Alice", "waits for a director", "ACCEPT_AND_DEFER")]
 
+    def test_an_infeasible_task_waits_unless_it_may_be_reformulated_at_once(self) -> None:
+        world = a_world()
+        reject(world, a_rejection("INFEASIBLE"))
+
+        assert differences(world, AUTO) == []
+        assert told(differences(world, Policy(auto_reformulate=True))) == [
+            ("Alice", "waits for a director", "ACCEPT_AND_REFORMULATE")
+        ]
+
     def test_a_command_is_not_run(self) -> None:
         world = a_world()
         reject(world, a_rejection("BLOCKER"))

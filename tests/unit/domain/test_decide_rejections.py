@@ -7,8 +7,10 @@ from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.filed import Slip
 from remand.domain.ids import task_node
 from remand.domain.reasons import RejectionReason
+from remand.domain.rejection_steps import filed
 from remand.domain.roles import THE_COORDINATOR
 from remand.domain.task import Offer, Status, Task
 from remand.domain.validation.world import Graded, Named, World
@@ -44,6 +46,7 @@ FACTS: dict[str, Any] = {
     "fresh_task_ids": (N1, N2, N3),
     "fresh_handoff_id": H2,
     "world": World(named=(DEPENDENCY,)),
+    "auto_reformulate": True,
 }
 
 
@@ -455,3 +458,104 @@ def test_an_opinion_is_noted_beside_the_rejection_it_is_about() -> None:
     assert refused(task, c.GiveOpinion(handoff_id=H2, opinion="?"), THE_COORDINATOR) == "nothing_to_answer"
     assert refused(task, ask, ALICE) == "not_authorised"
     assert refused(task, ask, THE_USER) == "not_authorised"
+
+
+# A task that is called infeasible.
+
+
+def test_the_infeasible_waits_for_a_director_although_the_director_is_automatic() -> None:
+    found = follows(a_rejection("INFEASIBLE"), auto_reformulate=False)
+
+    assert names(found) == ["handoff.reject", "task.block"]
+    assert "INFEASIBLE ends the task" in the(e.TaskBlocked, found).reason
+
+
+@pytest.mark.parametrize("reason", ["BLOCKER", "SCOPE_CREEP", "MISSING_DEPENDENCY", "OBSOLETE"])
+def test_only_the_infeasible_waits_so(reason: str) -> None:
+    found = follows(a_rejection(reason), auto_reformulate=False)
+
+    assert "task.block" not in names(found)
+
+
+# Formal slips.
+
+UNQUOTED = {"task_original_scope": "Write a poem about the sea. 4 hours."}
+NO_FACTOR = {"scope_growth_factor": None}
+
+
+def after(task: Task, events: tuple[e.Event, ...]) -> Task:
+    """The task with what follows from an invalid rejection."""
+    return filed(task, the(e.HandoffRejectionInvalid, events))
+
+
+def test_a_formal_slip_asks_for_the_missing_part_and_does_not_count() -> None:
+    found = follows(a_rejection("SCOPE_CREEP", **UNQUOTED))
+
+    invalid, answer = the(e.HandoffRejectionInvalid, found), the(e.RejectionAnswered, found)
+    assert names(found) == ["handoff.reject.invalid", "handoff.reject.response"]
+    assert [issue.code for issue in invalid.issues] == ["scope_misquoted"]
+    assert invalid.is_formal
+    assert answer.decision.decision_type == "OVERRIDE"
+    assert "does not count" in answer.decision.override_message
+    assert "quote the task's own scope" in answer.decision.override_message
+
+
+def test_two_different_formal_slips_lock_nobody_out() -> None:
+    once = after(HELD, follows(a_rejection("SCOPE_CREEP", **UNQUOTED)))
+
+    found = follows(a_rejection("SCOPE_CREEP", **NO_FACTOR), once)
+
+    assert "lockout.set" not in names(found)
+    assert after(once, found).invalid_by == ()
+
+
+def test_the_same_formal_slip_counts_from_the_third_time_on() -> None:
+    task, counted = HELD, []
+    for _ in range(4):
+        found = follows(a_rejection("SCOPE_CREEP", **UNQUOTED), task)
+        counted.append(not the(e.HandoffRejectionInvalid, found).is_formal)
+        task = after(task, found)
+
+    assert counted == [False, False, True, True]
+    assert "lockout.set" in names(found)
+
+
+def test_many_different_formal_slips_count_in_the_end() -> None:
+    spoilt = [
+        {"reason_summary": ""},
+        {"reason_detail": "-"},
+        {"task_original_scope": ""},
+        {"scope_growth_factor": None},
+        {"scope_growth_factor": 40.0},
+        {"alternative_tasks": []},
+        {"suggested_alternative": "TODO"},
+    ]
+    task, counted = HELD, []
+    for change in spoilt:
+        found = follows(a_rejection("SCOPE_CREEP", **change), task)
+        counted.append(not the(e.HandoffRejectionInvalid, found).is_formal)
+        task = after(task, found)
+
+    assert counted == [False] * 6 + [True]
+
+
+def test_a_formal_slip_beside_a_poor_part_counts() -> None:
+    found = follows(
+        a_rejection("SCOPE_CREEP", **UNQUOTED, what_attempted=["Looked at it", "Thought about it"])
+    )
+
+    assert not the(e.HandoffRejectionInvalid, found).is_formal
+
+
+def test_a_slip_of_one_agent_is_none_of_another() -> None:
+    task = replace(HELD, slips=(Slip(agent="Bob", codes=("scope_misquoted",)),) * 3)
+
+    assert the(e.HandoffRejectionInvalid, follows(a_rejection("SCOPE_CREEP", **UNQUOTED), task)).is_formal
+
+
+def test_a_lazy_rejection_still_counts_after_a_formal_slip() -> None:
+    once = after(HELD, follows(a_rejection("SCOPE_CREEP", **UNQUOTED)))
+    twice = after(once, follows(LAZY, once))
+
+    assert twice.invalid_by == ("Alice",)
+    assert "lockout.set" in names(follows(LAZY, twice))

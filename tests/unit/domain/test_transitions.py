@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain.evolve import evolve
-from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Filed, Gating, Status, Task
+from remand.domain.filed import Filed
+from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Gating, Status, Task
 from remand.testing.builders import (
     H1,
     R1,

@@ -108,9 +108,13 @@ class Reviews:
         return [note for note in nearest if _apart(opinion.time, at(note.created_at)) <= TOGETHER]
 
     def _opinion_after(self, note: Note) -> int:
-        """The first opinion that its author gave after a note."""
-        time = at(note.created_at)
-        return next((one.note for one in self._opinions_of(note.author) if one.time >= time), 0)
+        """The first opinion that its author gave after a note, unless that is about another commit."""
+        time, versions = at(note.created_at), self._material.versions
+        found = next((one for one in self._opinions_of(note.author) if one.time >= time), None)
+        if found is None:
+            return 0
+        heads = {head_at(versions, time), head_at(versions, found.time)} - {""}
+        return found.note if len(heads) < 2 else 0
 
     def _opinions_of(self, author: User | None) -> Iterator[Opinion]:
         return (one for one in self._opinions if author is not None and one.author.id == author.id)

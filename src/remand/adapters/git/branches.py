@@ -66,13 +66,16 @@ class Branches:
                 raise EnvironmentFault(_taken(branch, folder))
 
     def begin(self, branch: str, start: str) -> str:
-        """Makes a branch that begins at a commit, and gives that commit."""
+        """Makes a branch that begins at a commit, and gives that commit.
+
+        A git that a killed scheduler has started may be making the same branch at this moment.
+        """
         if not is_commit(start) or not start.strip("0"):
             raise EnvironmentFault(
                 f"There is no branch {branch}, and no commit at which it could begin. Commit to the base first."
             )
         reason = self._update(HEADS + branch, start, "0" * len(start))
-        if not reason:
+        if not reason or self.tip(branch) == start:
             return start
         for other in self._names():
             if other.startswith(f"{branch}/") or branch.startswith(f"{other}/"):

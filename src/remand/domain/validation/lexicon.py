@@ -109,15 +109,21 @@ gotowy gotowa gotowe przygotowany gałąź szkic prototyp
 准备 分支 已写 草稿 原型 就绪 準備 ブラ 試作 下書
 """
 ASKED = """
-asked answered replied mailed wrote emailed requested consulted
-gefragt fragte antwortete geantwortet angefragt nachgefragt
-pregunté preguntado respondió contestó consulté consultado
-demandé répondu répond interrogé
-perguntei respondeu perguntado consultei
-chiesto risposto
-zapytałem zapytałam zapytano odpowiedział odpowiedziała spytałem
-спросил спросила ответил ответила
-询问 问了 问过 回复 答复 質問 聞い 返答 尋ね
+asked answered replied reply replies mailed emailed consulted pinged messaged inquired enquired responded phoned
+gefragt fragte antwortete geantwortet angefragt nachgefragt rückfrage rückfragen nachfrage nachfragen anfrage angeschrieben
+angerufen gemailt
+pregunté preguntado preguntamos respondió contestó consulté consultado respuesta
+demandé répondu répond interrogé réponse questionné
+perguntei respondeu perguntado consultei resposta
+chiesto risposto risposta
+zapytałem zapytałam zapytano odpowiedział odpowiedziała spytałem pytanie odpowiedź odpowiedzi
+спросил спросила спросили ответил ответила ответили ответ ответа уточнил уточнила
+询问 问了 问过 回复 答复 提问 请教 咨询 已问 回答 质问 質問 聞い 聞き 返答 尋ね 問い 回答 返信 返事 照会
+"""
+CONTACTED = """
+wrote requested contacted response spoke talked discussed showed shown posted presented raised called met
+antwort besprochen geschrieben gezeigt vorgelegt consulta escribí mostré hablé écrit contacté montré parlé escrevi mostrei falei
+scritto contattato mostrato napisałem napisałam pokazałem написал написала обратился показал 联系 联络 沟通 展示 連絡 相談 見せ
 """
 ASKS = """
 whether which who whom ob welche welcher welches wer cuál cuáles quién quel quelle quels lequel qui qual quais quem quale
@@ -206,6 +212,65 @@ trudne skomplikowane niejasne informacji kontekst coś ktoś inny więcej zadani
 复杂 困难 不清 清楚 情况 信息 上下 下文 更多 澄清 任务 提供 问题 复雑 難し 不明 情報 誰か
 """
 
+GENERIC = """
+code codebase base file files project projects repo repository documentation docs manual ticket tickets system systems module modules
+component components approach approaches option options solution solutions way ways look looks looked looking read reads reading
+review reviewed reviews check checked checking try tried tries trying attempted analyze analyzed analysed analyse analysis examine
+examined investigate investigated explore explored study studied consider considered thought think spent spend carefully thoroughly
+briefly several times closely deeply understood figure figured find finding found search searched browse browsed familiar structure
+implement implements implemented implementing implementation proceed continue continues resume restart start starts started again
+back available soon while whole entire part parts half step steps second third phase remaining rest remainder bigger grew grown
+grows growth turned planned expected estimated estimate originally original actual actually described stated given same effort
+discuss discussed discussion meeting talk talked better best clarify clarified clarification clarify explain explained explanation
+meant mean means meaning exactly wanted wants expect expectation specify specified situation state status condition matter
+happens happened happen goes going come comes came gets getting make makes made take takes took done finish happen
+handle handles handled fix fixed fixes solve solved solution resolve correctly normal normally able unable attempt
+still nobody nothing cannot anything everything really fully simply just yet now currently moment today
+requested question questions answer answers ambiguous ambiguity interpretation interpretations unspecified undefined
+give given hand over different engineer engineers developer developers human humans senior agent agents person assign assigned please
+better nicer alternative alternatives suitable appropriate possible feasible however because therefore since during
+code datei dateien projekt dokumentation ansatz lösung angesehen angeschaut gelesen geprüft versucht überlegt analysiert untersucht
+weiter weitermachen fortfahren beginnen wieder verfügbar umsetzen umsetzung später gewachsen größer geplant erwartet beschrieben
+bessere besser finden bitten bitte darum geben arbeit viel umfang gebraucht erforderlich zuerst klären klärung erklären gemeint genau gewünscht besprechen lage sache geht funktioniert fertig lösen machen
+fichier fichiers projet documentation approche solution regardé regarder lu essayé réfléchi analysé examiné continuer reprendre périmètre grandi avant cela doit être
+commencer disponible réaliser plus grand prévu décrit clarifier expliquer exactement voulu discuter situation chose faire résoudre
+archivo archivos proyecto documentación enfoque solución mirado leído revisado probado intentado pensado analizado continuar
+alcance creció mucho primero tiene reanudar empezar disponible implementar mayor previsto descrito aclarar explicar exactamente quiere discutir situación cosa hacer
+resolver arquivo ficheiro projeto documentação abordagem solução olhei li tentei pensei analisei âmbito cresceu isto primeiro pedido continuar retomar começar
+esclarecer explicar exatamente situação coisa fazer
+progetto documentazione soluzione guardato letto provato pensato analizzato continuare chiarire spiegare situazione cosa fare
+plik pliki projekt dokumentacja rozwiązanie przejrzałem przeczytałem próbowałem zakres urósł musi najpierw zrobione kontynuować wyjaśnić dokładnie sytuacja zrobić
+код файл файлы проект документация решение посмотрел прочитал изучил попробовал подумал продолжить начать доступно объём вырос нужно сначала уточнить
+объяснить именно ситуация сделать решить задачу задачи
+代码 文件 项目 文档 方法 方案 看了 看过 阅读 查看 检查 尝试 试了 试过 考虑 研究 继续 开始 可用 实现 更大 计划 描述 说明 解释 明确 究竟 到底 讨论 完成 恢复 解决
+进行 处理 合适 一些 一下 时间 认真 仔细 了解 范围 变大 大了 必须 先完 寻找 找更 更好 好的 的方
+コー ード ファ イル 文書 方法 確認 検討 調査 調べ 読ん 見た 試し 続け 開始 再開 実装 対応 説明 明確 正確 相談 完了 解決 状況 理解 時間 資料 範囲 大き 必要 要が 先に 別の 要件 明確 確に にす する
+"""
+INTERPRETS = """
+interpret interprets interpreted interpreting interpretation interpretations reading readings understood variant variants
+either both versus vs whichever alternatively
+interpretiert lesart lesarten verstanden gedeutet deutung deutungen entweder beide beiden beides variante varianten fassungen
+interprété interprétée interpréter interprétation interprétations lecture lectures compris soit variante variantes
+interpretar interpretado interpretada interpreté interpretación interpretaciones lectura lecturas entendido entendí variante variantes ambos ambas
+interpretei interpretação interpretações leitura leituras entendi
+interpretato interpretazione interpretazioni lettura letture entrambi entrambe
+interpretacja interpretacje interpretacji zinterpretowano rozumiem wariant warianty oba obie
+понял поняла трактовка трактовки трактую толкование вариант варианты оба обе либо прочтение прочтения
+理解 解读 解释 两种 三种 方案 口径 还是 或是 解釈 両方 二通 三通 通り
+"""
+OPPOSES = """
+conflict conflicts conflicting contradict contradicts contradiction contradictory exclude excludes exclusive incompatible versus vs
+against both simultaneously forbid forbids forbidden prohibits neither nor whereas mutually clash clashes violate violates opposite
+irreconcilable together
+konflikt widerspricht widersprechen widerspruch schließt schließen unvereinbar gegen beides beide zugleich gleichzeitig verbietet weder verletzt
+conflit contredit contredisent contradiction exclut excluent incompatible incompatibles contre deux simultanément interdit viole
+conflicto contradice contradicen contradicción excluye excluyen incompatible incompatibles contra ambos ambas simultáneamente prohíbe viola
+conflito contradiz contradizem contradição exclui excluem incompatível incompatíveis contra ambos ambas proíbe
+conflitto contraddice contraddicono contraddizione esclude escludono incompatibile incompatibili contro entrambi vieta
+konflikt sprzeczne sprzeczny sprzeczność wyklucza wykluczają niezgodne oba obie zabrania
+противоречит противоречат противоречие исключает исключают несовместимо несовместимы оба одновременно запрещает конфликт
+冲突 矛盾 相悖 互斥 排斥 不能同 同时 抵触 禁止 両立 相反 排他 同時 衝突
+"""
 _LISTS = {
     "done": DONE,
     "works": WORKS,
@@ -217,6 +282,7 @@ _LISTS = {
     "chooses": CHOOSES,
     "ready": READY,
     "asked": ASKED,
+    "contacted": CONTACTED,
     "asks": ASKS,
     "prefers": PREFERS,
     "trivial": TRIVIAL,
@@ -224,6 +290,9 @@ _LISTS = {
     "waits": WAITS,
     "concedes": CONCEDES,
     "vague": VAGUE,
+    "generic": GENERIC,
+    "interprets": INTERPRETS,
+    "opposes": OPPOSES,
 }
 
 
@@ -237,3 +306,5 @@ def _classes() -> dict[str, tuple[str, ...]]:
 
 CLASSES = _classes()
 """The lists each word stands in."""
+GENERIC_STEMS = frozenset(word[:6] for word in GENERIC.split())
+"""The beginnings of the words that say nothing of this task in particular."""

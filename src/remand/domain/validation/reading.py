@@ -11,6 +11,9 @@ from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.validation.durations import counts_of, hours_in, hours_of
 from remand.domain.validation.mentions import bare, dependency_names
+from remand.domain.validation.phrases import is_readable
+from remand.domain.validation.placeholders import is_placeholder
+from remand.domain.validation.substance import marks
 from remand.domain.validation.text import items, mappings, number, plain, short
 from remand.domain.validation.tokens import EMPTY, Text, read
 
@@ -58,6 +61,27 @@ class Reading(Record, kw_only=True):
     rejected_on: date | None = None
 
     @property
+    def claim(self) -> tuple[Text, Text, Text]:
+        """What is said to be so: summary, detail and blocking factor."""
+        return (self.summary, self.detail, self.factor)
+
+    @property
+    def shown(self) -> tuple[Text, ...]:
+        """What the evidence holds, and where it is from."""
+        return tuple(text for item in self.evidence for text in (item.data, item.source))
+
+    @property
+    def task(self) -> tuple[Text, Text]:
+        """The task as it is written down."""
+        return (self.title, self.scope)
+
+    @property
+    def is_readable(self) -> bool:
+        """True when it is written in a language whose words the rules know, so that a missing word means something."""
+        texts = (*self.claim, *self.attempts, self.alternative)
+        return is_readable(tuple(word for text in texts for word in text.words))
+
+    @property
     def is_self_dependent(self) -> bool:
         """True when it waits for itself and for nothing else."""
         names = {bare(name) for name in self.dependencies}
@@ -71,17 +95,17 @@ def read_rejection(rejection: TaskRejection, context: Any) -> Reading:
         reason=rejection.reason,
         task_id=plain(rejection.task_id),
         agent=plain(rejection.agent_id),
-        summary=read(plain(rejection.reason_summary)),
-        detail=read(plain(rejection.reason_detail)),
-        attempts=tuple(read(text) for text in items(rejection.what_attempted)),
-        factor=read(plain(rejection.blocking_factor)),
+        summary=_read(rejection.reason_summary),
+        detail=_read(rejection.reason_detail),
+        attempts=tuple(read(text) for text in items(rejection.what_attempted) if not is_placeholder(text)),
+        factor=_read(rejection.blocking_factor),
         evidence=tuple(_evidence(item) for item in mappings(rejection.evidence)),
-        alternative=read(plain(rejection.suggested_alternative)),
+        alternative=_read(rejection.suggested_alternative),
         sub_tasks=tuple(_sub_task(item) for item in mappings(rejection.alternative_tasks)),
         sub_task_count=len(rejection.alternative_tasks)
         if isinstance(rejection.alternative_tasks, list | tuple)
         else 0,
-        original_scope=read(plain(rejection.task_original_scope)),
+        original_scope=_read(rejection.task_original_scope),
         growth=number(rejection.scope_growth_factor),
         has_growth=rejection.scope_growth_factor is not None,
         dependencies=dependency_names(rejection),
@@ -91,6 +115,12 @@ def read_rejection(rejection: TaskRejection, context: Any) -> Reading:
     )
 
 
+def _read(value: Any) -> Text:
+    """A field of the record, taken apart; what only fills it is nothing."""
+    text = plain(value)
+    return EMPTY if is_placeholder(text) else read(text)
+
+
 def _scope(task: Mapping[Any, Any]) -> str:
     described = (plain(task.get(name)) for name in ("scope", "description", "acceptance", "requirements"))
     return "\n".join(text for text in described if text)
@@ -98,10 +128,12 @@ def _scope(task: Mapping[Any, Any]) -> str:
 
 def _evidence(item: Mapping[Any, Any]) -> Evidence:
     data = item.get("data")
+    source = read(short(item.get("source")))
+    shown = short(data) or short(item.get("probe"))
     return Evidence(
         kind=short(item.get("type")),
-        data=read(short(data) or short(item.get("probe"))),
-        source=read(short(item.get("source"))),
+        data=EMPTY if is_placeholder(shown) and not marks(source) else read(shown),
+        source=source,
         hours=hours_of(data),
         counts=counts_of(data),
     )

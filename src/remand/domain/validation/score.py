@@ -14,6 +14,12 @@ from remand.domain.validation.weights import BIAS, WEIGHTS
 
 UNWEIGHED = 1.0
 """No record of an obsolete task was there to weigh, so only a very poor one is judged by its score."""
+BRIEF = 100
+"""Up to how many words and figures a record is brief."""
+BENEFIT = 0.8
+"""What a brief record is given, which leaves little to measure; the rules have seen that its parts are there."""
+FOREIGN_BENEFIT = 1.6
+"""What a record in a language without word lists is given."""
 WEAKEST = 2
 OWN_WEAK = -0.2
 """What a measure made for the reason must have pulled to be named as well."""
@@ -34,6 +40,11 @@ def features_of(reading: Reading) -> tuple[Feature, ...]:
         for name, value in measured(reading).items()
         if name in WEIGHTS
     ]
+    if benefit(reading):
+        note = "The record is brief, or in a language without word lists, so the measures say little."
+        found.append(
+            Feature(name="benefit", field="reason_detail", value=1.0, weight=benefit(reading), note=note)
+        )
     return tuple(sorted(found, key=lambda feature: -abs(feature.contribution)))
 
 
@@ -41,6 +52,16 @@ def score_of(reading: Reading, features: Iterable[Feature]) -> float:
     """The sum; below zero speaks against the rejection."""
     start = BIAS + UNWEIGHED if reading.reason is RejectionReason.OBSOLETE else BIAS
     return start + sum(feature.contribution for feature in features)
+
+
+def benefit(reading: Reading) -> float:
+    """What a record is given that is brief, or in a language whose words the measures do not know; else nothing."""
+    shown = (item.data for item in reading.evidence)
+    texts = (*reading.claim, *reading.attempts, reading.alternative, *shown)
+    is_brief = sum(len(text.words) + len(text.figures) for text in texts) <= BRIEF
+    if not reading.is_readable:
+        return FOREIGN_BENEFIT
+    return BENEFIT if is_brief else 0.0
 
 
 def weakest(reading: Reading, features: Iterable[Feature]) -> Iterator[Issue]:

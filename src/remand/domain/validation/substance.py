@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from remand.domain.validation.tokens import Text
+from remand.domain.validation.lexicon import GENERIC_STEMS
+from remand.domain.validation.tokens import Text, is_paired
+
+PAIR_WEIGHT = 0.5
+"""A script without spaces gives about two pairs of characters a word."""
 
 
 def marks(text: Text, *given: Text) -> float:
@@ -15,6 +19,27 @@ def marks(text: Text, *given: Text) -> float:
 
 def _figure_weight(figure: str) -> float:
     return 0.5 if len(figure) == 1 else 1.0
+
+
+def specific(stems: frozenset[str]) -> float:
+    """How many of the stems say something of this task in particular."""
+    return sum(PAIR_WEIGHT if is_paired(stem) else 1.0 for stem in stems - GENERIC_STEMS)
+
+
+def named(text: Text) -> float:
+    """How many things a text names: specific words, figures, identifiers, quotations, acronyms."""
+    return specific(text.telling) + marks(text) + text.acronyms
+
+
+def brings(text: Text, *given: Text) -> float:
+    """How many things a text names that the given texts do not."""
+    known = frozenset[str]().union(*(source.stems for source in given))
+    return specific(text.telling - known) + marks(text, *given)
+
+
+def ties(text: Text, *others: Text) -> float:
+    """How many of a text's specific words the others have as well."""
+    return specific(text.telling & frozenset[str]().union(*(other.stems for other in others)))
 
 
 def overlap(some: frozenset[str], others: frozenset[str]) -> float:

@@ -149,7 +149,12 @@ def stem(word: str) -> str:
 
 def is_content(word: str) -> bool:
     """True for a word that is likely to carry meaning: long enough, or of a script with short words."""
-    return len(word) >= SHORT or (not word.isascii() and _IS_CJK.match(word) is not None)
+    return len(word) >= SHORT or is_paired(word)
+
+
+def is_paired(word: str) -> bool:
+    """True for a pair of characters out of a script without spaces."""
+    return not word.isascii() and _IS_CJK.match(word) is not None
 
 
 def _pairs(run: str) -> list[str]:

@@ -11,6 +11,7 @@ from remand.domain.validation.assessment import Assessment, Issue, IssueText
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading, read_rejection
 from remand.domain.validation.rules import (
+    account,
     alternative,
     blocking_factor,
     dependency,
@@ -27,14 +28,20 @@ from remand.domain.validation.world import World
 
 Rule = Callable[[Reading], Issue | None]
 
-_FOR_ALL: tuple[Rule, ...] = (*effort.RULES, *blocking_factor.RULES, *alternative.RULES, *evidence.FOR_ALL)
+_FOR_ALL: tuple[Rule, ...] = (
+    *account.RULES,
+    *effort.RULES,
+    *blocking_factor.RULES,
+    *alternative.RULES,
+    *evidence.FOR_ALL,
+)
 _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
     None: alternative.CONCRETE_RULES,
     RejectionReason.BLOCKER: (*alternative.CONCRETE_RULES, *evidence.BLOCKER_RULES),
-    RejectionReason.SCOPE_CREEP: (*alternative.CONCRETE_RULES, *scope.RULES),
-    RejectionReason.MISSING_DEPENDENCY: (*alternative.CONCRETE_RULES, *dependency.RULES),
+    RejectionReason.SCOPE_CREEP: (*alternative.CONCRETE_RULES, *evidence.GROWTH_RULES, *scope.RULES),
+    RejectionReason.MISSING_DEPENDENCY: (*alternative.CONCRETE_RULES, *evidence.RULES, *dependency.RULES),
     RejectionReason.INFEASIBLE: (*alternative.CONCRETE_RULES, *evidence.PROOF_RULES, *infeasible.RULES),
-    RejectionReason.UNCLEAR_REQUIREMENTS: (*alternative.CONCRETE_RULES, *questions.RULES),
+    RejectionReason.UNCLEAR_REQUIREMENTS: (*alternative.CONCRETE_RULES, *evidence.RULES, *questions.RULES),
     RejectionReason.OBSOLETE: (*evidence.RULES, *obsolete.RULES),
 }
 

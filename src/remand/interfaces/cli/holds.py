@@ -71,7 +71,7 @@ def held_block(work: HeldWork, most: int = MOST_SHOWN) -> str:
         rows.append(f"  and {count - most} more: remand task show {work.task_id}")
     rows += [f"  The user lets it pass with:\n      {work.override}"] if work.override else []
     rows += [f"  {BACK}"] if any(one.refuse for one in work.findings) else []
-    rows += [f"  Full report: {one_line(work.report, 1000)}"] if work.report else []
+    rows += [f"  Full report: remand gate report {one_line(work.report)}"] if work.report else []
     return "\n".join(rows)
 
 

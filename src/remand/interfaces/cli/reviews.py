@@ -84,7 +84,7 @@ def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
         "rejection_count": task.rejection_count,
         "waits_for_forge": None,
         "held": msgspec.to_builtins(work.findings),
-        "report": work.report or None,
+        "report": context.gates.report_path(work.report) or None if work.report else None,
     }
 
 

@@ -255,7 +255,7 @@ class _Session:
         return [
             *(sys.executable, "-m", "remand.interfaces.cli.entry", "-C", self._place.worktree, "--json"),
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
-            *("--agent", claim.agent if claim else "", "--branch", stop.branch),
+            *("--agent", claim.agent if claim else ""),
         ]
 
 

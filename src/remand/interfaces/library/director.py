@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -79,6 +79,7 @@ class DirectorRejectionHandler:
         self.validator = RejectionValidator()
         self._limit = (policy or Policy()).max_invalid_rejections
         self._invalid: Counter[tuple[str, ...]] = Counter()
+        self._slips: defaultdict[tuple[str, ...], list[set[str]]] = defaultdict(list)
 
     def handle_rejection(
         self, rejection: TaskRejection, task_context: Mapping[str, Any] | Any
@@ -113,13 +114,18 @@ class DirectorRejectionHandler:
     def _override(self, rejection: TaskRejection, issues: list[Issue]) -> RejectionDecision:
         """Sends the work back; who has done this too often is not given it again."""
         key = tuple(name if isinstance(name, str) else "" for name in (rejection.task_id, rejection.agent_id))
-        self._invalid[key] += 1
-        is_last = self._invalid[key] >= self._limit
+        is_formal = director.is_formal_slip(issues, self._slips[key])
+        if is_formal:
+            self._slips[key].append({issue.code for issue in issues})
+        else:
+            self._invalid[key] += 1
+        is_last = not is_formal and self._invalid[key] >= self._limit
+        message = director.override_message(issues, is_last=is_last)
         return RejectionDecision(
             decision_type=DecisionType.OVERRIDE,
             rejection=rejection,
             rationale=f"Rejection validation failed: {', '.join(issue.code for issue in issues)}.",
-            override_message=director.override_message(issues, is_last=is_last),
+            override_message=director.slip_message(issues) if is_formal else message,
             reassign_to="" if is_last else rejection.agent_id,
         )
 

@@ -107,6 +107,9 @@ def unfolded(question: Question, width: int, key_of: Callable[[int], str]) -> It
     why, _, _ = question.question.partition(" Options: ")
     for part in wrapped(shown(why), max(width - 4, 20)):
         yield Text(f"    {part}")
+    for text in question.grounds:
+        for part in wrapped(shown(text), max(width - 4, 20)):
+            yield Text().append(f"    {part}", style="dim")
     for number, option in enumerate(question.options, 1):
         if key := key_of(number):
             yield (

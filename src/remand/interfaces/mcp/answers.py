@@ -248,6 +248,7 @@ class Question(BaseModel):
     question: str
     options: list[Option]
     tried: list[str] = []
+    grounds: list[str] = []
     since: str | None = None
     deadline: str | None = None
     acknowledged_by: str | None = None

@@ -32,7 +32,8 @@ def can_ask(ctx: Context[Any, Any]) -> bool:
 def asked_form(question: Question) -> Elicit[Choice]:
     """A question as a form: one of its options, and what whoever goes on should know."""
     ways = "\n".join(f"- {option.key}: {option.text}" for option in question.options)
-    tried = "".join(f"\ntried: {one}" for one in question.tried)
+    tried = "".join(f"\n{one}" for one in question.grounds)
+    tried += "".join(f"\ntried: {one}" for one in question.tried)
     why, _, _ = question.question.partition(" Options: ")
     text = f"{question.task_id} {question.title}\n{why}{tried}\n\n{ways}\n- {LATER}: leave it open"
     return Elicit(text, _form(question))

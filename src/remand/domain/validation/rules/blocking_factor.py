@@ -6,7 +6,7 @@ from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.mentions import names_in, tracker_keys_in
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.substance import marks
+from remand.domain.validation.substance import marks, named, ties
 
 TELLING_WORDS = 2
 
@@ -21,24 +21,21 @@ def vague(reading: Reading) -> Issue | None:
     factor = reading.factor
     if not factor.raw or names_in(factor.raw) or tracker_keys_in(factor.raw):
         return None
-    named = len(factor.telling) + marks(factor) + factor.acronyms
-    return issue("blocking_factor_vague") if named < TELLING_WORDS else None
+    return issue("blocking_factor_vague") if named(factor) < TELLING_WORDS else None
 
 
 def unfounded(reading: Reading) -> Issue | None:
     """A blocking factor that nothing else speaks of."""
-    told = (
+    others = (
         reading.summary,
         reading.detail,
-        reading.title,
-        reading.scope,
         reading.alternative,
+        *reading.task,
         *reading.attempts,
+        *reading.shown,
     )
-    shown = (text for item in reading.evidence for text in (item.data, item.source))
-    known = frozenset[str]().union(*(text.stems for text in (*told, *shown)))
-    stems = reading.factor.stems
-    if vague(reading) or len(stems) < TELLING_WORDS or stems & known or marks(reading.factor):
+    factor = reading.factor
+    if vague(reading) or not factor.raw or marks(factor) or factor.acronyms or ties(factor, *others):
         return None
     return issue("blocking_factor_unfounded")
 

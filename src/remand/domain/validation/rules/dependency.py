@@ -8,10 +8,12 @@ from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.lexicon import CLASSES
 from remand.domain.validation.mentions import bare
+from remand.domain.validation.phrases import says_easy
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.substance import marks
+from remand.domain.validation.substance import brings
+from remand.domain.validation.tokens import Text, read
 
-EXPLAINED = 4
+EXPLAINED = 3
 _STATUS = re.compile(
     r"([A-Z][A-Z0-9]{0,9}-[A-Za-z0-9-]{1,60}|#[0-9]+)(?:\s?[:：=]|\s?->|,)?\s?"
     r"(?:(?:is|was|has been|ist|wurde|está|est|é|è|jest)\s)?([^\W\d_]{1,30})"
@@ -42,8 +44,22 @@ def said_done(reading: Reading) -> Issue | None:
 def unexplained(reading: Reading) -> Issue | None:
     """A detail that could stand beside any dependency."""
     detail = reading.detail
-    named = len(detail.telling - reading.title.stems) + marks(detail) + detail.acronyms
-    return issue("hard_requirement_missing") if detail.raw and named < EXPLAINED else None
+    said = brings(detail, reading.title, _names(reading)) + detail.acronyms
+    return issue("hard_requirement_missing") if detail.raw and said < EXPLAINED else None
 
 
-RULES = (unnamed, is_itself, said_done, unexplained)
+def trivial(reading: Reading) -> Issue | None:
+    """The record itself says that the dependency is easily done, or could be done by the agent."""
+    texts = (*reading.claim, *reading.attempts, *reading.shown)
+    is_trivial = any(says_easy(text.raw) for text in texts) or says_easy(
+        reading.alternative.raw, is_plan=True
+    )
+    return issue("dependency_trivial") if is_trivial else None
+
+
+def _names(reading: Reading) -> Text:
+    """The ids waited for, which explain nothing, with where they stand."""
+    return read(" ".join((*reading.dependencies, *map(bare, reading.dependencies))))
+
+
+RULES = (unnamed, is_itself, said_done, unexplained, trivial)

@@ -7,7 +7,7 @@ from itertools import combinations
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.substance import likeness, marks
+from remand.domain.validation.substance import likeness, marks, named
 from remand.domain.validation.tokens import Text
 
 LEAST = 2
@@ -38,9 +38,11 @@ def repeated(reading: Reading) -> Issue | None:
 
 def is_concrete(attempt: Text) -> bool:
     """True for an attempt another could check or repeat: it says something, and tells of a finding."""
-    said = len(attempt.telling) + marks(attempt) + attempt.acronyms
-    if marks(attempt) > 0 or attempt.has_outcome:
+    said = named(attempt)
+    if marks(attempt) > 0:
         return said >= LEAST or len(attempt.words) >= TELLING_WORDS
+    if attempt.has_outcome:
+        return said >= LEAST
     is_finding = attempt.count("not") > 0 or attempt.count("asked") > 0
     return said >= (FINDING_WORDS if is_finding else TELLING_WORDS)
 

@@ -6,8 +6,10 @@ import re
 
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
+from remand.domain.validation.lexicon import GENERIC_STEMS
+from remand.domain.validation.phrases import clauses, says_impossible, says_possible
 from remand.domain.validation.reading import Reading
-from remand.domain.validation.tokens import quotations, read
+from remand.domain.validation.tokens import Text, quotations, read
 
 _DENIED = re.compile(
     r"\b(?:no|not any|without any?) (?:real |actual )?(?:conflict|contradiction)s?\b(?! (?:free|with|resolution))"
@@ -52,4 +54,35 @@ def denied(reading: Reading) -> Issue | None:
     return issue("infeasible_proof_denied") if _DENIED.search(text) else None
 
 
-RULES = (constraints_invented, denied)
+def constraints_missing(reading: Reading) -> Issue | None:
+    """Nothing is set against a demand of the task: neither another demand, nor a figure, nor what forbids it."""
+    demands = [read(clause) for clause in clauses(reading.scope.raw)]
+    touched = [
+        clause for clause in demands if any(_touches(text, clause, reading.title) for text in reading.claim)
+    ]
+    is_titled = any(text.telling & reading.title.telling for text in reading.claim)
+    figures = {figure for text in reading.claim for figure in text.figures}
+    is_measured = len(figures) >= PAIR and bool(figures - set(reading.title.figures))
+    is_opposed = any(text.count("opposes") for text in reading.claim)
+    quoted = {part for text in reading.claim for part in quotations(text.raw)}
+    if len(touched) + is_titled >= PAIR or is_measured or len(quoted) >= PAIR or is_opposed:
+        return None
+    return issue("constraints_missing") if reading.is_readable and demands else None
+
+
+def _touches(text: Text, clause: Text, title: Text) -> bool:
+    """True when a text speaks of a demand by more than the title's words."""
+    words = (text.telling & clause.telling) - title.telling - GENERIC_STEMS
+    return bool(words) or bool(set(text.figures) & set(clause.figures) - set(title.figures))
+
+
+def preference(reading: Reading) -> Issue | None:
+    """What is given is a preference: nothing is said to be impossible, or it is said to be possible."""
+    is_preferred = any(text.count("prefers") for text in reading.claim)
+    claim = "\n".join(text.raw for text in (reading.detail, reading.factor))
+    if says_possible(claim) or (is_preferred and not says_impossible(claim)):
+        return issue("infeasible_preference")
+    return None
+
+
+RULES = (constraints_invented, denied, constraints_missing, preference)
