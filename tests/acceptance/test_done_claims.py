@@ -384,3 +384,54 @@ def test_what_was_handed_in_for_one_task_is_no_work_on_another(desk: Desk) -> No
     assert desk.repository.refused(*claim) == "nothing_committed"
     desk.commit("more good work")
     assert desk.repository.ok(*claim, "--pr", "8")["status"] == "provisional"
+
+
+def test_an_alert_is_in_the_inbox_and_the_log_and_the_agent_reads_of_it(desk: Desk) -> None:
+    desk.commit("bad")
+    desk.submit()
+    assert desk.repository.ok("inbox") == []
+    said = desk.submit()
+
+    sentence = "This is the second rejection; at 4, or after two without progress, a human takes over."
+    assert said["message"].endswith(f"{sentence}\n\n{CONTINUE}")
+    (item,) = desk.repository.ok("inbox")
+    assert {"escalation_id", "task_id", "question", "options", "deadline", "default", "tried"} <= set(item)
+    assert (item["kind"], item["task_id"], item["agent"]) == ("alert", desk.task, "Alice")
+    assert [option["key"] for option in item["options"]] == ["ack", "fix", "reassign:Bob"]
+    page = desk.repository.people("inbox").out
+    assert f"Answer: remand inbox answer {item['escalation_id']} OPTION" in page
+    assert "Without an answer Alice goes on" in page
+    log = "".join(path.read_text() for path in (desk.repository.path / ".got").rglob("*.md"))
+    log += "".join(path.read_text() for path in (desk.repository.path / ".got").rglob("*.log"))
+    assert f"ALERT: Task {desk.task}: the gates rejected Alice's work twice" in log
+
+    seen = desk.repository.ok("inbox", "ack", item["escalation_id"])
+    assert seen["acknowledged_by"] == "owner"
+    assert desk.repository.ok("inbox") == []
+    assert desk.status == "claimed"
+
+
+def test_the_user_takes_a_task_over_by_the_number_of_the_option_on_an_alert(desk: Desk) -> None:
+    desk.commit("bad")
+    desk.submit()
+    desk.submit()
+    (item,) = desk.repository.ok("inbox")
+
+    answered = desk.repository.ok("inbox", "answer", item["escalation_id"], "2")
+
+    assert (answered["status"], answered["option"]) == ("claimed", "fix")
+    assert desk.repository.ok("inbox") == []
+    assert desk.submit()["refused"] in ("lease_lost", "not_yours")
+
+
+def test_the_answer_that_escalates_does_not_tell_the_agent_to_continue(desk: Desk) -> None:
+    desk.commit("bad")
+    messages = [desk.submit()["message"] for _ in range(4)]
+
+    assert all(message.endswith(CONTINUE) for message in messages[:3])
+    assert messages[3].startswith("REJECTED: Quality gates failed\n\n- Words: 1 error (requires 0)")
+    assert messages[3].endswith(
+        "This was the fourth rejection, and the last two showed no progress. A human takes over now; "
+        "this session may stop."
+    )
+    assert "Continue working" not in messages[3]

@@ -78,3 +78,12 @@ def test_the_glossary_is_in_order() -> None:
 @pytest.mark.parametrize("path", re.findall(r"`(tests/[a-z_/.]+)`", text("README.md")))
 def test_what_the_readme_says_is_shown_by_tests_that_are_there(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+def test_the_readme_says_from_which_tier_on_the_rules_cannot_be_bypassed() -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    said = text.partition("cannot be bypassed")[2].partition("## ")[0]
+
+    assert "tier 1" in said[:80]
+    assert "At tier 0" in said
+    assert "`remand doctor` says which tier holds" in said

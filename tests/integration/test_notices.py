@@ -270,3 +270,43 @@ def test_an_agent_names_no_channel_and_nobody_one_that_writes_here(monkeypatch: 
 
     monkeypatch.setenv("REMAND_TASK", "T-1")
     assert addresses().channels == ()
+
+
+FAILING_GATE = """
+[gates.words]
+command = ["false"]
+parser = "exit"
+mode = "strict"
+
+[policy]
+alert_after_gates = 2
+escalate_after_gates = 9
+"""
+
+
+def test_an_alert_and_an_override_go_out_through_the_channel_once_each(
+    machine: Machine, tmp_path: Path
+) -> None:
+    repository = machine.repository(config=FAILING_GATE)
+    repository.ok("task", "ready")
+    ledger = (repository.path / ".got" / "ledger.id").read_text()
+    (machine.state / "remand" / ledger / "notices" / "pace").mkdir(parents=True)
+    name_channels(machine, f"file://{tmp_path}/notices")
+    task = repository.ok("task", "add", "Mend the roof", "--branch", "work")["task_id"]
+    repository.ok("task", "claim", task, "--agent", "Alice")
+    repository.git("checkout", "-q", "-b", "work")
+    repository.git("commit", "-q", "--allow-empty", "-m", "work")
+    submit = ("task", "submit", task, "--agent", "Alice", "--commit", "HEAD")
+
+    def told() -> str:
+        repository.call("notify")
+        return (tmp_path / "notices").read_text() if (tmp_path / "notices").exists() else ""
+
+    repository.call(*submit)
+    assert told() == ""
+    repository.call(*submit)
+    assert told().count("Alice's work was rejected twice: Mend the roof") == 1
+    repository.ok("gate", "override", task, "--gate", "words", "--reason", "It must go out.")
+    assert told().count("an override in your name: Mend the roof") == 1
+    assert "user let the gate words pass: It must go out." in told()
+    assert told().count("Alice's work was rejected twice: Mend the roof") == 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from remand.app.alerts import alert_questions
 from remand.app.decisions import undecided, waiting
 from remand.app.escalations import Question, question_of
 from remand.app.happenings import Happening, latest
@@ -16,6 +17,7 @@ from remand.app.troubles import Around, Trouble, troubles
 from remand.domain.events import Event
 from remand.domain.holds import open_findings, settlers
 from remand.domain.instant import Instant
+from remand.domain.notices import open_alert
 from remand.domain.record import Record
 from remand.domain.roles import USER, Team
 from remand.domain.runs import Run
@@ -102,7 +104,7 @@ def board(view: Transaction, around: Around, focus: str = "") -> Board:
         status: view.tasks.active(status, MOST)
         for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED, Status.FAILED, Status.BLOCKED)
     }
-    questions = _questions(view, around, active[Status.BLOCKED], focus)
+    questions = _questions(view, around, active, focus)
     gates = _gates(view, active[Status.CLAIMED], around)
     at_work = _at_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
     return Board(
@@ -125,8 +127,12 @@ def _counts(found: Mapping[str, int]) -> dict[str, int]:
     return {status.value: found[status.value] for status in Status if found.get(status.value)}
 
 
-def _questions(view: Transaction, around: Around, blocked: list[Task], focus: str) -> tuple[Question, ...]:
-    """Everything that waits for the user, the oldest first; what was tried is read for a few of them."""
+def _questions(
+    view: Transaction, around: Around, active: Mapping[Status, list[Task]], focus: str
+) -> tuple[Question, ...]:
+    """What waits for the user or alerts them, the oldest first; what was tried is read for a few of them."""
+    blocked = active[Status.BLOCKED]
+    alerted = list(filter(open_alert, active[Status.CLAIMED]))
     asked = [(task.escalation, task) for task in view.tasks.escalated() if task.escalation]
     asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MOST]
     told = {task.id for _, task in asked[:WITH_STORY]}
@@ -134,6 +140,7 @@ def _questions(view: Transaction, around: Around, blocked: list[Task], focus: st
     told |= {task.id for task in filter(waiting, blocked[:WITH_STORY])}
     told |= {task.id for task in blocked if task.filed and task.filed.rejection_id == focus}
     told |= {task.id for task in held_tasks(view)[:WITH_STORY]} | {focus.partition("/")[0]}
+    told |= {task.id for task in alerted[:WITH_STORY]}
 
     def events_of(name: str) -> Iterable[Event]:
         return story(view, name) if name in told else ()
@@ -142,6 +149,7 @@ def _questions(view: Transaction, around: Around, blocked: list[Task], focus: st
     found += undecided(view, around.rules, blocked, events_of)
     team = around.rules.team
     found += held_questions(view, team, events_of, team.actor(USER))
+    found += alert_questions(view, team, alerted, events_of)
     return tuple(sorted(found, key=lambda one: (not one.since, one.since, one.task_id)))
 
 

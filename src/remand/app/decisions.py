@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from remand.app.alerts import alert_questions
 from remand.app.asking import Rules
 from remand.app.escalations import WAIT, EventsOf, Question, able, line, open_escalations, tried
 from remand.app.held import HeldQuestion, held_questions, settle_ask
@@ -45,11 +46,19 @@ class Undecided(Question, kw_only=True, omit_defaults=False):
 def open_questions(
     view: Transaction, rules: Rules, events_of: EventsOf, who: Actor | None = None
 ) -> list[Question]:
-    """Everything that waits for the user, the oldest first, with the held findings that `who` may settle."""
+    """Everything that waits for the user, the oldest first, and then what they are alerted to.
+
+    The held findings among it are those that `who` may settle.
+    """
     found = open_escalations(view, rules.team, events_of)
     found += undecided(view, rules, view.tasks.active(Status.BLOCKED), events_of)
     found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
-    return sorted(found, key=lambda one: (one.since, one.task_id))
+    alerts = alert_questions(view, rules.team, view.tasks.active(Status.CLAIMED), events_of)
+    return [
+        question
+        for questions in (found, alerts)
+        for question in sorted(questions, key=lambda one: (one.since, one.task_id))
+    ]
 
 
 def undecided(

@@ -108,7 +108,7 @@ def _why(task: Task) -> str:
     """Why the task cannot go on by itself."""
     label, escalation = task.label, task.escalation
     times, kind = len(task.standing_rounds), escalation.kind if escalation else ""
-    rejected = f"{_capital(label)} rejected {_often(times)}. Need guidance or manual fix."
+    rejected = f"{_capital(label)} rejected {often(times)}. Need guidance or manual fix."
     match kind:
         case "deadlock":
             stuck = (
@@ -137,7 +137,8 @@ def _short(option: Option) -> str:
     }.get(choice, option.text)
 
 
-def _often(times: int) -> str:
+def often(times: int) -> str:
+    """A number of times in words."""
     return {1: "once", 2: "twice"}.get(times, f"{times} times")
 
 
@@ -174,7 +175,7 @@ def _said(event: e.Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, st
             return "", line(f"{event.reviewer} rejected {agent}'s work: {_first(event.findings)}")
         case e.GateRejected():
             return event.handoff_id, line(
-                f"the gates rejected {event.agent}'s work {_often(event.number)}: {_missed(event)}"
+                f"the gates rejected {event.agent}'s work {often(event.number)}: {_missed(event)}"
             )
         case e.HandoffRejected() | e.HandoffRejectionInvalid():
             kind = (

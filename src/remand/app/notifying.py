@@ -1,18 +1,24 @@
-"""Tells the user of open questions through channels: each question once a channel and repeat, many in one notice."""
+"""Tells the user through channels: each question once a channel and repeat, each alert and override once a channel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from remand.app.escalations import line, question_of
+from msgspec.structs import replace
+
+from remand.app.alerts import Alerted, alert_questions
+from remand.app.escalations import Question, line, often, question_of
 from remand.app.ledger import Ledger
 from remand.app.pages import answer_command, shown
 from remand.app.rebuild import story
 from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.notices import TELL, open_alert
 from remand.domain.roles import THE_COORDINATOR, Team
 from remand.domain.secrets import redacted
-from remand.domain.task import Task
+from remand.domain.task import Notice as Untold
+from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
 
 FEW = 3
@@ -33,81 +39,153 @@ class Channel(Protocol):
 
 
 class Notice(NamedTuple):
-    """What is sent, and the tasks it tells of."""
+    """What is sent, and what it tells of."""
 
     title: str
     body: str
-    tasks: tuple[Task, ...]
+    about: tuple[c.NoteDelivery, ...]
+    """What is recorded once a channel took it."""
 
 
 class Told(NamedTuple):
-    """What came of it: how many notices went out, about which questions, and what stood in the way."""
+    """What came of it: how many notices went out, about what, and what stood in the way."""
 
     notices: int
     delivered: tuple[tuple[str, str], ...]
-    """Each question's id, with the channel that took it."""
+    """The id of each question, alert and override, with the channel that took it."""
     problems: tuple[str, ...]
     """Each with the channel's name."""
 
 
 def tell(ledger: Ledger, channels: Sequence[Channel], team: Team, project: str) -> Told:
-    """Tells every channel of the questions that it has not taken yet; what a channel took is recorded."""
+    """Tells every channel of what it has not taken yet; what a channel took is recorded."""
     count, problems = 0, list[str]()
     delivered: list[tuple[str, str]] = []
+    names = {channel.name for channel in channels}
     for channel in channels:
         with ledger.store.read() as view:
-            notices = list(_notices(view, team, project, _untold(view, channel.name)))
+            telling = _Telling(view, team, project, channel.name, names)
+            notices = [*telling.questions(), *telling.alerts(), *telling.overrides()]
         for notice in notices:
-            problem = channel.send(notice.title, notice.body)
+            problem = channel.send(_clean(notice.title), _clean(notice.body))
             if problem:
                 problems.append(f"{channel.name}: {problem}")
                 break
             count += 1
-            delivered += _record(ledger, channel.name, notice.tasks)
+            ledger.ask_all_as(THE_COORDINATOR, list(notice.about))
+            delivered += [(one.escalation_id, channel.name) for one in notice.about]
     return Told(count, tuple(delivered), tuple(problems))
 
 
-def _untold(view: Transaction, channel: str) -> list[Task]:
-    """The tasks whose questions the channel has not taken since they were last repeated, the oldest first."""
-    found = [
-        (asked.opened_at, task.id, task)
-        for task in view.tasks.escalated()
-        if (asked := task.escalation) and not asked.acknowledged_by and channel not in asked.notified
-    ]
-    return [task for _, _, task in sorted(found, key=lambda one: one[:2])]
+class _Telling:
+    """What one channel has yet to be told: a few one by one, many of a kind together."""
+
+    def __init__(self, view: Transaction, team: Team, project: str, channel: str, names: set[str]) -> None:
+        self._view = view
+        self._team = team
+        self._project = project
+        self._channel = channel
+        self._names = names
+
+    def questions(self) -> Iterator[Notice]:
+        """The questions that the channel has not taken since they were last repeated, the oldest first."""
+        found = [
+            (asked.opened_at, task.id, task)
+            for task in self._view.tasks.escalated()
+            if (asked := task.escalation) and not asked.acknowledged_by and self._is_new(asked.notified)
+        ]
+        tasks = [task for _, _, task in sorted(found, key=lambda one: one[:2])]
+        if len(tasks) <= FEW:
+            yield from map(self._question, tasks)
+            return
+        told = [
+            (self._about(task.id, asked.id), f"- {asked.id} {_named(task)}")
+            for task in tasks
+            if (asked := task.escalation)
+        ]
+        yield from self._together(f"{len(tasks)} questions wait for you", told, "Answer with `remand inbox`.")
+
+    def alerts(self) -> Iterator[Notice]:
+        """The alerts that the channel has not taken, the oldest first."""
+        tasks = [
+            task
+            for task in self._view.tasks.active(Status.CLAIMED)
+            if (alert := open_alert(task)) and self._is_new(alert.notified)
+        ]
+        asked = alert_questions(self._view, self._team, tasks, self._story)
+        found = sorted(asked, key=lambda one: (one.since, one.task_id))
+        if len(found) <= FEW:
+            yield from map(self._alert, found)
+            return
+        told = [
+            (self._about(one.task_id, one.escalation_id), f"- {one.escalation_id} {line(one.question)}")
+            for one in found
+        ]
+        title = f"the work on {len(found)} tasks was rejected again and again"
+        yield from self._together(title, told, "`remand inbox` shows what can be done.")
+
+    def overrides(self) -> Iterator[Notice]:
+        """The overrides in the user's name that the channel has not taken, the oldest first."""
+        found = [
+            (notice.at, task.id, notice, task)
+            for task in self._view.tasks.with_errand([TELL])
+            for notice in task.notices
+            if self._is_new(notice.notified)
+        ]
+        found.sort(key=lambda one: one[:2])
+        told = [(self._override(task, notice), task, notice) for _, _, notice, task in found]
+        if len(told) <= FEW:
+            for about, task, notice in told:
+                title = f"an override in your name: {line(task.title, MAX_TITLE)}"
+                body = (
+                    f"{_named(task)}\n\n{line(notice.text, 500)}\n\nRecorded at {shown(notice.at)}. If this was not "
+                    f"you, somebody acts in your name: `remand task show {task.id}` shows what was done."
+                )
+                yield Notice(f"{self._project}: {title}", body, (about,))
+            return
+        rows = [(about, f"- {_named(task)}: {line(notice.text, 500)}") for about, task, notice in told]
+        last = "If one of them was not yours, somebody acts in your name: `remand task show ID` shows what was done."
+        yield from self._together(f"{len(told)} overrides in your name", rows, last)
+
+    def _question(self, task: Task) -> Notice:
+        asked = question_of(self._view, self._team, task, self._story)
+        again = " (again)" if asked.repeats else ""
+        rows = (*_answers(asked), "", *asked.tried, "", f"Asked since {shown(asked.since)}.")
+        title = f"{self._project}: a question waits for you{again}: {line(task.title, MAX_TITLE)}"
+        return Notice(title, "\n".join(rows), (self._about(task.id, asked.escalation_id),))
+
+    def _alert(self, asked: Alerted) -> Notice:
+        rows = (*_answers(asked), "", *asked.tried, "", f"Alerted at {shown(asked.since)}.")
+        words = f"{asked.agent}'s work was rejected {often(asked.number)}"
+        title = f"{self._project}: {line(words, MAX_TITLE)}: {line(asked.title, MAX_TITLE)}"
+        return Notice(title, "\n".join(rows), (self._about(asked.task_id, asked.escalation_id),))
+
+    def _override(self, task: Task, notice: Untold) -> c.NoteDelivery:
+        is_last = self._names <= {*notice.notified, self._channel}
+        return replace(self._about(task.id, notice.id), is_last=is_last)
+
+    def _together(self, title: str, told: list[tuple[c.NoteDelivery, str]], last: str) -> Iterator[Notice]:
+        """Many things of a kind in few notices."""
+        size = max(TOGETHER, -(-len(told) // MAX_NOTICES))
+        for start in range(0, len(told), size):
+            part = told[start : start + size]
+            body = "\n".join([*(row for _, row in part), "", last])
+            yield Notice(f"{self._project}: {title}", body, tuple(about for about, _ in part))
+
+    def _about(self, task_id: str, name: str) -> c.NoteDelivery:
+        return c.NoteDelivery(task_id=task_id, escalation_id=name, channel=self._channel)
+
+    def _is_new(self, notified: tuple[str, ...]) -> bool:
+        return self._channel not in notified
+
+    def _story(self, task_id: str) -> list[e.Event]:
+        return story(self._view, task_id)
 
 
-def _record(ledger: Ledger, channel: str, tasks: Sequence[Task]) -> Iterator[tuple[str, str]]:
-    asked = [(task.id, task.escalation.id) for task in tasks if task.escalation]
-    ledger.ask_all_as(
-        THE_COORDINATOR,
-        [c.NoteDelivery(task_id=task, escalation_id=name, channel=channel) for task, name in asked],
-    )
-    return ((name, channel) for _, name in asked)
-
-
-def _notices(view: Transaction, team: Team, project: str, tasks: list[Task]) -> Iterator[Notice]:
-    if len(tasks) <= FEW:
-        yield from (_single(view, team, project, task) for task in tasks)
-        return
-    size = max(TOGETHER, -(-len(tasks) // MAX_NOTICES))
-    for start in range(0, len(tasks), size):
-        yield _digest(project, tasks[start : start + size], len(tasks))
-
-
-def _single(view: Transaction, team: Team, project: str, task: Task) -> Notice:
-    asked = question_of(view, team, task, lambda name: story(view, name))
-    again = " (again)" if asked.repeats else ""
-    ways = (f"{option.text}:\n    {answer_command(asked, option)}" for option in asked.options)
-    rows = (line(asked.question, 2000), "", *ways, "", *asked.tried, "", f"Asked since {shown(asked.since)}.")
-    title = f"{project}: a question waits for you{again}: {line(task.title, MAX_TITLE)}"
-    return Notice(_clean(title), _clean("\n".join(rows)), (task,))
-
-
-def _digest(project: str, tasks: list[Task], count: int) -> Notice:
-    rows = [f"- {task.escalation.id if task.escalation else ''} {_named(task)}" for task in tasks]
-    body = "\n".join([*rows, "", "Answer with `remand inbox`."])
-    return Notice(_clean(f"{project}: {count} questions wait for you"), _clean(body), tuple(tasks))
+def _answers(asked: Question) -> list[str]:
+    """What is asked, with the command for each option."""
+    ways = [f"{option.text}:\n    {answer_command(asked, option)}" for option in asked.options]
+    return [line(asked.question, 2000), "", *ways]
 
 
 def _named(task: Task) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from remand.app.escalations import often as times
 from remand.domain import events as e
 from remand.domain.evolve import evolve
 from remand.domain.instant import Instant
+from remand.domain.notices import override, takeover
 from remand.domain.task import Lockout, Status, Task
 from remand.domain.visible import visible
 from remand.ledger.order import place
@@ -28,6 +30,7 @@ _LOGGED = (
     e.EscalationRepeated,
     e.EscalationAcknowledged,
     e.EscalationAnswered,
+    e.GateAlerted,
 )
 LOGGED = frozenset(_LOGGED)
 """The kinds of events that have a line of their own. A task that is done has one for everyone it lets back."""
@@ -41,7 +44,11 @@ def is_on_file(task: Task, events: Sequence[e.Event]) -> bool:
     """True when files tell of what came of these events: the task was sent back, asks the user, or is in the log."""
     if task.feedback or task.escalation is not None or task.lockouts:
         return not all(type(event) in _UNTOLD for event in events)
-    return any(type(event) in LOGGED for event in events)
+    return any(type(event) in LOGGED or _is_override(event) for event in events)
+
+
+def _is_override(event: e.Event) -> bool:
+    return isinstance(event, e.OverridingEvent) and event.by_user
 
 
 def log_lines(events: Iterable[e.Event]) -> list[LogLine]:
@@ -87,9 +94,17 @@ def _said(before: Task, task: Task, event: e.Event) -> tuple[str, str] | None:
         case e.EscalationRepeated():
             return f"ESCALATE: {label} → user, again", f"{event.escalation_id}, nobody answered in time"
         case e.EscalationAcknowledged():
-            return f"ESCALATE: {label} seen by the user", event.escalation_id
+            kind = "ESCALATE" if before.open_escalation else "ALERT"
+            return f"{kind}: {label} seen by the user", event.escalation_id
         case e.EscalationAnswered():
-            return f"ESCALATE: {label} answered: {_cut(event.option)}", event.guidance
+            kind = "ESCALATE" if before.open_escalation else "ALERT"
+            return f"{kind}: {label} answered: {_cut(event.option)}", event.guidance
+        case e.GateAlerted():
+            often = f"the gates rejected {event.agent}'s work {times(event.number)}"
+            return f"ALERT: {label}: {often}", f"{takeover(event.escalate_after)}, a human takes over"
+        case e.GateOverridden() | e.FindingAccepted() | e.RejectionAnswered() if event.by_user:
+            what, why = override(event, event.meta.actor) or ("", "")
+            return f"OVERRIDE: {label}: {what}", why
         case _:
             return _reviewed(before, event)
 

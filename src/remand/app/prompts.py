@@ -9,6 +9,7 @@ from remand.domain.feedback.rounds import feedback_of
 from remand.domain.feedback.sanitise import sanitise
 from remand.domain.feedback.section import section
 from remand.domain.gates import message
+from remand.domain.notices import alert_sentence, open_alert
 from remand.domain.task import Claim, Task
 from remand.domain.visible import visible
 
@@ -45,11 +46,21 @@ def _measured(task: Task, events: list[e.Event]) -> str:
     if not told:
         return ""
     last, held = told[-1], next((event for event in reversed(told) if isinstance(event, e.GateHeld)), None)
+    alert = _alert(task, last) if isinstance(last, e.GateRejected) else ""
     if isinstance(last, e.GateRejected) and last.because and held is not None:
-        text = message.refused(held.verdict, last.because)
+        text = message.refused(held.verdict, last.because, alert)
+    elif alert:
+        text = message.rejection(last.verdict, alert=alert)
     else:
         text = message.told(last.verdict)
     return f"## Gate feedback (rejection #{task.gate_rejection_count})\n\n{_quoted(text)}"
+
+
+def _alert(task: Task, last: e.GateRejected) -> str:
+    """What the agent is told of the alert about its claim, with the rejection that led to it."""
+    found = open_alert(task)
+    is_of_last = found is not None and (found.handoff_id, found.number) == (last.handoff_id, last.number)
+    return alert_sentence(found.number, found.escalate_after) if found and is_of_last else ""
 
 
 def _override(task: Task) -> str:

@@ -19,7 +19,9 @@ from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.store import Store, Transaction
 
-_TELLING = re.compile(rb'"event": ?"(?:review\.|lockout\.|escalation\.|task\.reassign")')
+_TELLING = re.compile(
+    rb'"event": ?"(?:review\.|lockout\.|escalation\.|task\.reassign"|gate\.alert")|"by_user": ?true'
+)
 """What the lines of all events hold that files are made from."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,80}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from remand.app.alerts import KIND as ALERT
 from remand.app.asking import Rules
 from remand.app.escalations import Question, line
 from remand.app.held import KIND as HELD
@@ -102,8 +103,8 @@ def _of_files(view: Transaction) -> Iterator[Trouble]:
 
 
 def _of_questions(questions: Sequence[Question]) -> Iterator[Trouble]:
-    """One trouble for all that waits for the user: each stands in the inbox. Held work is a trouble of its task."""
-    asked = [one for one in questions if one.kind != HELD]
+    """One trouble for all that waits for the user: each stands in the inbox. Held work and alerts are troubles of their tasks."""
+    asked = [one for one in questions if one.kind not in (HELD, ALERT)]
     if asked:
         many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
         yield Trouble(kind="questions", text=f"{many} for the user.", since=asked[0].since)

@@ -44,9 +44,9 @@ def respond(task: Task, ask: c.AnswerRejection, command: c.Command) -> Events:
     r.require_names(ask.reassign_to)
     r.require_known(command.facts)
     r.require_no_cycle(command.facts)
-    record = TaskRejection.from_dict(command.facts.rejection)
+    record = TaskRejection.from_dict({"rejected_at": command.at, **command.facts.rejection})
     if decision is DecisionType.OVERRIDE:
-        return _sent_back(task, filed, ask, command)
+        return _sent_back(task, filed, record, ask, command)
     return accepted(task, record, decision, ask, command)
 
 
@@ -68,7 +68,9 @@ def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) 
     return filed
 
 
-def _sent_back(task: Task, filed: Filed, ask: c.AnswerRejection, command: c.Command) -> Events:
+def _sent_back(
+    task: Task, filed: Filed, record: TaskRejection, ask: c.AnswerRejection, command: c.Command
+) -> Events:
     """The director's own override: back to the agent, or on to another."""
     facts = command.facts
     if ask.created_tasks:
@@ -85,7 +87,8 @@ def _sent_back(task: Task, filed: Filed, ask: c.AnswerRejection, command: c.Comm
         rejection_id=filed.rejection_id,
         decision=e.Decision(
             decision_type=DecisionType.OVERRIDE.name,
-            rationale=ask.rationale,
+            rejection=record.to_dict(),
+            rationale=ask.rationale or director.refusal_rationale(record),
             override_message=message,
             reassign_to=other or filed.agent,
         ),
@@ -140,9 +143,9 @@ def accepted(
     given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
     drawn = director.plan(decision, record, context(task), facts.world)
     if facts.joins and ask is None and drawn.link == "BLOCKS":
-        drawn = director.Plan(decision=decision, waits_for=facts.joins, link="BLOCKS")
+        drawn = drawn.with_existing(facts.joins)
     if given:
-        drawn = director.Plan(decision=decision, waits_for=given, link=drawn.link or "DEPENDS_ON")
+        drawn = drawn.with_existing(given)
     _require_enough(task, drawn, given, command)
     created = given or facts.fresh_task_ids[: len(drawn.sketches)]
     is_deferred = decision is DecisionType.ACCEPT_AND_DEFER
@@ -152,6 +155,7 @@ def accepted(
         rejection_id=facts.fresh_rejection_id or (task.filed.rejection_id if task.filed else ""),
         decision=e.Decision(
             decision_type=decision.name,
+            rejection=record.to_dict(),
             rationale=(ask.rationale if ask else "") or drawn.rationale(created),
             override_message=ask.message if ask else "",
             created_tasks=created,

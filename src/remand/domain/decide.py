@@ -16,6 +16,7 @@ from remand.domain import reviews as v
 from remand.domain import rules as r
 from remand.domain.broken_gates import note_measured
 from remand.domain.instant import plus
+from remand.domain.notices import mark_overrides
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
@@ -37,7 +38,7 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
             return _add(task, command.ask, command)
         if task is None:
             raise _nothing_there(command)
-        return _RULES[type(command.ask)](task, command.ask, command)
+        return mark_overrides(_RULES[type(command.ask)](task, command.ask, command), command.actor)
     except Refused as refusal:
         return refusal
 

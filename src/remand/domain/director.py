@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from remand.domain.decomposition import Needs, resolve
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.record import Record
@@ -31,6 +33,20 @@ AUTOMATIC: dict[RejectionReason, DecisionType] = {
 }
 """How the automatic director answers each reason."""
 
+
+_OPENINGS = {
+    RejectionReason.BLOCKER: "Valid blocker",
+    RejectionReason.SCOPE_CREEP: "Valid scope creep",
+    RejectionReason.MISSING_DEPENDENCY: "Valid dependency",
+    RejectionReason.INFEASIBLE: "Valid infeasibility",
+    RejectionReason.UNCLEAR_REQUIREMENTS: "Valid unclear requirements",
+    RejectionReason.OBSOLETE: "Valid: the task is obsolete",
+}
+_NEW_TASKS: dict[RejectionReason | None, str] = {
+    RejectionReason.BLOCKER: "blocker resolution task",
+    RejectionReason.UNCLEAR_REQUIREMENTS: "clarification task",
+}
+"""What is created for a task that is deferred, in the requirements' words."""
 
 SLIP_ASKS = 2
 """How often the same missing part is asked for before its absence counts as a rejection without cause."""
@@ -62,31 +78,44 @@ class Plan(Record, kw_only=True):
     link: str = ""
     """How a created task is linked to the rejected one: BLOCKS and REFINES run to it, DEPENDS_ON from it."""
     unresolved: tuple[str, ...] = ()
+    reason: RejectionReason | None = None
+    """The reason that the rejection gave."""
+    factor: str = ""
+    """What it says is in the way."""
+
+    def with_existing(self, tasks: tuple[str, ...]) -> Plan:
+        """The same decision with tasks that exist in place of new ones."""
+        return replace(self, sketches=(), waits_for=tasks, superseded_by="", link=self.link or "DEPENDS_ON")
 
     def rationale(self, created: tuple[str, ...]) -> str:
-        """Why it was decided so, in a sentence or two, naming the tasks that were created."""
-        match self.decision:
-            case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS" and self._is_clarification:
-                return f"Valid unclear requirements. Created clarification task: {', '.join(created)}."
-            case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS" and created:
-                return f"Valid blocker. Created blocker resolution task: {', '.join(created)}."
-            case DecisionType.ACCEPT_AND_DEFER if self.link == "BLOCKS":
-                return f"Valid blocker, and known already. Task waits for {', '.join(self.waits_for)}."
-            case DecisionType.ACCEPT_AND_DEFER:
-                names = dict.fromkeys((*self.waits_for, *created))
-                return f"Valid dependency. Task depends on {', '.join(names)}."
-            case DecisionType.ACCEPT_AND_DECOMPOSE:
-                return f"Valid scope creep. Decomposed into {len(created)} sub-tasks.{self._left_open}"
-            case DecisionType.ACCEPT_AND_REFORMULATE:
-                return f"Valid infeasibility. Created reformulated task: {', '.join(created)}."
-            case DecisionType.ACCEPT if self.superseded_by:
-                return f"Valid: the task is obsolete, superseded by {self.superseded_by}."
-            case _:
-                return "Rejection accepted."
+        """Why it was decided so: the reason that was given, then what follows, naming the tasks."""
+        if self.superseded_by:
+            return f"Valid: the task is obsolete, superseded by {self.superseded_by}."
+        opening = _OPENINGS[self.reason] if self.reason else "Rejection accepted"
+        is_blocker = self.reason is RejectionReason.BLOCKER
+        parts = (
+            f"{opening}.",
+            self._consequence(created),
+            factor_sentence(self.factor) if is_blocker else "",
+        )
+        return " ".join(part for part in parts if part)
 
-    @property
-    def _is_clarification(self) -> bool:
-        return any(sketch.category == "clarification" for sketch in self.sketches)
+    def _consequence(self, created: tuple[str, ...]) -> str:
+        """What becomes of the task, in a sentence."""
+        names = ", ".join(dict.fromkeys((*self.waits_for, *created)))
+        match self.decision:
+            case DecisionType.ACCEPT_AND_DEFER if self.reason is RejectionReason.MISSING_DEPENDENCY:
+                return f"Task depends on {names}."
+            case DecisionType.ACCEPT_AND_DEFER if self.sketches:
+                return f"Created {_NEW_TASKS.get(self.reason, 'task that comes first')}: {names}."
+            case DecisionType.ACCEPT_AND_DEFER:
+                return f"Task waits for {names}."
+            case DecisionType.ACCEPT_AND_DECOMPOSE:
+                return f"Decomposed into {len(created)} sub-tasks.{self._left_open}"
+            case DecisionType.ACCEPT_AND_REFORMULATE:
+                return f"{'Created reformulated task' if self.sketches else 'Reformulated as'}: {names}."
+            case _:
+                return ""
 
     @property
     def _left_open(self) -> str:
@@ -99,18 +128,34 @@ def plan(
     decision: DecisionType, rejection: TaskRejection, task: Mapping[str, Any], world: World | None = None
 ) -> Plan:
     """The plan for a decision on a rejection of the task, which is told by id, title, priority and category."""
-    known = world or World()
+    drawn = _plan(decision, rejection, task, world or World())
+    return replace(drawn, reason=rejection.reason, factor=_text(rejection.blocking_factor))
+
+
+def _plan(decision: DecisionType, rejection: TaskRejection, task: Mapping[str, Any], world: World) -> Plan:
     match decision:
         case DecisionType.ACCEPT_AND_DEFER:
-            return _deferral(rejection, task, known)
+            return _deferral(rejection, task, world)
         case DecisionType.ACCEPT_AND_DECOMPOSE:
-            return _decomposition(rejection, task, known)
+            return _decomposition(rejection, task, world)
         case DecisionType.ACCEPT_AND_REFORMULATE:
             return _reformulation(rejection, task)
         case DecisionType.ACCEPT if rejection.reason is RejectionReason.OBSOLETE:
-            return Plan(decision=decision, superseded_by=_superseded_by(rejection, known))
+            return Plan(decision=decision, superseded_by=_superseded_by(rejection, world))
         case _:
             return Plan(decision=decision)
+
+
+def refusal_rationale(rejection: TaskRejection) -> str:
+    """Why a rejection is overridden, where whoever decided gave no rationale: which reason was not accepted."""
+    reason = f" ({rejection.reason.name})" if rejection.reason else ""
+    factor = factor_sentence(_text(rejection.blocking_factor))
+    return f"The rejection{reason} is not accepted. {factor}".rstrip()
+
+
+def factor_sentence(factor: str) -> str:
+    """What a rejection says is in the way, as a sentence; empty when it says nothing."""
+    return f"Blocking factor: {_headline(factor).rstrip('.')}." if factor else ""
 
 
 def is_formal_slip(issues: Iterable[Issue], earlier: Sequence[Collection[str]]) -> bool:

@@ -6,10 +6,12 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
 from remand.domain.gates.outages import RETRY
+from remand.domain.gates.standing import Alert
 from remand.domain.gating import is_rejected_still, settle
 from remand.domain.handoffs import offered
 from remand.domain.holds import open_findings
 from remand.domain.instant import plus
+from remand.domain.notices import open_alert
 from remand.domain.pulls.merging import is_merge_of
 from remand.domain.questions import opened
 from remand.domain.record import Record
@@ -23,6 +25,7 @@ from remand.domain.task import TERMINAL, Escalation, Status, Submission, Task
 Events = tuple[e.Event, ...]
 FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
 ACCEPT = "accept"
+ACK = "ack"
 LET_THROUGH = "Let the rejected change pass when it is handed in again"
 
 
@@ -41,6 +44,8 @@ def options(
         return (
             Option(key=RETRY, text="Try again: one agent goes on, and the others once the gate is measured"),
         )
+    if open_alert(task) is not None:
+        return _alert_options(task, agents)
     above = (agent for agent, _ in inherited if agent not in task.unlocked)
     locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
     merged = _merged(task)
@@ -56,6 +61,17 @@ def options(
             else ()
         ),
         Option(key=WONTFIX, text="Close it as won't-fix"),
+    )
+
+
+def _alert_options(task: Task, agents: list[Actor]) -> tuple[Option, ...]:
+    """The ways to act on an alert; its agent goes on without any of them."""
+    holder = task.claim.agent if task.claim else ""
+    others = (agent.name for agent in agents if agent.name != holder)
+    return (
+        Option(key=ACK, text=f"Acknowledge it: {holder} goes on"),
+        Option(key=FIX, text="Take it over and fix it by hand: the task is yours until you submit it"),
+        *(Option(key=f"{REASSIGN}:{name}", text=f"Reassign it to {name}") for name in others),
     )
 
 
@@ -118,13 +134,20 @@ def repeat(task: Task, ask: c.RepeatEscalation, command: c.Command) -> Events:
 
 
 def delivered(task: Task, ask: c.NoteDelivery, command: c.Command) -> Events:
-    escalation = task.open_escalation
-    if escalation is None or escalation.id != ask.escalation_id or ask.channel in escalation.notified:
-        return ()
-    return (e.EscalationNotified(task_id=task.id, escalation_id=escalation.id, channel=ask.channel),)
+    """Notes that a channel took the notice of a question, an alert or an override that is still open."""
+    for one in (task.open_escalation, open_alert(task), *task.notices):
+        if one is not None and one.id == ask.escalation_id and ask.channel not in one.notified:
+            told = e.EscalationNotified(
+                task_id=task.id, escalation_id=one.id, channel=ask.channel, is_last=ask.is_last
+            )
+            return (told,)
+    return ()
 
 
 def acknowledge(task: Task, ask: c.AcknowledgeEscalation, command: c.Command) -> Events:
+    alert = _alert_named(task, ask.escalation_id)
+    if alert is not None:
+        return (e.EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
     escalation = _open(task, ask.escalation_id)
     if escalation.acknowledged_by:
         return ()
@@ -134,6 +157,9 @@ def acknowledge(task: Task, ask: c.AcknowledgeEscalation, command: c.Command) ->
 def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
     """What follows from the user's decision."""
     r.require_text("guidance", ask.guidance)
+    alert = _alert_named(task, ask.escalation_id)
+    if alert is not None:
+        return _answer_alert(task, alert, ask, command)
     escalation = _open(task, ask.escalation_id)
     choice, _, name = ask.option.partition(":")
     said = e.EscalationAnswered(
@@ -163,10 +189,37 @@ def answer(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
         case "wontfix" if not name:
             return (said, e.TaskCancelled(task_id=task.id, reason=ask.guidance or "won't fix"))
         case _:
-            facts = command.facts
-            known = options(task, left(task, facts), facts.inherited, has_team=facts.has_team)
-            shown = ", ".join(option.key for option in known)
-            raise Refused("bad_value", f"There is no option {ask.option[:80]!r}; choose one of {shown}.")
+            raise _no_such_option(task, ask, command)
+
+
+def _no_such_option(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Refused:
+    facts = command.facts
+    known = options(task, left(task, facts), facts.inherited, has_team=facts.has_team)
+    shown = ", ".join(option.key for option in known)
+    return Refused("bad_value", f"There is no option {ask.option[:80]!r}; choose one of {shown}.")
+
+
+def _alert_named(task: Task, name: str) -> Alert | None:
+    """The open alert of that id, or the task's own where none is named."""
+    found = open_alert(task)
+    return found if found is not None and name in ("", found.id) else None
+
+
+def _answer_alert(task: Task, alert: Alert, ask: c.AnswerEscalation, command: c.Command) -> Events:
+    """What follows from the user's word on an alert: its agent goes on, or the task is taken from it."""
+    choice, _, name = ask.option.partition(":")
+    said = e.EscalationAnswered(
+        task_id=task.id, escalation_id=alert.id, option=ask.option, guidance=ask.guidance
+    )
+    match choice:
+        case "ack" if not name:
+            return (e.EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
+        case "fix" if not name:
+            return (*_let_in(task, command), said, _taken(task, command))
+        case "reassign" if name and name != alert.agent:
+            return (said, *_to(task, name, ask.guidance, command))
+        case _:
+            raise _no_such_option(task, ask, command)
 
 
 def _approved(task: Task, merged: Submission, command: c.Command) -> e.ReviewApproved:
@@ -246,7 +299,8 @@ def _to(task: Task, name: str, guidance: str, command: c.Command) -> Events:
         raise Refused("bad_value", f"There is no agent {name[:64]!r}.")
     r.require_may_work(task, target, facts)
     others = left(task, facts, without=(name,))
-    source = task.submission.agent if task.submission else ""
+    had = task.claim or task.submission
+    source = had.agent if had else ""
     return passed_on(
         task,
         target,

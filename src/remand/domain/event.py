@@ -55,6 +55,13 @@ class TaskEvent(Event, tag="", kw_only=True):
     task_id: str
 
 
+class OverridingEvent(TaskEvent, tag="", kw_only=True):
+    """An event by which the user may set aside what a gate, a reviewer, a rule or an agent said."""
+
+    by_user: bool = False
+    """True when the user did that: they are told of it, so that they see one that was not theirs."""
+
+
 class ClaimEvent(TaskEvent, tag="", kw_only=True):
     """An event under one claim, by the agent that holds it."""
 

@@ -21,7 +21,7 @@ from remand.domain.claim_events import (
     TaskSubmitted,
     TaskWaiting,
 )
-from remand.domain.event import UNSTAMPED, AnswerEvent, ClaimEvent, Event, Meta, TaskEvent
+from remand.domain.event import UNSTAMPED, AnswerEvent, ClaimEvent, Event, Meta, OverridingEvent, TaskEvent
 from remand.domain.forge_events import ActDone, ActFailed, ActIntended, IssueImported
 from remand.domain.gate_events import (
     FindingAccepted,
@@ -107,6 +107,7 @@ __all__ = [
     "LockoutSet",
     "Meta",
     "OpinionGiven",
+    "OverridingEvent",
     "Purpose",
     "RejectionAnswered",
     "ReviewApproved",

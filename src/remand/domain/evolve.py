@@ -8,7 +8,15 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain import forge_steps, gate_steps, ids, rejection_steps, review_steps, run_steps
+from remand.domain import (
+    forge_steps,
+    gate_steps,
+    ids,
+    notice_steps,
+    rejection_steps,
+    review_steps,
+    run_steps,
+)
 from remand.domain.rejection_steps import of_answer
 from remand.domain.steps import advance, bounded, conflict
 from remand.domain.task import (
@@ -42,7 +50,8 @@ def evolve(task: Task | None, event: e.Event) -> Task | None:
     handler = _HANDLERS.get(kind)
     if handler is None or (event.meta.seq <= 0 and kind not in _LEGACY):
         return task
-    return handler(task, event)
+    after = handler(task, event)
+    return notice_steps.noted(after, event) if isinstance(event, e.OverridingEvent) else after
 
 
 def replay(events: Iterable[e.Event]) -> Task | None:
@@ -346,6 +355,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
     e.GateRejected: _fenced(gate_steps.rejected),
     e.GateHeld: _fenced(gate_steps.held),
     e.GateErrored: _fenced(gate_steps.errored),
+    e.GateAlerted: notice_steps.alerted,
     e.FindingAccepted: gate_steps.accepted,
     e.FindingRefused: gate_steps.refused,
     e.GateOverridden: gate_steps.overridden,

@@ -12,6 +12,7 @@ from remand.domain import rules as r
 from remand.domain.acts import Act
 from remand.domain.gating import is_rejected_still
 from remand.domain.instant import is_instant, plus
+from remand.domain.notices import TELL
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Submission, Task
@@ -78,7 +79,12 @@ def _has_ended(task: Task) -> bool:
 
 
 def errands(task: Task) -> tuple[str, ...]:
-    """What may be due for a task, whatever the policy is: what it can be found by among thousands."""
+    """What may be due for a task outside of the ledger: what it can be found by among thousands."""
+    return (*forge_errands(task), *((TELL,) if task.notices else ()))
+
+
+def forge_errands(task: Task) -> tuple[str, ...]:
+    """What may be due for a task on the forge, whatever the policy is."""
     open_ones = (str(act) for act, about in _next(task, EVERY) if task.forge.has_given_up(act, about) is None)
     return (*open_ones, *((INTENT,) if task.forge.intent is not None else ()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remand.domain.event import ClaimEvent, TaskEvent
+from remand.domain.event import ClaimEvent, OverridingEvent, TaskEvent
 from remand.domain.gates.verdict import Verdict
 from remand.domain.instant import Instant
 
@@ -50,9 +50,15 @@ class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):
 
     agent: str
     number: int
+    handoff_id: str = ""
+    """The claim; empty in events that were written without it, which reach nobody."""
+    alert_after: int = 0
+    """The threshold that was reached."""
+    escalate_after: int = 0
+    """At which rejection of the claim a human takes over."""
 
 
-class FindingAccepted(TaskEvent, tag="gate.accept", kw_only=True):
+class FindingAccepted(OverridingEvent, tag="gate.accept", kw_only=True):
     """A reviewer accepted a finding of the integrity gate."""
 
     finding: str
@@ -68,7 +74,7 @@ class FindingRefused(TaskEvent, tag="gate.refuse", kw_only=True):
     reason: str = ""
 
 
-class GateOverridden(TaskEvent, tag="gate.override", kw_only=True):
+class GateOverridden(OverridingEvent, tag="gate.override", kw_only=True):
     """The user let a gate's failure pass, for one code tree."""
 
     gate: str

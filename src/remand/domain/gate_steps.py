@@ -18,7 +18,7 @@ GateVerdict = e.GatePassed | e.GateRejected | e.GateHeld | e.GateErrored
 
 def passed(task: Task, event: e.GatePassed) -> Task:
     is_released = event.verdict.is_release or event.is_observed
-    return advance(task, event, gating=_judged(task, event, is_released=is_released))
+    return advance(task, event, gating=_judged(task, event, is_released=is_released, alert=None))
 
 
 def rejected(task: Task, event: e.GateRejected) -> Task:
@@ -82,7 +82,9 @@ def recovered(task: Task, event: e.GateRecovered) -> Task:
 
 def claimed_anew(gating: Gating) -> Gating:
     """The gating of a task that another claim begins on: what was settled stays, the counts start again."""
-    return replace(gating, count=0, stalled=0, failing=0, excess=0.0) if gating.count else gating
+    if not gating.count:
+        return gating
+    return replace(gating, count=0, stalled=0, failing=0, excess=0.0, alert=None)
 
 
 def unreleased(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task | None:

@@ -31,15 +31,13 @@ from remand.domain.holds import (
     settle_lines,
 )
 from remand.domain.instant import plus
+from remand.domain.notices import STALL, alert
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
 from remand.domain.steps import MAX_LEASE_SECONDS
 from remand.domain.task import Claim, Task
 
 Events = tuple[e.Event, ...]
-
-STALL = 2
-"""So many rejections in a row without progress, after the alert, and a human has to look."""
 
 
 def released(task: Task, claim: Claim, command: c.Command) -> Events:
@@ -187,21 +185,16 @@ def _rejected(task: Task, claim: Claim, verdict: Verdict, command: c.Command, be
         stalled=stalled,
         because=because,
     )
-    alerted = (
-        (e.GateAlerted(task_id=task.id, agent=claim.agent, number=number),)
-        if number == facts.alert_after_gates
-        else ()
-    )
     about_gates = ask_about_gates(task, verdict, command)
     if about_gates:
-        return (rejected, *alerted, *about_gates)
+        return (rejected, *about_gates)
     if number < facts.escalate_after_gates and stalled < STALL:
-        return (rejected, *alerted, *_ordinary_lease(task, claim, command))
+        return (rejected, *alert(task, claim, number, facts), *_ordinary_lease(task, claim, command))
     why = (
         f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.standing)}"
         f"{', the last two without progress' if stalled >= STALL else ''}"
     )
-    return (rejected, *alerted, opened(task, "gates", why, command))
+    return (rejected, opened(task, "gates", why, command))
 
 
 def _ordinary_lease(task: Task, claim: Claim, command: c.Command) -> Events:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from remand.domain.event import ClaimEvent, TaskEvent
+from remand.domain.event import ClaimEvent, OverridingEvent, TaskEvent
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 from remand.domain.validation.assessment import Issue
@@ -49,9 +49,11 @@ class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):
 
 
 class Decision(Record, kw_only=True, omit_defaults=False):
-    """What the director decided, with its type as such."""
+    """What the director decided, with its type as such: all that a `RejectionDecision` is made of."""
 
     decision_type: str
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The whole record that it answers; empty in events that were written without it."""
     rationale: str = ""
     override_message: str = ""
     reassign_to: str = ""
@@ -59,7 +61,7 @@ class Decision(Record, kw_only=True, omit_defaults=False):
     deferred_task: str = ""
 
 
-class RejectionAnswered(TaskEvent, tag="handoff.reject.response", kw_only=True):
+class RejectionAnswered(OverridingEvent, tag="handoff.reject.response", kw_only=True):
     """The director answered a rejection. What follows for tasks are events of their own."""
 
     handoff_id: str

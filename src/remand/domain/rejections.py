@@ -56,7 +56,7 @@ def reject(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
         attempts=command.facts.world.attempts,
     )
     if command.facts.distrust:
-        return (filed, *_distrusted(task, ask, command))
+        return (filed, *_distrusted(task, record, command))
     why = _undecided(record, command)
     if why or record.reason is None:
         reason = f"a director has to answer the rejection: {why}"
@@ -157,6 +157,7 @@ def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c
         rejection_id=facts.fresh_rejection_id,
         decision=e.Decision(
             decision_type=DecisionType.OVERRIDE.name,
+            rejection=record.to_dict(),
             rationale=f"Rejection validation failed: {', '.join(issue.code for issue in found.issues)}.",
             override_message=director.slip_message(found.issues) if is_formal else message,
             reassign_to=facts.next_agent if ended else agent,
@@ -166,16 +167,17 @@ def _overridden(task: Task, record: TaskRejection, found: Assessment, command: c
     return (invalid, answer, *ended, *(_passed_on(task, command) if ended else ()))
 
 
-def _distrusted(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
+def _distrusted(task: Task, record: TaskRejection, command: c.Command) -> Events:
     """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
     facts, agent = command.facts, command.actor.name
     message = f"The rejection is not acted upon: {facts.distrust}. Another agent takes the task over."
     answer = e.RejectionAnswered(
         task_id=task.id,
-        handoff_id=ask.handoff_id,
+        handoff_id=record.handoff_id,
         rejection_id=facts.fresh_rejection_id,
         decision=e.Decision(
             decision_type=DecisionType.OVERRIDE.name,
+            rejection=record.to_dict(),
             rationale=f"Not acted upon: {facts.distrust}.",
             override_message=message,
             reassign_to=facts.next_agent,

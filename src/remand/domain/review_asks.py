@@ -119,10 +119,12 @@ class NoteMerge(TaskAsk, kw_only=True):
 
 
 class NoteDelivery(TaskAsk, kw_only=True):
-    """Note that a channel took the notice of an escalation."""
+    """Note that a channel took the notice of an escalation, an alert or an override."""
 
     escalation_id: str
     channel: str
+    is_last: bool = False
+    """No channel is left that has to be told of it."""
 
 
 class RepeatEscalation(TaskAsk, kw_only=True):

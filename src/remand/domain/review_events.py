@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remand.domain.event import ClaimEvent, TaskEvent
+from remand.domain.event import ClaimEvent, OverridingEvent, TaskEvent
 from remand.domain.instant import Instant
 from remand.domain.record import Record
 
@@ -20,7 +20,7 @@ class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
     """On whose word, when that is not who asked."""
 
 
-class LockoutCleared(TaskEvent, tag="lockout.clear", kw_only=True):
+class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):
     """An agent may work on the task again."""
 
     agent: str
@@ -83,7 +83,7 @@ class ReviewRejected(TaskEvent, tag="review.reject", kw_only=True):
     handoff_id: str = ""
 
 
-class ReviewRetracted(TaskEvent, tag="review.retract", kw_only=True):
+class ReviewRetracted(OverridingEvent, tag="review.retract", kw_only=True):
     """A rejection was taken back: its count and its lockout with it."""
 
     review_id: str
@@ -161,20 +161,22 @@ class EscalationRepeated(TaskEvent, tag="escalation.repeat", kw_only=True):
 
 
 class EscalationNotified(TaskEvent, tag="escalation.notify", kw_only=True):
-    """The human was told of the question through a channel that took it."""
+    """The human was told of a question, an alert or an override through a channel that took it."""
 
     escalation_id: str
     channel: str
+    is_last: bool = False
+    """No channel is left that has to be told of it."""
 
 
 class EscalationAcknowledged(TaskEvent, tag="escalation.acknowledge", kw_only=True):
-    """The user has seen the question."""
+    """The user has seen the question, or the alert."""
 
     escalation_id: str
 
 
-class EscalationAnswered(TaskEvent, tag="escalation.answer", kw_only=True):
-    """The user has decided; what follows from it has events of its own."""
+class EscalationAnswered(OverridingEvent, tag="escalation.answer", kw_only=True):
+    """The user has decided a question, or acted on an alert; what follows from it has events of its own."""
 
     escalation_id: str
     option: str

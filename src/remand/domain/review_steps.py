@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from remand.domain import events as e
+from remand.domain import notice_steps
 from remand.domain.gates.outages import MAX_GATES
 from remand.domain.gating import is_rejected_still
 from remand.domain.instant import Instant, plus
@@ -288,7 +289,7 @@ def repeated(task: Task, event: e.EscalationRepeated) -> Task:
 def notified(task: Task, event: e.EscalationNotified) -> Task:
     escalation = _of(task, event.escalation_id)
     if escalation is None:
-        return task
+        return notice_steps.notified(task, event)
     channels = _with(escalation.notified, event.channel)
     return replace(task, escalation=replace(escalation, notified=channels))
 
@@ -296,14 +297,17 @@ def notified(task: Task, event: e.EscalationNotified) -> Task:
 def acknowledged(task: Task, event: e.EscalationAcknowledged) -> Task:
     escalation = _of(task, event.escalation_id)
     if escalation is None:
-        return task
+        return notice_steps.acknowledged(task, event)
     return replace(task, escalation=replace(escalation, acknowledged_by=event.meta.actor))
 
 
 def answered(task: Task, event: e.EscalationAnswered) -> Task:
+    fixer = event.meta.actor if event.option == FIX else task.fixer
+    taken_over = notice_steps.answered(task, event)
+    if taken_over is not None:
+        return replace(taken_over, fixer=fixer)
     if _of(task, event.escalation_id) is None:
         return conflict(task, event, f"the question {event.escalation_id} was not open at that time")
-    fixer = event.meta.actor if event.option == FIX else task.fixer
     moved = advance(
         task,
         event,

@@ -220,6 +220,16 @@ class Escalation(Record, kw_only=True):
     """The broken gates that it is about, and not this task."""
 
 
+class Notice(Record, kw_only=True):
+    """Something done in the user's name that they have yet to be told of."""
+
+    id: str
+    text: str
+    at: Instant
+    notified: tuple[str, ...] = ()
+    """The channels that took it."""
+
+
 class Conflict(Record, kw_only=True):
     """An event that a merge brought and that could not apply, kept for a human to see."""
 
@@ -293,6 +303,8 @@ class Task(Record, kw_only=True):
     exits: tuple[tuple[str, str], ...] = ()
     """Who has left the task without handing it in, and how: each way once per agent."""
     conflicts: tuple[Conflict, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    """The overrides that the user has yet to be told of."""
     is_legacy: bool = False
     """Written by a GoT tool and untouched by ours: its status follows the old events."""
 

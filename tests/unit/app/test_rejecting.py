@@ -1,5 +1,6 @@
 """Holds the life of a task rejection in a whole ledger: judged by what the ledger knows, answered, and followed up."""
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.policy import Policy
 from remand.domain.reasons import RejectionReason
+from remand.domain.rejection import RejectionDecision
 from remand.domain.roles import Role, Team
 from remand.domain.task import Status, Task
 from remand.testing.builders import Session, World, member
@@ -834,3 +836,39 @@ def test_figures_that_are_no_numbers_are_judged_and_not_feared() -> None:
 
     assert not isinstance(answered, Exception)
     assert not told(world, task)[-1].is_valid
+
+
+@pytest.mark.parametrize(
+    ("record", "policy", "by_hand"),
+    [
+        (a_rejection("BLOCKER"), Policy(), ""),
+        (a_rejection("SCOPE_CREEP"), Policy(), ""),
+        (a_rejection("UNCLEAR_REQUIREMENTS"), Policy(), ""),
+        (LAZY, Policy(), ""),
+        (a_rejection("BLOCKER"), HUMAN, "OVERRIDE"),
+        (a_rejection("BLOCKER"), HUMAN, "ACCEPT_AND_DEFER"),
+        (a_rejection("INFEASIBLE"), HUMAN, "ACCEPT_AND_REFORMULATE"),
+    ],
+    ids=["blocker", "scope creep", "unclear", "invalid", "overridden", "deferred", "reformulated"],
+)
+def test_a_logged_answer_is_a_whole_decision_again(
+    record: dict[str, Any], policy: Policy, by_hand: str
+) -> None:
+    world = a_world(policy)
+    task, taken = held(world)
+    world.reject(taken, record)
+    if by_hand:
+        world.ask(answer(taken, by_hand, rationale="So it is"))
+    with world.store.read() as view:
+        lines = [json.loads(line) for line in view.events.of_task(task)]
+    (logged,) = [line["decision"] for line in lines if line["event"] == "handoff.reject.response"]
+    (filed,) = [
+        line["rejection"] for line in lines if line["event"] in ("handoff.reject", "handoff.reject.invalid")
+    ]
+
+    decision = RejectionDecision.from_dict(logged)
+
+    assert decision.to_dict() == logged
+    assert decision.rejection.to_dict() == filed
+    assert decision.rejection.task_id == task
+    assert decision.rationale

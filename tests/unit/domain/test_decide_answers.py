@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.reasons import DecisionType
+from remand.domain.rejection import TaskRejection
 from remand.domain.roles import Actor, Role
 from remand.domain.task import Status, Task
 from remand.domain.validation.world import Named, World
@@ -18,6 +19,7 @@ from remand.testing.builders import (
     H2,
     LATER,
     LEAD,
+    NOW,
     R1,
     T1,
     T2,
@@ -356,3 +358,48 @@ def test_no_accepted_answer_needs_a_valid_record(decision: str) -> None:
         assert refused(OVERRIDDEN, answering(decision), DIRECTOR, **given) == "bad_value"
     else:
         assert decided(OVERRIDDEN, answering(decision), DIRECTOR, **given)
+
+
+@pytest.mark.parametrize(
+    "reason", ["BLOCKER", "SCOPE_CREEP", "UNCLEAR_REQUIREMENTS", "INFEASIBLE", "OBSOLETE"]
+)
+def test_a_deferral_to_named_tasks_is_given_the_reason_of_the_rejection(reason: str) -> None:
+    answer = follows(answering("ACCEPT_AND_DEFER", T2), reason=reason)[0]
+
+    words = {
+        "BLOCKER": "Valid blocker",
+        "SCOPE_CREEP": "Valid scope creep",
+        "UNCLEAR_REQUIREMENTS": "Valid unclear requirements",
+        "INFEASIBLE": "Valid infeasibility",
+        "OBSOLETE": "the task is obsolete",
+    }
+    assert words[reason] in answer.decision.rationale
+    assert T2 in answer.decision.rationale
+
+
+def test_an_override_without_a_rationale_says_what_it_did_not_accept() -> None:
+    record = {**facts()["rejection"], "blocking_factor": "THE FACTOR"}
+    answer = follows(answering("OVERRIDE"), rejection=record)[0]
+
+    assert (
+        answer.decision.rationale == "The rejection (BLOCKER) is not accepted. Blocking factor: THE FACTOR."
+    )
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        ("ACCEPT", "BLOCKER"),
+        ("ACCEPT_AND_DEFER", "BLOCKER"),
+        ("ACCEPT_AND_DECOMPOSE", "SCOPE_CREEP"),
+        ("ACCEPT_AND_REFORMULATE", "INFEASIBLE"),
+        ("OVERRIDE", "BLOCKER"),
+    ],
+)
+def test_an_answer_carries_the_whole_rejection_that_it_answers(decision: str, reason: str) -> None:
+    given = facts(reason=reason)
+    answer = decided(WAITING, answering(decision), DIRECTOR, **given)[0]
+
+    assert isinstance(answer, e.RejectionAnswered)
+    whole = TaskRejection.from_dict({"rejected_at": NOW, **given["rejection"]})
+    assert answer.decision.rejection == whole.to_dict()

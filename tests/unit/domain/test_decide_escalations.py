@@ -262,7 +262,7 @@ MERGED = replace(ASKED, escalation=an_escalation("bypassed"), sources=(f"github:
 def test_a_merge_past_the_rules_of_what_was_handed_in_is_accepted_with_one_answer() -> None:
     said, approved = decided(MERGED, answer("accept"))
 
-    assert said == e.EscalationAnswered(task_id=T1, escalation_id=E1, option="accept")
+    assert said == e.EscalationAnswered(task_id=T1, escalation_id=E1, option="accept", by_user=True)
     assert approved == e.ReviewApproved(task_id=T1, reviewer=THE_USER.name, commit=SHA, tree=TREE)
     assert keys(*options(MERGED, [BOB])) == ["accept", "fix", "reassign:Bob", "reopen", "wontfix"]
 

@@ -265,7 +265,7 @@ def test_an_unlock_takes_back_one_agents_lockout() -> None:
     task = a_task(lockouts=(a_lockout("Alice"), a_lockout("Bob")))
 
     assert decided(task, unlock(guidance="Look twice")) == (
-        e.LockoutCleared(task_id=T1, agent="Alice", reason="Taught", guidance="Look twice"),
+        e.LockoutCleared(task_id=T1, agent="Alice", reason="Taught", guidance="Look twice", by_user=True),
     )
     assert refused(task, unlock("Carol")) == "bad_value"
     assert refused(task, replace(unlock(), reason=" ")) == "bad_value"

@@ -289,7 +289,9 @@ def test_the_user_lets_a_gates_failure_pass_and_the_next_claim_passes() -> None:
 
     (word,) = story.ask(overriding("tests", "Known to be broken."), THE_USER)
 
-    assert word == e.GateOverridden(task_id=T1, gate="tests", tree=TREE, reason="Known to be broken.")
+    assert word == e.GateOverridden(
+        task_id=T1, gate="tests", tree=TREE, reason="Known to be broken.", by_user=True
+    )
     assert is_settled(story.task)
     again = let_pass(failed(), story.task)
     assert again.status == GateStatus.OVERRIDDEN

@@ -238,3 +238,56 @@ def test_the_last_override_says_that_another_gets_the_task() -> None:
 
     assert "another agent or to a human" in message
     assert "Go on with the task." not in message
+
+
+OTHERS = {
+    "BLOCKER": ("dependency", "scope creep", "infeasib", "unclear", "obsolete"),
+    "SCOPE_CREEP": ("blocker", "dependency", "infeasib", "unclear", "obsolete"),
+    "MISSING_DEPENDENCY": ("blocker", "scope creep", "infeasib", "unclear", "obsolete"),
+    "INFEASIBLE": ("blocker", "dependency", "scope creep", "unclear", "obsolete"),
+    "UNCLEAR_REQUIREMENTS": ("blocker", "dependency", "scope creep", "infeasib", "obsolete"),
+    "OBSOLETE": ("blocker", "dependency", "scope creep", "infeasib", "unclear"),
+}
+OWN = {
+    "BLOCKER": "Valid blocker",
+    "SCOPE_CREEP": "Valid scope creep",
+    "MISSING_DEPENDENCY": "Valid dependency",
+    "INFEASIBLE": "Valid infeasibility",
+    "UNCLEAR_REQUIREMENTS": "Valid unclear requirements",
+    "OBSOLETE": "the task is obsolete",
+}
+
+
+@pytest.mark.parametrize("decision", [one for one in DecisionType if one is not DecisionType.OVERRIDE])
+@pytest.mark.parametrize("reason", sorted(OTHERS))
+@pytest.mark.parametrize("is_known", [False, True], ids=["new tasks", "tasks that exist"])
+def test_a_rationale_speaks_of_the_reason_that_was_given_whatever_was_decided(
+    reason: str, decision: DecisionType, is_known: bool
+) -> None:
+    factor = "THE FACTOR"
+    record = TaskRejection.from_dict({**a_rejection(reason, blocking_factor=factor), "task_id": T1})
+    made = plan(decision, record, TASK, World(named=(OPEN,)))
+    if is_known:
+        made = made.with_existing((T2,))
+
+    text = made.rationale((T2,) if is_known else tuple(f"N-{n}" for n, _ in enumerate(made.sketches)))
+
+    assert OWN[reason] in text
+    assert not [word for word in OTHERS[reason] if word in text.lower()]
+    assert reason != "BLOCKER" or f"Blocking factor: {factor}." in text
+
+
+def test_the_rationale_of_a_blocker_begins_as_in_the_requirements_and_names_what_is_in_the_way() -> None:
+    text = drawn("BLOCKER").rationale((T3,))
+
+    assert text.startswith(
+        f"Valid blocker. Created blocker resolution task: {T3}. Blocking factor: The password of"
+    )
+
+
+def test_a_blocking_factor_in_a_rationale_is_one_short_line_that_hides_nothing() -> None:
+    made = drawn("BLOCKER", blocking_factor="no\nroute \u202e" + "x" * 3000)
+
+    assert "\n" not in made.rationale((T3,))
+    assert "\u202e" not in made.rationale((T3,))
+    assert len(made.rationale((T3,))) < 400

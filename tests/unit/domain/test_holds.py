@@ -287,7 +287,7 @@ def test_the_user_lets_a_rejected_change_pass_by_answering_the_question_about_it
     accepted, answered = story.ask(ask, THE_USER)
 
     assert accepted == e.FindingAccepted(
-        task_id=task.id, finding=SAME, reviewer="user", reason="It was right after all."
+        task_id=task.id, finding=SAME, reviewer="user", reason="It was right after all.", by_user=True
     )
     assert isinstance(answered, e.EscalationAnswered)
     assert open_findings(story.task) == ()

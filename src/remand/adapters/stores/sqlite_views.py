@@ -42,13 +42,23 @@ FROM task
 """  # noqa: S608 - fixed text
 
 _UNSEEN = """
-SELECT count(*), count(*) FILTER (WHERE times = 0), count(*) FILTER (WHERE due <= ?1), ifnull(min(times), 0)
+SELECT count(*), count(*) FILTER (WHERE kind = 'question' AND times = 0), count(*) FILTER (WHERE due <= ?1),
+    ifnull(min(times), 0)
 FROM (
-    SELECT due, ifnull(json_array_length(state, '$.escalation.notified'), 0) AS times
+    SELECT 'question' AS kind, due, ifnull(json_array_length(state, '$.escalation.notified'), 0) AS times
     FROM task INDEXED BY task_escalated WHERE status = 'escalated' AND due IS NOT NULL
+    UNION ALL
+    SELECT 'alert', NULL, ifnull(json_array_length(state, '$.gating.alert.notified'), 0)
+    FROM task INDEXED BY task_active
+    WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
+    AND instr(state, '"alert":{') > 0 AND state ->> '$.gating.alert.acknowledged_by' IS NULL
+    UNION ALL
+    SELECT 'override', NULL, ifnull(json_array_length(notice.value, '$.notified'), 0)
+    FROM errand JOIN task ON task.id = errand.task JOIN json_each(task.state, '$.notices') AS notice
+    WHERE errand = 'tell'
 )
 """
-"""A question that the user has acknowledged is not due any more."""
+"""A question that the user has acknowledged is not due any more; alerts and overrides are never repeated."""
 _COUNT_HELD = f"""
 SELECT ifnull(sum(json_array_length({_HELD})), 0) FROM task INDEXED BY task_active
 WHERE status IN ('blocked', 'claimed', 'failed', 'provisional', 'rejected') AND status = 'claimed'
@@ -59,7 +69,7 @@ AND ifnull(state ->> '$.fixer', '') != ifnull(state ->> '$.claim.agent', '')
 
 
 class Unseen:
-    """The open questions that the user has not acknowledged, and the findings that are held."""
+    """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
 
     __slots__ = ("count", "held", "least", "overdue", "untold")
 
@@ -67,8 +77,9 @@ class Unseen:
         self, count: int = 0, untold: int = 0, overdue: int = 0, least: int = 0, held: int = 0
     ) -> None:
         self.count = count
+        """How many questions, alerts and overrides there are for the channels."""
         self.untold = untold
-        """How many no channel has taken."""
+        """How many questions no channel has taken."""
         self.overdue = overdue
         """How many are to be repeated."""
         self.least = least
@@ -90,7 +101,7 @@ class View:
             self._connection.set_busy_timeout(60_000)
 
     def unseen(self, now: str) -> Unseen:
-        """The questions that wait for the user."""
+        """What the user is to be told of."""
         try:
             (found,) = self._connection.execute(_UNSEEN, (now,)).fetchall()
             found += self._connection.execute(_COUNT_HELD).fetchall()[0]

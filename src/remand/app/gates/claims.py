@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from remand.app.asking import Accepted, Answer, Request
 from remand.app.errors import EnvironmentFault
@@ -17,6 +17,7 @@ from remand.domain.gates import message
 from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.gates.verdict import UNMEASURED, GateStatus, Verdict, fitting, unstarted
 from remand.domain.holds import REJECTED_BEFORE, hold_notice, hold_summary
+from remand.domain.notices import STALL, alert_sentence, escalation_sentence
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Team
@@ -24,7 +25,6 @@ from remand.domain.task import Task
 from remand.ledger import codec
 from remand.ledger.order import place
 
-ESCALATED = "This was once too often: the task goes to a human now, and this session may stop."
 BROKEN_GATE = (
     "A gate cannot be run, which is not your fault: the user is asked about it, and the task goes on after that. "
     "This session may stop."
@@ -163,16 +163,18 @@ class DoneClaims:
             return bool(view.events.of_key(f"{key}/verdict"))
 
     def _told(self, noted: Accepted, verdict: Verdict) -> str:
+        """What the agent reads: the figures, then that it goes on, or that a human takes over."""
         rejected = next((event for event in noted.events if isinstance(event, e.GateRejected)), None)
-        asked = noted.task.open_escalation
         if rejected is None:
             return message.told(verdict)
         before = self._before(rejected) if rejected.number > 1 else None
-        text = message.rejection(rejected.verdict, rejected.number, before, rejected.task_id)
-        if noted.task.claim is None:
-            why = BROKEN_GATE if asked is not None and asked.kind == GATE_QUESTION else ESCALATED
-            text = f"{text.removesuffix(message.CONTINUE)}{why}\n\n{message.CONTINUE}"
-        return text
+        told = (rejected.verdict, rejected.number, before, rejected.task_id)
+        asked = next((event for event in noted.events if isinstance(event, e.EscalationOpened)), None)
+        if asked is None:
+            return message.rejection(*told, alert=_alert_of(noted.events))
+        stalled = rejected.stalled >= STALL
+        why = escalation_sentence(rejected.number, is_stalled=stalled)
+        return message.escalation(*told, why=BROKEN_GATE if asked.kind == GATE_QUESTION else why)
 
     def _before(self, rejected: e.GateRejected) -> Verdict | None:
         """The verdict of the rejection before this one, under the same claim."""
@@ -196,6 +198,12 @@ def _unmeasured(answer: Answer) -> Claimed:
     passed = next((event for event in answer.events if isinstance(event, e.GatePassed)), None)
     verdict = passed.verdict if passed else None
     return Claimed(answer=answer, verdict=verdict, message=message.passed(verdict) if verdict else "")
+
+
+def _alert_of(events: Iterable[e.Event]) -> str:
+    """What the agent is told of the alert among these events; empty when there is none."""
+    found = next((event for event in events if isinstance(event, e.GateAlerted)), None)
+    return alert_sentence(found.number, found.escalate_after) if found else ""
 
 
 def _code(verdict: Verdict) -> str:

@@ -24,24 +24,38 @@ _CUT = "(cut; the full report has the rest)"
 _RULE = re.compile("-{4,}")
 
 
-def rejection(verdict: Verdict, attempt: int = 1, before: Verdict | None = None, task: str = "") -> str:
+def rejection(
+    verdict: Verdict, attempt: int = 1, before: Verdict | None = None, task: str = "", alert: str = ""
+) -> str:
     """The rejection of a done claim: figures, what has to be done, and that work goes on.
 
     From the second attempt on it narrows to what still fails, and says what got better or worse. With the task's id it
-    also says where the figures are for an agent that cannot open the report.
+    also says where the figures are for an agent that cannot open the report. `alert` says when a human takes over.
     """
+    end = _sections(_full_report(verdict, task), alert, CONTINUE)
+    return _rejected(verdict, attempt, before, actions=_actions(_standing(verdict)), end=end)
+
+
+def escalation(
+    verdict: Verdict, attempt: int = 1, before: Verdict | None = None, task: str = "", why: str = ""
+) -> str:
+    """The rejection after which somebody else decides: the same figures, with nothing for the agent to do."""
+    return _rejected(verdict, attempt, before, actions="", end=_sections(_full_report(verdict, task), why))
+
+
+def _rejected(verdict: Verdict, attempt: int, before: Verdict | None, *, actions: str, end: str) -> str:
     failed = _standing(verdict)
     return _whole(
         REJECTED,
         "\n".join(map(_line, failed)),
         _since(verdict, attempt, before),
-        _actions(failed),
+        actions,
         _said(failed, _FINDINGS[min(attempt, len(_FINDINGS)) - 1]),
-        end=_sections(_full_report(verdict, task), CONTINUE),
+        end=end,
     )
 
 
-def refused(held: Verdict, because: str) -> str:
+def refused(held: Verdict, because: str, alert: str = "") -> str:
     """The rejection of work that was held, on a reviewer's word."""
     gates = [gate for gate in held.gates if gate.status is GateStatus.HELD]
     return _whole(
@@ -50,7 +64,7 @@ def refused(held: Verdict, because: str) -> str:
         "\n".join(map(_line, gates)),
         "Required actions:\n1. Undo what the reviewer refused.\n2. Commit that, then claim done again.",
         _said(gates, _FINDINGS[0]),
-        end=CONTINUE,
+        end=_sections(alert, CONTINUE),
     )
 
 

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from remand.domain.gates.outages import Outage
 from remand.domain.gates.verdict import GateStatus
+from remand.domain.instant import Instant
 from remand.domain.record import Record
+
+
+class Alert(Record, kw_only=True):
+    """That one claim was rejected so often that the user should know."""
+
+    id: str
+    handoff_id: str
+    """The claim."""
+    agent: str
+    number: int
+    """How many rejections there were."""
+    alert_after: int
+    escalate_after: int
+    at: Instant
+    notified: tuple[str, ...] = ()
+    """The channels that took the notice."""
+    acknowledged_by: str = ""
 
 
 class Gating(Record, kw_only=True):
@@ -46,3 +64,5 @@ class Gating(Record, kw_only=True):
     """What the user let pass: a gate, and the code tree it is let pass for."""
     outages: tuple[Outage, ...] = ()
     """When gates could not be measured for this task, and nothing was measured by them since."""
+    alert: Alert | None = None
+    """The last alert about the current claim."""

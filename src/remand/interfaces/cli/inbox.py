@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from remand.app.alerts import Alerted, alerted_under
 from remand.app.asking import Accepted
 from remand.app.decisions import Undecided, answering, asked, open_questions, rejected_under, waiting
 from remand.app.escalations import Question, asked_under, ways
@@ -18,6 +19,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.escalations import UNLOCK, Option
 from remand.domain.holds import open_findings
+from remand.domain.notices import open_alert
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
@@ -89,6 +91,8 @@ def _waiting(found: Question) -> str:
         return "Without an answer the task stays blocked; nothing is released or closed."
     if isinstance(found, HeldQuestion):
         return "Without an answer the work stays held; nothing is released or closed."
+    if isinstance(found, Alerted):
+        return f"Without an answer {found.agent} goes on; nothing is released or closed."
     if found.acknowledged_by:
         return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
     return f"Without an answer the task waits, and you are told again at {found.deadline[:19]}; nothing is released or closed."
@@ -176,7 +180,7 @@ def _answer_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", help="the question's id, or its task's")
     parser.add_argument(
         "option",
-        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, a decision, or its number",
+        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, ack, a decision, or its number",
     )
     parser.add_argument(
         "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
@@ -186,7 +190,8 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 def _answer(context: Context) -> Result:
     given = context.arguments
     task, finding = _held_finding(context, given.id) or (_asking(context, given.id), "")
-    if finding or (task.open_escalation is None and open_findings(task)):
+    is_about_alert = given.id.startswith("A-")
+    if finding or (not is_about_alert and task.open_escalation is None and open_findings(task)):
         return _settle_finding(context, task, finding, given.option)
     ask, key, name = _meant(context, task, given.option, context.text(given.guidance))
     answer = context.ask(ask, context.actor())
@@ -234,13 +239,19 @@ def _meant(
             key = _key(found.options, option)
             return answering(found, key, guidance), key, found.escalation_id
         key = _key(ways(view, rules.team, task), option)
-    name = task.escalation.id if task.escalation else ""
+    name = _asked_as(task)
     return c.AnswerEscalation(task_id=task.id, escalation_id=name, option=key, guidance=guidance), key, name
+
+
+def _asked_as(task: Task) -> str:
+    """The id of what a task asks or alerts to, open or not."""
+    alert = open_alert(task)
+    return alert.id if alert else task.escalation.id if task.escalation else ""
 
 
 def _asking(context: Context, name: str) -> Task:
     """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
-    look = {"E-": asked_under, "R-": rejected_under}.get(name[:2])
+    look = {"E-": asked_under, "R-": rejected_under, "A-": alerted_under}.get(name[:2])
     if look is None:
         return find_task(context, name)[0]
     with context.opened.store.read() as view:
@@ -260,6 +271,8 @@ def followed(answer: Accepted, key: str) -> str:
             return (
                 f"{task.id} is yours: mend it, then remand task submit {task.id} --agent {agent} --commit SHA"
             )
+        case "ack":
+            return f"{task.claim.agent if task.claim else 'the agent'} goes on with {task.label}"
         case "unlock":
             return f"{name} may work on {task.label} again{held}"
         case "reassign":
@@ -274,12 +287,14 @@ def _ack_arguments(parser: ArgumentParser) -> None:
 
 def _ack(context: Context) -> Result:
     asking = _asking(context, context.arguments.id)
-    escalation_id = asking.escalation.id if asking.escalation else ""
-    ask = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=escalation_id)
+    name, is_alert = _asked_as(asking), open_alert(asking) is not None
+    ask = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=name)
     task = context.ask(ask, context.actor()).task
-    by = task.escalation.acknowledged_by if task.escalation else ""
-    data = {"task_id": task.id, "escalation_id": escalation_id, "acknowledged_by": by}
-    return Result(data, f"{escalation_id} was seen by {by} and is not repeated; it still waits for an answer")
+    seen = task.gating.alert if is_alert else task.escalation
+    by = seen.acknowledged_by if seen else ""
+    data = {"task_id": task.id, "escalation_id": name, "acknowledged_by": by}
+    waits = "the agent goes on" if is_alert else "it still waits for an answer"
+    return Result(data, f"{name} was seen by {by} and is not repeated; {waits}")
 
 
 COMMANDS = {

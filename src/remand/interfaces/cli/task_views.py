@@ -19,7 +19,7 @@ from remand.app.rebuild import story
 from remand.bootstrap.reading import has_held, open_view
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.forging import errands
+from remand.domain.forging import forge_errands
 from remand.domain.holds import name_choice
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
@@ -206,7 +206,7 @@ def _show(context: Context) -> Result:
 def _is_reviewed_there(task: Task) -> bool:
     """True when the forge matters: for its reviews, or for what is to be done there."""
     is_open = bool(task.pr) and not task.is_terminal
-    return is_open or bool(errands(task)) or bool(task.forge.given_up)
+    return is_open or bool(forge_errands(task)) or bool(task.forge.given_up)
 
 
 def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:

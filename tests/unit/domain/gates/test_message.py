@@ -479,3 +479,18 @@ def test_a_report_is_named_so_that_it_can_be_read(report: str, told: str) -> Non
 
     assert f"Full report: {told}\n" in message.rejection(verdict, 1)
     assert verdict.report_name == "8681bb"
+
+
+def test_a_rejection_with_an_alert_says_so_before_it_ends_as_ever() -> None:
+    told = message.rejection(a_verdict(lint(1)), 3, alert="This is the third rejection.")
+
+    assert told.endswith(f"\n\nThis is the third rejection.\n\n{CONTINUE}")
+
+
+def test_a_rejection_that_escalates_has_the_figures_and_no_order_to_go_on() -> None:
+    told = message.escalation(a_verdict(lint(3)), 8, task="T-1", why="A human takes over now.")
+
+    assert told.startswith(f"{REJECTED}\n\n- Lint: 3 errors")
+    assert told.endswith("\n\nA human takes over now.")
+    for words in ("Continue working", "You must fix", "Required actions", "claim done again"):
+        assert words not in told
