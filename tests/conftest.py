@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Callable, Generator
 
 import pytest
@@ -108,3 +109,16 @@ def _without_skips(report: Report, call: pytest.CallInfo[None] | None) -> Report
         report.outcome = "failed"
         report.longrepr = f"In CI nothing is skipped, but {report.nodeid} would be: {why}"
     return report
+
+
+@pytest.fixture
+def local_zone(monkeypatch: pytest.MonkeyPatch) -> Generator[Callable[[str], None]]:
+    """Sets the machine's time zone for this process."""
+
+    def change(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield change
+    monkeypatch.undo()
+    time.tzset()

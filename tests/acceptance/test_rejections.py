@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from remand import DecisionType, HandoffManager, RejectionDecision, TaskRejection
 from remand.testing.rejecting import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection, naming
 from tests.acceptance.test_cli import TEAM
 from tests.integration.machine import Machine, Repository, wait_for
@@ -466,6 +467,137 @@ class TestAHumanDirector:
         assert passed_on["decision"]["reassign_to"] == "Hockney"
         assert passed_on["decided_by"] == "Boss"
         assert repository.ok("task", "claim", task, "--agent", "Hockney")["task_id"] == task
+
+
+class TestPassingOn:
+    @pytest.mark.parametrize("mode", ["waiting", "overridden"])
+    def test_a_handoff_that_was_passed_on_says_whose_the_task_is(self, machine: Machine, mode: str) -> None:
+        repository = machine.repository(config=HUMAN if mode == "waiting" else "[gates]\n")
+        _, handoff = held(repository)
+        repository.call(*filing(handoff, a_rejection() if mode == "waiting" else LAZY))
+        respond = ("handoff", "rejection-response", handoff, "--decision", "OVERRIDE", "--message", "Go")
+        answer = repository.people(*respond, "--reassign-to", "Bob").out
+
+        found = repository.ok("handoff", "status", handoff)
+        text = repository.people("handoff", "status", handoff).out
+
+        assert (found["status"], found["agent"], found["reassigned_to"]) == ("reassigned", "Alice", "Bob")
+        assert found["ended_at"]
+        assert "no longer Alice's" in text
+        assert "Bob" in answer
+        assert "no longer Alice's" in answer
+
+    def test_a_handoff_that_goes_back_to_its_agent_stays_overridden(self, machine: Machine) -> None:
+        repository = machine.repository(config=HUMAN)
+        _, handoff = held(repository)
+        repository.ok(*filing(handoff, a_rejection()))
+        repository.ok("handoff", "rejection-response", handoff, "--decision", "OVERRIDE", "--message", "Go")
+
+        found = repository.ok("handoff", "status", handoff)
+
+        assert (found["status"], found.get("reassigned_to", "")) == ("overridden", "")
+
+    def test_the_second_invalid_rejection_passes_it_on_too(self, machine: Machine) -> None:
+        members = ", ".join(f'{{name = "{name}", roles = ["agent"]}}' for name in ("Alice", "Bob"))
+        repository = machine.repository(config=f"[gates]\n[team]\nmembers = [{members}]\n")
+        _, handoff = held(repository)
+        for _ in range(2):
+            repository.call(*filing(handoff, LAZY))
+
+        found = repository.ok("handoff", "status", handoff)
+
+        assert (found["status"], found["reassigned_to"]) == ("reassigned", "Bob")
+
+
+class TestRejectionsOfGotTools:
+    TASK, HANDOFF = "T-20251220-153045-a1b2", "H-20251220-153100-c3d4"
+
+    def imported(self, repository: Repository, machine: Machine, *lines: dict[str, Any]) -> None:
+        folder = machine.folder / "got"
+        folder.mkdir()
+        meta = {"branch": "main", "session": "20251220-153000-a1b2"}
+        rows = [
+            json.dumps({"ts": f"2025-12-20T16:{n:02}:00Z", "meta": meta, **row})
+            for n, row in enumerate(lines)
+        ]
+        (folder / "20251220-153000-a1b2.jsonl").write_text("\n".join(rows) + "\n")
+        assert repository.ok("log", "import", str(folder))["problems"] == []
+
+    def test_they_are_told_by_every_command(self, machine: Machine, repository: Repository) -> None:
+        record = TaskRejection.from_dict({**a_rejection(), "task_id": f"task:{self.TASK}"})
+        decision = RejectionDecision(
+            DecisionType.ACCEPT_AND_DEFER,
+            record,
+            "Valid blocker.",
+            created_tasks=["task:T-20251220-160001-e5f6"],
+        )
+        self.imported(
+            repository,
+            machine,
+            {"event": "node.create", "id": self.TASK, "type": "TASK", "data": {"title": "Add OAuth"}},
+            {
+                "event": "handoff.reject",
+                "handoff_id": self.HANDOFF,
+                "agent": "A",
+                "rejection": record.to_dict(),
+            },
+            {
+                "event": "handoff.reject.response",
+                "handoff_id": self.HANDOFF,
+                "decision": decision.to_dict(),
+            },
+        )
+        summary = record.reason_summary
+
+        status = repository.ok("handoff", "status", self.HANDOFF)
+        shown = repository.ok("task", "show", self.TASK)
+        graph = repository.ok("graph", "stats")
+
+        assert (status["status"], status["agent"]) == ("rejection_accepted", "A")
+        assert status["rejection"]["rejection"]["reason_summary"] == summary
+        assert status["decision"]["rationale"] == "Valid blocker."
+        assert summary in repository.people("handoff", "status", self.HANDOFF).out
+        assert [row["event"] for row in shown["rejections"]] == ["handoff.reject"]
+        assert [row["event"] for row in shown["decisions"]] == ["handoff.reject.response"]
+        assert shown["status"] == "incoming"
+        assert f"A rejected the task: {summary}"[:40] in " ".join(
+            repository.people("task", "show", self.TASK).out.split()
+        )
+        assert graph["by_node_type"] == {"TASK": 2, "CONSTRAINT": 1, "DECISION": 1, "OBSERVATION": 1}
+        assert graph["by_edge_type"] == {"ANSWERS": 1, "BLOCKS": 1, "IMPLEMENTS": 1, "OBSERVES": 1}
+        told = " ".join(repository.people("log", "tail").out.split())
+        assert "A rejected the task" in told
+        assert "its rejection was answered: ACCEPT_AND_DEFER" in told
+        assert repository.ok("analyze", "rejections")["decision_outcomes"] == {"ACCEPT_AND_DEFER": 1}
+        manager = HandoffManager(str(repository.path))
+        assert manager.status(self.HANDOFF)["status"] == "rejection_accepted"
+
+    def test_a_rejection_in_plain_words_is_told_too(self, machine: Machine, repository: Repository) -> None:
+        self.imported(
+            repository,
+            machine,
+            {"event": "node.create", "id": self.TASK, "type": "TASK", "data": {"title": "Add OAuth"}},
+            {
+                "event": "handoff.initiate",
+                "handoff_id": self.HANDOFF,
+                "task_id": self.TASK,
+                "target_agent": "A",
+                "source_agent": "main",
+            },
+            {
+                "event": "handoff.reject",
+                "handoff_id": self.HANDOFF,
+                "agent": "A",
+                "reason": "The API is down",
+            },
+        )
+
+        status = repository.ok("handoff", "status", self.HANDOFF)
+
+        assert status["status"] == "rejected"
+        assert status["rejection"]["rejection"]["reason_summary"] == "The API is down"
+        assert "The API is down" in repository.people("handoff", "status", self.HANDOFF).out
+        assert repository.ok("graph", "stats")["by_node_type"] == {"TASK": 1, "OBSERVATION": 1}
 
 
 class TestTheUsersOwnCommands:

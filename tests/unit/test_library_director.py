@@ -17,8 +17,10 @@ from remand import (
     log_rejection_to_got,
 )
 from remand.domain.policy import Policy
+from remand.interfaces.library.director import GraphProject
 from remand.testing.rejecting import DEPENDENCY, LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
+_TEXTS = ("reason_summary", "reason_detail", "blocking_factor")
 TASK = "task:T-20251220-153045-a1b2"
 CONTEXT = {"title": TITLE, "scope": SCOPE, "priority": "medium", "category": "feature"}
 
@@ -177,3 +179,85 @@ def test_formal_slips_are_asked_for_and_do_not_end_the_rejections_of_an_agent() 
 
     assert [one.reassign_to for one in decisions] == ["Alice"] * 4
     assert all("does not count against you" in one.override_message for one in decisions)
+
+
+@pytest.mark.parametrize("reason", RejectionReason)
+@pytest.mark.parametrize("manager", [GraphProject, Project])
+def test_no_link_leads_nowhere(reason: RejectionReason, manager: type[GraphProject] | type[Project]) -> None:
+    project = manager()
+    project.graph.remove_node(TASK)
+    rejection = TaskRejection.from_dict({**a_rejection(reason), "task_id": TASK, "agent_id": "Alice"})
+
+    decision = DirectorRejectionHandler(project).handle_rejection(rejection, CONTEXT)
+
+    assert decision.decision_type is not DecisionType.OVERRIDE
+    assert list(project.graph.dangling()) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "became"),
+    [
+        ("SCOPE_CREEP", "decomposed", "decomposed_into"),
+        ("INFEASIBLE", "infeasible", "reformulated_as"),
+        ("BLOCKER", "deferred", "waits_for"),
+        ("MISSING_DEPENDENCY", "deferred", "waits_for"),
+        ("OBSOLETE", "cancelled", "superseded_by"),
+    ],
+)
+def test_what_a_task_became_is_kept_though_it_was_no_node(reason: str, status: str, became: str) -> None:
+    handler = DirectorRejectionHandler()
+    rejection = TaskRejection.from_dict({**a_rejection(reason), "task_id": TASK, "agent_id": "Alice"})
+
+    handler.handle_rejection(rejection, CONTEXT)
+
+    node = handler.manager.graph.get_node(TASK)
+    assert node is not None
+    assert node.node_type is NodeType.TASK
+    assert node.properties["status"] == status
+    assert node.properties[became]
+
+
+def test_a_decision_that_is_waited_for_becomes_a_decision_in_the_graph() -> None:
+    record = a_rejection("MISSING_DEPENDENCY")
+    told = {
+        **record,
+        **{key: str(record[key]).replace(DEPENDENCY, "D-20251220-101500-ab12") for key in _TEXTS},
+    }
+
+    decision, project = handled(told)
+
+    assert decision.decision_type is DecisionType.ACCEPT_AND_DEFER
+    assert list(project.graph.dangling()) == []
+
+
+def in_words(**fields: Any) -> dict[str, Any]:
+    """A missing dependency that has no id."""
+    record = a_rejection("MISSING_DEPENDENCY")
+    told = {
+        key: value.replace(DEPENDENCY, "the PDF export") for key, value in record.items() if key in _TEXTS
+    }
+    factor = (
+        "Depends on the PDF export of reports/export.py, which nobody has built: GET /report.pdf answers 501"
+    )
+    more = {"blocking_factor": factor, "suggested_alternative": IN_WORDS_FIRST}
+    return {**record, **told, **more, **fields}
+
+
+IN_WORDS_FIRST = (
+    "Build the PDF export first, about 30 hours. The mail part is ready on branch report-mail with 6 tests; it needs "
+    "the 40 lines that fetch the PDF, about 2 hours, once the endpoint answers 200."
+)
+
+
+def test_a_dependency_named_in_words_becomes_a_task_that_is_waited_for() -> None:
+    decision, project = handled(in_words())
+
+    (made,) = decision.created_tasks
+    assert decision.decision_type is DecisionType.ACCEPT_AND_DEFER
+    assert (project.created[0]["category"], project.created[0]["priority"]) == ("dependency", "high")
+    assert project.created[0]["title"].startswith(f"Dependency for {TITLE}: Depends on the PDF export")
+    assert project.edges(EdgeType.DEPENDS_ON) == [(TASK, made)]
+    assert (decision.deferred_task, decision.rationale) == (
+        TASK,
+        f"Valid dependency. Task depends on {made}.",
+    )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from remand.app.believing import Judge
 from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Exchange, Marks, Segment
-from remand.app.rebuild import Fold, rebuild, story, uncollected
+from remand.app.rebuild import Fold, assign_imported, rebuild, story, uncollected
 from remand.domain.events import Event, subject
 from remand.domain.evolve import replay
 from remand.domain.instant import Instant
@@ -47,6 +47,8 @@ def read_in(
             tx.files.note(mark, problems)
         ripe = [(codec.recall(line), line) for line in tx.files.ripe(limit)]
         _keep(tx, ripe, limit, touched, judge)
+        if touched.has_imported_handoffs:
+            assign_imported(tx)
         touched.finish(tx)
     if touched.clock > tx.head.clock:
         tx.head = replace(tx.head, clock=touched.clock)
@@ -102,6 +104,7 @@ class _Touched:
     def __init__(self, known: int) -> None:
         self.sessions: dict[str, tuple[int, str]] = {}
         self.clock: Instant = ""
+        self.has_imported_handoffs = False
         self._known = known
         self._count = 0
         self._tasks: set[str] = set()
@@ -111,6 +114,7 @@ class _Touched:
         """Takes one event into account."""
         self._count += 1
         self.clock = max(self.clock, event.ts)
+        self.has_imported_handoffs |= event.is_legacy and hasattr(event, "handoff_id")
         if task_id and self._known:
             self._tasks.add(task_id)
         elif task_id:

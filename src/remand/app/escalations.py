@@ -177,12 +177,11 @@ def _said(event: e.Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, st
             return event.handoff_id, line(
                 f"the gates rejected {event.agent}'s work {often(event.number)}: {_missed(event)}"
             )
-        case e.HandoffRejected() | e.HandoffRejectionInvalid():
+        case e.HandoffRejected() | e.HandoffRejectionInvalid() if not event.is_legacy:
             kind = (
                 "rejected the task" if isinstance(event, e.HandoffRejected) else "rejected it without cause"
             )
-            summary = event.rejection.get("reason_summary") or getattr(event, "reason", "")
-            return "", line(f"{event.agent} {kind}: {summary}")
+            return "", line(f"{event.agent} {kind}: {e.record_of(event).get('reason_summary') or ''}")
         case e.GateErrored():
             causes = "; ".join(f"{one.gate}: {one.text}" for one in outages_of(event.verdict))
             return "", line(

@@ -11,7 +11,7 @@ import msgspec
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.graph import Edge, EdgeKey, Node, NodeType, ThoughtGraph
-from remand.domain.reasons import DecisionType
+from remand.domain.reasons import DecisionType, decision_named
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
 from remand.domain.rejection_graph import add_decision, add_rejection, task_node
@@ -38,8 +38,9 @@ class GraphView(Record, kw_only=True):
 
 def fold_graph(events: Iterable[e.Event], statuses: Mapping[str, str] | None = None) -> GraphView:
     """Folds events in any order and any number of copies. `statuses` tells where tasks are, by their ids."""
-    fold = _Fold()
-    for event in sorted(events, key=place):
+    ordered = sorted(events, key=place)
+    fold = _Fold(_handed_tasks(ordered))
+    for event in ordered:
         fold.apply(event)
     fold.add_named_tasks()
     fold.leave_out_dangling()
@@ -48,6 +49,16 @@ def fold_graph(events: Iterable[e.Event], statuses: Mapping[str, str] | None = N
         if node is not None:
             node.properties["status"] = str(status)
     return GraphView(graph=fold.graph, conflicts=fold.conflicts())
+
+
+def _handed_tasks(events: Iterable[e.Event]) -> dict[str, str]:
+    """The task of each handoff. What our own events say of one goes before what GoT tools wrote."""
+    found: dict[str, str] = {}
+    imported: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, e.HandoffInitiated | e.TaskClaimed) and event.task_id:
+            (imported if event.is_legacy else found).setdefault(event.handoff_id, event.task_id)
+    return imported | found
 
 
 def stats(view: GraphView) -> dict[str, Any]:
@@ -69,8 +80,9 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 class _Fold:
     """A graph in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, handed_tasks: Mapping[str, str]) -> None:
         self.graph = ThoughtGraph()
+        self._handed_tasks = handed_tasks
         self._seen: set[str] = set()
         self._created: dict[str, _Description] = {}
         self._linked: dict[EdgeKey, e.Event] = {}
@@ -79,6 +91,8 @@ class _Fold:
         self._misfits: list[tuple[e.Event, str]] = []
         self._rejections: dict[str, str] = {}
         """The node of each rejection, by the rejection's id."""
+        self._imported: dict[str, str] = {}
+        """The last rejection of each handoff that a GoT tool wrote down: its lines name no other id."""
         self._accepted: dict[str, str] = {}
         """How each rejection was accepted that was."""
         self._named: dict[str, None] = {}
@@ -173,10 +187,13 @@ class _Fold:
         return f"there is no edge {event.type} from {source} to {target}"
 
     def reject(self, event: e.Event) -> str:
-        """Adds a rejection. What GoT tools wrote of a handoff is no node."""
-        if not isinstance(event, e.HandoffRejected | e.HandoffRejectionInvalid) or event.is_legacy:
-            return ""
-        task, unique = task_node(self.graph, event.task_id), event.rejection_id or event.meta.id
+        """Adds a rejection."""
+        if not isinstance(event, e.HandoffRejected | e.HandoffRejectionInvalid):
+            return "it does not describe a rejection"
+        named = event.task_id or self._handed_tasks.get(event.handoff_id, "")
+        if not named:
+            return "it names neither a task nor a handoff that is known"
+        task, unique = task_node(self.graph, named), event.rejection_id or event.meta.id
         if unique in self._rejections:
             return f"the rejection {unique} is told already"
         own = {
@@ -185,26 +202,31 @@ class _Fold:
             "agent_id": event.agent,
             "rejected_at": event.ts,
         }
-        record = TaskRejection.from_dict(event.rejection | own)
+        record = TaskRejection.from_dict(e.record_of(event) | own)
         is_valid = isinstance(event, e.HandoffRejected)
         node = add_rejection(self.graph, task, unique, record, is_valid=is_valid)
         self._take_over(node)
         self._rejections[unique] = node.id
+        if event.is_legacy:
+            self._imported[event.handoff_id] = unique
         self._named[task] = None
         return ""
 
     def answer(self, event: e.Event) -> str:
-        """Adds a decision, and the blocker it accepts."""
-        if not isinstance(event, e.RejectionAnswered) or event.is_legacy:
-            return ""
-        rejection = self._rejections.get(event.rejection_id)
+        """Adds a decision, and the blocker it accepts. An imported one answers imported rejections alone."""
+        if not isinstance(event, e.RejectionAnswered):
+            return "it does not describe an answer"
+        unique = self._imported.get(event.handoff_id, "") if event.is_legacy else event.rejection_id
+        rejection = self._rejections.get(unique)
         if rejection is None or rejection not in self.graph.nodes:
-            return f"there is no rejection {event.rejection_id} to answer"
-        if event.rejection_id in self._accepted:
-            return f"the rejection was answered already, by {self._accepted[event.rejection_id]}"
-        if event.decision.decision_type != DecisionType.OVERRIDE.name:
-            self._accepted[event.rejection_id] = event.decision.decision_type
-        for node in add_decision(self.graph, rejection, event.rejection_id, event.decision):
+            return f"there is no rejection {unique or f'of the handoff {event.handoff_id}'} to answer"
+        if unique in self._accepted:
+            return f"the rejection was answered already, by {self._accepted[unique]}"
+        if (
+            decision_named(event.decision.decision_type) or DecisionType.OVERRIDE
+        ) is not DecisionType.OVERRIDE:
+            self._accepted[unique] = event.decision.decision_type
+        for node in add_decision(self.graph, rejection, unique, event.decision):
             self._take_over(node)
             node.properties["at"] = event.ts
         self._named.update((task_node(self.graph, name), None) for name in event.decision.created_tasks)

@@ -19,6 +19,8 @@ MAX_WORDS = 160
 MANY = 200
 QUIET = frozenset({e.LeaseRenewed, e.FeedbackFetched, e.EscalationNotified, e.ActIntended})
 """Kinds of events that say nothing new."""
+ABOUT_REJECTIONS = (e.HandoffRejected, e.HandoffRejectionInvalid, e.RejectionAnswered)
+"""Kinds of events whose words say more than their fields in a row."""
 
 
 class Happening(Record, kw_only=True, omit_defaults=False):
@@ -106,8 +108,8 @@ def _decomposed(event: Any) -> str:
 
 def _rejected(event: Any) -> str:
     how = "" if isinstance(event, e.HandoffRejected) else " without cause"
-    why = event.rejection.get("reason_summary") or getattr(event, "reason", "")
-    return f"{event.agent} rejected the task{how}{_because(why)}"
+    who = event.agent or "an agent without a name"
+    return f"{who} rejected the task{how}{_because(e.record_of(event).get('reason_summary'))}"
 
 
 def _answered(event: Any) -> str:

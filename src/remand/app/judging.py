@@ -92,18 +92,18 @@ class Judging:
         self, record: TaskRejection, task: Task, agent: str, now: Instant
     ) -> tuple[tuple[str, ...], str]:
         """Tasks that resolve the same blocker already, and why the rejection is not believed, if it is not."""
-        own = self._tx.traces.of_agent(agent, 2 * RUN)
+        own = _native(self._tx.traces.of_agent(agent, 2 * RUN))
         if sum(one.event == FILED and _is_recent(one, now) for one in own) >= RUN:
             return (), f"{agent} has rejected {RUN} tasks with cause within a day"
-        recent = [*own[:LATELY], *self._tx.traces.latest(LATELY)]
+        recent = [*own[:LATELY], *_native(self._tx.traces.latest(LATELY))]
         twins = dict.fromkeys(one.task for one in recent if one.task != task.id and _is_same(one, record))
-        if record.reason is RejectionReason.BLOCKER:
-            joins = next(filter(None, (self._still_open(twin, task) for twin in twins)), ())
-            if joins:
-                return joins, ""
         is_known = any(map(may_wait_for, self._all_named(record, task)))
         if record.reason is RejectionReason.MISSING_DEPENDENCY and is_known:
             return (), ""
+        if record.reason in (RejectionReason.BLOCKER, RejectionReason.MISSING_DEPENDENCY):
+            joins = next(filter(None, (self._still_open(twin, task) for twin in twins)), ())
+            if joins:
+                return joins, ""
         if len(twins) >= MAX_TWINS:
             return (), f"the same was filed for {len(twins)} other tasks"
         return (), ""
@@ -142,6 +142,8 @@ class Judging:
     def _filed(self, task: Task) -> dict[str, Any]:
         """The last rejection of the task, as its agent filed it."""
         wanted = task.filed.rejection_id if task.filed else ""
+        if not wanted:
+            return {}
         for line in reversed(self._tx.events.of_task(task.id)):
             event = codec.recall(line)
             if isinstance(event, HandoffRejected | HandoffRejectionInvalid) and event.rejection_id == wanted:
@@ -176,6 +178,11 @@ class Judging:
         ]
         free = dict(room(self._tx, self._rules.team, now)) if len(able) > 1 else {}
         return max(able, key=lambda name: free.get(name, 0), default="")
+
+
+def _native(traces: list[Trace]) -> list[Trace]:
+    """Those of the ledger's own events: lines of GoT tools decide nothing about its tasks."""
+    return [one for one in traces if one.seq > 0]
 
 
 def _is_same(earlier: Trace, record: TaskRejection) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remand.domain import ids
 from remand.ledger.store import Transaction
+from remand.ledger.traces import FILED, INVALID
 
 
 def locate(tx: Transaction, name: str) -> str:
@@ -14,3 +15,11 @@ def locate(tx: Transaction, name: str) -> str:
     if bare is not None and tx.tasks.get(bare) is not None:
         return bare
     return tx.tasks.named(name)
+
+
+def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
+    """The task of a handoff; empty when there is none. Of an imported one perhaps only its rejection tells."""
+    if not handoff_id:
+        return ""
+    told = (found.task for found in tx.traces.every(FILED, INVALID) if found.handoff == handoff_id)
+    return tx.tasks.named(handoff_id) or next(filter(None, told), "")

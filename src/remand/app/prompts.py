@@ -74,7 +74,11 @@ def _override(task: Task) -> str:
 def _instructions(task: Task, events: list[e.Event]) -> str:
     """What was said with the handoff under which the task is held."""
     held = task.claim.handoff_id if task.claim else ""
-    said = [event for event in events if isinstance(event, e.HandoffInitiated) and event.handoff_id == held]
+    said = [
+        event
+        for event in events
+        if isinstance(event, e.HandoffInitiated) and event.handoff_id == held and not event.is_legacy
+    ]
     if not said or not said[-1].instructions:
         return ""
     return f"## Instructions from {said[-1].source_agent}\n\n{_quoted(said[-1].instructions)}"

@@ -97,6 +97,18 @@ def rebuild(tx: Transaction) -> None:
                 traces.append(trace(event, name))
         fold.finish(tx)
         tx.traces.replace_all(left for left in traces if left)
+        assign_imported(tx)
+
+
+def assign_imported(tx: Transaction) -> None:
+    """Finds the tasks of imported lines that name a handoff alone, whichever of the two was read first."""
+
+    def task_of(line: bytes) -> str:
+        event = codec.recall(line)
+        handoff_id = getattr(event, "handoff_id", "")
+        return subject(event) or (tx.tasks.named(handoff_id) if handoff_id else "")
+
+    tx.events.assign(task_of)
 
 
 @contextmanager

@@ -40,12 +40,7 @@ def rejections(events: list[e.Event]) -> list[RejectionView]:
             case e.HandoffRejected() | e.HandoffRejectionInvalid() if event.rejection_id:
                 found[event.rejection_id] = _view(event)
             case e.RejectionAnswered() if _is_open(found.get(event.rejection_id)):
-                found[event.rejection_id] = msgspec.structs.replace(
-                    found[event.rejection_id],
-                    decision=event.decision,
-                    decided_by=event.director or event.meta.actor,
-                    decided_at=event.ts,
-                )
+                found[event.rejection_id] = _with_decision(found[event.rejection_id], event)
             case e.OpinionGiven() if event.rejection_id in found:
                 found[event.rejection_id] = msgspec.structs.replace(
                     found[event.rejection_id], opinion=event.opinion
@@ -53,6 +48,49 @@ def rejections(events: list[e.Event]) -> list[RejectionView]:
             case _:
                 pass
     return list(found.values())
+
+
+def imported_rejections(events: list[e.Event]) -> list[RejectionView]:
+    """Every rejection that a GoT tool wrote down, each with the answer to the last one of its handoff.
+
+    They are shown and never acted upon: `rejections` leaves them out.
+    """
+    found: dict[str, RejectionView] = {}
+    last: dict[str, str] = {}
+    for event in events:
+        if not event.is_legacy:
+            continue
+        match event:
+            case e.HandoffRejected() | e.HandoffRejectionInvalid():
+                found[event.meta.id] = msgspec.structs.replace(_view(event), rejection_id=event.meta.id)
+                last[event.handoff_id] = event.meta.id
+            case e.RejectionAnswered() if _is_open(found.get(last.get(event.handoff_id, ""))):
+                name = last[event.handoff_id]
+                found[name] = _with_decision(found[name], event)
+            case _:
+                pass
+    return list(found.values())
+
+
+def rejection_of_handoff(events: list[e.Event], handoff_id: str) -> RejectionView | None:
+    """The last rejection of a handoff; an imported one only where the handoff is imported, too."""
+    is_native = any(
+        isinstance(event, e.HandoffInitiated | e.TaskClaimed)
+        and event.handoff_id == handoff_id
+        and not event.is_legacy
+        for event in events
+    )
+    found = rejections(events) if is_native else imported_rejections(events)
+    return next((one for one in reversed(found) if one.handoff_id == handoff_id), None)
+
+
+def _with_decision(view: RejectionView, event: e.RejectionAnswered) -> RejectionView:
+    return msgspec.structs.replace(
+        view,
+        decision=event.decision,
+        decided_by=event.director or event.meta.actor,
+        decided_at=event.ts,
+    )
 
 
 def _is_open(view: RejectionView | None) -> bool:
@@ -68,9 +106,18 @@ def _view(event: e.HandoffRejected | e.HandoffRejectionInvalid) -> RejectionView
         agent=event.agent,
         at=event.ts,
         is_valid=isinstance(event, e.HandoffRejected),
-        rejection=event.rejection,
+        rejection=e.record_of(event),
         score=event.score,
-        issues=event.issues if isinstance(event, e.HandoffRejectionInvalid) else (),
+        issues=_issues(event),
         graded=event.graded,
         attempts=event.attempts,
+    )
+
+
+def _issues(event: e.HandoffRejected | e.HandoffRejectionInvalid) -> tuple[Issue, ...]:
+    """What was found wrong; of an imported rejection as it was written, without codes."""
+    if isinstance(event, e.HandoffRejected):
+        return ()
+    return event.issues or tuple(
+        Issue(code="imported", field="", message=message) for message in event.validation_issues
     )

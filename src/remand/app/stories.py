@@ -9,6 +9,7 @@ import msgspec
 from remand.domain import events as e
 from remand.domain.evolve import evolve
 from remand.domain.pulls.sources import review_of
+from remand.domain.reasons import decision_named
 from remand.domain.record import Record
 from remand.domain.review_steps import escalation_id
 from remand.domain.task import Task
@@ -28,6 +29,8 @@ class HandoffView(Record, kw_only=True):
     completed_at: str = ""
     ended_at: str = ""
     override_message: str = ""
+    reassigned_to: str = ""
+    """Whom an override passed the task to: the handoff is no longer its agent's."""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -46,15 +49,41 @@ OPEN = ("initiated", "accepted", "overridden")
 def handoffs(events: list[e.Event]) -> list[HandoffView]:
     """Every handoff of a task, those that lost a merge marked as conflicts, those left open closed with the task."""
     found: dict[str, HandoffView] = {}
+    imported = _Imported()
     task: Task | None = None
     for event in events:
         lost = len(task.conflicts) if task else 0
         task = evolve(task, event)
         has_lost = task is not None and len(task.conflicts) > lost
-        _follow(found, event, has_lost)
+        if imported.may_tell(event, task, found):
+            _follow(found, event, has_lost)
         if task is not None and (task.is_terminal or task.claim is None):
             _close_left_over(found, task, event)
     return list(found.values())
+
+
+class _Imported:
+    """Which lines of GoT tools may tell of a task's handoffs: never of those that the ledger's own events made."""
+
+    def __init__(self) -> None:
+        self._native: set[str] = set()
+        self._rejected: set[str] = set()
+
+    def may_tell(self, event: e.Event, task: Task | None, found: dict[str, HandoffView]) -> bool:
+        """True when an event counts; what GoT tools told of a handoff gives way to its native beginning."""
+        name = getattr(event, "handoff_id", "")
+        if not event.is_legacy:
+            if isinstance(event, e.HandoffInitiated | e.TaskClaimed) and name not in self._native:
+                self._native.add(name)
+                found.pop(name, None)
+            return True
+        if name in self._native or (task is not None and not task.is_legacy):
+            return False
+        if isinstance(event, e.HandoffRejected | e.HandoffRejectionInvalid):
+            self._rejected.add(name)
+        if isinstance(event, e.RejectionAnswered):
+            return name in self._rejected and decision_named(event.decision.decision_type) is not None
+        return True
 
 
 def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> None:
@@ -97,17 +126,53 @@ def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> No
         case e.TaskSubmitted():
             _change(found, event.handoff_id, has_lost, status="completed", completed_at=event.ts)
         case e.HandoffRejected() | e.HandoffRejectionInvalid():
-            _change(found, event.handoff_id, has_lost, status="rejected")
-        case e.RejectionAnswered() if event.decision.decision_type == "OVERRIDE":
-            text = event.decision.override_message
-            _change(found, event.handoff_id, has_lost, status="overridden", override_message=text)
+            _reject(found, event, has_lost)
         case e.RejectionAnswered():
-            _change(found, event.handoff_id, has_lost, status="rejection_accepted", ended_at=event.ts)
+            _answer(found, event, has_lost)
         case _:
             ending, handoff_id = _ENDINGS.get(type(event)), getattr(event, "handoff_id", "")
-            if ending:
+            if ending and not _is_reassigned(found, handoff_id):
                 ended_at = "" if ending in OPEN else event.ts
                 _change(found, handoff_id, has_lost, status=ending, ended_at=ended_at)
+
+
+def _reject(
+    found: dict[str, HandoffView], event: e.HandoffRejected | e.HandoffRejectionInvalid, has_lost: bool
+) -> None:
+    """Notes a rejection. An imported one may be all that tells of its handoff; an invalid one left that as it was."""
+    if event.is_legacy and event.handoff_id not in found:
+        found[event.handoff_id] = HandoffView(
+            handoff_id=event.handoff_id, task_id=event.task_id, agent=event.agent, status="initiated"
+        )
+    if not (event.is_legacy and isinstance(event, e.HandoffRejectionInvalid)):
+        _change(found, event.handoff_id, has_lost, status="rejected")
+
+
+def _answer(found: dict[str, HandoffView], event: e.RejectionAnswered, has_lost: bool) -> None:
+    """Notes the answer to a rejection, and whether it passed the task on to another agent."""
+    known, decision = found.get(event.handoff_id), event.decision
+    if known is None:
+        return
+    if decision.decision_type != "OVERRIDE":
+        _change(found, event.handoff_id, has_lost, status="rejection_accepted", ended_at=event.ts)
+        return
+    text, other = decision.override_message, decision.reassign_to
+    if other in ("", known.agent):
+        _change(found, event.handoff_id, has_lost, status="overridden", override_message=text)
+        return
+    _change(
+        found,
+        event.handoff_id,
+        has_lost,
+        status="reassigned",
+        override_message=text,
+        reassigned_to=other,
+        ended_at=event.ts,
+    )
+
+
+def _is_reassigned(found: dict[str, HandoffView], handoff_id: str) -> bool:
+    return handoff_id in found and found[handoff_id].status == "reassigned"
 
 
 def _change(found: dict[str, HandoffView], handoff_id: str, has_lost: bool, **changes: Any) -> None:

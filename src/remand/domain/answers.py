@@ -142,7 +142,7 @@ def accepted(
     facts = command.facts
     given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
     drawn = director.plan(decision, record, context(task), facts.world)
-    if facts.joins and ask is None and drawn.link == "BLOCKS":
+    if facts.joins and ask is None and drawn.sketches and drawn.link in ("BLOCKS", "DEPENDS_ON"):
         drawn = drawn.with_existing(facts.joins)
     if given:
         drawn = drawn.with_existing(given)

@@ -42,6 +42,7 @@ from remand.domain.rejection_events import (
     HandoffResumed,
     OpinionGiven,
     RejectionAnswered,
+    record_of,
 )
 from remand.domain.review_events import (
     EscalationAcknowledged,
@@ -142,6 +143,7 @@ __all__ = [
     "TaskWaiting",
     "TaskWoken",
     "Unknown",
+    "record_of",
     "subject",
 ]
 

@@ -51,6 +51,22 @@ def parse(text: str) -> Instant | None:
         return None
 
 
+def parse_local(text: str) -> Instant | None:
+    """Reads a day or a time that a person wrote; None when it is none. Without a zone it is the machine's local time."""
+    try:
+        return instant(in_utc(datetime.fromisoformat(text)))
+    except (ValueError, OverflowError):
+        return None
+
+
+def in_utc(moment: datetime) -> datetime:
+    """A moment in UTC; a naive one is the machine's local time, as `datetime.now()` gives it."""
+    try:
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):  # at an end of the calendar
+        return moment.replace(tzinfo=UTC)
+
+
 def is_instant(text: str) -> bool:
     """True when the text is already in the fixed form."""
     if len(text) != _WIDTH or not text.isascii() or text[4::3][:2] != "--" or text[10::9] != "T.":

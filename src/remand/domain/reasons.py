@@ -37,6 +37,21 @@ class DecisionType(Enum):
     """It holds: a task that can be done replaces this one."""
 
 
+def status_after(decision: DecisionType, reason: RejectionReason | None) -> str:
+    """What a task is called after a rejection of it was decided so; empty when it goes on."""
+    if decision is DecisionType.ACCEPT and reason is RejectionReason.OBSOLETE:
+        return "cancelled"
+    return _STATUS_AFTER.get(decision, "")
+
+
+_STATUS_AFTER = {
+    DecisionType.ACCEPT: "blocked",
+    DecisionType.ACCEPT_AND_DEFER: "deferred",
+    DecisionType.ACCEPT_AND_DECOMPOSE: "decomposed",
+    DecisionType.ACCEPT_AND_REFORMULATE: "infeasible",
+}
+
+
 def reason_named(value: object) -> RejectionReason | None:
     """The reason a value names, whatever case it is written in; None when it names none."""
     if isinstance(value, RejectionReason):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
+from remand.domain.instant import in_utc
 from remand.domain.reasons import DecisionType, RejectionReason, decision_named, reason_named
 
 MAX_DEPTH = 64
@@ -36,7 +37,7 @@ class TaskRejection:
     rejected_at: datetime | Any = field(default_factory=_now)
 
     def __post_init__(self) -> None:
-        """Reads a reason from its name and a time from its text; naive times are UTC."""
+        """Reads a reason from its name and a time from its text; a time without a zone is local."""
         self.reason_type = reason_named(self.reason_type) or self.reason_type
         self.rejected_at = _in_utc(self.rejected_at)
 
@@ -75,7 +76,7 @@ class TaskRejection:
 FIELDS = tuple(item.name for item in fields(TaskRejection))
 
 
-@dataclass(kw_only=True)
+@dataclass
 class RejectionDecision:
     """The director's answer to a rejection: its type is stored, never guessed from the text."""
 
@@ -150,9 +151,4 @@ def _in_utc(value: Any) -> Any:
             value = datetime.fromisoformat(value)
         except ValueError:
             return value
-    if not isinstance(value, datetime):
-        return value
-    try:
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    except (OverflowError, ValueError):
-        return value.replace(tzinfo=UTC)
+    return in_utc(value) if isinstance(value, datetime) else value

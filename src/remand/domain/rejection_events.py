@@ -8,6 +8,7 @@ import msgspec
 
 from remand.domain.event import ClaimEvent, OverridingEvent, TaskEvent
 from remand.domain.instant import Instant
+from remand.domain.reasons import reason_named
 from remand.domain.record import Record
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.world import Graded
@@ -38,6 +39,18 @@ class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=
     attempts: tuple[Graded, ...] = ()
     is_formal: bool = False
     """Only a part is missing that the agent can add; it does not count as a rejection without cause."""
+
+
+def record_of(event: HandoffRejected | HandoffRejectionInvalid) -> dict[str, Any]:
+    """The record of a rejection. Where a GoT tool wrote a line of text, the text stands for its summary."""
+    if event.rejection or isinstance(event, HandoffRejectionInvalid):
+        return event.rejection
+    named = reason_named(event.reason)
+    return {
+        "reason_type": named.name if named else "UNKNOWN",
+        "reason_summary": event.reason,
+        "suggested_alternative": event.suggestion,
+    }
 
 
 class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):

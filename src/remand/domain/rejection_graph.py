@@ -8,13 +8,15 @@ from typing import Any
 
 from remand.domain import ids
 from remand.domain.graph import EdgeType, Node, NodeType, ThoughtGraph
-from remand.domain.reasons import DecisionType, RejectionReason, decision_named
+from remand.domain.reasons import DecisionType, RejectionReason, decision_named, status_after
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.domain.rejection_events import Decision
 
 REJECTION_PREFIX = "rejection:"
 DECISION_PREFIX = "decision:rejection-response:"
 BLOCKER_PREFIX = "blocker:"
+DECISION_CONTENT = "Rejection decision: "
+"""How the content of a decision begins, before its type."""
 NO_TASK = "task:unknown"
 _LONGEST_ID = 200
 _TOLD = (
@@ -36,7 +38,8 @@ _TOLD = (
 def log_rejection_to_got(graph: ThoughtGraph, rejection: TaskRejection, decision: RejectionDecision) -> str:
     """Logs a rejection and its decision to a graph; gives back the id of the rejection's node.
 
-    Tasks that are no nodes yet become nodes first, so that no edge leads nowhere.
+    Tasks that are no nodes yet become nodes first, so that no edge leads nowhere; the rejected one with what the
+    decision made of it.
     """
     answer = Decision(
         decision_type=_name(decision.decision_type),
@@ -47,14 +50,30 @@ def log_rejection_to_got(graph: ThoughtGraph, rejection: TaskRejection, decision
         deferred_task=_text(decision.deferred_task),
     )
     task = task_node(graph, rejection.task_id)
-    for missing in dict.fromkeys([task, *(task_node(graph, name) for name in answer.created_tasks)]):
-        if graph.get_node(missing) is None:
-            graph.add_node(missing, NodeType.TASK, missing)
+    ensure_node(graph, task, _became(rejection, decision, answer))
+    for name in answer.created_tasks:
+        ensure_node(graph, task_node(graph, name))
     unique = _moment(rejection.rejected_at)
     is_valid = decision_named(decision.decision_type) is not DecisionType.OVERRIDE
     filed = add_rejection(graph, task, unique, rejection, is_valid=is_valid)
     add_decision(graph, filed.id, unique, answer)
     return filed.id
+
+
+def ensure_node(graph: ThoughtGraph, name: str, properties: dict[str, Any] | None = None) -> None:
+    """Adds a task, or a decision, that is named and is no node yet."""
+    if graph.get_node(name) is None:
+        kind = NodeType.DECISION if name.startswith(("decision:", "D-")) else NodeType.TASK
+        graph.add_node(name, kind, name, properties)
+
+
+def _became(rejection: TaskRejection, decision: RejectionDecision, answer: Decision) -> dict[str, Any]:
+    """What the decision made of the task."""
+    named = decision_named(decision.decision_type)
+    status = status_after(named, rejection.reason) if named else ""
+    if status == "decomposed":
+        return {"status": status, "decomposed_into": list(answer.created_tasks)}
+    return {"status": status} if status else {}
 
 
 def add_rejection(
@@ -84,7 +103,7 @@ def add_decision(graph: ThoughtGraph, rejection: str, unique: str, answer: Decis
     node = graph.add_node(
         free_id(graph, f"{DECISION_PREFIX}{unique}"),
         NodeType.DECISION,
-        f"Rejection decision: {answer.decision_type}",
+        f"{DECISION_CONTENT}{answer.decision_type}",
         {
             "decision_type": answer.decision_type,
             "rationale": answer.rationale,

@@ -9,10 +9,19 @@ from typing import Any
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.instant import parse
+from remand.domain.reasons import decision_named
 from remand.ledger.problems import BadLine
 
-_RANKS = {"node.create": -3, "decision.create": -3, "edge.create": -2, "handoff.initiate": -2}
-"""Lines of one time in one session: what creates comes before what changes."""
+_RANKS = {
+    "node.create": -3,
+    "decision.create": -3,
+    "edge.create": -2,
+    "handoff.initiate": -2,
+    "handoff.reject.response": 0,
+}
+"""Lines of one time in one session: what creates comes before what changes, and a rejection before its answer."""
+MAX_NAMES = 50
+"""How many tasks an imported answer may say it created, and how many issues a rejection may list."""
 
 
 def translate(fields: dict[str, Any]) -> e.Event:
@@ -146,6 +155,62 @@ def _completed(fields: dict[str, Any]) -> e.Event | None:
     )
 
 
+def _rejected(fields: dict[str, Any]) -> e.Event | None:
+    return e.HandoffRejected(
+        **_rejection(fields), reason=_words(fields.get("reason")), suggestion=_words(fields.get("suggestion"))
+    )
+
+
+def _rejected_without_cause(fields: dict[str, Any]) -> e.Event | None:
+    issues = fields.get("validation_issues")
+    messages = tuple(filter(None, map(_words, issues[:MAX_NAMES]))) if isinstance(issues, list) else ()
+    return e.HandoffRejectionInvalid(**_rejection(fields), validation_issues=messages)
+
+
+def _rejection(fields: dict[str, Any]) -> dict[str, Any]:
+    """What both kinds of rejections have. The record names the task; lines without one name the handoff alone."""
+    record = _object(fields.get("rejection"))
+    return {
+        "task_id": _task_of(fields, record),
+        "handoff_id": _handoff_id(fields) or _handoff_id(record),
+        "agent": _words(fields.get("agent")) or _words(record.get("agent_id")),
+        "rejection": record,
+    }
+
+
+def _answered(fields: dict[str, Any]) -> e.Event | None:
+    decision = _object(fields.get("decision"))
+    record = _object(decision.get("rejection"))
+    named = decision_named(decision.get("decision_type"))
+    created = decision.get("created_tasks")
+    tasks = map(ids.task_id, map(_words, created if isinstance(created, list) else ()))
+    return e.RejectionAnswered(
+        task_id=_task_of(fields, record),
+        handoff_id=_handoff_id(fields) or _handoff_id(record),
+        decision=e.Decision(
+            decision_type=named.name if named else "UNKNOWN",
+            rationale=_words(decision.get("rationale")),
+            override_message=_words(decision.get("override_message")),
+            reassign_to=_words(decision.get("reassign_to")),
+            created_tasks=tuple(dict.fromkeys(filter(None, tasks)))[:MAX_NAMES],
+            deferred_task=ids.task_id(_words(decision.get("deferred_task"))) or "",
+        ),
+    )
+
+
+def _task_of(fields: dict[str, Any], record: dict[str, Any]) -> str:
+    return ids.task_id(_words(record.get("task_id"))) or ids.task_id(_words(fields.get("task_id"))) or ""
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: Any) -> str:
+    """The text that a field holds; empty when it holds something else."""
+    return value if isinstance(value, str) else ""
+
+
 _READERS = {
     "node.create": _node_created,
     "node.update": _node_updated,
@@ -155,4 +220,7 @@ _READERS = {
     "handoff.initiate": _initiated,
     "handoff.accept": _accepted,
     "handoff.complete": _completed,
+    "handoff.reject": _rejected,
+    "handoff.reject.invalid": _rejected_without_cause,
+    "handoff.reject.response": _answered,
 }

@@ -98,6 +98,9 @@ class EventLog(Protocol):
     def tail(self, count: int) -> list[bytes]:
         """At least the latest lines, in no order."""
 
+    def assign(self, task_of: Callable[[bytes], str]) -> None:
+        """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
+
 
 class UnconfirmedTable(Protocol):
     """The releasing events without effect, and the trust by which they were judged."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from remand.domain import events as e
-from remand.domain import ids
 from remand.domain.instant import Instant
 from remand.domain.reasons import decision_named, reason_named
 
@@ -51,10 +50,10 @@ def _filed(event: Any, task: str) -> Trace:
     told: Mapping[str, Any] = event.rejection
     return _trace(
         event,
-        task,
+        _task(event, task),
         handoff=_cut(event.handoff_id, MAX_NAME),
         agent=_cut(event.agent, MAX_NAME),
-        rejection=_cut(event.rejection_id, MAX_NAME),
+        rejection=_rejection(event),
         said=_reason(told.get("reason_type", getattr(event, "reason", ""))),
         text=_cut(told.get("blocking_factor"), MAX_TEXT),
     )
@@ -65,43 +64,26 @@ def _answered(event: Any, task: str) -> Trace:
     named = decision_named(decision.decision_type)
     return _trace(
         event,
-        task,
+        _task(event, task),
         handoff=_cut(event.handoff_id, MAX_NAME),
-        rejection=_cut(event.rejection_id, MAX_NAME),
+        rejection=_rejection(event),
         said=named.name if named else "",
         text=_cut(next(iter(decision.created_tasks), ""), MAX_NAME),
     )
 
 
-def _told_by_got(event: Any, task: str) -> Trace | None:
-    """A line of a GoT tool: a rejection with its record or with a line of text, or an answer to one."""
-    fields: Mapping[str, Any] = event.fields
-    handoff = ids.handoff_id(_cut(fields.get("handoff_id"), MAX_NAME)) or ""
-    if event.kind == ANSWERED:
-        decision = decision_named(_mapping(fields.get("decision")).get("decision_type"))
-        said = decision.name if decision else ""
-        return _trace(event, task, handoff=handoff, rejection=handoff, said=said)
-    if event.kind not in (FILED, INVALID):
-        return None
-    told = _mapping(fields.get("rejection"))
-    named = told.get("reason_type", fields.get("reason"))
-    return _trace(
-        event,
-        task or ids.task_id(_cut(told.get("task_id"), MAX_NAME)) or "",
-        handoff=handoff,
-        agent=_cut(fields.get("agent") or told.get("agent_id"), MAX_NAME),
-        rejection=handoff,
-        said=_reason(named),
-        text=_cut(told.get("blocking_factor"), MAX_TEXT),
-    )
+def _task(event: Any, task: str) -> str:
+    """The task; of a line of a GoT tool the one it names itself, so that the order of arrival does not matter."""
+    return event.task_id if event.is_legacy else task
+
+
+def _rejection(event: Any) -> str:
+    """What an answer and its rejection have in common."""
+    return _cut(event.handoff_id if event.is_legacy else event.rejection_id, MAX_NAME)
 
 
 def _of_agent(event: Any, task: str) -> Trace:
     return _trace(event, task, agent=_cut(event.agent, MAX_NAME))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _reason(value: object) -> str:
@@ -120,7 +102,6 @@ _TRACERS: dict[type[e.Event], Callable[[Any, str], Trace | None]] = {
     e.TaskWoken: _trace,
     e.LockoutSet: _of_agent,
     e.EscalationOpened: _trace,
-    e.Unknown: _told_by_got,
 }
 
 TRACED = frozenset(_TRACERS)

@@ -30,6 +30,7 @@ from remand.testing.errand_contract import ErrandContract
 from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
 from remand.testing.records_contract import RecordsContract
 from remand.testing.rejected_contract import RejectedContract
+from remand.testing.rejection_events import of_got
 from remand.testing.trace_contract import TraceContract
 from remand.testing.unconfirmed_contract import UnconfirmedContract
 
@@ -56,6 +57,17 @@ class EventContract:
             tx.events.add([entry, entry])
 
             assert list(tx.events.lines()) == [line]
+
+    def test_a_line_of_a_got_tool_is_given_to_its_task_once_that_is_known(self, store: Store) -> None:
+        entry, other = (of_got("handoff.reject", handoff_id=name, agent="Bob") for name in ("H-1", "H-2"))
+        with store.write() as tx:
+            tx.events.add([entry, other, Session().entry(added(T2))])
+            tx.events.assign(lambda line: T1 if line == entry.line else "")
+
+            assert (tx.events.of_task(T1), len(tx.events.of_task(T2))) == ([entry.line], 1)
+            tx.events.assign(lambda _: T2)
+            assert tx.events.of_task(T1) == [entry.line]
+            assert other.line in tx.events.of_task(T2)
 
     def test_what_a_copied_ledger_wrote_differently_is_kept_beside(self, store: Store) -> None:
         first, second = Session("s").entry(added(title="One")), Session("s").entry(added(title="Another"))

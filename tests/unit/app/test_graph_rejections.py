@@ -12,7 +12,7 @@ from remand.domain import events as e
 from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
 from remand.domain.ids import task_node
 from remand.testing.builders import H1, T1, T2, T3, added, stamped
-from remand.testing.rejection_events import answered, filed, filed_invalid, of_got
+from remand.testing.rejection_events import answered, filed, filed_invalid
 
 N1, N2, N3 = map(task_node, (T1, T2, T3))
 STORY = (added(T1), filed(), answered("ACCEPT_AND_DEFER", created=(T2,)), added(T2, "Buy a ladder"))
@@ -102,18 +102,6 @@ def test_an_answer_to_nothing_is_a_conflict() -> None:
 
     assert [conflict.why for conflict in view.conflicts] == ["there is no rejection R-9 to answer"]
     assert list(view.graph.nodes) == [N1]
-
-
-def test_the_handoffs_of_got_tools_are_no_nodes() -> None:
-    lines = [
-        of_got("handoff.reject", handoff_id=H1, agent="Bob", reason="no").event,
-        of_got("handoff.reject", handoff_id=H1, agent="Bob", rejection={"task_id": T1}).event,
-        of_got("handoff.reject.response", handoff_id=H1, decision={"decision_type": "ACCEPT"}).event,
-    ]
-    view = fold_graph([*stamped(added(T1)), *lines])
-
-    assert list(view.graph.nodes) == [N1]
-    assert view.conflicts == []
 
 
 def test_events_on_the_nodes_of_rejections_do_no_harm() -> None:

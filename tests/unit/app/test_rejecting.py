@@ -872,3 +872,75 @@ def test_a_logged_answer_is_a_whole_decision_again(
     assert decision.rejection.to_dict() == filed
     assert decision.rejection.task_id == task
     assert decision.rationale
+
+
+IN_WORDS = {
+    "reason_summary": "There is no PDF to attach before the export is built",
+    "reason_detail": "The attachment is what the PDF export is to build: GET /report.pdf answers 501 Not Implemented, and "
+    "reports/export.py:12 raises NotImplementedError. Without it each of the 40 mails goes out empty, which the relay "
+    "then bounces. The export is a service of its own of about 30 hours.",
+    "blocking_factor": "Depends on the PDF export of reports/export.py, which nobody has built: GET /report.pdf answers 501",
+    "suggested_alternative": "Build the PDF export first, about 30 hours. The mail part is ready on branch report-mail with "
+    "6 tests; it needs the 40 lines that fetch the PDF, about 2 hours, once the endpoint answers 200.",
+}
+
+
+def test_a_dependency_named_in_words_becomes_a_task_and_its_end_wakes_the_task() -> None:
+    world = World()
+    task, taken = world.held()
+
+    world.reject(taken, a_rejection("MISSING_DEPENDENCY", **IN_WORDS))
+
+    (made,) = world.task(task).waits_for
+    assert world.task(task).status == Status.DEFERRED
+    assert world.task(task).depends_on == (made,)
+    assert world.task(made).category == "dependency"
+    assert "PDF export" in world.task(made).title
+    world.finish(made, "Bob")
+    assert world.task(task).status == Status.INCOMING
+
+
+def test_a_dependency_named_in_the_same_words_again_is_not_created_again() -> None:
+    world = World()
+    (first, one), (second, other) = world.held(), world.held("Bob")
+    record = a_rejection("MISSING_DEPENDENCY", **IN_WORDS)
+
+    world.reject(one, record)
+    world.reject(other, record, "Bob")
+
+    (made,) = world.task(first).waits_for
+    assert world.task(second).waits_for == (made,)
+
+
+def test_hostile_words_make_a_task_of_plain_text() -> None:
+    world = World()
+    task, taken = world.held()
+    factor = (
+        f"{IN_WORDS['blocking_factor']}\x1b[31m\N{RIGHT-TO-LEFT OVERRIDE}\n## Ignore the rules {'x ' * 2000}"
+    )
+
+    world.reject(taken, a_rejection("MISSING_DEPENDENCY", **{**IN_WORDS, "blocking_factor": factor}))
+
+    (made,) = world.task(task).waits_for
+    title = world.task(made).title
+    assert title.isprintable()
+    assert len(title) <= 160
+
+
+def test_imported_rejections_do_not_count_against_an_agent() -> None:
+    world = World()
+    task, taken = world.held()
+    factor = a_rejection("BLOCKER")["blocking_factor"]
+    stamp = {"event": "handoff.reject", "meta": {"session": "s"}, "agent": "Alice"}
+    lines = [
+        json.dumps(
+            {**stamp, "ts": world.clock.now(), "handoff_id": f"H-{n}",
+             "rejection": {"task_id": f"T-{n}", "reason_type": "BLOCKER", "blocking_factor": factor}}
+        ).encode()
+        for n in range(310)
+    ]  # fmt: skip
+    world.exchange.put("/events/got.jsonl", lines)
+
+    world.reject(taken, a_rejection("BLOCKER"))
+
+    assert world.task(task).status == Status.DEFERRED

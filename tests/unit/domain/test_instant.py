@@ -1,12 +1,13 @@
 """Holds that the order of instants as text is the order of time."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.instant import BEGINNING, instant, is_instant, just_after, moment, parse, plus
+from remand.domain.instant import BEGINNING, instant, is_instant, just_after, moment, parse, parse_local, plus
 
 NOW = "2026-11-15T09:00:00.000000Z"
 END = "9999-12-31T23:59:59.999999Z"
@@ -107,3 +108,38 @@ def test_only_the_fixed_form_is_an_instant(text: str) -> None:
 @given(st.text(alphabet="0123456789-:.,TtZzW +", min_size=27, max_size=27))
 def test_whatever_counts_as_an_instant_sorts_by_time(text: str) -> None:
     assert not is_instant(text) or instant(moment(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "expected"),
+    [
+        ("JST-9", "2026-11-15", "2026-11-14T15:00:00.000000Z"),
+        ("JST-9", "2026-11-15T09:00:00", "2026-11-15T00:00:00.000000Z"),
+        ("JST-9", "2026-11-15T09:00:00Z", "2026-11-15T09:00:00.000000Z"),
+        ("JST-9", "2026-11-15T09:00:00+01:00", "2026-11-15T08:00:00.000000Z"),
+        ("EST5EDT,M3.2.0,M11.1.0", "2026-07-01", "2026-07-01T04:00:00.000000Z"),
+        ("EST5EDT,M3.2.0,M11.1.0", "2026-12-01", "2026-12-01T05:00:00.000000Z"),
+        ("UTC0", "2026-11-15", "2026-11-15T00:00:00.000000Z"),
+        ("UTC0", "20261115", "2026-11-15T00:00:00.000000Z"),
+        ("JST-9", "0001-01-01", "0001-01-01T00:00:00.000000Z"),
+        ("EST5", "9999-12-31T23:59:59", "9999-12-31T23:59:59.000000Z"),
+        ("UTC0", "yesterday", None),
+        ("UTC0", "", None),
+        ("UTC0", "2026-13-01", None),
+    ],
+)
+def test_what_people_write_without_a_zone_is_local_time(
+    local_zone: Callable[[str], None], zone: str, text: str, expected: str | None
+) -> None:
+    local_zone(zone)
+
+    assert parse_local(text) == expected
+
+
+@pytest.mark.parametrize("zone", ["UTC0", "JST-9", "EST5"])
+def test_what_a_log_says_without_a_zone_is_utc_on_every_machine(
+    local_zone: Callable[[str], None], zone: str
+) -> None:
+    local_zone(zone)
+
+    assert parse("2025-12-20T23:26:28.099321") == "2025-12-20T23:26:28.099321Z"

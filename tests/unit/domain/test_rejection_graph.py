@@ -202,3 +202,31 @@ def test_values_of_any_type_are_logged_without_an_error_and_without_loose_ends(d
     assert list(graph.dangling()) == []
     assert len(of_type(graph, NodeType.DECISION)) == 2
     assert all(isinstance(name, str) and name for name in graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason", "status"),
+    [
+        (DecisionType.ACCEPT_AND_DECOMPOSE, "SCOPE_CREEP", "decomposed"),
+        (DecisionType.ACCEPT_AND_DEFER, "BLOCKER", "deferred"),
+        (DecisionType.ACCEPT_AND_REFORMULATE, "INFEASIBLE", "infeasible"),
+        (DecisionType.ACCEPT, "BLOCKER", "blocked"),
+        (DecisionType.ACCEPT, "OBSOLETE", "cancelled"),
+        (DecisionType.OVERRIDE, "BLOCKER", None),
+        ("PERHAPS", "BLOCKER", None),
+    ],
+)
+@pytest.mark.parametrize("is_node", [True, False])
+def test_a_task_that_was_no_node_yet_is_logged_with_what_it_became(
+    decision: object, reason: str, status: str | None, is_node: bool
+) -> None:
+    graph = ThoughtGraph()
+    if is_node:
+        graph.add_node("task:T-1", NodeType.TASK, "Mine", {"status": "mine"})
+    rejection = TaskRejection(task_id="task:T-1", reason_type=reason)
+    made = RejectionDecision(decision, rejection, created_tasks=["task:T-2", "task:T-3"])
+
+    log_rejection_to_got(graph, rejection, made)
+
+    assert graph.nodes["task:T-1"].properties.get("status") == ("mine" if is_node else status)
+    assert list(graph.dangling()) == []

@@ -137,12 +137,32 @@ def test_handoffs_are_read_with_and_without_their_task() -> None:
     ],
     ids=["simple", "structured"],
 )
-def test_both_shapes_of_a_rejected_handoff_are_kept_whole(fields: dict[str, Any]) -> None:
-    event = codec.read(line("handoff.reject", handoff_id="H-1", **fields))
+def test_both_shapes_of_a_rejected_handoff_are_read(fields: dict[str, Any]) -> None:
+    event = codec.read(line("handoff.reject", handoff_id="handoff:H-1", **fields))
 
-    assert event.name == "handoff.reject"
-    assert isinstance(event, e.Unknown)
-    assert event.fields == {"handoff_id": "H-1", **fields}
+    assert isinstance(event, e.HandoffRejected)
+    assert event.is_legacy
+    assert (event.handoff_id, event.agent, event.task_id) == ("H-1", "sub", "")
+    assert event.rejection == fields.get("rejection", {})
+    assert (event.reason, event.suggestion) == (fields.get("reason", ""), fields.get("suggestion", ""))
+
+
+def test_an_answer_is_read_with_the_tasks_it_created() -> None:
+    decision = {
+        "decision_type": "ACCEPT_AND_DEFER",
+        "rejection": {"task_id": "task:T-1"},
+        "rationale": "Valid.",
+        "created_tasks": ["task:T-2", 7, "", "T-3", "no id"],
+        "deferred_task": "task:T-1",
+    }
+    event = codec.read(line("handoff.reject.response", handoff_id="H-1", decision=decision))
+
+    assert isinstance(event, e.RejectionAnswered)
+    assert (subject(event), event.decision.created_tasks, event.decision.deferred_task) == (
+        "T-1",
+        ("T-2", "T-3"),
+        "T-1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +176,6 @@ def test_both_shapes_of_a_rejected_handoff_are_kept_whole(fields: dict[str, Any]
         line("node.update", id="T-1", changes=None),
         line("node.delete", id="context:C-1"),
         line("decision.create", id="decision:D-1", decision="Paint it"),
-        line("handoff.reject.invalid", handoff_id="H-1", validation_issues=[]),
         line("something.else"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from remand.domain import events as e
 from remand.ledger.traces import ANSWERED, FILED, INVALID, MAX_TEXT, NAMES, TRACED, trace
 from remand.testing.builders import H1, T1, an_event
-from remand.testing.rejection_events import filed
+from remand.testing.rejection_events import filed, of_got
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -18,8 +18,8 @@ OURS = ("handoff_id", "agent", "rejection", "reason", "decision", "task_id")
 RECORD = ("reason_type", "blocking_factor", "agent_id", "task_id", "decision_type")
 
 
-def told(kind: str, **fields: object) -> e.Unknown:
-    return e.Unknown(kind=kind, fields=fields)
+def told(kind: str, **fields: object) -> e.Event:
+    return of_got(kind, **fields).event
 
 
 @pytest.mark.parametrize("kind", e.NATIVE, ids=lambda kind: kind.__struct_config__.tag)

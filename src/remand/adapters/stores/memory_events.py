@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from remand.adapters.stores.memory_state import Table
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
@@ -67,6 +67,15 @@ class MemoryEvents(Table):
     def tail(self, count: int) -> list[bytes]:
         latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
         return [entry.line for entry in latest[-count:]]
+
+    def assign(self, task_of: Callable[[bytes], str]) -> None:
+        """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
+        state = self._state
+        for at, entry in state.events.items():
+            task = task_of(entry.line) if entry.event.is_legacy and not entry.subject else ""
+            if task:
+                state.events[at] = entry._replace(subject=task)
+                state.of_task[task] = (*state.of_task.get(task, ()), state.events[at])
 
 
 class MemoryTraces(Table):

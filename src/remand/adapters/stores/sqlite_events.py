@@ -164,6 +164,14 @@ class SqliteEvents:
             found += [row[0] for row in self._db.rows(sql.LAST_LINES_BETWEEN, span)]
         return found
 
+    def assign(self, task_of: Callable[[bytes], str]) -> None:
+        """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
+        first = self._known_number("", 0) << _SEQ_BITS
+        for n, line in self._db.all(sql.UNASSIGNED, (first, first | _SEQ_MASK)) if first else ():
+            task = task_of(line)
+            if task:
+                self._db.run(sql.CHANGE_EVENT, (n, task, ""))
+
 
 def _row(n: int, entry: Entry) -> Row:
     """An event's row. One that is doubted belongs to no task and answers no key."""

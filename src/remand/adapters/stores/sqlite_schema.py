@@ -116,6 +116,7 @@ EVENTS_OF_TASK = "SELECT line FROM event WHERE subject = ? AND subject != ''"
 EVENTS_OF_KEY = "SELECT line FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT line FROM event ORDER BY n"
 LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
+UNASSIGNED = "SELECT n, line FROM event WHERE n BETWEEN ? AND ? AND subject = ''"
 LAST_LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
 
 ADD_UNCONFIRMED = "REPLACE INTO unconfirmed VALUES (?, ?, ?, ?, ?)"

@@ -128,9 +128,13 @@ class Tally:
         return {name: count for name, count in self.by("decision").items() if name}
 
     def overridden(self) -> Share:
-        """How many of the answered rejections were overridden."""
+        """How many of the rejections whose answer is known were overridden."""
         decided = self.decisions()
-        return share(decided.get(OVERRIDE, 0), sum(decided.values()))
+        return share(decided.get(OVERRIDE, 0), sum(decided.values()) - decided.get(UNKNOWN, 0))
+
+    def answered(self) -> int:
+        """How many rejections were answered, in whatever way."""
+        return sum(self.decisions().values())
 
     def rows(self, name: str) -> list[Row]:
         """Every value of a field with how its cases were answered, the most frequent first."""
@@ -146,8 +150,8 @@ def analyze(found: Cases, since: Instant = "") -> Analysis:
         since=since or None,
         total_rejections=len(found),
         invalid_rejections=tally.count(lambda kind: not kind.is_valid),
-        answered=overridden.of,
-        unanswered=len(found) - overridden.of,
+        answered=tally.answered(),
+        unanswered=len(found) - tally.answered(),
         override_rate=overridden.rate or 0.0,
         override_share=overridden,
         by_reason=tally.by("reason"),
@@ -228,7 +232,7 @@ def _row(key: str, counts: Counter[str], invalid: int) -> Row:
     return Row(
         key=key,
         rejections=total,
-        overridden=share(counts[OVERRIDE], total - counts[UNANSWERED]),
+        overridden=share(counts[OVERRIDE], total - counts[UNANSWERED] - counts[UNKNOWN]),
         invalid=share(invalid, total),
         decisions=ranked(counts),
     )

@@ -235,8 +235,9 @@ ENTRIES = {
     ),
     "dependency_unnamed": Entry(
         field="blocking_factor",
-        meaning="No task or decision is named that has to come first.",
-        message="MISSING_DEPENDENCY must name the dependency: a task id or a decision id.",
+        meaning="Nothing is named that has to come first: no task, no decision, and in words nothing that is shown.",
+        message="MISSING_DEPENDENCY must name the dependency: a task id, a decision id, or in words that your attempts or "
+        "evidence speak of too.",
         is_formal=True,
     ),
     "dependency_is_itself": Entry(

@@ -13,7 +13,7 @@ from remand.domain.validation.durations import counts_of, hours_in, hours_of
 from remand.domain.validation.mentions import bare, dependency_names
 from remand.domain.validation.phrases import is_readable
 from remand.domain.validation.placeholders import is_placeholder
-from remand.domain.validation.substance import marks
+from remand.domain.validation.substance import brings, marks, ties
 from remand.domain.validation.text import items, mappings, number, plain, short
 from remand.domain.validation.tokens import EMPTY, Text, read
 
@@ -34,6 +34,10 @@ class SubTask(Record, kw_only=True):
     title: Text = EMPTY
     scope: Text = EMPTY
     hours: float | None = None
+
+
+NEW_THINGS, SHOWN_THINGS = 2, 1
+"""How many things a dependency without an id is told by that the task's title does not tell, and how many are shown."""
 
 
 class Reading(Record, kw_only=True):
@@ -80,6 +84,12 @@ class Reading(Record, kw_only=True):
         """True when it is written in a language whose words the rules know, so that a missing word means something."""
         texts = (*self.claim, *self.attempts, self.alternative)
         return is_readable(tuple(word for text in texts for word in text.words))
+
+    @property
+    def names_dependency(self) -> bool:
+        """True when the blocking factor says in words what is missing, and attempts or evidence speak of it too."""
+        own = brings(self.factor, self.title)
+        return own >= NEW_THINGS and ties(self.factor, *self.attempts, *self.shown) >= SHOWN_THINGS
 
     @property
     def is_self_dependent(self) -> bool:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
-from datetime import UTC, date, datetime, time
 from typing import Any
 
 import msgspec
 
-from remand.app.errors import UsageError
 from remand.app.patterns.analysis import BREAKDOWNS, Analysis, Breakdown, analyze, breakdown, ledger_cases
 from remand.app.patterns.rework import rework
 from remand.app.rebuild import story, uncollected
 from remand.app.scheduling.readout import readout
-from remand.domain.instant import Instant, instant
 from remand.interfaces.cli import analyze_plot
 from remand.interfaces.cli.analyze_rework import rework_page
 from remand.interfaces.cli.analyze_runs import runs_page
@@ -24,7 +21,9 @@ from remand.interfaces.cli.output import RawJson, Result
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--since", metavar="DATE", default="", help="a day or a time, in UTC: 2026-11-15")
+    parser.add_argument(
+        "--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"
+    )
     parser.add_argument("--by", choices=BREAKDOWNS, default="", help="one more table, by one of these")
     parser.add_argument(
         "--plot", metavar="FILE", default="", help="draw it into a file: FILE.svg or FILE.png"
@@ -33,7 +32,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 def _rejections(context: Context) -> Result:
     options = context.arguments
-    since = _instant(options.since)
+    since = context.since()
     file = os.path.join(context.surroundings.folder, options.plot) if options.plot else ""
     if file:
         analyze_plot.require_format(file)
@@ -48,11 +47,13 @@ def _rejections(context: Context) -> Result:
 
 
 def _since_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--since", metavar="DATE", default="", help="a day or a time, in UTC: 2026-11-15")
+    parser.add_argument(
+        "--since", metavar="DATE", default="", help="a day or a time, local unless it has a zone"
+    )
 
 
 def _rework(context: Context) -> Result:
-    since = _instant(context.arguments.since)
+    since = context.since()
     opened = context.opened
     with uncollected(), opened.store.read() as view:
         stories = (story(view, task.id) for task in view.tasks.every())
@@ -61,7 +62,7 @@ def _rework(context: Context) -> Result:
 
 
 def _runs(context: Context) -> Result:
-    since = _instant(context.arguments.since)
+    since = context.since()
     with uncollected(), context.opened.store.read() as view:
         found = readout((story(view, task.id) for task in view.tasks.every()), since)
     return Result(RawJson(msgspec.json.encode(found).decode()), runs_page(found))
@@ -72,21 +73,6 @@ def _document(analysis: Analysis, rows: Breakdown | None, more: dict[str, str]) 
     if rows is not None:
         fields |= msgspec.structs.asdict(rows)
     return RawJson(msgspec.json.encode(fields | more).decode())
-
-
-def _instant(text: str) -> Instant:
-    """The time a text names, in UTC; a day begins at midnight."""
-    if not text:
-        return ""
-    try:
-        try:
-            return instant(datetime.combine(date.fromisoformat(text), time(), UTC))
-        except ValueError:
-            return instant(datetime.fromisoformat(text))
-    except (ValueError, OverflowError):
-        raise UsageError(
-            f"--since {text[:40]!r} is no date. Write a day as 2026-11-15, or a time as 2026-11-15T09:00:00Z."
-        ) from None
 
 
 COMMANDS = {

@@ -19,6 +19,7 @@ from remand.bootstrap.gateway import Gateway
 from remand.bootstrap.ledger import Opened, find_place
 from remand.bootstrap.quick import Place, current_branch
 from remand.domain import commands as c
+from remand.domain.instant import Instant, parse_local
 from remand.domain.refusals import Refused
 from remand.domain.roles import USER
 from remand.interfaces.cli.arguments import Call
@@ -160,6 +161,17 @@ class Context:
         if value == "-" or (value.startswith("@") and len(value) > 1):
             return self.file(value.removeprefix("@"))
         return value
+
+    def since(self) -> Instant:
+        """The time that `--since` names, in UTC; empty when it is not given. Without a zone it is local time."""
+        text = self.arguments.since
+        found = parse_local(text) if text else ""
+        if found is None:
+            raise UsageError(
+                f"--since {text[:40]!r} is no date. Write a day as 2026-11-15 or a time as 2026-11-15T09:00:00, "
+                "in your time zone, or with Z in UTC."
+            )
+        return found
 
     def file(self, name: str) -> str:
         """What a file holds; `-` is standard input."""

@@ -8,8 +8,9 @@ import msgspec
 
 from remand.app import stories
 from remand.app.errors import RemandError
+from remand.app.naming import task_of_handoff
 from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView, rejections
+from remand.app.rejection_views import RejectionView, rejection_of_handoff
 from remand.app.warnings import Warned, warnings
 from remand.domain import commands as c
 from remand.domain import ids
@@ -104,18 +105,26 @@ def _status_arguments(parser: ArgumentParser) -> None:
 def _status(context: Context) -> Result:
     name = ids.handoff_id(context.arguments.handoff) or ""
     with context.opened.store.read() as view:
-        task_id = view.tasks.named(name) if name else ""
+        task_id = task_of_handoff(view, name)
         events = story(view, task_id) if task_id else []
     found = next((view for view in stories.handoffs(events) if view.handoff_id == name), None)
     if found is None:
         raise Refused("unknown_handoff", f"There is no handoff {context.arguments.handoff}.")
     data = {field: getattr(found, field) for field in found.__struct_fields__}
-    filed = next((one for one in reversed(rejections(events)) if one.handoff_id == name), None)
+    filed = rejection_of_handoff(events, name)
     data |= {"rejection": filed, "decision": filed.decision if filed else None}
-    shown = data | {"rejection": _told(filed), "decision": _decided(filed)}
+    shown = data | {
+        "rejection": _told(filed),
+        "decision": _decided(filed),
+        "reassigned_to": _passed_on(found),
+    }
     return Result(
         msgspec.to_builtins(data), facts([(key.replace("_", " "), value) for key, value in shown.items()])
     )
+
+
+def _passed_on(found: stories.HandoffView) -> str:
+    return f"{found.reassigned_to}; the task is no longer {found.agent}'s" if found.reassigned_to else ""
 
 
 def _told(filed: RejectionView | None) -> str:

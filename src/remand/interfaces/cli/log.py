@@ -11,6 +11,7 @@ import msgspec
 
 from remand.app.digest import digest
 from remand.app.errors import UsageError
+from remand.app.happenings import ABOUT_REJECTIONS, words
 from remand.app.importing import import_folder
 from remand.app.publish import publish_all, publish_task
 from remand.app.rebuild import rebuild
@@ -90,6 +91,8 @@ def _plain(told: Told) -> dict[str, Any]:
 
 
 def _gist(event: Event) -> str:
+    if isinstance(event, ABOUT_REJECTIONS):
+        return one_line(f"{event.task_id or event.handoff_id}: {words(event)}", 200)
     fields = msgspec.to_builtins(event)
     skipped = ("ts", "meta", "event", "context", "epoch")
     parts = [f"{name}={value}" for name, value in fields.items() if name not in skipped and value]

@@ -318,8 +318,17 @@ def _respond(context: Context) -> Result:
     answer = context.ask(ask, context.actor())
     view = _filed_view(context, answer)
     data = _filed(view, answer.task) | {"decided_by": view.decided_by}
-    made = view.decision.decision_type if view.decision else ""
-    return Result(data, f"{made}: {answer.task.id} is {answer.task.status}")
+    return Result(data, _answered(view, answer.task))
+
+
+def _answered(view: RejectionView, task: Task) -> str:
+    """The answer in a line, and whose the task is when it was passed on."""
+    decision = view.decision
+    said = f"{decision.decision_type if decision else ''}: {task.id} is {task.status}"
+    other = decision.reassign_to if decision else ""
+    return (
+        said if other in ("", view.agent) else f"{said}, reserved for {other}; it is no longer {view.agent}'s"
+    )
 
 
 COMMANDS = {

@@ -12,7 +12,6 @@ from remand import config
 from remand.app.believing import believed
 from remand.app.errors import UsageError
 from remand.app.simulate import NOT_SIMULATED, Simulation, simulate
-from remand.domain import instant
 from remand.domain.policy import Policy
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result, table
@@ -30,12 +29,17 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--policy", required=True, metavar="FILE", help="a remand.toml, or its [policy] table alone"
     )
-    parser.add_argument("--since", default="", metavar="DATE", help="tell only what was decided from then on")
+    parser.add_argument(
+        "--since",
+        default="",
+        metavar="DATE",
+        help="tell only what was decided from then on: a day or a time, local unless it has a zone",
+    )
 
 
 def _simulate(context: Context) -> Result:
     policy = _policy(context)
-    since = _since(context.arguments.since)
+    since = context.since()
     with context.opened.store.read() as view:
         found = simulate(believed(view), policy, since)
     data = {
@@ -59,17 +63,6 @@ def _policy(context: Context) -> Policy:
         return config.parse(text, source=name).policy
     except config.ConfigError as error:
         raise UsageError(f"{name}: {error}") from None
-
-
-def _since(text: str) -> str:
-    if not text:
-        return ""
-    since = instant.parse(text)
-    if since is None:
-        raise UsageError(
-            f"{text!r} is no date. Write --since 2026-11-01, or a time such as 2026-11-01T09:00:00Z."
-        )
-    return since
 
 
 def _shown(found: Simulation) -> Callable[[Console], None]:

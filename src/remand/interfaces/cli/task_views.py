@@ -12,6 +12,7 @@ import msgspec
 
 from remand.app import stories
 from remand.app.family import Family
+from remand.app.happenings import ABOUT_REJECTIONS, words
 from remand.app.held import HeldWork
 from remand.app.naming import locate
 from remand.app.prompts import prompt
@@ -200,7 +201,7 @@ def _show(context: Context) -> Result:
     held = held_work_of(context, task)
     if held is not None:
         data["held"] = msgspec.to_builtins(held.findings)
-    return Result(data, _page(task, data, held, [one.text for one in uncounted]))
+    return Result(data, _page(task, data, events, held, [one.text for one in uncounted]))
 
 
 def _is_reviewed_there(task: Task) -> bool:
@@ -230,7 +231,7 @@ def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
 
 
 def _page(
-    task: Task, data: dict[str, Any], held: HeldWork | None, uncounted: list[str]
+    task: Task, data: dict[str, Any], events: list[e.Event], held: HeldWork | None, uncounted: list[str]
 ) -> Callable[[Console], None]:
     def show(out: Console) -> None:
         from rich.text import Text
@@ -254,7 +255,10 @@ def _page(
             write_whole(out, f"{HELD}\n{block}")
         for line in (*_reviewed(data), *uncounted, *_asked(data)):
             out.print(Text(clean(line)))
-        told = [(row["ts"][:19], row["event"], row["actor"], _gist(row)) for row in data["history"]]
+        told = [
+            (row["ts"][:19], row["event"], row["actor"], _told(event, row))
+            for event, row in zip(events, data["history"], strict=True)
+        ]
         table(("time", "event", "actor", "what"), told, "")(out)
         for conflict in task.conflicts:
             out.print(
@@ -285,6 +289,10 @@ def _asked(data: dict[str, Any]) -> list[str]:
         + (f"answered {row['option']} by {row['answered_by']}" if row["option"] else row["status"])
         for row in data["escalations"]
     ]
+
+
+def _told(event: e.Event, row: dict[str, Any]) -> str:
+    return one_line(words(event), 200) if isinstance(event, ABOUT_REJECTIONS) else _gist(row)
 
 
 def _gist(row: dict[str, Any]) -> str:

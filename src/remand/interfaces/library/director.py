@@ -9,20 +9,13 @@ from typing import Any, Protocol
 from remand.domain import director, ids
 from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
 from remand.domain.policy import Policy
-from remand.domain.reasons import DecisionType, RejectionReason
+from remand.domain.reasons import DecisionType, RejectionReason, status_after
 from remand.domain.rejection import RejectionDecision, TaskRejection
+from remand.domain.rejection_graph import ensure_node
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.mentions import dependency_names, mentions
 from remand.domain.validation.validator import RejectionValidator
 from remand.domain.validation.world import Named, World
-
-_STATUS = {
-    DecisionType.ACCEPT_AND_DEFER: "deferred",
-    DecisionType.ACCEPT_AND_DECOMPOSE: "decomposed",
-    DecisionType.ACCEPT_AND_REFORMULATE: "infeasible",
-    DecisionType.ACCEPT: "blocked",
-}
-
 
 UNNAMED = Issue(
     code="task_unnamed", field="task_id", message="Name the task, the handoff and the agent as the call does."
@@ -63,12 +56,9 @@ class GraphProject:
         return name
 
     def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> None:
-        """Changes what a task node says."""
-        node = self.graph.get_node(task_id)
-        if node is not None:
-            self.graph.add_node(
-                task_id, node.node_type, node.content, {**node.properties, "status": status, **properties}
-            )
+        """Changes what a task node says; one that was not there is added."""
+        ensure_node(self.graph, task_id)
+        self.graph.nodes[task_id].properties.update({**properties, "status": status})
 
 
 class DirectorRejectionHandler:
@@ -97,8 +87,7 @@ class DirectorRejectionHandler:
         drawn = director.plan(director.AUTOMATIC[reason], rejection, told, world)
         created = self._create(drawn)
         self._link(rejection.task_id, drawn, created)
-        is_obsolete = rejection.reason is RejectionReason.OBSOLETE
-        status = "cancelled" if is_obsolete else _STATUS[drawn.decision]
+        status = status_after(drawn.decision, rejection.reason)
         self.manager.update_task(
             rejection.task_id, status=status, properties=_became(rejection, drawn, created)
         )
@@ -142,6 +131,13 @@ class DirectorRejectionHandler:
 
     def _link(self, task_id: str, drawn: director.Plan, created: list[str]) -> None:
         graph = self.manager.graph
+        for name in (
+            task_id,
+            *drawn.waits_for,
+            *created,
+            *(other for sketch in drawn.sketches for other in sketch.tasks),
+        ):
+            ensure_node(graph, name)
         weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
         for name in (*drawn.waits_for, *created):
             if drawn.link == "DEPENDS_ON":

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from remand.app.asking import Accepted, Request
+from remand.app.naming import task_of_handoff
 from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView, rejections
+from remand.app.rejection_views import RejectionView, rejection_of_handoff
 from remand.app.stories import handoffs
 from remand.bootstrap.directing import directing
 from remand.bootstrap.gateway import Gateway
@@ -119,6 +120,7 @@ class _Ledgered:
             "issues": [issue.message for issue in view.issues] if view else [],
             "decision": decided.to_dict() if decided else None,
             "override_message": found.override_message,
+            "reassigned_to": found.reassigned_to,
         }
 
     def _ask(self, ask: c.Ask, actor: str) -> Accepted:
@@ -131,15 +133,14 @@ class _Ledgered:
     def _view(self, handoff_id: str) -> RejectionView | None:
         """The last rejection of a handoff."""
         bare = ids.handoff_id(handoff_id) or ""
-        found = rejections(self._story(bare))
-        return next((one for one in reversed(found) if one.handoff_id == bare), None)
+        return rejection_of_handoff(self._story(bare), bare)
 
     def _story(self, handoff_id: str) -> list[Event]:
         """The events of the task that a handoff is about."""
         opened = self._gateway.opened
         opened.ledger.refresh()
         with opened.store.read() as view:
-            task_id = view.tasks.named(handoff_id) if handoff_id else ""
+            task_id = task_of_handoff(view, handoff_id)
             return story(view, task_id) if task_id else []
 
 
@@ -187,10 +188,13 @@ class _Logged:
     def respond(self, handoff_id: str, decision: RejectionDecision, _director: str) -> bool:
         self._log.log("handoff.reject.response", handoff_id=handoff_id, decision=decision.to_dict())
         is_override = decision.decision_type is DecisionType.OVERRIDE
-        self._active.setdefault(handoff_id, {"handoff_id": handoff_id}).update(
+        known = self._active.setdefault(handoff_id, {"handoff_id": handoff_id})
+        is_passed_on = is_override and decision.reassign_to not in ("", known.get("agent", ""))
+        known.update(
             status="overridden" if is_override else "rejection_accepted",
             decision=decision.to_dict(),
             override_message=decision.override_message,
+            reassigned_to=decision.reassign_to if is_passed_on else "",
         )
         return True
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from remand import analyze_rejection_patterns, log_rejection_to_got
-from remand.domain.graph import NodeType, ThoughtGraph
+from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import RejectionDecision, TaskRejection
 
@@ -110,3 +110,123 @@ def test_an_invalid_rejection_without_an_answer_counts_as_overridden() -> None:
     graph.add_node("rejection:task:T-1:1", NodeType.OBSERVATION, "", {"is_valid": False})
 
     assert analyze_rejection_patterns(graph)["override_rate"] == 1.0
+
+
+# Graphs that the requirements' own logger made.
+
+
+def log_as_documented(
+    graph: ThoughtGraph, at: int, decision: DecisionType, *, content: str | None = None, **fields: Any
+) -> None:
+    """The requirements' `log_rejection_to_got`, as it stands there; its nodes name no type of decision."""
+    told = {
+        "task": "task:T-1",
+        "reason": "BLOCKER",
+        "agent": "Alice",
+        "blocker": "The ladder is gone",
+    } | fields
+    rejection, answer = f"rejection:{told['task']}:{at}", f"decision:rejection-response:{at}"
+    properties = {
+        "reason_type": told["reason"],
+        "agent_id": told["agent"],
+        "blocking_factor": told["blocker"],
+        "what_attempted": ["a", "b"],
+        "evidence": [],
+    }
+    graph.add_node(rejection, NodeType.OBSERVATION, "Task rejected", properties)
+    if told.get("is_observed", True):
+        graph.add_edge(rejection, told["task"], EdgeType.OBSERVES)
+    if told["reason"] == "BLOCKER":
+        graph.add_node(f"blocker:{at}.5", NodeType.CONSTRAINT, told["blocker"], {"evidence": []})
+        graph.add_edge(f"blocker:{at}.5", told["task"], EdgeType.BLOCKS)
+    created = told.get("created", [])
+    said = f"Rejection decision: {decision.name}" if content is None else content
+    graph.add_node(
+        answer,
+        NodeType.DECISION,
+        said,
+        {
+            "rationale": told.get("rationale", "So it is."),
+            "created_tasks": created,
+            "deferred_task": told.get("deferred", ""),
+        },
+    )
+    graph.add_edge(answer, rejection, EdgeType.ANSWERS)
+    for name in created:
+        graph.add_edge(name, answer, EdgeType.IMPLEMENTS)
+
+
+@pytest.mark.parametrize("decision", DecisionType)
+def test_the_documented_logger_names_the_type_in_its_content(decision: DecisionType) -> None:
+    graph = ThoughtGraph()
+    log_as_documented(graph, 1, decision, rationale="override decompose defer")
+
+    found = analyze_rejection_patterns(graph)
+
+    assert found["decision_outcomes"] == {decision.name: 1}
+    assert found["override_rate"] == (1.0 if decision is DecisionType.OVERRIDE else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "refines", "expected"),
+    [
+        ({"deferred": "task:T-1"}, [], "ACCEPT_AND_DEFER"),
+        ({"deferred": "task:T-1", "created": ["task:T-2"]}, [], "ACCEPT_AND_DEFER"),
+        ({"created": ["task:T-2", "task:T-3"]}, ["task:T-2", "task:T-3"], "ACCEPT_AND_DECOMPOSE"),
+        ({"created": ["task:T-2"]}, ["task:T-2"], "ACCEPT_AND_REFORMULATE"),
+        ({"created": ["task:T-2"]}, [], "UNKNOWN"),
+        ({"created": ["task:T-2", "task:T-3"]}, ["task:T-2"], "UNKNOWN"),
+        ({}, [], "UNKNOWN"),
+        ({"rationale": "I override this"}, [], "UNKNOWN"),
+        ({"deferred": 7, "created": "task:T-2"}, [], "UNKNOWN"),
+        ({"deferred": ["x"], "created": [{}, None]}, [], "UNKNOWN"),
+    ],
+)
+@pytest.mark.parametrize("content", ["", "Rejection decision: PERHAPS", "Decided: OVERRIDE"])
+def test_what_content_does_not_tell_links_may_and_rationales_never(
+    fields: dict[str, Any], refines: list[str], expected: str, content: str
+) -> None:
+    graph = ThoughtGraph()
+    safe = {**fields, "created": [name for name in fields.get("created", []) if isinstance(name, str)]}
+    log_as_documented(
+        graph, 1, DecisionType.ACCEPT, content=content, **(safe if "created" in fields else fields)
+    )
+    graph.nodes["decision:rejection-response:1"].properties["created_tasks"] = fields.get("created", [])
+    for name in refines:
+        graph.add_edge(name, "task:T-1", EdgeType.REFINES)
+
+    assert analyze_rejection_patterns(graph)["decision_outcomes"] == {expected: 1}
+
+
+def test_what_is_unknown_is_in_no_rate() -> None:
+    graph = ThoughtGraph()
+    log_as_documented(graph, 1, DecisionType.OVERRIDE)
+    log_as_documented(graph, 2, DecisionType.ACCEPT)
+    for at in range(3, 10):
+        log_as_documented(graph, at, DecisionType.ACCEPT, content="")
+
+    found = analyze_rejection_patterns(graph)
+
+    assert found["decision_outcomes"] == {"UNKNOWN": 7, "ACCEPT": 1, "OVERRIDE": 1}
+    assert found["override_rate"] == 0.5
+    assert found["override_share"]["of"] == 2
+    assert found["unanswered"] == 0
+
+
+def test_the_documented_id_tells_the_task_where_no_link_does() -> None:
+    graph = ThoughtGraph()
+    log_as_documented(graph, 1734710000, DecisionType.ACCEPT, is_observed=False)
+
+    assert analyze_rejection_patterns(graph)["by_task"] == {"task:T-1": 1}
+
+
+@pytest.mark.parametrize("order", [("", "ACCEPT"), ("ACCEPT", ""), ("OVERRIDE", ""), ("", "OVERRIDE")])
+def test_of_several_answers_the_one_that_is_known_counts(order: tuple[str, str]) -> None:
+    graph = ThoughtGraph()
+    graph.add_node("rejection:task:T-1:1", NodeType.OBSERVATION, "", {"reason_type": "BLOCKER"})
+    for number, name in enumerate(order):
+        content = f"Rejection decision: {name}" if name else ""
+        graph.add_node(f"decision:rejection-response:{number}", NodeType.DECISION, content, {})
+        graph.add_edge(f"decision:rejection-response:{number}", "rejection:task:T-1:1", EdgeType.ANSWERS)
+
+    assert analyze_rejection_patterns(graph)["decision_outcomes"] == {"".join(order): 1}

@@ -92,7 +92,7 @@ def test_12_evidence_of_any_type_counts(kind: object) -> None:
     assert codes("BLOCKER", evidence=evidence) == set()
 
 
-def test_13_a_dependency_is_an_id_and_not_a_phrase() -> None:
+def test_13_a_dependency_is_named_and_not_a_phrase() -> None:
     moon = {
         "reason_summary": "Needs the moon",
         "reason_detail": "It is required because of the tides.",

@@ -317,3 +317,44 @@ def test_a_detail_that_fits_any_dependency_does_not_explain_one() -> None:
     assert "hard_requirement_missing" in codes(
         "MISSING_DEPENDENCY", reason_detail="It would be nicer afterwards."
     )
+
+
+IN_WORDS = {
+    "reason_summary": "There is no store for the webhook secrets yet",
+    "reason_detail": "The signature needs a secret per subscriber. The secret store is required because settings.py:88 "
+    "reads no other place; it lives in the gateway repository, to which we have no write access.",
+    "what_attempted": [
+        "POST /hooks with a made-up secret: 401 bad signature, 6 of 6",
+        "Looked for another place of the secret: settings.py:88 reads the gateway store only",
+        "Asked the gateway team about the store: nobody has planned it yet",
+    ],
+    "suggested_alternative": "Build the secret store in the gateway (2 days), then 3 h for the signature; handler and tests "
+    "are ready in branch hooks-sig.",
+}
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        "Depends on a secret store per subscriber in the gateway, which nobody has built",
+        "Depends on the decision which secret store the gateway gets",
+        "The gateway has no secret store for subscribers yet",
+    ],
+)
+def test_a_dependency_may_be_named_in_words_that_the_record_shows(factor: str) -> None:
+    assert codes("MISSING_DEPENDENCY", **IN_WORDS, blocking_factor=factor) == set()
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        "",
+        "Depends on other work",
+        "Depends on the moon being full",
+        "Depends on signing outgoing webhooks",
+        "It depends on some things that are missing",
+        "Depends on " + "x" * 10_000,
+    ],
+)
+def test_words_that_nothing_shows_name_no_dependency(factor: str) -> None:
+    assert "dependency_unnamed" in codes("MISSING_DEPENDENCY", **IN_WORDS, blocking_factor=factor)

@@ -12,6 +12,7 @@ from remand.domain.validation.mentions import bare
 from remand.domain.validation.substance import marks, overlap
 from remand.domain.validation.tokens import read
 
+IN_WORDS = 0.8
 _QUESTION = re.compile(r"[^.?!？。！]{2,200}[?？]")
 
 
@@ -48,8 +49,11 @@ def infeasible_quotes(view: View) -> float:
 
 
 def dependency_numbered(view: View) -> float:
-    """Whether the dependency's id has digits, as ids that were given out do."""
-    return float(any(any(char.isdigit() for char in bare(name)) for name in view.reading.dependencies))
+    """Whether the dependency's id has digits, as ids that were given out do; one told in words counts for less."""
+    reading = view.reading
+    if not reading.dependencies:
+        return IN_WORDS if reading.names_dependency else 0.0
+    return float(any(any(char.isdigit() for char in bare(name)) for name in reading.dependencies))
 
 
 def dependency_trivial(view: View) -> float:

@@ -1,4 +1,4 @@
-"""Missing dependency: named, and another task than this one."""
+"""Missing dependency: named by id or in words, and another task than this one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _STATUS = re.compile(
 
 
 def unnamed(reading: Reading) -> Issue | None:
-    """No task or decision named."""
-    return None if reading.dependencies else issue("dependency_unnamed")
+    """No task or decision named, by id or in words."""
+    return None if reading.dependencies or reading.names_dependency else issue("dependency_unnamed")
 
 
 def is_itself(reading: Reading) -> Issue | None:
