@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from remand.interfaces.mcp.agents import NOT_AN_AGENT
 from remand.interfaces.mcp.desk import CommandLine
 from remand.interfaces.mcp.server import RemandServer
+from remand.testing.rejecting import SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import TEAM, Member, NearDesk, Team, User
 
@@ -459,6 +460,24 @@ class TestResources:
             feedback = await fenster.reads(f"task://{task}/feedback")
             assert feedback.startswith("## Gate feedback (rejection #1)")
             assert (await fenster.reads(f"task://{task}/prompt")).startswith(feedback)
+
+        played(repository, scene)
+
+    def test_the_rejections_behind_a_task_are_part_of_its_prompt_and_no_feedback(
+        self, machine: Machine
+    ) -> None:
+        repository = machine.repository(config=TEAM)
+        parent = repository.add(TITLE, "--scope", SCOPE)
+        handoff = repository.ok("task", "claim", parent, "--agent", "Hockney")["handoff_id"]
+        record = json.dumps(a_rejection("SCOPE_CREEP"))
+        reject = ("handoff", "reject", handoff, "--agent", "Hockney", "--from", "-")
+        task, *_ = repository.ok(*reject, stdin=record)["decision"]["created_tasks"]
+        repository.ok("task", "claim", task, "--agent", "Fenster")
+
+        async def scene(team: Team) -> None:
+            fenster = await team.member("Fenster")
+            assert (await fenster.reads(f"task://{task}/prompt")).startswith("## Rejection context\n")
+            assert "Nothing was said" in await fenster.reads(f"task://{task}/feedback")
 
         played(repository, scene)
 

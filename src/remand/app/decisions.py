@@ -8,7 +8,14 @@ from remand.app.alerts import alert_questions
 from remand.app.asking import Rules
 from remand.app.escalations import WAIT, EventsOf, Question, able, line, open_escalations, tried
 from remand.app.held import HeldQuestion, held_questions, settle_ask
-from remand.app.rejection_views import RejectionView, rejections
+from remand.app.rejection_views import (
+    ProposedTask,
+    RejectionFacts,
+    RejectionView,
+    facts_of,
+    rejections,
+    value_text,
+)
 from remand.app.scheduling.reviewers import able_directors
 from remand.domain import commands as c
 from remand.domain.director import AUTOMATIC
@@ -16,14 +23,14 @@ from remand.domain.escalations import REASSIGN, Option
 from remand.domain.filed import Filed
 from remand.domain.reasons import DecisionType, RejectionReason, reason_named
 from remand.domain.refusals import Refused
-from remand.domain.rejection import TaskRejection
 from remand.domain.roles import USER, Actor
 from remand.domain.task import Status, Task
-from remand.domain.validation.text import items, mappings, plain
+from remand.domain.visible import visible
 from remand.ledger.store import Transaction
 
 KIND = "decision"
 MAX_GROUND = 2000
+MAX_GROUNDS = 60
 _FOLLOWS = {
     DecisionType.ACCEPT: "Accept: the task stays blocked until it is reopened",
     DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task sleeps until what is in its way is done",
@@ -134,19 +141,40 @@ def answering(
 
 
 def grounds(found: RejectionView) -> tuple[str, ...]:
-    """What a director has to know of a rejection: the claim, what was tried and shown, and what is proposed instead."""
-    record = TaskRejection.from_dict(found.rejection)
-    evidence = (
-        f"{plain(item.get('data'))} ({plain(item.get('source'))})" for item in mappings(record.evidence)
-    )
+    """What a director has to know of a rejection, each part on a line, and the command that shows it whole."""
+    facts, record = facts_of(found), found.rejection
     rows = (
-        *(("in the way", plain(record.blocking_factor)), ("why", plain(record.reason_detail))),
-        *(("attempt", text) for text in items(record.what_attempted)),
-        *(("evidence", text) for text in evidence),
-        ("proposed instead", plain(record.suggested_alternative)),
+        ("in the way", facts.blocking_factor),
+        ("why", value_text(record.get("reason_detail"))),
+        *((f"attempt ({one.grade})", one.text) for one in facts.attempts),
+        *((f"evidence ({one.grade})", one.text) for one in facts.evidence),
+        ("growth", _growth(facts)),
+        ("proposed instead", facts.suggested_alternative),
+        *(("sub-task", _sub_task(one)) for one in facts.alternative_tasks),
+        *(("issue", issue.message) for issue in facts.issues),
         ("adviser", found.opinion),
     )
-    return tuple(line(f"{name}: {text}", MAX_GROUND) for name, text in rows if text)
+    told = [_ground(label, text) for label, text in rows if text]
+    if len(told) > MAX_GROUNDS:
+        told[MAX_GROUNDS:] = [f"[cut: {len(told) - MAX_GROUNDS} more parts]"]
+    return (*told, f"in full: remand handoff status {found.handoff_id}")
+
+
+def _growth(facts: RejectionFacts) -> str:
+    return f"{value_text(facts.scope_growth_factor)} times" if facts.scope_growth_factor is not None else ""
+
+
+def _sub_task(one: ProposedTask) -> str:
+    """A proposed sub-task on one line."""
+    more = (one.scope, f"depends on: {one.dependencies}" if one.dependencies else "", one.estimate)
+    return "; ".join(part for part in (one.title, *more) if part)
+
+
+def _ground(label: str, text: str) -> str:
+    """One part on one line; what is cut is said."""
+    flat = " ".join(visible(f"{label}: {text}").split())
+    cut = len(flat) - MAX_GROUND
+    return flat if cut <= 0 else f"{flat[:MAX_GROUND]}… [cut: {cut} more characters]"
 
 
 def asked(view: Transaction, rules: Rules, task: Task, filed: Filed, events_of: EventsOf) -> Undecided:

@@ -6,6 +6,7 @@ import shlex
 
 from remand.app.escalations import Question, line
 from remand.app.prompts import prompt
+from remand.app.rejection_context import RejectionContext
 from remand.domain import events as e
 from remand.domain.escalations import UNLOCK, Option
 from remand.domain.instant import Instant
@@ -43,7 +44,10 @@ def answer_command(asked: Question, option: Option) -> str:
 
 
 def task_page(task: Task, events: list[e.Event]) -> str:
-    """A task as its next agent will read it, feedback first, under how it stands."""
+    """A task as its next agent will read it, feedback first, under how it stands.
+
+    It is made when the task changes: what other tasks have come to since is not in it.
+    """
     locked_out = ", ".join(lockout.agent for lockout in task.active_lockouts)
     facts = (
         ("status", task.status.value),
@@ -55,7 +59,7 @@ def task_page(task: Task, events: list[e.Event]) -> str:
         ("asks the user", task.open_escalation.id if task.open_escalation else ""),
     )
     head = "\n".join(f"- {name}: {line(value)}" for name, value in facts if value)
-    return f"# {task.id}: {line(task.title)}\n\n{head}\n\n{prompt(task, events)}\n\n{_MADE}\n"
+    return f"# {task.id}: {line(task.title)}\n\n{head}\n\n{prompt(task, events, RejectionContext())}\n\n{_MADE}\n"
 
 
 def shown(at: Instant) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from remand.app.rejection_views import rejections
+from remand.app.rejection_context import RejectionContext, context_section
 from remand.domain import events as e
 from remand.domain.feedback.escape import plain_lines
 from remand.domain.feedback.rounds import feedback_of
-from remand.domain.feedback.sanitise import sanitise
 from remand.domain.feedback.section import section
 from remand.domain.gates import message
 from remand.domain.notices import alert_sentence, open_alert
@@ -14,20 +13,32 @@ from remand.domain.task import Claim, Task
 from remand.domain.visible import visible
 
 
-def prompt(task: Task, events: list[e.Event], repository: str = "", *, is_for_another: bool = False) -> str:
-    """The task as text: feedback first, then what it is, where it stands, and how to end it.
+def prompt(
+    task: Task,
+    events: list[e.Event],
+    context: RejectionContext,
+    repository: str = "",
+    *,
+    is_for_another: bool = False,
+) -> str:
+    """The task as text: feedback first, then the rejections behind it, what it is, where it stands, how to end it.
 
-    `repository` is the address of the project's own repository: links into it stay in what reviewers say. Another than
-    the agent that holds the task is told who ends it, and not how.
+    `context` is what other tasks add to the rejections behind this one. `repository` is the address of the project's own
+    repository: links into it stay in what others say. Another than the agent that holds the task is told who ends it,
+    and not how.
     """
     feedback = feedback_of(task, events, repository)
+    given = _given_with(task, events)
+    instructions = given.instructions if given else ""
     sections = [
         section(task, feedback),
         _measured(task, events),
         _override(task),
+        context_section(task, events, context, repository, instructions),
         _task(task),
-        _instructions(task, events),
-        _earlier(task, events),
+        f"## Instructions from {given.source_agent}\n\n{_quoted(instructions)}"
+        if given and instructions
+        else "",
         "" if feedback.rounds else _standing(task),
         _ending(task) if not (is_for_another and task.claim) else _ends_it(task.claim),
     ]
@@ -71,30 +82,11 @@ def _override(task: Task) -> str:
     return f"## Your rejection was overridden\n\n{_quoted(filed.message)}"
 
 
-def _instructions(task: Task, events: list[e.Event]) -> str:
-    """What was said with the handoff under which the task is held."""
+def _given_with(task: Task, events: list[e.Event]) -> e.HandoffInitiated | None:
+    """The handoff under which the task is held; none when it was taken from the queue."""
     held = task.claim.handoff_id if task.claim else ""
-    said = [
-        event
-        for event in events
-        if isinstance(event, e.HandoffInitiated) and event.handoff_id == held and not event.is_legacy
-    ]
-    if not said or not said[-1].instructions:
-        return ""
-    return f"## Instructions from {said[-1].source_agent}\n\n{_quoted(said[-1].instructions)}"
-
-
-def _earlier(task: Task, events: list[e.Event]) -> str:
-    """The last rejection of the task by another agent, and what was decided."""
-    holder = task.claim.agent if task.claim else ""
-    others = [view for view in rejections(events) if view.agent != holder]
-    if not others:
-        return ""
-    last = others[-1]
-    said = f"{last.rejection.get('reason_type', '')}: {last.rejection.get('reason_summary', '')}"
-    decided = f"{last.decision.decision_type}: {last.decision.rationale}" if last.decision else "not answered"
-    text = sanitise(f"{said}\n{decided}", is_rendered=False).text
-    return f"## {last.agent} rejected this task before\n\n{_quoted(text)}"
+    found = (event for event in reversed(events) if isinstance(event, e.HandoffInitiated))
+    return next((event for event in found if event.handoff_id == held and not event.is_legacy), None)
 
 
 def _task(task: Task) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from remand.domain import events as e
+from remand.domain.evidence import Grade
 from remand.domain.record import Record
+from remand.domain.rejection import TaskRejection
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.world import Graded
 
@@ -121,3 +125,115 @@ def _issues(event: e.HandoffRejected | e.HandoffRejectionInvalid) -> tuple[Issue
     return event.issues or tuple(
         Issue(code="imported", field="", message=message) for message in event.validation_issues
     )
+
+
+class CheckedAttempt(Record, kw_only=True, omit_defaults=False):
+    """An attempt as the agent tells it, and how far it was checked."""
+
+    text: str
+    grade: str
+    detail: str = ""
+    """What the check showed."""
+
+
+class CheckedEvidence(Record, kw_only=True, omit_defaults=False):
+    """A piece of evidence, and how far it was checked."""
+
+    type: str
+    data: Any
+    source: str
+    grade: str
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The piece in words: its type and data, and where it is from."""
+        stated = ": ".join(part for part in (self.type, value_text(self.data)) if part)
+        return f"{stated} ({self.source})" if self.source else stated
+
+
+class ProposedTask(Record, kw_only=True, omit_defaults=False):
+    """A task that the agent proposes instead, in words."""
+
+    title: str
+    scope: str
+    dependencies: str
+    estimate: str
+
+
+class RejectionFacts(Record, kw_only=True, omit_defaults=False):
+    """What a director decides from: the record of a rejection, whole, with what was checked of it."""
+
+    blocking_factor: str = ""
+    attempts: tuple[CheckedAttempt, ...] = ()
+    evidence: tuple[CheckedEvidence, ...] = ()
+    suggested_alternative: str = ""
+    alternative_tasks: tuple[ProposedTask, ...] = ()
+    task_original_scope: str = ""
+    scope_growth_factor: Any = None
+    issues: tuple[Issue, ...] = ()
+
+
+def facts_of(view: RejectionView) -> RejectionFacts:
+    """The facts of a rejection. Its record may hold anything: it is another's, and invalid ones are kept, too."""
+    record = TaskRejection.from_dict(view.rejection)
+    return RejectionFacts(
+        blocking_factor=value_text(record.blocking_factor),
+        attempts=_attempts(_listed(record.what_attempted), view.attempts),
+        evidence=_evidence(_listed(record.evidence), view.graded),
+        suggested_alternative=value_text(record.suggested_alternative),
+        alternative_tasks=tuple(map(_proposed, _listed(record.alternative_tasks))),
+        task_original_scope=value_text(record.task_original_scope),
+        scope_growth_factor=record.scope_growth_factor,
+        issues=view.issues,
+    )
+
+
+def value_text(value: Any) -> str:
+    """A value of a record as text, whole: `key: value` for a flat mapping, JSON for what is nested."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, Mapping) and not any(isinstance(item, Mapping | list) for item in value.values()):
+        return ", ".join(f"{key}: {value_text(item)}" for key, item in value.items())
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _attempts(listed: list[Any], graded: tuple[Graded, ...]) -> tuple[CheckedAttempt, ...]:
+    grades = {one.index: one for one in graded}
+    return tuple(
+        CheckedAttempt(text=value_text(item), **_grade(grades.get(place)))
+        for place, item in enumerate(listed)
+    )
+
+
+def _evidence(listed: list[Any], graded: tuple[Graded, ...]) -> tuple[CheckedEvidence, ...]:
+    grades = {one.index: one for one in graded}
+    return tuple(
+        CheckedEvidence(
+            type=value_text(item.get("type")) if isinstance(item, Mapping) else "",
+            data=item.get("data") if isinstance(item, Mapping) else item,
+            source=value_text(item.get("source")) if isinstance(item, Mapping) else "",
+            **_grade(grades.get(place)),
+        )
+        for place, item in enumerate(listed)
+    )
+
+
+def _grade(found: Graded | None) -> dict[str, str]:
+    """How far a part was checked; what nobody checked is reported."""
+    return {
+        "grade": found.grade if found else Grade.REPORTED.value,
+        "detail": found.detail if found else "",
+    }
+
+
+def _proposed(item: Any) -> ProposedTask:
+    told = item if isinstance(item, Mapping) else {"title": item}
+    return ProposedTask(**{name: value_text(told.get(name)) for name in ProposedTask.__struct_fields__})
+
+
+def _listed(value: Any) -> list[Any]:
+    """The items of a list; whatever else was given is a list of one."""
+    return value if isinstance(value, list) else [] if value in (None, "") else [value]

@@ -31,6 +31,7 @@ class HandoffView(Record, kw_only=True):
     override_message: str = ""
     reassigned_to: str = ""
     """Whom an override passed the task to: the handoff is no longer its agent's."""
+    """What the director told the agent, as long as it holds the handoff on that override."""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -59,7 +60,16 @@ def handoffs(events: list[e.Event]) -> list[HandoffView]:
             _follow(found, event, has_lost)
         if task is not None and (task.is_terminal or task.claim is None):
             _close_left_over(found, task, event)
-    return list(found.values())
+    return [_with_override(view, task) for view in found.values()]
+
+
+def _with_override(view: HandoffView, task: Task | None) -> HandoffView:
+    """The handoff with the director's message; once it was taken up anew or has ended, the message is history."""
+    filed = task.filed if task else None
+    is_standing = filed is not None and (filed.handoff_id, filed.decision) == (view.handoff_id, "OVERRIDE")
+    if filed is None or not is_standing or view.status not in ("initiated", "overridden"):
+        return view
+    return msgspec.structs.replace(view, override_message=filed.message)
 
 
 class _Imported:
@@ -89,7 +99,6 @@ class _Imported:
 def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> None:
     match event:
         case e.HandoffInitiated():
-            earlier = found.get(event.handoff_id)
             found[event.handoff_id] = HandoffView(
                 handoff_id=event.handoff_id,
                 task_id=event.task_id,
@@ -98,7 +107,6 @@ def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> No
                 source=event.source_agent,
                 instructions=event.instructions,
                 initiated_at=event.ts,
-                override_message=earlier.override_message if earlier else "",
             )
         case e.TaskClaimed():
             found[event.handoff_id] = HandoffView(
@@ -156,7 +164,8 @@ def _answer(found: dict[str, HandoffView], event: e.RejectionAnswered, has_lost:
     if decision.decision_type != "OVERRIDE":
         _change(found, event.handoff_id, has_lost, status="rejection_accepted", ended_at=event.ts)
         return
-    text, other = decision.override_message, decision.reassign_to
+    # The message of a native override is taken from the task: it stands no longer than the override does.
+    text, other = decision.override_message if event.is_legacy else "", decision.reassign_to
     if other in ("", known.agent):
         _change(found, event.handoff_id, has_lost, status="overridden", override_message=text)
         return

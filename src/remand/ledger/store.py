@@ -161,6 +161,12 @@ class TaskTable(Protocol):
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
         """The statuses of tasks by id: of these, and perhaps of others."""
 
+    def leading_to(self, task_id: str, most: int) -> list[Task]:
+        """The tasks that wait for this one, were split into it, or were reformulated as it by a director's decision.
+
+        They come by id, no more than `most`.
+        """
+
     def sent_back(self) -> list[Task]:
         """The tasks of which work was rejected in a review, by id."""
 

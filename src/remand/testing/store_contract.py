@@ -30,7 +30,7 @@ from remand.testing.errand_contract import ErrandContract
 from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
 from remand.testing.records_contract import RecordsContract
 from remand.testing.rejected_contract import RejectedContract
-from remand.testing.rejection_events import of_got
+from remand.testing.rejection_events import answered, of_got
 from remand.testing.trace_contract import TraceContract
 from remand.testing.unconfirmed_contract import UnconfirmedContract
 
@@ -183,6 +183,22 @@ class TaskContract:
 
             assert tx.tasks.named(H1) == T1
             assert tx.tasks.named("H-nothing") == ""
+
+    def test_a_task_is_known_by_those_that_wait_for_it_or_were_split_into_it_or_reformulated_as_it(
+        self, store: Store
+    ) -> None:
+        names = [f"T-{number}" for number in range(5)]
+        with store.write() as tx:
+            tx.tasks.put(a_task(names[3], status=Status.INFEASIBLE, superseded_by=T1))
+            tx.events.add([Session().entry(answered("ACCEPT_AND_REFORMULATE", names[3], created=(T1,)))])
+            tx.tasks.put(a_task(names[2], depends_on=(T1,)))
+            tx.tasks.put(a_task(names[1], status=Status.DEFERRED, waits_for=(T2, T1)))
+            tx.tasks.put(a_task(names[0], status=Status.DECOMPOSED, children=(T1, T2)))
+            tx.tasks.put(a_task(names[4], depends_on=(T3,)))
+
+            assert [task.id for task in tx.tasks.leading_to(T1, 9)] == names[:4]
+            assert [task.id for task in tx.tasks.leading_to(T1, 2)] == names[:2]
+            assert tx.tasks.leading_to("T-none", 9) == []
 
     def test_replacing_everything_leaves_nothing_of_what_was(self, store: Store) -> None:
         with store.write() as tx:

@@ -4,9 +4,10 @@ import pytest
 
 from remand.app.asking import Rules
 from remand.app.board import board
-from remand.app.decisions import Undecided, answering, open_questions
+from remand.app.decisions import Undecided, answering, grounds, open_questions
 from remand.app.escalations import Question
 from remand.app.rebuild import story
+from remand.app.rejection_views import RejectionView
 from remand.app.troubles import Around
 from remand.domain import commands as c
 from remand.domain.policy import Policy
@@ -149,3 +150,43 @@ def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_o
     world.ask(answering(found, "ACCEPT_AND_REFORMULATE", ""), "owner")
     assert world.task(task).status == Status.INFEASIBLE
     assert world.task(world.task(task).superseded_by).scope.startswith(record["suggested_alternative"][:40])
+
+
+def test_each_attempt_and_piece_of_evidence_stands_with_its_grade_and_each_sub_task_with_its_scope() -> None:
+    world = a_world()
+    record = a_rejection("SCOPE_CREEP")
+    _, handoff = world.held(title=TITLE, scope=SCOPE)
+    world.reject(handoff, record)
+
+    told = asked(world).grounds
+
+    assert [row for row in told if row.startswith("attempt (")] == [
+        f"attempt (reported): {text}" for text in record["what_attempted"]
+    ]
+    assert sum(row.startswith("evidence (reported): ") for row in told) == len(record["evidence"])
+    assert "growth: 6 times" in told
+    assert (
+        "sub-task: PDF renderer in the image; headless chromium, 41 font packages;"
+        " depends on: Requires print layout task; 5 hours"
+    ) in told
+    assert told[-1] == f"in full: remand handoff status {handoff}"
+
+
+def test_what_is_cut_from_a_question_is_said() -> None:
+    record = a_rejection("BLOCKER")
+    found = RejectionView(
+        rejection_id="R-1",
+        task_id="T-1",
+        handoff_id="H-1",
+        agent="Alice",
+        at="",
+        is_valid=True,
+        rejection=record
+        | {"reason_detail": "why \x1b[2J" * 1000, "what_attempted": [f"attempt {n}" for n in range(100)]},
+    )
+
+    told = grounds(found)
+
+    assert next(row for row in told if row.startswith("why: ")).endswith(" more characters]")
+    assert told[-2].endswith(" more parts]")
+    assert not any("\x1b" in row or "\n" in row for row in told)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from remand.app.prompts import prompt
+from remand.app.rejection_context import RejectionContext
 from remand.domain import events as e
 from remand.domain.evolve import replay
 from remand.testing.builders import H1, H2, T1, added, claimed, handed_in, stamped
@@ -24,7 +25,7 @@ def told(*findings: e.Finding, **fields: Any) -> str:
     )
     task = replay(story)
     assert task is not None
-    return prompt(task, story, **fields)
+    return prompt(task, story, RejectionContext(), **fields)
 
 
 def test_feedback_comes_first_and_the_task_after_it() -> None:

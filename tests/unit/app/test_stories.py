@@ -2,11 +2,12 @@
 
 from remand.app.asking import Rules
 from remand.app.rebuild import story
-from remand.app.stories import QuestionView, questions, reviews
+from remand.app.stories import HandoffView, QuestionView, handoffs, questions, reviews
 from remand.domain import commands as c
 from remand.domain.policy import Policy
 from remand.domain.roles import Role, Team
 from remand.testing.builders import World, member
+from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
 from remand.testing.reviewing import send_back
 
 TEAM = Team((member("Alice"), member("Lea", Role.LEAD), member("Boss", Role.USER)))
@@ -72,3 +73,82 @@ def test_a_rejection_is_told_with_its_id_and_whether_it_stands() -> None:
     assert [row["event"] for row in rows] == ["review.reject", "review.retract"]
     assert rows[0]["is_retracted"] is True
     assert rows[0]["review_id"] == rows[1]["review_id"]
+
+
+class TestTheOverrideMessageOfAHandoff:
+    """It stands while the agent holds the handoff on that override, and no longer."""
+
+    MESSAGE = "The token is in the vault"
+
+    @staticmethod
+    def world() -> World:
+        return World(rules=Rules(gates=(), policy=Policy(director=("human",))))
+
+    @staticmethod
+    def seen(world: World, handoff: str) -> HandoffView:
+        with world.store.read() as view:
+            found = handoffs(story(view, view.tasks.named(handoff)))
+        return next(one for one in found if one.handoff_id == handoff)
+
+    def overridden(self, world: World, reassign_to: str = "") -> tuple[str, str]:
+        """A task and its handoff, whose rejection the user has overridden."""
+        task, handoff = world.held(title=TITLE, scope=SCOPE)
+        world.reject(handoff, a_rejection())
+        world.ask(
+            c.AnswerRejection(
+                handoff_id=handoff, decision="OVERRIDE", message=self.MESSAGE, reassign_to=reassign_to
+            )
+        )
+        return task, handoff
+
+    def test_it_stands_as_long_as_the_agent_goes_on(self) -> None:
+        world = self.world()
+        task, handoff = self.overridden(world)
+        world.ask(c.Heartbeat(task_id=task, agent="Alice", handoff_id=handoff), "Alice")
+
+        found = self.seen(world, handoff)
+
+        assert (found.status, found.override_message) == ("overridden", self.MESSAGE)
+
+    def test_it_is_gone_once_the_agent_rejects_again_and_once_that_is_answered(self) -> None:
+        world = self.world()
+        _, handoff = self.overridden(world)
+        world.reject(handoff, a_rejection("INFEASIBLE"))
+        waiting = self.seen(world, handoff)
+        world.ask(c.AnswerRejection(handoff_id=handoff, decision="ACCEPT"))
+
+        assert (waiting.status, waiting.override_message) == ("rejected", "")
+        assert self.seen(world, handoff).override_message == ""
+
+    def test_an_invalid_rejection_after_it_has_a_message_of_its_own(self) -> None:
+        world = self.world()
+        _, handoff = self.overridden(world)
+        world.reject(handoff, LAZY)
+
+        assert "not accepted" in self.seen(world, handoff).override_message
+
+    def test_it_is_gone_once_the_work_is_handed_in_the_task_is_given_back_or_passed_on(self) -> None:
+        world = self.world()
+        done, first = self.overridden(world)
+        world.submit(done)
+        left, second = self.overridden(world)
+        world.ask(c.ReleaseTask(task_id=left, agent="Alice"), "Alice")
+        _, third = self.overridden(world, reassign_to="Bob")
+        ended, fourth = self.overridden(world)
+        world.ask(c.CancelTask(task_id=ended))
+
+        assert [self.seen(world, one).override_message for one in (first, second, third, fourth)] == [""] * 4
+
+    def test_an_offer_that_was_rejected_has_it_until_it_is_taken_up(self) -> None:
+        world = self.world()
+        task = world.add(TITLE, scope=SCOPE)
+        answer = world.ask(c.InitiateHandoff(task_id=task, target="Alice"))
+        handoff = answer.task.offers[0].handoff_id
+        world.reject(handoff, a_rejection())
+        world.ask(c.AnswerRejection(handoff_id=handoff, decision="OVERRIDE", message=self.MESSAGE))
+        offered = self.seen(world, handoff)
+        world.ask(c.AcceptHandoff(handoff_id=handoff, agent="Alice"), "Alice")
+        taken = self.seen(world, handoff)
+
+        assert (offered.status, offered.override_message) == ("initiated", self.MESSAGE)
+        assert (taken.status, taken.override_message) == ("accepted", "")

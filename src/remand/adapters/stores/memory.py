@@ -192,6 +192,14 @@ class MemoryTasks(Table):
         tasks = self._state.tasks
         return {name: tasks[name].status.value for name in names if name in tasks}
 
+    def leading_to(self, task_id: str, most: int) -> list[Task]:
+        answers = MemoryTraces(self._state).every("handoff.reject.response")
+        reformulated = {
+            one.task for one in answers if (one.said, one.text) == ("ACCEPT_AND_REFORMULATE", task_id)
+        }
+        found = (task for task in self.every() if task_id in task.blockers or task.id in reformulated)
+        return list(islice(found, most))
+
     def sent_back(self) -> list[Task]:
         return [task for task in self.every() if task.rounds]
 

@@ -174,6 +174,13 @@ NUMBERED_TASKS = "SELECT n, state FROM task"
 GET_TASK = "SELECT state FROM task WHERE id = ?"
 EVERY_TASK = "SELECT state FROM task ORDER BY id"
 ALL_STATUSES = "SELECT id, status FROM task"
+LEADING_TO = """
+SELECT state FROM task WHERE id IN (
+    SELECT task FROM blocker INDEXED BY blocker_of WHERE blocker = ?1
+    UNION SELECT task FROM trace INDEXED BY trace_answer
+    WHERE event = 'handoff.reject.response' AND said = 'ACCEPT_AND_REFORMULATE' AND text = ?1
+) ORDER BY id LIMIT ?2
+"""
 SENT_BACK = (
     "SELECT state FROM task INDEXED BY task_sent_back WHERE instr(state, '\"rounds\":[') > 0 ORDER BY id"
 )

@@ -226,6 +226,10 @@ class SqliteTasks:
         )
         return dict(rows)
 
+    def leading_to(self, task_id: str, most: int) -> list[Task]:
+        """The tasks that wait for this one, or were split into it or reformulated as it."""
+        return [_decode(row[0]) for row in self._db.rows(sql.LEADING_TO, (task_id, most))]
+
     def sent_back(self) -> list[Task]:
         """The tasks of which work was rejected."""
         return [_decode(row[0]) for row in self._db.rows(sql.SENT_BACK)]

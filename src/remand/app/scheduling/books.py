@@ -14,6 +14,7 @@ from remand.app.gates.outages import BrokenGates, find_broken_gates
 from remand.app.ledger import Ledger
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
+from remand.app.rejection_context import rejection_context
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.events import Event
@@ -172,7 +173,9 @@ class Books:
                 if isinstance(fetched, Refused):
                     raise fetched
                 task = fetched.task
-            return prompt(task, self.events(task_id), self.home)
+            with self._ledger.store.read() as view:
+                events = story(view, task_id)
+                return prompt(task, events, rejection_context(view, task, events), self.home)
 
     def events(self, task_id: str) -> list[Event]:
         """A task's story."""

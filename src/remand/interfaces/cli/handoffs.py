@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from remand.app import stories
 from remand.app.errors import RemandError
 from remand.app.naming import task_of_handoff
 from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView, rejection_of_handoff
+from remand.app.rejection_views import (
+    ProposedTask,
+    RejectionFacts,
+    RejectionView,
+    facts_of,
+    rejection_of_handoff,
+    value_text,
+)
+from remand.app.stories import HandoffView, handoffs
 from remand.app.warnings import Warned, warnings
 from remand.domain import commands as c
 from remand.domain import ids
@@ -18,10 +27,13 @@ from remand.domain.events import HandoffInitiated
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context, json_object
-from remand.interfaces.cli.output import Result, facts, one_line
+from remand.interfaces.cli.output import Page, Result, facts, one_line
 from remand.interfaces.cli.tasks import claimed
 from remand.interfaces.cli.verdicts import claimed_result
 from remand.ledger.problems import BadLine
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def _initiate_arguments(parser: ArgumentParser) -> None:
@@ -107,38 +119,98 @@ def _status(context: Context) -> Result:
     with context.opened.store.read() as view:
         task_id = task_of_handoff(view, name)
         events = story(view, task_id) if task_id else []
-    found = next((view for view in stories.handoffs(events) if view.handoff_id == name), None)
+    found = next((view for view in handoffs(events) if view.handoff_id == name), None)
     if found is None:
         raise Refused("unknown_handoff", f"There is no handoff {context.arguments.handoff}.")
-    data = {field: getattr(found, field) for field in found.__struct_fields__}
     filed = rejection_of_handoff(events, name)
+    known = facts_of(filed) if filed else RejectionFacts()
+    data = {field: getattr(found, field) for field in found.__struct_fields__}
+    data |= {field: getattr(known, field) for field in known.__struct_fields__}
     data |= {"rejection": filed, "decision": filed.decision if filed else None}
-    shown = data | {
-        "rejection": _told(filed),
-        "decision": _decided(filed),
-        "reassigned_to": _passed_on(found),
-    }
-    return Result(
-        msgspec.to_builtins(data), facts([(key.replace("_", " "), value) for key, value in shown.items()])
+    return Result(msgspec.to_builtins(data), _shown(found, filed, known))
+
+
+_TEXTS = ("instructions", "override_message", "result")
+"""What others wrote with a handoff: it stands below the other fields, by itself."""
+
+
+def _shown(
+    found: HandoffView, filed: RejectionView | None, known: RejectionFacts
+) -> Callable[[Console], None]:
+    """A handoff for people: how it stands, then each part of its last rejection, and the decision."""
+
+    def show(out: Console) -> None:
+        plain = [field for field in found.__struct_fields__ if field not in _TEXTS]
+        rows = [(field.replace("_", " "), getattr(found, field)) for field in plain]
+        facts([(name, _passed_on(found) if name == "reassigned to" else value) for name, value in rows])(out)
+        page = Page(out, f"remand handoff status {found.handoff_id} --json")
+        page.text("Instructions", found.instructions)
+        page.text("Override message", found.override_message)
+        page.text("Result", value_text(found.result) if found.result else "")
+        if filed is not None:
+            _show_rejection(page, filed, known)
+            _show_decision(page, filed)
+
+    return show
+
+
+def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> None:
+    """Everything that a decision rests on."""
+    record = filed.rejection
+    verdict = "valid" if filed.is_valid else "invalid"
+    page.text(
+        f"Rejection {filed.rejection_id} by {filed.agent} ({verdict}, score {filed.score:.2f})",
+        f"{value_text(record.get('reason_type'))}: {value_text(record.get('reason_summary'))}",
     )
+    page.items(
+        "Issues that the validator found",
+        [f"{issue.field}: {issue.message} [{issue.code}]" for issue in known.issues],
+    )
+    page.text("Detail", value_text(record.get("reason_detail")))
+    page.text("Blocking factor", known.blocking_factor)
+    page.items("Attempts", [f"[{one.grade}] {one.text}{_checked(one.detail)}" for one in known.attempts])
+    page.items("Evidence", [f"[{one.grade}] {one.text}{_checked(one.detail)}" for one in known.evidence])
+    page.text("Original scope", known.task_original_scope)
+    if known.scope_growth_factor is not None:
+        page.text(
+            "Growth", f"The scope grew {value_text(known.scope_growth_factor)} times, as the agent states."
+        )
+    page.text("Suggested alternative", known.suggested_alternative)
+    page.items("Proposed sub-tasks", [_proposed(one) for one in known.alternative_tasks])
+    page.text("Adviser's opinion", filed.opinion)
 
 
-def _passed_on(found: stories.HandoffView) -> str:
+def _passed_on(found: HandoffView) -> str:
     return f"{found.reassigned_to}; the task is no longer {found.agent}'s" if found.reassigned_to else ""
 
 
-def _told(filed: RejectionView | None) -> str:
-    if filed is None:
-        return ""
-    reason, summary = (filed.rejection.get(name, "") for name in ("reason_type", "reason_summary"))
-    issues = "".join(f"\n- {issue.message}" for issue in filed.issues)
-    return f"{reason}: {summary} ({'valid' if filed.is_valid else 'invalid'}, {filed.rejection_id}){issues}"
+def _checked(detail: str) -> str:
+    return f"\nChecked: {detail}" if detail else ""
 
 
-def _decided(filed: RejectionView | None) -> str:
-    if filed is None or filed.decision is None:
-        return "" if filed is None else "a director has yet to answer"
-    return f"{filed.decision.decision_type}: {filed.decision.rationale}"
+def _proposed(one: ProposedTask) -> str:
+    rows = (
+        ("", one.title),
+        ("Scope: ", one.scope),
+        ("Depends on: ", one.dependencies),
+        ("Estimate: ", one.estimate),
+    )
+    return "\n".join(f"{label}{text}" for label, text in rows if text)
+
+
+def _show_decision(page: Page, filed: RejectionView) -> None:
+    decision = filed.decision
+    if decision is None:
+        page.text("Decision", "A director has yet to answer.")
+        page.command(f"remand handoff rejection-response {filed.handoff_id} --decision DECISION")
+        return
+    page.text(
+        "Decision",
+        f"{decision.decision_type} by {filed.decided_by} at {filed.decided_at}\n{decision.rationale}",
+    )
+    page.items("Tasks of the decision", list(decision.created_tasks))
+    if decision.reassign_to not in ("", filed.agent):
+        page.text("Reassigned to", decision.reassign_to)
 
 
 COMMANDS = {

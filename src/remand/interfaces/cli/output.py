@@ -125,3 +125,59 @@ def facts(rows: Sequence[tuple[str, object]]) -> Callable[[Console], None]:
                 )
 
     return show
+
+
+class Page:
+    """Sections of text for people: titles at the margin, whatever others wrote wrapped and indented below them.
+
+    `whole` is the command that shows what is cut here.
+    """
+
+    MAX_TEXT = 6000
+    MAX_ITEMS = 50
+    _INDENT = 2
+    _WIDTH = 100
+
+    def __init__(self, out: Console, whole: str) -> None:
+        self._out = out
+        self._whole = whole
+
+    def text(self, title: str, text: str) -> None:
+        """A section with a text; none when the text is empty."""
+        if text.strip():
+            self._title(title)
+            self._write(text.strip())
+
+    def items(self, title: str, texts: Sequence[str]) -> None:
+        """A section with a numbered list; none when the list is empty."""
+        if texts:
+            self._title(title)
+        for number, text in enumerate(texts[: self.MAX_ITEMS], start=1):
+            self._write(text, f"{number}. ")
+        if len(texts) > self.MAX_ITEMS:
+            self.command(f"[cut: {len(texts) - self.MAX_ITEMS} more; shown by {self._whole}]")
+
+    def command(self, text: str) -> None:
+        """A line of ours below a text; it is never broken, so that it can be copied."""
+        write_whole(self._out, f"{' ' * self._INDENT}{text}")
+
+    def _title(self, title: str) -> None:
+        from rich.text import Text
+
+        self._out.print()
+        self._out.print(Text(one_line(title, 400), style="bold"), soft_wrap=True)
+
+    def _write(self, text: str, bullet: str = "") -> None:
+        from rich.text import Text
+
+        cut = len(text) - self.MAX_TEXT
+        margin = " " * (self._INDENT + len(bullet))
+        wide = max(min(self._out.width, self._WIDTH) - len(margin), 20)
+        shown = Text(clean(text[: self.MAX_TEXT]))
+        shown.expand_tabs(4)
+        for place, line in enumerate(shown.wrap(self._out, wide)):
+            line.rstrip()
+            lead = margin if place or not bullet else f"{' ' * self._INDENT}{bullet}"
+            self._out.print(Text(lead) + line if line else Text(), soft_wrap=True)
+        if cut > 0:
+            self.command(f"[cut: {cut} more characters; shown by {self._whole}]")

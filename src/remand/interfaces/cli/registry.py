@@ -41,7 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "handoff reject": Entry("rejections", "reject a task with a record of what was tried", False),
     "handoff consult": Entry("rejections", "ask the policy's adviser and director about a rejection", False),
     "handoff rejection-response": Entry("rejections", "answer a rejection as the director", False),
-    "handoff status": Entry("handoffs", "show a handoff"),
+    "handoff status": Entry("handoffs", "show a handoff, its last rejection and the decision"),
     "gate run": Entry("gates", "measure a commit by the gates", False),
     "gate history": Entry("gates", "show what gates measured and what was said to it", False),
     "gate report": Entry("gates", "show the full report of a verdict", False),

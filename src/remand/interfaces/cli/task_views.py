@@ -17,6 +17,7 @@ from remand.app.held import HeldWork
 from remand.app.naming import locate
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
+from remand.app.rejection_context import rejection_context
 from remand.bootstrap.reading import has_held, open_view
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -319,7 +320,10 @@ def _prompt(context: Context) -> Result:
         context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
         task, events = find_task(context, task.id)
     settings = context.opened.settings.settings()
-    text = prompt(task, events, settings.forge.home, is_for_another=_is_onlooker(context, task, actor))
+    is_for_another = _is_onlooker(context, task, actor)
+    with context.opened.store.read() as view:
+        behind = rejection_context(view, task, events)
+    text = prompt(task, events, behind, settings.forge.home, is_for_another=is_for_another)
     return Result({"task_id": task.id, "prompt": text}, clean(text))
 
 

@@ -193,7 +193,10 @@ class _Session:
             self._receipt(task)
         # Loaded when feedback is told: what cleans it takes longer to load than a stop to answer.
         prompt = import_module("remand.app.prompts").prompt
-        return Answer.context(prompt(task, events, self._opened.settings.settings().forge.home))
+        rejection_context = import_module("remand.app.rejection_context").rejection_context
+        with self._opened.store.read() as view:
+            context = rejection_context(view, task, events)
+        return Answer.context(prompt(task, events, context, self._opened.settings.settings().forge.home))
 
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""

@@ -8,6 +8,7 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
+from remand.app.rejection_context import HEADING
 from remand.interfaces.mcp.desk import Answer, Desk, Failed
 
 NOTHING_SAID = "Nothing was said about this task yet."
@@ -63,9 +64,10 @@ class Reading:
         return str((await self._read("task prompt", task)).data["prompt"])
 
     async def feedback(self, task: str) -> str:
-        """What stands in the prompt before the task itself: no feedback can make a headline of its own there."""
+        """What stands in the prompt before the task and the rejections behind it: no feedback can make their headings."""
         told = (await self._read("task prompt", task)).data
         before, _, _ = f"\n{told['prompt']}".partition(f"\n## Task {told['task_id']}: ")
+        before, _, _ = before.partition(f"\n{HEADING}\n")
         return before.strip() or NOTHING_SAID
 
     async def report(self, task: str) -> str:

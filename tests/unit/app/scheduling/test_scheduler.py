@@ -42,6 +42,18 @@ def test_a_free_task_is_given_to_a_free_agent_with_its_prompt_and_its_branch() -
     assert [run.agent for run in shop.world.task(task_id).runs] == ["Alice"]
 
 
+def test_an_agent_that_is_started_on_a_sub_task_is_told_what_it_was_split_from() -> None:
+    shop = Shop(agent())
+    task, handoff = shop.world.held("Alice", title=TITLE, scope=SCOPE)
+    shop.world.reject(handoff, a_rejection("SCOPE_CREEP"), "Alice")
+
+    shop.ticks()
+
+    (order,) = shop.orders
+    assert order.prompt.startswith("## Rejection context\n")
+    assert f"### Split from task {task}\n" in order.prompt
+
+
 def test_nobody_has_more_to_do_than_it_can() -> None:
     shop = Shop(agent("Alice", capacity=2), agent("Bob"))
     for _ in range(5):
