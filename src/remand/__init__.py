@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from remand.domain.validation.validator import RejectionValidator
     from remand.interfaces.library.director import DirectorRejectionHandler
     from remand.interfaces.library.handoffs import HandoffManager
+    from remand.interfaces.library.projects import ProjectManager
 
 __all__ = [
     "DecisionType",
@@ -20,6 +21,7 @@ __all__ = [
     "HandoffManager",
     "Issue",
     "NodeType",
+    "ProjectManager",
     "Refused",
     "RejectionDecision",
     "RejectionReason",
@@ -37,6 +39,7 @@ _HOMES = {
     "HandoffManager": "remand.interfaces.library.handoffs",
     "Issue": "remand.domain.validation.assessment",
     "NodeType": "remand.domain.graph",
+    "ProjectManager": "remand.interfaces.library.projects",
     "Refused": "remand.domain.refusals",
     "RejectionDecision": "remand.domain.rejection",
     "RejectionReason": "remand.domain.reasons",

@@ -61,7 +61,7 @@ def test_a_valid_rejection_is_filed_and_answered_by_the_ledgers_director(place: 
     assert told["status"] == "rejection_accepted"
     assert told["rejection"]["reason_summary"] == OAUTH["reason_summary"]
     assert place.ok("task", "show", task)["status"] == "decomposed"
-    assert manager.handle_rejection_response(handoff, decided) is False, "it was answered so already"
+    assert manager.handle_rejection_response(handoff, decided) is True, "that answer is recorded"
 
 
 def test_an_invalid_rejection_is_false_and_overridden(place: Repository) -> None:

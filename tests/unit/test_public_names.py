@@ -14,6 +14,7 @@ NAMES = {
     "HandoffManager",
     "Issue",
     "NodeType",
+    "ProjectManager",
     "Refused",
     "RejectionDecision",
     "RejectionReason",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Union
 
 import msgspec
@@ -13,7 +14,7 @@ from remand.domain.keys import PublicKey
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
-from remand.domain.roles import Team
+from remand.domain.roles import USER, Team
 from remand.domain.task import Task
 
 
@@ -56,6 +57,22 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The project's id, which signatures are bound to."""
     trusted: tuple[PublicKey, ...] = ()
     """Whose signatures count besides the machine's own."""
+
+
+def acting(named: str, environment: Mapping[str, str]) -> str:
+    """Who acts: whoever is named, else the environment's actor, else the user.
+
+    Refuses another name inside an agent's environment.
+    """
+    own, is_confined = environment.get("REMAND_ACTOR", ""), is_agents(environment)
+    if is_confined and own and named not in ("", own):
+        raise Refused("not_yours", f"This is {own}'s place; nobody acts as {named} from here.")
+    return named or own or ("agent" if is_confined else USER)
+
+
+def is_agents(environment: Mapping[str, str]) -> bool:
+    """True when an environment is that of an agent at work."""
+    return bool(environment.get("REMAND_TASK"))
 
 
 MAX_REQUEST = 4 << 20

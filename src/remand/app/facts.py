@@ -103,7 +103,10 @@ class Lookup:
                 return replace(facts, **self._links(ask.waits_for, (), task) | {"open_blockers": waits})
             case c.InitiateHandoff() | c.AssignTask() | c.RequestReview() | c.StartRun():
                 return replace(
-                    facts, fresh_handoff_id=self._fresh_handoff(now), target=self._member(_meant(ask))
+                    facts,
+                    fresh_handoff_id=self._fresh_handoff(now),
+                    is_handoff_taken=self._is_handoff_taken(ask),
+                    target=self._member(_meant(ask)),
                 )
             case (
                 c.LockOut()
@@ -245,6 +248,11 @@ class Lookup:
         while self._tx.tasks.named(name := ids.stamp_id("H", now, self._ids.hex())):
             continue
         return name
+
+    def _is_handoff_taken(self, ask: c.Ask) -> bool:
+        """True when an ask names an id for a new handoff that another has."""
+        chosen = ids.handoff_id(ask.own_id) if isinstance(ask, c.InitiateHandoff) else None
+        return bool(chosen and self._tx.tasks.named(chosen))
 
     def _fresh_task(self, now: Instant) -> str:
         """A new task id that no task here has."""

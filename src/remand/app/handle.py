@@ -235,7 +235,7 @@ class Handler:
         if isinstance(ask, c.ImportIssue):
             return self.tx.tasks.get(issue_task_id(ask))
         if isinstance(ask, c.AddTask):
-            return None
+            return self.tx.tasks.get(ids.task_id(ask.own_id) or "")
         if isinstance(ask, HANDOFF_ASKS):
             name = ids.handoff_id(ask.handoff_id) or ""
             return self.tx.tasks.get(self.tx.tasks.named(name))

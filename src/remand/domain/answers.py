@@ -201,9 +201,7 @@ def _made(task: Task, drawn: director.Plan, fresh: tuple[str, ...]) -> Events:
     for name, sketch in zip(fresh, drawn.sketches, strict=False):
         data = e.TaskData(
             title=sketch.title,
-            description=f"{sketch.scope}\n\nEstimate: {sketch.estimate}".strip()
-            if sketch.estimate
-            else sketch.scope,
+            description=sketch.description,
             priority=sketch.priority,
             category=sketch.category,
             skills=task.skills if is_part else (),

@@ -107,6 +107,8 @@ class AddTask(Ask, kw_only=True):
     branch: str = ""
     aliases: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
+    own_id: str = ""
+    """An id that the user or a director chose; empty: a new one."""
 
 
 class ImportIssue(AddTask, kw_only=True):
@@ -196,6 +198,8 @@ class InitiateHandoff(TaskAsk, kw_only=True):
     target: str
     source: str = ""
     instructions: str = ""
+    own_id: str = ""
+    """An id for the handoff that was chosen; empty: a new one."""
 
 
 class AcceptHandoff(Ask, kw_only=True):
@@ -308,6 +312,8 @@ class Facts(Record, kw_only=True):
     """Whether the branch that work is handed in from has the commit; None when there is no such branch here."""
     branch_of: str = ""
     """Another open task that has that branch; empty when there is none."""
+    is_handoff_taken: bool = False
+    """The id that was chosen for a handoff belongs to another."""
     base_branch: str = ""
     """The name of the base."""
     head_tree: str = ""

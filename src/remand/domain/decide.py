@@ -58,6 +58,7 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     facts = command.facts
     if task is not None:
         raise Refused("taken", f"There is a task {task.id} already.")
+    r.require_own_task_id(ask, command.actor)
     r.require_text("title", ask.title, r.MAX_TITLE, may_be_empty=False)
     for name, value in (("scope", ask.scope), ("category", ask.category)):
         r.require_text(name, value)
@@ -66,7 +67,7 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     r.require_priority(ask.priority)
     r.require_aliases(ask.aliases, facts)
     r.require_known(facts)
-    node = ids.task_node(facts.fresh_task_id)
+    node = ids.task_node(ids.task_id(ask.own_id) or facts.fresh_task_id)
     added = e.TaskAdded(
         id=node,
         type="TASK",

@@ -66,6 +66,11 @@ class Sketch(Record, kw_only=True):
     siblings: tuple[int, ...] = ()
     tasks: tuple[str, ...] = ()
 
+    @property
+    def description(self) -> str:
+        """What the task is about, with its estimate."""
+        return f"{self.scope}\n\nEstimate: {self.estimate}".strip() if self.estimate else self.scope
+
 
 class Plan(Record, kw_only=True):
     """A decision before it is carried out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain import ids
 from remand.domain import rules as r
 from remand.domain.gating import released
 from remand.domain.instant import plus
@@ -76,6 +77,7 @@ def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
     facts = command.facts
     r.require_names(ask.target, ask.source)
     r.require_text("instructions", ask.instructions)
+    r.require_own_handoff_id(ask, facts)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be handed to anyone.")
     if facts.target is None:
@@ -84,7 +86,7 @@ def initiate(task: Task, ask: c.InitiateHandoff, command: c.Command) -> Events:
     return (
         e.HandoffInitiated(
             task_id=task.id,
-            handoff_id=facts.fresh_handoff_id,
+            handoff_id=ids.handoff_id(ask.own_id) or facts.fresh_handoff_id,
             source_agent=ask.source or command.actor.name,
             target_agent=facts.target.name,
             instructions=ask.instructions,

@@ -162,6 +162,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The policy does not let Remand do this on the forge.",
         "Do it there by hand, or set `open_pr`, `request_review` or `merge_on_approve` in `[policy]`.",
     ),
+    "read_only": (
+        "The graph of a ledger is made from its events.",
+        "Add a task, hand it over or answer a rejection; the graph follows.",
+    ),
     "rejected_before": (
         "A rejection stands of the very code that is to be approved.",
         "Have that rejection retracted if it was wrong, or reject this submission as well.",
@@ -183,6 +187,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Commit the work, and give the id that `git rev-parse HEAD` prints.",
     ),
     "unknown_handoff": ("There is no such handoff.", "`remand task show ID` lists the handoffs of a task."),
+    "unknown_rejection": (
+        "The ledger has no such rejection, or no such answer to it.",
+        "File the rejection and answer it first; `remand handoff status H` shows both.",
+    ),
     "unknown_task": (
         "There is no such task.",
         "`remand task list` lists the tasks; ids and aliases both work.",

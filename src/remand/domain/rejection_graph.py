@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 from remand.domain import ids
-from remand.domain.graph import EdgeType, Node, NodeType, ThoughtGraph
+from remand.domain.graph import Edge, EdgeType, Node, NodeType, ThoughtGraph
 from remand.domain.reasons import DecisionType, RejectionReason, decision_named, status_after
+from remand.domain.refusals import Refused
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.domain.rejection_events import Decision
 
@@ -35,12 +36,59 @@ _TOLD = (
 )
 
 
+class RecordedGraph(ThoughtGraph):
+    """A graph made from the events of a ledger: it has the rejections, and nothing is added to it by hand."""
+
+    def __init__(self, graph: ThoughtGraph, find: Callable[[TaskRejection], str]) -> None:
+        super().__init__()
+        for node in graph.nodes.values():
+            super().add_node(node.id, node.node_type, node.content, node.properties)
+        for edge in graph.edges:
+            super().add_edge(edge.source, edge.target, edge.edge_type, edge.weight)
+        self._find = find
+
+    def recorded(self, rejection: TaskRejection, decision: RejectionDecision) -> str:
+        """The id of a rejection's node; refuses a rejection or a decision that is not recorded."""
+        name = self._find(rejection)
+        found = [
+            node for node in self.nodes if node.startswith(REJECTION_PREFIX) and node.endswith(f":{name}")
+        ]
+        if not name or not found:
+            raise Refused(
+                "unknown_rejection", "The ledger has no such rejection. File it by `reject_handoff`."
+            )
+        answers = (e.source for e in self.edges if e.target == found[0] and e.edge_type == EdgeType.ANSWERS)
+        kinds = {node.properties.get("decision_type") for node in map(self.get_node, answers) if node}
+        if _name(decision.decision_type) not in kinds:
+            why = "The ledger has no such decision. Give it by `handle_rejection_response`."
+            raise Refused("unknown_rejection", why)
+        return found[0]
+
+    def add_node(self, *_: object, **__: object) -> Node:
+        """Refuses: nodes come from events."""
+        raise Refused("read_only", "The ledger's graph is made from its events; it cannot be written to.")
+
+    def add_edge(self, *_: object, **__: object) -> Edge:
+        """Refuses: edges come from events."""
+        raise Refused("read_only", "The ledger's graph is made from its events; it cannot be written to.")
+
+    def remove_node(self, *_: object, **__: object) -> list[Edge]:
+        """Refuses: what is recorded stays."""
+        raise Refused("read_only", "The ledger's graph is made from its events; nothing can be removed.")
+
+    def remove_edge(self, *_: object, **__: object) -> bool:
+        """Refuses: what is recorded stays."""
+        raise Refused("read_only", "The ledger's graph is made from its events; nothing can be removed.")
+
+
 def log_rejection_to_got(graph: ThoughtGraph, rejection: TaskRejection, decision: RejectionDecision) -> str:
     """Logs a rejection and its decision to a graph; gives back the id of the rejection's node.
 
     Tasks that are no nodes yet become nodes first, so that no edge leads nowhere; the rejected one with what the
-    decision made of it.
+    decision made of it. The graph of a ledger has them.
     """
+    if isinstance(graph, RecordedGraph):
+        return graph.recorded(rejection, decision)
     answer = Decision(
         decision_type=_name(decision.decision_type),
         rationale=_text(decision.rationale),

@@ -89,6 +89,28 @@ def require_own_name(ask: c.Ask, actor: Actor) -> None:
         raise Refused("not_yours", f"{actor.name} cannot act as {ask.agent}.")
 
 
+def require_own_task_id(ask: c.AddTask, actor: Actor) -> None:
+    """Refuses an id for a new task that is none, or that somebody chose who only adds tasks."""
+    if not ask.own_id:
+        return
+    if ids.task_id(ask.own_id) is None:
+        raise Refused(
+            "bad_value", f"{ask.own_id[:80]!r} is no task id. Use T- and letters, digits or hyphens."
+        )
+    if not (actor.is_user or Role.DIRECTOR in actor.roles):
+        raise Refused("not_authorised", f"{actor.name} may not choose the id of a task. Leave it out.")
+
+
+def require_own_handoff_id(ask: c.InitiateHandoff, facts: c.Facts) -> None:
+    """Refuses an id for a new handoff that is none, or that another handoff has."""
+    if ask.own_id and ids.handoff_id(ask.own_id) is None:
+        raise Refused(
+            "bad_value", f"{ask.own_id[:80]!r} is no handoff id. Use H- and letters, digits or hyphens."
+        )
+    if facts.is_handoff_taken:
+        raise Refused("taken", f"There is a handoff {ask.own_id} already.")
+
+
 def require_status(task: Task, event: str, wish: str) -> None:
     """Refuses what the transition table does not allow from here."""
     if task.status not in TRANSITIONS[event].sources:

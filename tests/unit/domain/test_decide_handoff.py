@@ -52,6 +52,22 @@ def test_a_handoff_reserves_the_task_for_one_lease() -> None:
     }
 
 
+def test_a_handoff_may_have_an_id_that_was_chosen_and_nobody_has() -> None:
+    ask = c.InitiateHandoff(task_id=T1, target="Alice", own_id="handoff:H-roof-1")
+
+    (event,) = decided(a_task(), ask, LEAD, target=ALICE)
+
+    assert event.handoff_id == "H-roof-1"
+    assert refused(a_task(), ask, LEAD, target=ALICE, is_handoff_taken=True) == "taken"
+
+
+@pytest.mark.parametrize("name", ["roof", "H-", "T-1", "H-a b", "handoff:"])
+def test_an_id_that_is_none_is_not_given_to_a_handoff(name: str) -> None:
+    ask = c.InitiateHandoff(task_id=T1, target="Alice", own_id=name)
+
+    assert refused(a_task(), ask, LEAD, target=ALICE) == "bad_value"
+
+
 def test_a_handoff_can_name_another_source() -> None:
     ask = c.InitiateHandoff(task_id=T1, target="Alice", source="Bob")
 

@@ -4,13 +4,26 @@ import functools
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.ids import task_node
-from remand.domain.roles import THE_COORDINATOR
+from remand.domain.roles import THE_COORDINATOR, THE_DIRECTOR, Actor
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
-from remand.testing.builders import T1, T2, T3, a_task, added, decided, depends, refused
+from remand.testing.builders import (
+    ALICE,
+    LEAD,
+    T1,
+    T2,
+    T3,
+    THE_USER,
+    a_task,
+    added,
+    decided,
+    depends,
+    refused,
+)
 
 ADD = c.AddTask(title="Mend the roof")
 
@@ -73,6 +86,24 @@ def test_a_task_with_a_wrong_value_is_not_written_down(
 
 def test_an_id_is_one_tasks_own() -> None:
     assert refused(a_task(), ADD) == "taken"
+
+
+@pytest.mark.parametrize("by", [THE_USER, THE_DIRECTOR])
+def test_the_user_and_directors_may_choose_the_id_of_a_task(by: Actor) -> None:
+    (event,) = decided(None, c.AddTask(title="Mend the roof", own_id="task:T-roof-1"), by)
+
+    assert event == added("T-roof-1")
+
+
+@pytest.mark.parametrize("by", [ALICE, LEAD, replace(THE_USER, confined=True)])
+def test_nobody_else_chooses_the_id_of_a_task(by: Actor) -> None:
+    assert refused(None, c.AddTask(title="Mend the roof", own_id="T-roof-1"), by) == "not_authorised"
+    assert decided(None, c.AddTask(title="Mend the roof"), by)
+
+
+@pytest.mark.parametrize("name", ["roof", "T-", "H-1", "T-a b", "task:", "T-" + "a" * 64, "T-ü"])
+def test_an_id_that_is_none_is_not_given_to_a_task(name: str) -> None:
+    assert refused(None, c.AddTask(title="Mend the roof", own_id=name)) == "bad_value"
 
 
 def test_an_edit_says_only_what_changes() -> None:

@@ -28,7 +28,7 @@ def specific(stems: frozenset[str]) -> float:
 
 def named(text: Text) -> float:
     """How many things a text names: specific words, figures, identifiers, quotations, acronyms."""
-    return specific(text.telling) + marks(text) + text.acronyms
+    return specific(text.telling) + marks(text) + len(text.acronyms)
 
 
 def brings(text: Text, *given: Text) -> float:
@@ -38,8 +38,9 @@ def brings(text: Text, *given: Text) -> float:
 
 
 def ties(text: Text, *others: Text) -> float:
-    """How many of a text's specific words the others have as well."""
-    return specific(text.telling & frozenset[str]().union(*(other.stems for other in others)))
+    """How many of a text's specific words and acronyms the others have as well."""
+    known = frozenset[str]().union(*(other.stems for other in others))
+    return specific(text.telling & known) + len(known.intersection(text.acronyms))
 
 
 def overlap(some: frozenset[str], others: frozenset[str]) -> float:

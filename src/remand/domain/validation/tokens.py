@@ -42,7 +42,7 @@ class Text(Record, kw_only=True):
     figures: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     """Paths, commands' options, identifiers, dotted and mixed-case names."""
-    acronyms: int = 0
+    acronyms: tuple[str, ...] = ()
     quotes: int = 0
     has_outcome: bool = False
     classes: dict[str, int] = msgspec.field(default_factory=dict)
@@ -130,7 +130,7 @@ class _Sorter:
             telling=frozenset(telling),
             figures=tuple(self.figures),
             codes=tuple(self.codes),
-            acronyms=len(self.acronyms),
+            acronyms=tuple(self.acronyms),
             quotes=len(_QUOTE.findall(raw)) if _QUOTING.search(raw) else 0,
             has_outcome=_OUTCOME.search(raw) is not None,
             classes=classes,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
 
-from remand.app.asking import Accepted, Request
+from remand.app.asking import Accepted, Request, acting, is_agents
 from remand.app.errors import UsageError
 from remand.bootstrap.gateway import Gateway
 from remand.bootstrap.ledger import Opened, find_place
@@ -93,16 +93,12 @@ class Context:
     @property
     def is_confined(self) -> bool:
         """True inside an agent's environment."""
-        return bool(self.surroundings.environment.get("REMAND_TASK"))
+        return is_agents(self.surroundings.environment)
 
     def actor(self, *, option: str = "") -> str:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
         named = option and getattr(self.arguments, option, "")
-        environment = self.surroundings.environment.get("REMAND_ACTOR", "")
-        asked = named or self.call.actor
-        if self.is_confined and environment and asked not in ("", environment):
-            raise Refused("not_yours", f"This is {environment}'s place; nobody acts as {asked} from here.")
-        return asked or environment or ("agent" if self.is_confined else USER)
+        return acting(named or self.call.actor, self.surroundings.environment)
 
     def agent(self) -> str:
         """The agent that acts; refuses to guess."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from remand.domain.validation.assessment import Issue
 from remand.domain.validation.mentions import dependency_names, mentions
 from remand.domain.validation.validator import RejectionValidator
 from remand.domain.validation.world import Named, World
+from remand.interfaces.library.projects import ProjectManager
 
 UNNAMED = Issue(
     code="task_unnamed", field="task_id", message="Name the task, the handoff and the agent as the call does."
@@ -23,7 +25,7 @@ UNNAMED = Issue(
 _ENDED = ("completed", "done", "cancelled", "infeasible")
 
 
-class ProjectManager(Protocol):
+class TaskManager(Protocol):
     """What the director asks of whoever keeps the tasks."""
 
     @property
@@ -62,10 +64,21 @@ class GraphProject:
 
 
 class DirectorRejectionHandler:
-    """Answers rejections: an invalid one is overridden, a valid one leads to tasks, links and a new status."""
+    """Answers rejections: an invalid one is overridden, a valid one leads to tasks, links and a new status.
 
-    def __init__(self, manager: ProjectManager | None = None, *, policy: Policy | None = None) -> None:
-        self.manager: ProjectManager = manager if manager is not None else GraphProject()
+    Given a folder or a `ProjectManager`, it answers on the ledger of the repository there, once: what is answered
+    already is returned. Given another manager, it tells that one; given none, a graph keeps the tasks.
+    """
+
+    def __init__(
+        self,
+        manager: TaskManager | ProjectManager | str | os.PathLike[str] | None = None,
+        *,
+        policy: Policy | None = None,
+    ) -> None:
+        if isinstance(manager, str | os.PathLike):
+            manager = ProjectManager(manager)
+        self.manager: TaskManager | ProjectManager = manager if manager is not None else GraphProject()
         self.validator = RejectionValidator()
         self._limit = (policy or Policy()).max_invalid_rejections
         self._invalid: Counter[tuple[str, ...]] = Counter()
@@ -75,8 +88,15 @@ class DirectorRejectionHandler:
         self, rejection: TaskRejection, task_context: Mapping[str, Any] | Any
     ) -> RejectionDecision:
         """Decides, and carries the decision out."""
+        if isinstance(self.manager, ProjectManager):
+            return self.manager.decide(rejection)
         task_context = task_context if isinstance(task_context, Mapping) else {}
-        world = self._world(rejection)
+        return self._decide(self.manager, rejection, task_context)
+
+    def _decide(
+        self, manager: TaskManager, rejection: TaskRejection, task_context: Mapping[str, Any]
+    ) -> RejectionDecision:
+        world = _world(manager.graph, rejection)
         found = self.validator.assess(rejection, task_context, world)
         if not isinstance(rejection.task_id, str) or not rejection.task_id:
             return self._override(rejection, [UNNAMED, *found.issues])
@@ -85,12 +105,10 @@ class DirectorRejectionHandler:
         reason = rejection.reason or RejectionReason.BLOCKER
         told = {**task_context, "id": rejection.task_id}
         drawn = director.plan(director.AUTOMATIC[reason], rejection, told, world)
-        created = self._create(drawn)
-        self._link(rejection.task_id, drawn, created)
+        created = _create(manager, drawn)
+        _link(manager.graph, rejection.task_id, drawn, created)
         status = status_after(drawn.decision, rejection.reason)
-        self.manager.update_task(
-            rejection.task_id, status=status, properties=_became(rejection, drawn, created)
-        )
+        manager.update_task(rejection.task_id, status=status, properties=_became(rejection, drawn, created))
         is_deferred = drawn.decision is DecisionType.ACCEPT_AND_DEFER
         return RejectionDecision(
             decision_type=drawn.decision,
@@ -118,56 +136,52 @@ class DirectorRejectionHandler:
             reassign_to="" if is_last else rejection.agent_id,
         )
 
-    def _create(self, drawn: director.Plan) -> list[str]:
-        return [
-            self.manager.create_task(
-                title=sketch.title,
-                description=sketch.scope,
-                priority=sketch.priority,
-                category=sketch.category,
-            )
-            for sketch in drawn.sketches
-        ]
 
-    def _link(self, task_id: str, drawn: director.Plan, created: list[str]) -> None:
-        graph = self.manager.graph
-        for name in (
-            task_id,
-            *drawn.waits_for,
-            *created,
-            *(other for sketch in drawn.sketches for other in sketch.tasks),
-        ):
-            ensure_node(graph, name)
-        weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
-        for name in (*drawn.waits_for, *created):
-            if drawn.link == "DEPENDS_ON":
-                graph.add_edge(task_id, name, EdgeType.DEPENDS_ON, weight=1.0)
-            elif drawn.link == "BLOCKS":
-                graph.add_edge(name, task_id, EdgeType.BLOCKS, weight=1.0)
-            else:
-                graph.add_edge(name, task_id, EdgeType.REFINES, weight=weight)
-        for name, sketch in zip(created, drawn.sketches, strict=True):
-            for other in (*(created[index] for index in sketch.siblings), *sketch.tasks):
-                graph.add_edge(name, other, EdgeType.DEPENDS_ON, weight=1.0)
+def _create(manager: TaskManager, drawn: director.Plan) -> list[str]:
+    return [
+        manager.create_task(
+            title=sketch.title,
+            description=sketch.description,
+            priority=sketch.priority,
+            category=sketch.category,
+        )
+        for sketch in drawn.sketches
+    ]
 
-    def _world(self, rejection: TaskRejection) -> World:
-        """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
-        known: list[Named] = []
-        waited = dependency_names(rejection)
-        for name in (*waited, *mentions(rejection)):
-            node_id = name if self.manager.graph.get_node(name) else f"task:{name}"
-            node = self.manager.graph.get_node(node_id)
-            if node is None and name in waited and ids.task_id(name):
-                is_self = ids.task_id(name) == ids.task_id(str(rejection.task_id)[:200])
-                known.append(Named(name=name, task_id=name, is_open=True, is_self=is_self))
-            elif node is not None:
-                is_self = node_id in (rejection.task_id, f"task:{rejection.task_id}")
-                status = str(node.properties.get("status", ""))
-                is_open = status not in _ENDED
-                known.append(
-                    Named(name=name, task_id=node_id, status=status, is_open=is_open, is_self=is_self)
-                )
-        return World(named=tuple(known))
+
+def _link(graph: ThoughtGraph, task_id: str, drawn: director.Plan, created: list[str]) -> None:
+    others = (other for sketch in drawn.sketches for other in sketch.tasks)
+    for name in (task_id, *drawn.waits_for, *created, *others):
+        ensure_node(graph, name)
+    weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
+    for name in (*drawn.waits_for, *created):
+        if drawn.link == "DEPENDS_ON":
+            graph.add_edge(task_id, name, EdgeType.DEPENDS_ON, weight=1.0)
+        elif drawn.link == "BLOCKS":
+            graph.add_edge(name, task_id, EdgeType.BLOCKS, weight=1.0)
+        else:
+            graph.add_edge(name, task_id, EdgeType.REFINES, weight=weight)
+    for name, sketch in zip(created, drawn.sketches, strict=True):
+        for other in (*(created[index] for index in sketch.siblings), *sketch.tasks):
+            graph.add_edge(name, other, EdgeType.DEPENDS_ON, weight=1.0)
+
+
+def _world(graph: ThoughtGraph, rejection: TaskRejection) -> World:
+    """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
+    known: list[Named] = []
+    waited = dependency_names(rejection)
+    for name in (*waited, *mentions(rejection)):
+        node_id = name if graph.get_node(name) else f"task:{name}"
+        node = graph.get_node(node_id)
+        if node is None and name in waited and ids.task_id(name):
+            is_self = ids.task_id(name) == ids.task_id(str(rejection.task_id)[:200])
+            known.append(Named(name=name, task_id=name, is_open=True, is_self=is_self))
+        elif node is not None:
+            is_self = node_id in (rejection.task_id, f"task:{rejection.task_id}")
+            status = str(node.properties.get("status", ""))
+            is_open = status not in _ENDED
+            known.append(Named(name=name, task_id=node_id, status=status, is_open=is_open, is_self=is_self))
+    return World(named=tuple(known))
 
 
 def _became(rejection: TaskRejection, drawn: director.Plan, created: list[str]) -> dict[str, Any]:

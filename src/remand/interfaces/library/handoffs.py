@@ -1,4 +1,4 @@
-"""Handoffs for Python programs: a thin facade over the ledger, or over any event log that can `log`."""
+"""Handoffs for Python programs: in the ledger of a repository, or in an event log of the program's own."""
 
 from __future__ import annotations
 
@@ -6,26 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from remand.app.asking import Accepted, Request
-from remand.app.naming import task_of_handoff
-from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView, rejection_of_handoff
-from remand.app.stories import handoffs
-from remand.bootstrap.directing import directing
-from remand.bootstrap.gateway import Gateway
-from remand.bootstrap.ledger import find_place
-from remand.bootstrap.quick import find_socket
-from remand.config import inherited_environment
-from remand.domain import commands as c
-from remand.domain import ids
-from remand.domain.event import Event
 from remand.domain.reasons import DecisionType
-from remand.domain.refusals import Refused
 from remand.domain.rejection import RejectionDecision, TaskRejection
-from remand.domain.roles import USER
 from remand.domain.validation.assessment import IssueText
 from remand.domain.validation.validator import RejectionValidator
 from remand.interfaces.library.director import UNNAMED
+from remand.interfaces.library.projects import ProjectManager
 
 TaskContext = Callable[[str], Mapping[str, Any]]
 
@@ -39,122 +25,48 @@ class EventLog(Protocol):
 
 
 class HandoffManager:
-    """Files rejections and answers to them.
+    """Hands tasks over, files rejections and answers to them.
 
-    Given a folder, it acts on the ledger of the repository there, under all its rules: a refusal is raised, and
-    the ledger's own director answers a rejection at once where the policy says so. Given an event log, it judges
-    rejections and writes the protocol's events to that log.
+    Given a folder or a `ProjectManager`, it acts on the ledger of the repository there, under all its rules: a refusal
+    is raised, and the ledger's own director answers a rejection at once where the policy says so. Given an event log,
+    it judges rejections and writes the protocol's events to that log.
     """
 
     def __init__(
-        self, event_log: EventLog | str | os.PathLike[str] = ".", *, task_context: TaskContext | None = None
+        self,
+        event_log: EventLog | ProjectManager | str | os.PathLike[str] = ".",
+        *,
+        task_context: TaskContext | None = None,
     ) -> None:
-        is_folder = isinstance(event_log, str | os.PathLike)
-        self._kept: _Ledgered | _Logged = (
-            _Ledgered(os.fspath(event_log)) if is_folder else _Logged(event_log, task_context)  # type: ignore[arg-type]  # narrowed by is_folder
-        )
+        if isinstance(event_log, str | os.PathLike):
+            event_log = ProjectManager(event_log)
+        self._kept = event_log if isinstance(event_log, ProjectManager) else _Logged(event_log, task_context)
+
+    def initiate_handoff(
+        self,
+        *,
+        target_agent: str,
+        task_id: str,
+        source_agent: str = "",
+        instructions: str = "",
+        handoff_id: str = "",
+    ) -> str:
+        """Hands a task to an agent, under an id of your own if you give one; returns the id, `handoff:H-…`."""
+        return self._kept.initiate(task_id, target_agent, source_agent, instructions, handoff_id)
 
     def reject_handoff(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         """Files a rejection; False when it is not valid."""
         return self._kept.reject(handoff_id, agent, rejection)
 
     def handle_rejection_response(
-        self, handoff_id: str, decision: RejectionDecision, *, director: str = USER
+        self, handoff_id: str, decision: RejectionDecision, *, director: str = ""
     ) -> bool:
-        """Answers a rejection as the director; True when it was not answered so already."""
+        """Answers a rejection as the director; True when the answer is recorded, by this call or before it."""
         return self._kept.respond(handoff_id, decision, director)
 
     def status(self, handoff_id: str) -> dict[str, Any]:
         """A handoff as it stands: its status, the last rejection and the decision on it."""
         return self._kept.status(handoff_id)
-
-
-class _Ledgered:
-    """Handoffs in the ledger of a repository."""
-
-    def __init__(self, folder: str) -> None:
-        self._gateway = Gateway(find_place(folder))
-
-    def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
-        ask = c.RejectHandoff(handoff_id=handoff_id, agent=agent, rejection=rejection.to_dict())
-        task = self._ask(ask, agent).task
-        if task.filed is None:
-            return False
-        if not find_socket(self._gateway.place):
-            consultants = directing(self._gateway.opened, is_users_own=False)
-            consultants.advise(task.id, task.filed.handoff_id)
-            consultants.direct(task.id, task.filed.handoff_id)
-        return task.filed.is_valid
-
-    def respond(self, handoff_id: str, decision: RejectionDecision, director: str) -> bool:
-        kind = decision.decision_type
-        name = kind.name if isinstance(kind, DecisionType) else str(kind)
-        known = self._view(handoff_id)
-        if known is not None and known.decision is not None and known.decision.decision_type == name:
-            return False
-        ask = c.AnswerRejection(
-            handoff_id=handoff_id,
-            decision=name,
-            created_tasks=tuple(decision.created_tasks),
-            rationale=decision.rationale,
-            message=decision.override_message,
-            reassign_to=decision.reassign_to if kind is DecisionType.OVERRIDE else "",
-        )
-        self._ask(ask, director)
-        return True
-
-    def status(self, handoff_id: str) -> dict[str, Any]:
-        bare = ids.handoff_id(handoff_id) or ""
-        events = self._story(bare)
-        found = next((one for one in handoffs(events) if one.handoff_id == bare), None)
-        if found is None:
-            raise Refused("unknown_handoff", f"There is no handoff {handoff_id}.")
-        view = self._view(handoff_id)
-        decided = _decision(view) if view is not None and view.decision is not None else None
-        return {
-            "handoff_id": bare,
-            "task_id": found.task_id,
-            "agent": found.agent,
-            "status": found.status,
-            "rejection": view.rejection if view else None,
-            "issues": [issue.message for issue in view.issues] if view else [],
-            "decision": decided.to_dict() if decided else None,
-            "override_message": found.override_message,
-            "reassigned_to": found.reassigned_to,
-        }
-
-    def _ask(self, ask: c.Ask, actor: str) -> Accepted:
-        is_confined = bool(inherited_environment().get("REMAND_TASK"))
-        answer = self._gateway.ask(Request(ask=ask, actor=actor, confined=is_confined))
-        if isinstance(answer, Refused):
-            raise answer
-        return answer
-
-    def _view(self, handoff_id: str) -> RejectionView | None:
-        """The last rejection of a handoff."""
-        bare = ids.handoff_id(handoff_id) or ""
-        return rejection_of_handoff(self._story(bare), bare)
-
-    def _story(self, handoff_id: str) -> list[Event]:
-        """The events of the task that a handoff is about."""
-        opened = self._gateway.opened
-        opened.ledger.refresh()
-        with opened.store.read() as view:
-            task_id = task_of_handoff(view, handoff_id)
-            return story(view, task_id) if task_id else []
-
-
-def _decision(view: RejectionView) -> RejectionDecision:
-    decided = view.decision
-    return RejectionDecision(
-        decision_type=decided.decision_type if decided else "",
-        rejection=TaskRejection.from_dict(view.rejection),
-        rationale=decided.rationale if decided else "",
-        override_message=decided.override_message if decided else "",
-        reassign_to=decided.reassign_to if decided else "",
-        created_tasks=[ids.task_node(name) for name in decided.created_tasks] if decided else [],
-        deferred_task=ids.task_node(decided.deferred_task) if decided and decided.deferred_task else "",
-    )
 
 
 def _agrees(stated: object, named: str) -> bool:
@@ -171,6 +83,13 @@ class _Logged:
         self._log = event_log
         self._context: TaskContext = task_context or (lambda _: {})
         self._active: dict[str, dict[str, Any]] = {}
+
+    def initiate(self, task_id: str, target: str, source: str, instructions: str, handoff_id: str) -> str:
+        handoff_id = handoff_id or f"handoff:H-{len(self._active) + 1}"
+        told = {"handoff_id": handoff_id, "task_id": task_id, "instructions": instructions}
+        self._log.log("handoff.initiate", **told, source_agent=source, target_agent=target)
+        self._active[handoff_id] = {**told, "agent": target, "status": "initiated"}
+        return handoff_id
 
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         is_valid, issues = RejectionValidator().validate(rejection, dict(self._context(rejection.task_id)))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from remand.domain.rejection import TaskRejection
+from remand.domain.validation.validator import RejectionValidator
 from remand.domain.validation.world import Named, World
 from tests.unit.domain.validation.records import BLOCKER, SCOPE_CREEP, codes, judged, record
 
@@ -57,6 +58,47 @@ def test_08_concrete_attempts_may_use_any_verb() -> None:
 )
 def test_09_the_documented_bad_examples_fail(field: str, text: str, code: str) -> None:
     assert code in codes("BLOCKER", **{field: text})
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("blocking_factor", "Need API key for external service X"),
+        ("suggested_alternative", "Ask user for production API credentials"),
+        ("suggested_alternative", "Ask the user for the production API key"),
+        ("suggested_alternative", "Get the production SMTP credentials from the owner"),
+    ],
+)
+def test_09_the_documented_good_examples_pass(field: str, text: str) -> None:
+    record = TaskRejection(
+        reason_type="BLOCKER",
+        reason_summary="No production API key for the payment service",
+        reason_detail=(
+            "The payment API answers 401 to every call, and SMTP receipts wait for it: the environment holds only a "
+            "sandbox key. The production key is issued to the account's owner alone."
+        ),
+        what_attempted=[
+            "Ran curl https://api.pay.example/v1/charges with the sandbox key: 401 invalid_api_key",
+            "Searched .env, vault/ and the CI secrets for PAY_API_KEY: 0 matches",
+        ],
+        blocking_factor="Need API key for external service pay.example: every call gives 401",
+        evidence=[
+            {
+                "type": "error_log",
+                "data": "HTTP 401 invalid_api_key",
+                "source": "curl https://api.pay.example/v1/charges",
+            }
+        ],
+        suggested_alternative="The account's owner puts the production key into the vault as PAY_API_KEY.",
+    )
+    setattr(record, field, text)
+
+    assert RejectionValidator().validate(record, {"title": "Charge cards by pay.example"}) == (True, [])
+
+
+@pytest.mark.parametrize("text", ["Ask the API team", "Ask the user about the API", "Fix the API"])
+def test_09_an_acronym_alone_makes_no_alternative(text: str) -> None:
+    assert "alternative_generic" in codes("BLOCKER", suggested_alternative=text)
 
 
 def test_10_unclear_requirements_may_say_unclear_and_ask_the_user() -> None:

@@ -27,7 +27,7 @@ def evidence_protocol(view: View) -> float:
 def evidence_sources(view: View) -> float:
     """Whether sources are places, runs or commands rather than notions."""
     return view.mean(
-        min(marks(item.source) + item.source.acronyms / 2 + len(item.source.words) / 6, 1.5) / 1.5
+        min(marks(item.source) + len(item.source.acronyms) / 2 + len(item.source.words) / 6, 1.5) / 1.5
         for item in view.reading.evidence
     )
 

@@ -8,7 +8,7 @@ from remand.domain.validation.substance import marks, overlap
 
 def factor_marks(view: View) -> float:
     """Checkable things in the blocking factor, up to two."""
-    return min(marks(view.reading.factor, *view.task) + view.reading.factor.acronyms / 2, 2) / 2
+    return min(marks(view.reading.factor, *view.task) + len(view.reading.factor.acronyms) / 2, 2) / 2
 
 
 def factor_telling(view: View) -> float:

@@ -18,7 +18,7 @@ _QUESTION = re.compile(r"[^.?!？。！]{2,200}[?？]")
 
 def unclear_scope_marks(view: View) -> float:
     """How much the task's scope pins down although it is called unclear."""
-    return min(marks(view.reading.scope) + view.reading.scope.acronyms / 2, 3) / 3
+    return min(marks(view.reading.scope) + len(view.reading.scope.acronyms) / 2, 3) / 3
 
 
 def unclear_answered(view: View) -> float:

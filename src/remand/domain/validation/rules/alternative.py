@@ -68,7 +68,7 @@ def _suggested(acts: Text, reading: Reading) -> float:
     if reading.reason is RejectionReason.UNCLEAR_REQUIREMENTS and is_asking:
         return TELLING_WORDS
     known = () if reading.reason is RejectionReason.MISSING_DEPENDENCY else (reading.factor,)
-    return brings(acts, *reading.task, *known) + acts.acronyms
+    return brings(acts, *reading.task, *known) + len(acts.acronyms)
 
 
 def _idle_way(clause: str, reading: Reading) -> str:

@@ -44,7 +44,7 @@ def said_done(reading: Reading) -> Issue | None:
 def unexplained(reading: Reading) -> Issue | None:
     """A detail that could stand beside any dependency."""
     detail = reading.detail
-    said = brings(detail, reading.title, _names(reading)) + detail.acronyms
+    said = brings(detail, reading.title, _names(reading)) + len(detail.acronyms)
     return issue("hard_requirement_missing") if detail.raw and said < EXPLAINED else None
 
 

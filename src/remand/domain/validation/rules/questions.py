@@ -70,7 +70,7 @@ def has_question(reading: Reading) -> bool:
 def generic(reading: Reading) -> Issue | None:
     """Questions that could be asked of any task."""
     asked = questions(reading)
-    if not asked or any(specific(text.telling) + marks(text) + text.acronyms >= 1 for text in asked):
+    if not asked or any(specific(text.telling) + marks(text) + len(text.acronyms) >= 1 for text in asked):
         return None
     return issue("questions_generic")
 
