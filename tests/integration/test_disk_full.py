@@ -142,6 +142,8 @@ def test_a_lifecycle_stands_still_on_a_full_disk_and_goes_on(
         disk.empty()
         task = repository.add(f"at {free}")
         repository.ok("log", "publish")
+        repository.git("switch", "-q", "-c", f"work-{free}")
+        repository.commit(f"{free}.txt")
         for call in calls:
             words = [task if word == "TASK" else word for word in call]
             disk.leave(free)

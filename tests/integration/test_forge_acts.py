@@ -191,7 +191,7 @@ class TestFaults:
             for after in range(first % 12, 24, campaign(24, 2)):
                 struck += self.live_through(place, name, after)
 
-        assert struck >= campaign(3, 27)
+        assert struck >= campaign(3, 12)
 
     def live_through(self, place: Yard, name: str, after: int) -> int:
         """A life in which the nth request of a round fails while work is shown, and while it is merged."""

@@ -463,7 +463,7 @@ def test_every_flipped_event_is_named_and_changes_nothing(
     seed = int(os.environ.get("REMAND_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
     print(f"REMAND_SEED={seed}")
     chance = random.Random(seed)
-    count = campaign(200, 1000)
+    count = 2 * campaign(100, 500)
     session = Session("20260101-000000-00000abc")
     for number in range(0, count, 2):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)

@@ -48,6 +48,8 @@ class Undecided(Question, kw_only=True, omit_defaults=False):
     handoff_id: str
     answer: str
     """The command that answers it in full."""
+    grounds: tuple[str, ...] = ()
+    """What the decision rests on: what the rejection says, shows and proposes, one line each."""
 
 
 def open_questions(

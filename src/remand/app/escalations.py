@@ -41,8 +41,6 @@ class Question(Record, kw_only=True, omit_defaults=False):
     default: str = WAIT
     tried: tuple[str, ...] = ()
     """What was tried by whom, and why it did not do: one line each."""
-    grounds: tuple[str, ...] = ()
-    """What a decision rests on: what the rejection says, shows and proposes, one line each."""
     since: Instant
     repeats: int = 0
     is_delivered: bool = False

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from importlib import import_module
 
 from remand.app.escalations import Question, line
-from remand.app.prompts import prompt
-from remand.app.rejection_context import RejectionContext
 from remand.domain import events as e
 from remand.domain.escalations import UNLOCK, Option
 from remand.domain.instant import Instant
@@ -59,7 +58,10 @@ def task_page(task: Task, events: list[e.Event]) -> str:
         ("asks the user", task.open_escalation.id if task.open_escalation else ""),
     )
     head = "\n".join(f"- {name}: {line(value)}" for name, value in facts if value)
-    return f"# {task.id}: {line(task.title)}\n\n{head}\n\n{prompt(task, events, RejectionContext())}\n\n{_MADE}\n"
+    # Loaded when a task was sent back: what cleans feedback takes longer to load than a stop with an alert to answer.
+    none = import_module("remand.app.rejection_context").RejectionContext()
+    text: str = import_module("remand.app.prompts").prompt(task, events, none)
+    return f"# {task.id}: {line(task.title)}\n\n{head}\n\n{text}\n\n{_MADE}\n"
 
 
 def shown(at: Instant) -> str:

@@ -8,10 +8,9 @@ directors wrote is data here: every line of it is cleaned and quoted, and the se
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Protocol
 
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, facts_of, rejections, value_text
@@ -259,9 +258,10 @@ def context_section(
     """
     writer, own = _Writer(repository), _own_rejections(task, events)
     known = {one.id: one for one in context.relatives}
-    entries: list[Entry] = [
-        partial(_own_entry, writer, one, _related(one, events, known), instructions) for one in own[:MAX_OWN]
-    ]
+    entries: list[Callable[..., str]] = []
+    for one in own[:MAX_OWN]:
+        related = [known.get(other, Relative(id=other)) for other in _led_to(one, events)]
+        entries.append(partial(_own_entry, writer, one, related, instructions))
     entries += [partial(_origin_entry, writer, one) for one in context.origins]
     if not entries:
         return ""
@@ -281,20 +281,8 @@ def context_section(
     return "\n\n".join(parts)
 
 
-class Entry(Protocol):
-    """One rejection as text."""
-
-    def __call__(self, *, is_brief: bool = False) -> str:
-        """The text, whole or in brief."""
-
-
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace")) + 2
-
-
-def _related(view: RejectionView, events: list[e.Event], known: dict[str, Relative]) -> list[Relative]:
-    """The tasks that the decision about a rejection led to; of those that were not looked up, the id alone."""
-    return [known.get(one, Relative(id=one)) for one in _led_to(view, events)]
 
 
 def _own_entry(

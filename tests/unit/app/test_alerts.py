@@ -16,6 +16,7 @@ from remand.app.notifying import FEW, Told, tell
 from remand.app.orchestration import log_lines
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
+from remand.app.rejection_context import RejectionContext
 from remand.app.troubles import Around
 from remand.domain import commands as c
 from remand.domain.gates.message import CONTINUE, REJECTED
@@ -119,7 +120,7 @@ def test_an_agent_that_is_started_again_reads_of_the_alert() -> None:
     with world.store.read() as view:
         events = story(view, task)
 
-    assert f"> {SENTENCE}" in prompt(world.task(task), events)
+    assert f"> {SENTENCE}" in prompt(world.task(task), events, RejectionContext())
 
 
 # The inbox.

@@ -78,7 +78,7 @@ def test_a_held_finding_is_a_question_with_what_was_found_and_the_commands() -> 
     assert (found.accept, found.refuse) == ("remand gate accept '#1' f1", "remand gate refuse '#1' f1")
     assert "`remand gate accept '#1' f1`" in found.question
     assert "src/a.py:3: assert_removed: one assertion less" in found.question
-    assert (found.report, found.default, found.deadline) == ("/reports/1.md", "wait", "")
+    assert (found.report, found.default, found.deadline) == ("1", "wait", "")
     assert found.since
 
 

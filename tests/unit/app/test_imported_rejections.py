@@ -14,6 +14,7 @@ from remand.app.happenings import words
 from remand.app.patterns.of_graph import analyze_rejection_patterns
 from remand.app.prompts import prompt
 from remand.app.rebuild import rebuild, story
+from remand.app.rejection_context import RejectionContext
 from remand.app.rejection_views import RejectionView, imported_rejections, rejection_of_handoff, rejections
 from remand.app.stories import HandoffView, handoffs
 from remand.domain import commands as c
@@ -288,7 +289,7 @@ def test_a_line_of_a_got_tool_changes_nothing_that_native_events_made(
         events = story(view, task.id)
         assert rejections(events) == []
         assert rejection_of_handoff(events, handoff) is None
-        assert "Mallory" not in prompt(world.task(task.id), events)
+        assert "Mallory" not in prompt(world.task(task.id), events, RejectionContext())
     world.ask(c.ReleaseTask(task_id=task.id, agent="Alice"), "Alice")
 
 

@@ -100,7 +100,7 @@ def readout(stories: Iterable[list[e.Event]], since: Instant = "") -> Readout:
 def no_of(event: e.Event) -> No | None:
     """The no that an event is; None when it is none."""
     match event:
-        case e.HandoffRejected() | e.HandoffRejectionInvalid() if not event.is_legacy:
+        case e.HandoffRejected() | e.HandoffRejectionInvalid() if event.rejection_id:  # none of a GoT tool
             told = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
             why = ": ".join(str(part) for part in told if part)
             return _no(event, kind=AGENT, by=event.agent, of=event.agent, why=why, id=event.rejection_id)

@@ -236,8 +236,7 @@ ENTRIES = {
     "dependency_unnamed": Entry(
         field="blocking_factor",
         meaning="Nothing is named that has to come first: no task, no decision, and in words nothing that is shown.",
-        message="MISSING_DEPENDENCY must name the dependency: a task id, a decision id, or in words that your attempts or "
-        "evidence speak of too.",
+        message="MISSING_DEPENDENCY must name the dependency: by id, or in words that attempts or evidence speak of too.",
         is_formal=True,
     ),
     "dependency_is_itself": Entry(

@@ -75,7 +75,7 @@ def _page(found: Question, *, may_answer: bool) -> str:
     why, _, _ = found.question.partition(" Options: ")
     rows = [f"{found.escalation_id}  {found.task_id}  {one_line(found.title)}  (since {found.since[:19]})"]
     rows += [f"  {why}"]
-    rows += [f"  {text}" for text in found.grounds]
+    rows += [f"  {text}" for text in found.grounds] if isinstance(found, Undecided) else []
     rows += [f"  tried: {text}" for text in found.tried]
     rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
     rows += [f"  {_waiting(found)}"]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from remand.app.board import AtWork, Board, Waiting
+from remand.app.decisions import Undecided
 from remand.app.escalations import Question
 from remand.app.happenings import Happening
 from remand.domain.instant import Instant
@@ -107,9 +108,6 @@ def unfolded(question: Question, width: int, key_of: Callable[[int], str]) -> It
     why, _, _ = question.question.partition(" Options: ")
     for part in wrapped(shown(why), max(width - 4, 20)):
         yield Text(f"    {part}")
-    for text in question.grounds:
-        for part in wrapped(shown(text), max(width - 4, 20)):
-            yield Text().append(f"    {part}", style="dim")
     for number, option in enumerate(question.options, 1):
         if key := key_of(number):
             yield (
@@ -121,6 +119,9 @@ def unfolded(question: Question, width: int, key_of: Callable[[int], str]) -> It
         yield Text().append(f"    …  more: remand inbox answer {question.escalation_id}", style="dim")
     for text in question.tried[-MAX_TRIED:]:
         yield Text().append(f"    tried: {shown(text)}", style="dim")
+    for text in question.grounds if isinstance(question, Undecided) else ():
+        for part in wrapped(shown(text), max(width - 4, 20)):
+            yield Text().append(f"    {part}", style="dim")
 
 
 def at_work(board: Board, now: Instant, name_of: NameOf = brief) -> Section:

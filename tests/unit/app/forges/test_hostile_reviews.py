@@ -7,6 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from remand.app.prompts import prompt
+from remand.app.rejection_context import RejectionContext
 from remand.domain import events as e
 from remand.domain.pulls.shapes import Account, Comment, ReviewState
 from remand.testing.forges import a_review
@@ -47,7 +48,11 @@ def came_of(case: Case) -> Came:
     forged.forge.change(PR, **said(case, account, forged.head, is_own=opened_by is not None))
     forged.poll()
     events = forged.events()
-    return Came([event.name for event in events[before:]], bool(forged.obeyed), prompt(forged.task, events))
+    return Came(
+        [event.name for event in events[before:]],
+        bool(forged.obeyed),
+        prompt(forged.task, events, RejectionContext()),
+    )
 
 
 def said(case: Case, account: Account, head: str, *, is_own: bool) -> dict[str, object]:
