@@ -11,15 +11,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from benchmarks.scratch import SCOPE
-from remand.app.believing import MachineSeal
+from remand.app.signatures import Signer
 from remand.bootstrap.ledger import machine_keys
 from remand.domain import events as e
 from remand.domain.gates.verdict import GateResult, GateStatus, Verdict
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, instant
-from remand.domain.keys import Trust
-from remand.domain.releases import RELEASING_KINDS
-from remand.ledger import codec
+from remand.ledger import codec, signatures
+from remand.ledger.signatures import Named, chain_start
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _STEP = timedelta(milliseconds=17)
@@ -34,22 +33,27 @@ _OTHERS_SHARE = 0.01
 
 
 class Author:
-    """One session: numbers its events, chains each to the one before, and signs what releases with this machine's key."""
+    """One session: numbers its events, chains each to the one before, and signs each with this machine's key."""
 
     def __init__(self, number: int) -> None:
         self.name = f"20260101-000000-{number:08x}"
-        self._seal = MachineSeal(machine_keys(), Trust())
+        keys = machine_keys()
+        keys.load()
+        self._signer = Signer(keys, "")
+        self._chain = chain_start(self.name, self._signer.key)
         self._seq = 0
         self._tip = ""
 
     def write(self, event: e.Event, at: Instant, actor: str) -> bytes:
-        """The line of an event."""
+        """The line of an event, after that of the group which names and signs it."""
         self._seq += 1
         meta = e.Meta(id="", session=self.name, seq=self._seq, actor=actor, branch="main", prev=self._tip)
-        seal = self._seal if type(event) in RELEASING_KINDS else None
-        stamped, line = codec.write(replace(event, ts=at), meta, seal)
+        stamped, line = codec.write(replace(event, ts=at), meta)
         self._tip = stamped.meta.id
-        return line
+        named = [Named(self._tip, e.subject(stamped))]
+        (group,) = self._signer.sign(self.name, self._seq, self._chain, named, at)
+        self._chain = group.after
+        return signatures.write(group) + b"\n" + line
 
 
 class Clock:
@@ -152,7 +156,7 @@ def released(task: str, handoff: str, agent: str) -> e.GatePassed:
 def stories(
     count: int, sessions: int = 4, open_tasks: int = 64, *, tell: Life | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Lines of many tasks in progress at once, each with the number of the session that wrote it."""
+    """Signed events of many tasks in progress at once, each with the number of the session that wrote it."""
     tell = tell or life
     rng = random.Random(7)
     clock = Clock()

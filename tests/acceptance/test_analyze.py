@@ -59,6 +59,7 @@ def write(repository: Repository, events: Iterable[e.Event], name: str = "story"
     (repository.events / f"{name}.jsonl").write_bytes(
         b"".join(line + b"\n" for line in (*session.lines, got))
     )
+    assert repository.ok("log", "import", str(repository.path))["imported"] == 1
 
 
 @pytest.fixture

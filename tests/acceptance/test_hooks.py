@@ -143,6 +143,7 @@ def test_a_session_that_claims_a_task_itself_is_held_to_it(machine: Machine) -> 
         "tool_response": {"stdout": json.dumps({"task_id": other}), "stderr": "", "interrupted": False},
     }
     session.hook("post_tool", ours=False, session_id="s9", **ran)
+    session.repository.git("switch", "-qc", "door")
     session.commit("bad")
     assert session.blocked(ours=False, session_id="s9").startswith("REJECTED")
     assert session.hook(ours=False, session_id="s8") == Said(0, "", "")
@@ -161,6 +162,7 @@ def test_a_session_that_claims_a_task_over_mcp_is_held_to_it(machine: Machine, i
         "tool_response": told if is_text else [{"type": "text", "text": told}],
     }
     session.hook("post_tool", ours=False, session_id="s9", **ran)
+    session.repository.git("switch", "-qc", "door")
     session.commit("bad")
     assert session.blocked(ours=False, session_id="s9").startswith("REJECTED")
     assert session.repository.ok("task", "show", other)["gate_rejection_count"] == 1, "not the one it names"
@@ -277,6 +279,7 @@ def test_what_a_command_prints_does_not_bind_a_session_to_another_task(session: 
 
     bound: dict[str, Any] = {"ours": False, "session_id": "s7"}
     session.hook("post_tool", **bound, **ran(f"remand task claim {other} --agent Bob", other))
+    session.repository.git("switch", "-qc", "door")
     session.commit("bad")
     fake = "T-20200101-000000-aaaaaaaa"
     session.hook("post_tool", **bound, **ran(f"echo remand task claim {fake} --agent Zed", fake))

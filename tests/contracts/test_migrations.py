@@ -52,6 +52,9 @@ def aged(path: Path, version: int) -> None:
     connection.execute("DROP INDEX task_running")
     connection.execute("DROP INDEX task_commit")
     connection.execute("DROP INDEX task_pr")
+    connection.execute("DROP TABLE signed_group")
+    for column in ("chain", "key", "project"):
+        connection.execute(f"ALTER TABLE head DROP COLUMN {column}")
     connection.execute("DROP INDEX task_outages")
     connection.pragma("user_version", version)
     connection.close()

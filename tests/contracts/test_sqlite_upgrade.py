@@ -12,22 +12,28 @@ from remand.domain.task import Status, Task
 from remand.testing.builders import World, a_task
 from remand.testing.builders import task_id as numbered
 
-OLD = """
-DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
+VERSION_9 = """
+DROP TABLE signed_group;
+ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABLE head DROP COLUMN project;
+"""
+OLD = f"""
+{VERSION_9}DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
 DROP TABLE unconfirmed; DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
 DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
 DROP INDEX task_outages;
 PRAGMA user_version = 2
 """
-VERSION_4 = """
-DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
+VERSION_4 = f"""
+{VERSION_9}DROP TABLE outdated; DROP TABLE log_line; DROP INDEX task_escalated; DROP INDEX task_sent_back;
 DROP INDEX task_active; DROP INDEX task_running; DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr;
 DROP INDEX task_outages;
 PRAGMA user_version = 4
 """
 
 
-VERSION_6 = "DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr; DROP INDEX task_outages; PRAGMA user_version = 6"
+VERSION_6 = f"""
+{VERSION_9}DROP TABLE errand; DROP INDEX task_commit; DROP INDEX task_pr; DROP INDEX task_outages; PRAGMA user_version = 6
+"""
 
 
 def rejected(number: int, title: str) -> Task:

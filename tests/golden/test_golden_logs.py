@@ -1,61 +1,132 @@
-"""Logs that releases wrote: each replays to the digest it had. Logs are only ever added here."""
+"""Logs that releases wrote: each folds to the digest it had, once its ledgers have signed it. Logs are only ever added."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
-from remand.app.absorb import absorb
-from remand.app.believing import Judge
 from remand.app.digest import digest
+from remand.app.own_session import cover_own_session
+from remand.app.rebuild import rebuild
+from remand.app.signatures import Found, Signer, Verifier, judge, judge_anew
 from remand.domain.events import subject
-from remand.domain.releases import Doubt, is_releasing
-from remand.ledger import codec
-from remand.ledger.store import Entry
-from tests.golden.keys import TRUST, GoldenKeys
+from remand.ledger import codec, signatures
+from remand.ledger.signatures import Doubt
+from remand.ledger.store import Entry, Head, SignedGroup, Store
+from tests.golden.keys import PROJECT, TRUST, GoldenKeys
 
 FOLDER = Path(__file__).parent
 LOGS = sorted(FOLDER.glob("*.jsonl"))
-SIGNED = FOLDER / "0.1.0-signed.jsonl"
+SIGNED_SINGLY = frozenset(
+    [
+        "edge.delete",
+        "escalation.acknowledge",
+        "escalation.answer",
+        "escalation.notify",
+        "escalation.repeat",
+        "feedback.fetch",
+        "forge.done",
+        "forge.fail",
+        "forge.import",
+        "forge.intend",
+        "gate.accept",
+        "gate.hold",
+        "gate.override",
+        "gate.pass",
+        "handoff.complete",
+        "handoff.reject.response",
+        "handoff.resume",
+        "lockout.clear",
+        "node.update",
+        "review.approve",
+        "review.bypass",
+        "review.note",
+        "review.retract",
+        "run.end",
+        "task.cancel",
+        "task.decompose",
+        "task.defer",
+        "task.infeasible",
+        "task.reopen",
+        "task.settle",
+        "task.submit",
+    ]
+)
+"""Before groups were signed, events of these names counted when each bore a signature of its own."""
 
 
 def entries(log: Path) -> list[Entry]:
-    return [Entry(event := codec.read(line), line, subject(event)) for line in log.read_bytes().splitlines()]
+    return [_entry(line) for line in log.read_bytes().splitlines()]
 
 
-def replayed(log: Path) -> tuple[str, int]:
-    """The digest of a log, and how many of its events have no effect."""
+def _entry(line: bytes) -> Entry:
+    event = codec.read(line)
+    is_withheld = event.name in SIGNED_SINGLY and event.meta.signer != GoldenKeys().own().id
+    return Entry(event, line, subject(event), Doubt.UNSIGNED if is_withheld else Doubt.NONE)
+
+
+def upgraded(log: Path) -> Store:
+    """The log as its ledgers sign it when they are first opened by a version that signs groups."""
+    signer = Signer(GoldenKeys(), PROJECT)
+    groups: list[SignedGroup] = []
+    for session in sorted({entry.event.meta.session for entry in entries(log)}):
+        own = [entry for entry in entries(log) if entry.event.meta.session == session]
+        with MemoryStore(session).write() as tx:
+            tx.events.add(own)
+            tx.head = Head(session=session, seq=max(entry.event.meta.seq for entry in own))
+            groups += [SignedGroup(group, signatures.write(group)) for group in cover_own_session(tx, signer)]
     store = MemoryStore("golden")
     with store.write() as tx:
-        absorb(tx, entries(log), Judge(TRUST, GoldenKeys()))
-    with store.read() as view:
-        text, count = digest(view)
-        withheld = len(view.unconfirmed.every())
-    assert count == len(entries(log))
-    return text, withheld
+        tx.groups.add(groups)
+        tx.events.add(judge(tx, [Found(entry.event, entry.line, entry.subject) for entry in entries(log)]))
+        judge_anew(tx, Verifier(TRUST, GoldenKeys()))
+        rebuild(tx)
+    return store
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
-def test_an_old_log_replays_to_the_state_it_had(log: Path) -> None:
-    assert replayed(log)[0] == log.with_suffix(".digest").read_text(encoding="ascii").strip()
+def test_an_old_log_folds_to_the_state_it_had(log: Path) -> None:
+    with upgraded(log).read() as view:
+        text, count = digest(view)
+
+    assert count == len(entries(log))
+    assert text == log.with_suffix(".digest").read_text(encoding="ascii").strip()
+
+
+@pytest.mark.parametrize(("log", "withheld"), [("0.1.0", 8), ("0.1.0-signed", 2)])
+def test_what_had_no_effect_in_an_old_log_gets_none(log: str, withheld: int) -> None:
+    with upgraded(FOLDER / f"{log}.jsonl").read() as view:
+        assert [found.doubt for found in view.unconfirmed.every()] == [Doubt.VOID] * withheld
+
+
+def test_an_old_log_that_nobody_signed_has_no_effect() -> None:
+    store = MemoryStore("golden")
+    with store.write() as tx:
+        found = [Found(entry.event, entry.line, entry.subject) for entry in entries(FOLDER / "0.1.0.jsonl")]
+        tx.events.add(judge(tx, found))
+        rebuild(tx)
+
+        assert list(tx.tasks.every()) == []
 
 
 def test_there_is_a_log_of_every_release() -> None:
     assert [log.stem for log in LOGS] == ["0.1.0-signed", "0.1.0"]
 
 
-def test_of_the_first_log_no_release_counts_and_of_the_signed_one_those_of_its_key_do() -> None:
-    assert replayed(FOLDER / "0.1.0.jsonl")[1] == 8
-    assert replayed(SIGNED)[1] == 2
-
-
-def test_what_is_signed_of_a_line_stays_the_same() -> None:
+def test_what_is_signed_stays_the_same() -> None:
     """A signature is the same whenever it is made, so making it again shows whether it still stands for the same."""
-    keys = GoldenKeys()
-    signed = [entry for entry in entries(SIGNED) if entry.event.meta.signer == keys.own().id]
+    (group,) = Signer(GoldenKeys(), PROJECT).sign(
+        "20261115-102120-88d67be0",
+        1,
+        signatures.chain_start("20261115-102120-88d67be0", GoldenKeys().own().id),
+        [signatures.Named("0262db1e1ffb244bb5cf295e47fb7b53", "T-20261115-102120-a8b8d711")],
+        "2026-11-15T10:21:20.464296Z",
+    )
 
-    assert len(signed) > 5
-    assert all(is_releasing(entry.event) for entry in signed)
-    assert set(Judge(TRUST, keys).doubts([(entry.event, entry.line) for entry in signed])) == {Doubt.NONE}
+    line = (FOLDER / "group.json").read_bytes().strip()
+    assert signatures.write(group) == line
+    assert Verifier(TRUST, GoldenKeys()).doubts([signatures.read(line)]) == {group: Doubt.NONE}
+    assert Verifier(TRUST, GoldenKeys()).doubts([replace(group, first=2)]) != {group: Doubt.NONE}

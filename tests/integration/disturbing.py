@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,13 +33,14 @@ main()
 """Runs the command line, which kills itself at a point."""
 
 
-def configuration(name: str, *aliases: str) -> str:
-    """A team in which the author may review, too; under which names it goes is given."""
+def configuration(name: str, *aliases: str, keys: Sequence[str] = ()) -> str:
+    """A team in which the author may review, too; under which names it goes, and whose events count, is given."""
     others = "".join(f'  {{name = "{worker}", role = "agent"}},\n' for worker in WORKERS)
     return (
-        '[project]\nbase = "main"\n\n[team]\nmembers = [\n'
+        f'[project]\nbase = "main"\n\n[keys]\ntrusted = {json.dumps(keys)}\n\n[team]\nmembers = [\n'
         f'  {{name = "{name}", roles = ["agent", "lead"], aliases = {json.dumps(aliases)}}},\n{others}'
-        f'  {{name = "{REVIEWER}", role = "lead"}},\n  {{name = "owner", role = "user"}},\n]\n\n[policy]\nauto_reformulate = true\n\n[gates]\n'
+        f'  {{name = "{REVIEWER}", role = "lead"}},\n  {{name = "owner", role = "user"}},\n]\n\n'
+        "[policy]\nauto_reformulate = true\n\n[gates]\n"
     )
 
 
@@ -50,6 +51,8 @@ class Site:
         self.machine = machine
         self.names = [AUTHOR, "fen"]
         """Every name the author ever went by, the latest first."""
+        self._keys: list[str] = []
+        """The keys of the machines that somebody has left."""
         self._chance = chance
         self._monkeypatch = monkeypatch
         self._number = 0
@@ -138,7 +141,9 @@ class Site:
         self.publish()
 
     def clone_elsewhere(self) -> None:
-        """Somebody goes on in a fresh clone on another machine, which has another key."""
+        """Somebody goes on in a fresh clone on another machine, which has another key. The base trusts the old one."""
+        self._keys.append(self.repository.ok("keys")["own"]["key"])
+        self._configure()
         self.clone()
         state = self.machine.folder / f"state-{self._number}"
         state.mkdir()
@@ -181,9 +186,12 @@ class Site:
         """The author gets another name; the old ones are its aliases."""
         self._number += 1
         self.names.insert(0, f"Keyser-{self._number}")
+        self._configure()
+
+    def _configure(self) -> None:
         here = self.branch()
         self.repository.git("checkout", "-q", "main")
-        self.repository.configure(configuration(*self.names))
+        self.repository.configure(configuration(*self.names, keys=self._keys))
         self.repository.git("checkout", "-q", here)
 
     def cut(self) -> None:

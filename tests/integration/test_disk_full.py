@@ -88,7 +88,7 @@ def check_no_partial_line(repository: Repository, what: str) -> None:
         content = path.read_bytes()
         assert content.endswith(b"\n") or not content, f"{what}: {path.name} ends within a line"
         for line in content.split(b"\n")[:-1]:
-            assert json.loads(line)["meta"]["id"], what
+            assert json.loads(line)["meta"]["session"], what
 
 
 @pytest.mark.parametrize("has_coordinator", [False, True], ids=["alone", "coordinator"])

@@ -21,7 +21,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.gates.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
-from remand.ledger import codec
+from remand.ledger import codec, signatures
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 CONFIG = """
@@ -61,6 +61,7 @@ class House:
         found = self.opened.ledger.repository.commit(self.commit)
         assert found is not None
         self.tree = found.tree
+        self.key = self.opened.ledger.keys.made().id
         self.doors: Counter[str] = Counter()
         self._session = 0
 
@@ -155,6 +156,16 @@ def by_forged_file(house: House, task: str, handoff: str, rng: random.Random) ->
         )
         stamped, line = codec.write(msgspec.structs.replace(event, ts=ts), meta)
         previous = stamped.meta.id
+        group = signatures.Group(
+            ts=ts,
+            meta=signatures.Origin(session=name),
+            first=seq,
+            before=signatures.chain_start(name, house.key),
+            events=(signatures.Named(previous, task),),
+            key=house.key,
+            signature="A" * 86,
+        )
+        lines += [signatures.write(group)] if rng.random() < 0.5 else []
         lines.append(line)
     (folder / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
 

@@ -1,5 +1,6 @@
 """Holds what becomes of logs of GoT tools: our own with every anomaly, and a recorded one."""
 
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -11,6 +12,7 @@ from remand.app.graph_export import FORMATS, graphml
 from remand.domain import events as e
 from remand.ledger import codec
 from tests.data_sets import OWN, data_sets
+from tests.integration.machine import Machine
 
 
 class Expected(NamedTuple):
@@ -74,6 +76,26 @@ def test_every_line_is_an_event_of_its_own(events: list[e.Event], expected: Expe
 
 def test_the_graph_is_the_one_its_authors_had(view: GraphView, expected: Expected) -> None:
     assert stats(view) == expected.stats
+
+
+def test_a_ledger_that_imports_it_has_the_same_graph(
+    near_machine: Machine, folder: Path, expected: Expected
+) -> None:
+    repository = near_machine.repository()
+    shutil.copytree(folder, repository.events)
+    assert repository.ok("graph", "stats")["nodes"] == 0, "nobody has imported it"
+    assert {row["why"] for row in repository.ok("keys")["unconfirmed"]} == {"not_imported"}
+
+    said = repository.ok("log", "import", str(repository.path))
+
+    assert (said["imported"], said["unconfirmed"], said["problems"]) == (expected.events, 0, [])
+    assert {name: repository.ok("graph", "stats")[name] for name in expected.stats} == expected.stats
+    assert repository.ok("log", "import", str(repository.path))["imported"] == 0
+    before = repository.digest()
+    assert before[1] == expected.events + len(list(folder.glob("*.jsonl")))
+    assert repository.verify() == []
+    repository.forget_ledger()
+    assert repository.digest() == before
 
 
 def test_only_deletes_of_absent_edges_could_not_apply(view: GraphView) -> None:

@@ -19,13 +19,20 @@ from typing import Any
 
 import pytest
 
+from remand.app.signatures import Signer
 from remand.domain import events as e
+from remand.ledger import codec, signatures
+from remand.ledger.signatures import MAX_GROUP, Named, chain_start
 from remand.testing.builders import Session, added, claimed
-from tests.integration.machine import Machine, Repository
+from tests.golden.keys import GoldenKeys
+from tests.integration.machine import NO_GATES, Machine, Repository
 
 pytestmark = pytest.mark.timeout(1200)
 
 HOSTILE = "hostile.jsonl"
+OTHERS = GoldenKeys()
+"""The key of the machine on which the sound events here were written."""
+TRUSTING = f'[keys]\ntrusted = ["{OTHERS.own().entry}"]\n\n{NO_GATES}'
 
 
 def stamped(when: datetime) -> str:
@@ -38,9 +45,20 @@ def old_task(number: int) -> str:
     return f"T-20260101-000000-{number:08x}"
 
 
+@pytest.fixture
+def repository(machine: Machine) -> Repository:
+    """A repository without gates that trusts the other machine."""
+    return machine.repository(config=TRUSTING)
+
+
+def their_session(name: str = "20260101-000000-00000abc") -> Session:
+    """A session of the other machine."""
+    return Session(name, keys=OTHERS)
+
+
 def good_lines(count: int = 3, at: datetime | None = None) -> list[bytes]:
-    """Sound events of another session."""
-    session = Session("20260101-000000-00000abc")
+    """Sound events of another session, each after the group that signs it."""
+    session = their_session()
     when = at or datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(count):
         event = added(old_task(number), f"good {number}")
@@ -73,7 +91,7 @@ class Inside:
         self.machine = Machine("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", is_near=True)
         for name, value in self.machine.environment.items():
             monkeypatch.setenv(name, value)
-        self.repository = self.machine.repository()
+        self.repository = self.machine.repository(config=TRUSTING)
 
     def begin_anew(self) -> None:
         """Takes the ledger away with all memory of it."""
@@ -97,13 +115,32 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
 
 # Lines.
 
-GOOD = good_lines()
-EVENT = json.loads(GOOD[0])
+SIGNED = good_lines()
+GROUPS, GOOD = SIGNED[::2], SIGNED[1::2]
+EVENT, GROUP = json.loads(GOOD[0]), json.loads(GROUPS[2])
 
 
 def changed(**fields: Any) -> bytes:
     """A sound event with other fields, and therefore no sound event any more."""
     return json.dumps(EVENT | fields, separators=(",", ":")).encode()
+
+
+def regrouped(**fields: Any) -> bytes:
+    """A group with other fields, which nobody can have signed."""
+    return json.dumps(GROUP | fields, separators=(",", ":")).encode()
+
+
+def signed(*lines: bytes) -> list[bytes]:
+    """Events of the other machine's session, each after a group that signs it."""
+    signer, chain, found = Signer(OTHERS, ""), "", []
+    for line in lines:
+        event = codec.read(line)
+        session, seq = event.meta.session, event.meta.seq
+        before = chain or chain_start(session, signer.key)
+        (group,) = signer.sign(session, seq, before, [Named(event.meta.id, e.subject(event))], event.ts)
+        chain = group.after
+        found += [signatures.write(group), line]
+    return found
 
 
 def with_right_hash(line: bytes, before: bytes, after: bytes) -> bytes:
@@ -154,21 +191,44 @@ BAD_LINES = {
     "a session with a newline": with_right_hash(GOOD[0], b'"20260101-000000-00000abc"', b'"a\\nroot /"'),
     "a title that is a number": with_right_hash(GOOD[0], b'"good 0"', b"5"),
     "a line of 300 kB": GOOD[0].replace(b"good 0", b"x" * 300_000),
+    "a group that is cut off": GROUPS[2][:-9],
+    "a group in another form": GROUPS[2].replace(b'"first"', b' "first"'),
+    "a group with a key twice": GROUPS[2].replace(b'"first"', b'"first":2,"first"'),
+    "a group with a field more": regrouped(weight=1),
+    "a group of nothing": regrouped(events=[]),
+    "a group of too many": regrouped(events=GROUP["events"] * (MAX_GROUP + 1)),
+    "a group of numbers": regrouped(events=[[1, 2]]),
+    "a group from the beginning of nothing": regrouped(first=0),
+    "a group from before the beginning": regrouped(first=-1),
+    "a group at a huge number": regrouped(first=9223372036854775808),
+    "a group at a number in another's range": regrouped(first=1099511627777),
+    "a group without a session": regrouped(meta={}),
+    "a group of a session with a newline": regrouped(meta={"session": "a\nroot /"}),
+    "a group at a time that is none": regrouped(ts="yesterday"),
+    "a group after a hash that is none": regrouped(before="x" * 32),
+    "a group with deep nesting": GROUPS[2][:-1] + b',"a":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+    "a group with invalid UTF-8": GROUPS[2].replace(b"20260101", b"\xff\xfe"),
+    "a group with half a surrogate pair": GROUPS[2].replace(b"20260101", b"\\ud800"),
+    "a group with a NUL byte": GROUPS[2].replace(b"20260101", b"\x00"),
+    "a group of 300 kB": regrouped(key="x" * 300_000),
+    "a group without a key": regrouped(key=""),
+    "a group with another chain": regrouped(before="0" * 32),
+    "a group that names another event": regrouped(events=[["0" * 32, old_task(2)]]),
 }
 
 
 @pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES.keys())
 def test_a_bad_line_is_named_and_its_neighbours_stay(inside: Inside, line: bytes) -> None:
-    put(inside.repository, b"\n".join([GOOD[1], line, GOOD[2]]) + b"\n")
+    put(inside.repository, b"\n".join([*SIGNED[2:4], line, *SIGNED[4:]]) + b"\n")
     problems = inside.call("log", "verify")["problems"]
-    assert places(problems) == [(HOSTILE, 2)], problems
+    assert places(problems) == [(HOSTILE, 3)], problems
     assert len(problems[0]["problem"]) < 300
     assert problems[0]["problem"].isprintable()
     assert [row["title"] for row in inside.call("task", "list")] == ["good 1", "good 2"]
 
 
 def test_bad_lines_do_not_keep_anyone_from_working(repository: Repository) -> None:
-    put(repository, b"\n".join([*BAD_LINES.values(), *GOOD]) + b"\n")
+    put(repository, b"\n".join([*BAD_LINES.values(), *SIGNED]) + b"\n")
     task = repository.add("still working")
     repository.ok("task", "claim", task, "--agent", "Alice")
     said = repository.call("log", "verify")
@@ -197,7 +257,7 @@ GOOD_FORMS = {
 def test_forms_that_are_no_fault_are_read(
     inside: Inside, form: Callable[[list[bytes]], list[bytes]], has_last_newline: bool
 ) -> None:
-    session = Session("20260101-000000-00000abc")
+    session = their_session()
     for number, char in enumerate(("\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\u00a0")):
         session.write(added(old_task(number), f"a{char}b"), at=f"2026-01-01T00:00:0{number}.000000Z")
     put(inside.repository, b"\n".join(session.lines) + b"\n")
@@ -213,9 +273,9 @@ def test_forms_that_are_no_fault_are_read(
 
 def test_both_sides_of_committed_conflict_markers_are_read(inside: Inside) -> None:
     repository = inside.repository
-    lines = [b"<<<<<<< HEAD", GOOD[0], b"=======", GOOD[1], b">>>>>>> theirs", GOOD[2]]
+    lines = [b"<<<<<<< HEAD", *SIGNED[:2], b"=======", *SIGNED[2:4], b">>>>>>> theirs", *SIGNED[4:]]
     put(repository, b"\n".join(lines) + b"\n")
-    assert places(repository.verify()) == [(HOSTILE, 1), (HOSTILE, 3), (HOSTILE, 5)]
+    assert places(repository.verify()) == [(HOSTILE, 1), (HOSTILE, 4), (HOSTILE, 7)]
     assert len(repository.ok("task", "list")) == 3
 
 
@@ -225,9 +285,12 @@ def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, 
     repository.add("mine")
     before = repository.digest()
     ahead = min(datetime.now(UTC) + timedelta(hours=hours), datetime(9999, 12, 30, tzinfo=UTC))
-    put(repository, GOOD[0] + b"\n" + good_lines(1, ahead)[0] + b"\n")
+    session = their_session()
+    session.write(added(old_task(0)), at="2026-01-01T00:00:00.000000Z")
+    session.write(added(old_task(1)), at=stamped(ahead))
+    put(repository, b"\n".join(session.lines) + b"\n")
     problems = repository.verify()
-    assert places(problems) == [(HOSTILE, 2)]
+    assert places(problems) == [(HOSTILE, 4)]
     assert "24 h" in problems[0]["problem"] or "ahead" in problems[0]["problem"]
     assert len(repository.ok("task", "list")) == 2
     after = repository.add("after")
@@ -238,7 +301,7 @@ def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, 
 def test_an_event_from_a_little_ahead_moves_the_clock_and_not_the_order(inside: Inside) -> None:
     repository = inside.repository
     ahead = datetime.now(UTC) + timedelta(hours=23)
-    put(repository, good_lines(1, ahead)[0] + b"\n")
+    put(repository, b"\n".join(good_lines(1, ahead)) + b"\n")
     task = repository.add("after")
     assert repository.ok("task", "show", task)["history"][0]["ts"] > stamped(ahead)
     assert repository.verify() == []
@@ -249,7 +312,7 @@ def test_an_event_from_a_little_ahead_moves_the_clock_and_not_the_order(inside: 
 
 def _directory(path: Path) -> None:
     path.mkdir()
-    (path / "inside.jsonl").write_bytes(GOOD[0] + b"\n")
+    (path / "inside.jsonl").write_bytes(b"\n".join(SIGNED) + b"\n")
 
 
 def _socket(path: Path) -> None:
@@ -289,7 +352,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
 def test_what_is_no_event_file_is_named_at_once(repository: Repository, make: Callable[[Path], None]) -> None:
     task = repository.add("mine")
-    (repository.events / "target").write_bytes(GOOD[0] + b"\n")
+    (repository.events / "target").write_bytes(b"\n".join(SIGNED) + b"\n")
     effort()
     repository.verify()
     usual = effort()
@@ -335,14 +398,14 @@ def test_odd_file_names_are_no_trouble(repository: Repository) -> None:
     repository.add("mine")
     names = [b"\xff\xfe.jsonl", b"a\nb.jsonl", b"\x1b[31m.jsonl", b" .jsonl", b".jsonl", b"-rf.jsonl"]
     for number, name in enumerate(names):
-        session = Session(f"20260101-000000-0000000{number}")
+        session = their_session(f"20260101-000000-0000000{number}")
         session.write(added(old_task(number), f"odd {number}"), at="2026-01-01T00:00:00.000000Z")
         with open(os.path.join(os.fsencode(repository.events), name), "wb") as file:
-            file.write(session.lines[0] + b"\nbroken\n")
+            file.write(b"\n".join([*session.lines, b"broken"]) + b"\n")
     repository.add("after")
     problems = repository.verify()
     assert len(problems) == len(names), "each is named"
-    read = [problem for problem in problems if problem["line"] == 2]
+    read = [problem for problem in problems if problem["line"] == 3]
     assert all("name" in problem["problem"] for problem in problems if problem not in read)
     assert len(repository.ok("task", "list")) == 2 + len(read)
     assert "\x1b" not in repository.people("log", "verify").out
@@ -414,13 +477,13 @@ def test_a_tail_torn_at_any_byte_of_the_last_records_loses_nothing(
 def check_torn(inside: Inside, what: str) -> None:
     """Every event is whole in some file, and what is not whole is named."""
     repository = inside.repository
-    whole = [line for line in repository.lines() if is_event(line)]
-    assert len({json.loads(line)["meta"]["id"] for line in whole}) == 5, what
+    whole = [json.loads(line) for line in repository.lines() if is_whole(line)]
+    assert len({event["meta"]["id"] for event in whole if event["event"] != "log.sign"}) == 5, what
     torn = [
         (path.name, number)
         for path in repository.segments()
         for number, line in enumerate(path.read_bytes().split(b"\n"), 1)
-        if line and not is_event(line)
+        if line and not is_whole(line)
     ]
     found = inside.call("log", "verify")
     assert places(found["problems"]) == torn, what
@@ -430,10 +493,10 @@ def check_torn(inside: Inside, what: str) -> None:
     assert inside.call("log", "digest") == before, f"{what}: the files alone"
 
 
-def is_event(line: bytes) -> bool:
+def is_whole(line: bytes) -> bool:
     """True for a line that is whole."""
     try:
-        return bool(json.loads(line)["meta"]["id"])
+        return bool(json.loads(line)["meta"]["session"])
     except ValueError:
         return False
 
@@ -443,17 +506,17 @@ def test_a_file_of_others_torn_at_any_byte_keeps_what_is_whole(
 ) -> None:
     lines = good_lines(5)
     content = b"\n".join(lines) + b"\n"
-    first = len(b"\n".join(lines[:2])) + 1
+    first = len(b"\n".join(lines[:4])) + 1
     for offset in range(first, len(content), campaign(11, 1)):
         inside.begin_anew()
         put(inside.repository, content[:offset])
         whole, _, torn = content[:offset].rpartition(b"\n")
-        count = whole.count(b"\n") + 1 + is_event(torn)
+        count = whole.count(b"\n") + 1 + is_whole(torn)
         found = inside.call("log", "verify")
-        is_torn = bool(torn) and not is_event(torn)
+        is_torn = bool(torn) and not is_whole(torn)
         assert places(found["problems"]) == [(HOSTILE, count + 1)] * is_torn, f"torn at {offset}"
         inside.call("task", "add", "after")
-        assert inside.call("log", "digest")["events"] == count + 1
+        assert inside.call("log", "digest")["events"] == count // 2 + 1
         assert (inside.repository.events / HOSTILE).read_bytes() == content[:offset], "others' files stay"
 
 
@@ -464,7 +527,7 @@ def test_every_flipped_event_is_named_and_changes_nothing(
     print(f"REMAND_SEED={seed}")
     chance = random.Random(seed)
     count = 2 * campaign(100, 500)
-    session = Session("20260101-000000-00000abc")
+    session = their_session()
     for number in range(0, count, 2):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
         session.write(added(old_task(number), f"task {number}"), at=stamped(when))
@@ -472,20 +535,28 @@ def test_every_flipped_event_is_named_and_changes_nothing(
             task_id=old_task(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z"
         )
         session.write(event, at=stamped(when + timedelta(seconds=1)))
-    repository = machine.repository()
+    repository = machine.repository(config=TRUSTING)
     put(repository, b"\n".join(session.lines) + b"\n")
     before = repository.digest()
-    flipped = [flip(line, chance) for line in session.lines]
+    pairs = list(zip(session.lines[::2], session.event_lines, strict=True))
+    flipped = [part for group, line in pairs for part in (group, flip(line, chance))]
 
     put(repository, b"\n".join(flipped) + b"\n")
     problems = repository.verify()
-    assert sorted(places(problems)) == [(HOSTILE, number + 1) for number in range(count)]
+    assert sorted(places(problems)) == [(HOSTILE, 2 * number + 2) for number in range(count)]
     assert repository.digest() == before
 
-    fresh = machine.repository("fresh")
+    fresh = machine.repository("fresh", config=TRUSTING)
     put(fresh, b"\n".join(flipped) + b"\n")
     assert len(fresh.verify()) == count
     assert fresh.ok("task", "list") == []
+
+    groups = [part for group, line in pairs for part in (flip(group, chance), line)]
+    put(fresh, b"\n".join(groups) + b"\n")
+    assert len(fresh.ok("task", "list")) <= count // 2
+    said = fresh.call("log", "verify").data
+    assert said["events"] >= count
+    assert {Path(problem["file"]).name for problem in said["problems"]} <= {HOSTILE, "ledger.db"}
 
 
 def flip(line: bytes, chance: random.Random) -> bytes:
@@ -505,7 +576,7 @@ def test_one_flipped_event_in_the_own_segment_is_named_and_the_ledger_keeps_the_
     before = repository.digest()
     path = open_segment(repository)
     path.write_bytes(path.read_bytes().replace(b"task 1", b"task 9"))
-    assert places(repository.verify()) == [(path.name, 2)]
+    assert places(repository.verify()) == [(path.name, 4)]
     assert repository.digest() == before
     repository.add("after")
     after = repository.digest()
@@ -553,7 +624,7 @@ def checkpoint(repository: Repository) -> None:
 def test_an_event_of_a_newer_version_is_kept_and_carried(inside: Inside) -> None:
     repository = inside.repository
     line = with_right_hash(GOOD[2], b'"event":"node.create"', b'"event":"task.levitate"')
-    put(repository, b"\n".join([GOOD[0], GOOD[1], line]) + b"\n")
+    put(repository, b"\n".join(signed(GOOD[0], GOOD[1], line)) + b"\n")
     assert repository.verify() == []
     assert repository.digest()[1] == 3
     assert any(event["event"] == "task.levitate" for event in repository.ok("log", "tail"))
@@ -561,18 +632,20 @@ def test_an_event_of_a_newer_version_is_kept_and_carried(inside: Inside) -> None
 
 def test_one_number_with_two_contents_is_named_and_both_orders_lead_to_one_state(machine: Machine) -> None:
     fork = with_right_hash(GOOD[1], b"good 1", b"evil 1")
+    lines = [*SIGNED[:4], *signed(GOOD[0], fork)[2:]]
     digests = []
-    for name, lines in (("one", [GOOD[0], GOOD[1], fork]), ("two", [fork, GOOD[1], GOOD[0]])):
-        repository = machine.repository(name)
-        put(repository, b"\n".join(lines) + b"\n")
+    for name, order in (("one", lines), ("two", lines[::-1])):
+        repository = machine.repository(name, config=TRUSTING)
+        put(repository, b"\n".join(order) + b"\n")
         assert any("twice" in problem["problem"] for problem in repository.verify())
         digests.append(repository.digest())
     assert digests[0] == digests[1]
+    assert digests[0][1] == 3
 
 
 def test_hostile_texts_in_events_reach_no_terminal(inside: Inside) -> None:
     repository = inside.repository
-    session = Session("20260101-000000-00000abc")
+    session = their_session()
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\U000e0041"
     task, when = old_task(1), "2026-01-01T00:00:00.000000Z"
     session.write(added(task, evil, description=evil, category=evil), at=when)

@@ -71,7 +71,7 @@ def test_a_question_s_shape_is_as_it_was(team: Repository) -> None:
 
     assert list(found) == [
         *("escalation_id", "task_id", "title", "kind", "question", "options", "deadline", "default", "tried"),
-        *("grounds", "since", "repeats", "is_delivered", "acknowledged_by"),
+        *("since", "repeats", "is_delivered", "acknowledged_by"),
     ]
 
 

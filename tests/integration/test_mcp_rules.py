@@ -353,7 +353,10 @@ RECORD: dict[str, Any] = {
             "source": "logs/orders.log",
         }
     ],
-    "suggested_alternative": "Defer the task until the supplier's status page reports recovery, or order by phone first",
+    "suggested_alternative": (
+        "Have the office order the 400 slates by phone today, which takes half an hour; "
+        "then I lay them on the north side as planned"
+    ),
 }
 
 

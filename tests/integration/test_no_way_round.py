@@ -178,7 +178,9 @@ class TestLinesInFiles:
             "meta": {"branch": "main", "session": "x"},
         }
         put(repository, json.dumps(old).encode())
+        assert shown(repository, task)["status"] == "rejected"
 
+        assert repository.ok("log", "import", str(repository.path))["imported"] == 1
         assert shown(repository, task)["status"] == "rejected"
         assert repository.refused("task", "claim", task, "--agent", "Fenster") == "locked_out"
 

@@ -106,7 +106,7 @@ def test_an_agent_can_read_the_report_that_its_rejection_names(opened: Open, sta
         team={
             "Fenster": """commit bad
                 remand task submit $T --commit HEAD >"$NOTES/said" 2>&1
-                cat "$(sed -n 's/^Full report: //p' "$NOTES/said")" >"$NOTES/report"
+                $(sed -n 's/^Full report: //p' "$NOTES/said") >"$NOTES/report"
                 remand gate history $T >"$NOTES/history"
                 commit good
             """

@@ -102,7 +102,7 @@ def test_what_a_killed_scheduler_has_started_ends_with_it(
     schedulers[-1].kill()
 
     eventually(lambda: marked(str(machine.folder)) == [])
-    assert held_locks(office) == []
+    eventually(lambda: held_locks(office) == [])
 
 
 def held_locks(office: Office) -> list[str]:

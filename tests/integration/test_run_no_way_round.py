@@ -62,7 +62,7 @@ def test_a_worktree_that_became_another_repository_is_not_taken_for_ours(machine
 
 
 def test_event_files_in_a_worktree_are_not_read(machine: Machine, run: Run) -> None:
-    """One that restricts is believed from any file of the repository, and a worktree of an agent is none of it."""
+    """A worktree of an agent is no part of the repository's log: what stands there is not even kept as unconfirmed."""
     office = office_of(machine, PLANTED)
     other = office.add("Another task", "--depends-on", office.add("The agent's own"))
     (office.notes / "forged").write_bytes(forged(other))
@@ -71,7 +71,8 @@ def test_event_files_in_a_worktree_are_not_read(machine: Machine, run: Run) -> N
 
     assert office.wait("task.submit")
     assert office.shown(other)["status"] == "incoming"
-    assert office.repository.verify() == []
+    said = office.repository.ok("log", "verify")
+    assert (said["problems"], said["unconfirmed"]) == ([], [])
 
 
 def forged(task: str) -> bytes:

@@ -170,14 +170,16 @@ class Play:
             return
         world = self.worlds[step.where]
         world.ledger.ask_all([])
-        count = len(world.exchange.lines())
+        count = len(world.exchange.all_lines())
         if not self._is_known(step.where, request) or request.key in self._asked_twice:
             return
         repeated = world.ledger.ask(request)
         same = isinstance(repeated, Accepted) and isinstance(answer, Accepted)
         same = same and repeated.events == answer.events
         require(same, "a command repeated under its key had another answer", request)
-        require(len(world.exchange.lines()) == count, "a command repeated under its key wrote again", request)
+        require(
+            len(world.exchange.all_lines()) == count, "a command repeated under its key wrote again", request
+        )
 
     def _is_known(self, where: int, request: Request) -> bool:
         """True when a ledger has answered a command before."""
@@ -186,9 +188,9 @@ class Play:
 
     def merge(self, source: int) -> None:
         """The other ledger reads what this one has written."""
-        lines = self.worlds[source].exchange.lines()
+        lines = self.worlds[source].exchange.all_lines()
         target = self.worlds[1 - source]
-        known = set(target.exchange.lines())
+        known = set(target.exchange.all_lines())
         news = [line for line in lines if line not in known]
         self._given[source] += 1
         target.exchange.put(f"/events/from-{source}-{self._given[source]}.jsonl", news)
@@ -559,7 +561,7 @@ def audit(play: Play) -> None:
 
 def merged_anew(play: Play, chance: random.Random) -> None:
     """A third ledger reads every line in some order, and has to come to the same state."""
-    lines = play.worlds[0].exchange.lines()
+    lines = play.worlds[0].exchange.all_lines()
     third = World(session="20261116-000000-ffffffff", clock=FakeClock(play.worlds[0].clock.time))
     for n in range(2):
         third.exchange.put(f"/events/{n}.jsonl", chance.sample(lines, len(lines)))

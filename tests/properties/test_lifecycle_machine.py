@@ -621,8 +621,8 @@ class Lifecycle(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         with self.world.store.read() as view:
-            judge = self.world.ledger.judge(view)
-            found = verify(view, self.world.exchange, self.world.marks, self.world.clock, judge)
+            verifier = self.world.ledger.verifier(view)
+            found = verify(view, self.world.exchange, self.world.marks, self.world.clock, verifier)
         assert [problem for problem in found.problems if "ledger" in problem.file] == []
 
     def _is_due(self, view: Transaction, task: Task) -> bool:

@@ -21,10 +21,11 @@ from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
+from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
 from remand.testing.builders import MACHINE, NOW, Session, World, added, task_id
 from remand.testing.fakes import CountingIds, FakeClock, FakeKeys
-from remand.testing.rejecting import LAZY, a_rejection, naming
+from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection, naming
 
 COMMITS = ["first", "second"]
 AGENTS = ["Alice", "Bob", "Carol"]
@@ -111,7 +112,9 @@ def diverged(
         base.write(added(task_id(n)))
     worlds = []
     for n in range(copies):
-        rules = Rules(gates=(), policy=Policy(director=(rng.choice(["auto", "human"]),)))
+        rules = Rules(
+            gates=(), policy=Policy(director=(rng.choice(["auto", "human"]),)), trusted=(MACHINE.made(),)
+        )
         clock = FakeClock(plus(NOW, rng.randrange(3600)))
         world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules, keys=keys_of(n))
         for commit in COMMITS:
@@ -159,7 +162,7 @@ def merged(rng: random.Random, lines: list[bytes], store: Store | None = None) -
 def test_any_merge_of_diverged_ledgers_is_the_same_state(seed: int, campaign: Campaign) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, campaign(3, 16), campaign(60, 1000))
-    lines = [line for world in worlds for line in world.exchange.lines()]
+    lines = [line for world in worlds for line in world.exchange.all_lines()]
 
     outcomes = [state(merged(rng, lines)) for _ in range(campaign(3, 10))]
 
@@ -170,7 +173,7 @@ def test_any_merge_of_diverged_ledgers_is_the_same_state(seed: int, campaign: Ca
 def test_whoever_merges_ends_where_the_others_do(seed: int, campaign: Campaign) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, campaign(3, 8), campaign(60, 500))
-    logs = [world.exchange.lines() for world in worlds]
+    logs = [world.exchange.all_lines() for world in worlds]
 
     for world in worlds:
         for n in rng.sample(range(len(logs)), len(logs)):
@@ -186,7 +189,7 @@ def test_whoever_merges_ends_where_the_others_do(seed: int, campaign: Campaign) 
 def test_every_store_comes_to_the_same_state(seed: int, campaign: Campaign, tmp_path: Path) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, campaign(3, 16), campaign(60, 1000))
-    lines = [line for world in worlds for line in world.exchange.lines()]
+    lines = [line for world in worlds for line in world.exchange.all_lines()]
     embedded = SqliteStore(tmp_path / "ledger.db")
     embedded.adopt(embedded.file_identity(), SESSION, lambda segment: None)
 
@@ -205,7 +208,7 @@ def test_no_event_is_lost_in_a_merge(seed: int, campaign: Campaign) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, campaign(3, 16), campaign(60, 1000))
     written = {event.meta.id for world in worlds for event in world.events()}
-    lines = [line for world in worlds for line in world.exchange.lines()]
+    lines = [line for world in worlds for line in world.exchange.all_lines()]
 
     world = merged(rng, lines)
 
@@ -216,9 +219,9 @@ def test_no_event_is_lost_in_a_merge(seed: int, campaign: Campaign) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_merge_is_the_same_when_made_in_steps(seed: int, campaign: Campaign) -> None:
     rng = random.Random(seed)
-    one, two, three = (world.exchange.lines() for world in diverged(rng, 3, campaign(60, 1000)))
+    one, two, three = (world.exchange.all_lines() for world in diverged(rng, 3, campaign(60, 1000)))
     left, right = merged(rng, one + two), merged(rng, two + three)
-    half = [event for world in (left, right) for event in world.exchange.lines()]
+    half = [event for world in (left, right) for event in world.exchange.all_lines()]
 
     assert state(merged(rng, half)) == state(merged(rng, one + two + three))
 
@@ -230,7 +233,7 @@ def test_a_lockout_survives_every_merge(seed: int, campaign: Campaign) -> None:
     task, locker = task_id(0), worlds[0]
     locker.clock.time = plus(NOW, 80000)
     locker.ledger.ask(Request(ask=c.LockOut(task_id=task, agent="Alice", reason="It leaks"), actor="user"))
-    lines = [line for world in worlds for line in world.exchange.lines()]
+    lines = [line for world in worlds for line in world.exchange.all_lines()]
 
     merge = merged(rng, lines).task(task)
 
@@ -243,12 +246,12 @@ def test_a_lockout_survives_every_merge(seed: int, campaign: Campaign) -> None:
 def test_a_line_damaged_on_its_way_costs_that_line_alone(seed: int, campaign: Campaign) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, 2, campaign(40, 400))
-    lines = sorted({line for world in worlds for line in world.exchange.lines()})
-    damaged = rng.sample(range(len(lines)), 5)
+    lines = sorted({line for world in worlds for line in world.exchange.all_lines()})
+    damaged = rng.sample([n for n, line in enumerate(lines) if not is_group(line)], 5)
     for n in damaged:
         place = rng.randrange(len(lines[n]))
         lines[n] = lines[n][:place] + bytes([lines[n][place] ^ 1 << rng.randrange(8)]) + lines[n][place + 1 :]
-    intact = [line for n, line in enumerate(lines) if n not in damaged]
+    intact = [line for n, line in enumerate(lines) if n not in damaged and not is_group(line)]
 
     world = fresh()
     world.exchange.put("/events/all.jsonl", lines)
@@ -266,14 +269,14 @@ def test_ledgers_that_trust_the_same_keys_come_to_the_same_state_whenever_they_c
 ) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, 3, campaign(60, 500), machine_each)
-    lines = [line for world in worlds for line in world.exchange.lines()]
+    lines = [line for world in worlds for line in world.exchange.all_lines()]
     embedded = SqliteStore(tmp_path / "ledger.db")
     embedded.adopt(embedded.file_identity(), SESSION, lambda segment: None)
     before = [merged(rng, lines), merged(rng, lines, embedded)]
     trusts = [(0,), (0, 1, 2), (1, 2), (), (2,)]
 
     for trusted in trusts:
-        rules = Rules(gates=(), trusted=tuple(machine_each(n).made() for n in trusted))
+        rules = Rules(gates=(), trusted=(MACHINE.made(), *(machine_each(n).made() for n in trusted)))
         after = fresh()
         after.rules = rules
         after.exchange.put("/events/all.jsonl", lines)
@@ -292,14 +295,14 @@ def directed(n: int, decision: str, created: tuple[str, ...] = ()) -> World:
     """One of several ledgers, in each of which the same rejection by Alice was answered, each in its own way."""
     rules = Rules(gates=(), policy=Policy(director=("human",)))
     base = World(session="20261115-070000-00000000", rules=rules, clock=FakeClock(plus(NOW, -7200)))
-    task, handoff = base.held(title="Mail the weekly report")
+    task, handoff = base.held(title=TITLE, scope=SCOPE)
     base.add("First part")
     base.add("Second part")
     base.reject(handoff, a_rejection("SCOPE_CREEP"))
     world = World(session=f"20261115-090000-{n:08x}", rules=rules, clock=FakeClock(plus(NOW, 60 * n)))
     world.ids = CountingIds(n << 16)
     world.opened_again()
-    world.exchange.put("/events/base.jsonl", base.exchange.lines())
+    world.exchange.put("/events/base.jsonl", base.exchange.all_lines())
     world.ledger.refresh()
     parts = tuple(name for name in world.tasks() if name != task)[: len(created)]
     decision, _, to = decision.partition(" to ")
@@ -326,7 +329,7 @@ def test_of_two_answers_to_one_rejection_the_first_wins_in_any_order_of_merging(
 ) -> None:
     rng = random.Random(7)
     earlier, later = directed(1, *first), directed(2, *second)
-    lines = [*earlier.exchange.lines(), *later.exchange.lines()]
+    lines = [*earlier.exchange.all_lines(), *later.exchange.all_lines()]
     outcomes = [merged(rng, lines) for _ in range(4)]
     assert all(state(one) == state(outcomes[0]) for one in outcomes)
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from remand.app.believing import Judge
 from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Exchange, Marks, Segment
 from remand.app.rebuild import Fold, assign_imported, rebuild, story, uncollected
-from remand.domain.events import Event, subject
+from remand.app.signatures import Found, Signer, Subjects, Verifier, confirm, judge, keep_groups
+from remand.domain.events import Event, LinesImported, subject
 from remand.domain.evolve import replay
 from remand.domain.instant import Instant
-from remand.ledger import codec
+from remand.ledger import codec, signatures
 from remand.ledger.order import horizon
 from remand.ledger.problems import BadLine, Problem
+from remand.ledger.signatures import IMPORT, Group, Named, chain_start
 from remand.ledger.store import Entry, FileMark, Transaction
 
 _BATCH = 5000
@@ -30,23 +34,32 @@ def changed_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list
 
 
 def read_in(
-    tx: Transaction, files: list[FileMark], exchange: Exchange, clock: Clock, marks: Marks, *, judge: Judge
+    tx: Transaction,
+    files: list[FileMark],
+    exchange: Exchange,
+    clock: Clock,
+    marks: Marks,
+    *,
+    verifier: Verifier,
 ) -> None:
-    """Keeps every event of the files that is not kept yet, and folds the tasks they touch anew."""
+    """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew."""
     limit = horizon(clock.now())
     held = tx.files.earliest_held()
     if not files and not (held and held <= limit):
         return
-    touched = _Touched(tx.events.count())
+    touched = _Touched(tx)
     with uncollected():
         for mark in files:
             problems: list[Problem] = []
+            groups = list(_groups(exchange.read(mark.path), mark.path, problems))
+            doubts = keep_groups(tx, groups, verifier)
             events = _events(exchange.read(mark.path), mark.path, problems)
             while batch := list(islice(events, _BATCH)):
-                _keep(tx, batch, limit, touched, judge)
+                _keep(tx, batch, limit, touched)
+            touched.tasks |= confirm(tx, (group for group, doubt in doubts.items() if not doubt))
             tx.files.note(mark, problems)
         ripe = [(codec.recall(line), line) for line in tx.files.ripe(limit)]
-        _keep(tx, ripe, limit, touched, judge)
+        _keep(tx, ripe, limit, touched)
         if touched.has_imported_handoffs:
             assign_imported(tx)
         touched.finish(tx)
@@ -56,10 +69,43 @@ def read_in(
         marks.raise_to(session, seq, tip)
 
 
-def absorb(tx: Transaction, entries: list[Entry], judge: Judge) -> None:
+class LegacyFile(NamedTuple):
+    """The lines of GoT tools in a file."""
+
+    name: str
+    sha256: str
+    events: tuple[Named, ...]
+
+    @property
+    def session(self) -> str:
+        """The session of the groups that name them."""
+        return f"{IMPORT}{self.sha256[:32]}"
+
+    def signed(self, signer: Signer, at: Instant) -> Iterator[Group]:
+        """The groups that name them, signed by whoever imports them."""
+        return signer.sign(self.session, 1, chain_start(self.session, signer.key), self.events, at)
+
+    @property
+    def event(self) -> LinesImported:
+        """What is recorded when they are imported."""
+        return LinesImported(file=self.name, sha256=self.sha256, count=len(self.events))
+
+
+def legacy_lines(exchange: Exchange, path: str) -> LegacyFile:
+    """The lines of GoT tools in a file; those of ours bring their own signatures."""
+    found = [(event, line) for event, line in _events(exchange.read(path), path, []) if event.is_legacy]
+    content = b"".join(line + b"\n" for _, line in found)
+    return LegacyFile(
+        os.path.basename(path),
+        sha256(content).hexdigest(),
+        tuple(Named(event.meta.id, subject(event)) for event, _ in found),
+    )
+
+
+def absorb(tx: Transaction, entries: list[Entry]) -> None:
     """Keeps events and folds the tasks they touch anew."""
     if entries:
-        tx.events.add(judge.judged(tx, entries))
+        tx.events.add(entries)
         fold_anew(tx, {entry.subject for entry in entries} - {""})
 
 
@@ -78,10 +124,18 @@ def problems_in(exchange: Exchange, path: str, now: Instant) -> list[Problem]:
     """What is wrong with a file, read anew."""
     problems: list[Problem] = []
     limit = horizon(now)
+    for _ in _groups(exchange.read(path), path, problems):
+        pass
     for event, line in _events(exchange.read(path), path, problems):
         if event.ts > limit:
             problems.append(_ahead(event, exchange, path, line))
     return problems
+
+
+def held_in(exchange: Exchange, path: str, now: Instant) -> list[Event]:
+    """The events of a file that are held back for their time."""
+    limit = horizon(now)
+    return [event for event, _ in _events(exchange.read(path), path, []) if event.ts > limit]
 
 
 def _ahead(event: Event, exchange: Exchange, path: str, line: bytes) -> Problem:
@@ -101,22 +155,26 @@ class _Touched:
     A ledger that was empty before is folded while its files are read.
     """
 
-    def __init__(self, known: int) -> None:
+    def __init__(self, tx: Transaction) -> None:
+        self.subjects = Subjects(tx)
         self.sessions: dict[str, tuple[int, str]] = {}
         self.clock: Instant = ""
+        self._known = tx.events.count()
         self.has_imported_handoffs = False
-        self._known = known
         self._count = 0
-        self._tasks: set[str] = set()
+        self.tasks: set[str] = set()
         self._fold = Fold()
 
-    def add(self, event: Event, task_id: str) -> None:
-        """Takes one event into account."""
+    def add(self, entry: Entry) -> None:
+        """Takes one event into account. One without effect moves nothing, the clock neither."""
         self._count += 1
+        if entry.doubt:
+            return
+        event, task_id = entry.event, entry.subject
         self.clock = max(self.clock, event.ts)
         self.has_imported_handoffs |= event.is_legacy and hasattr(event, "handoff_id")
         if task_id and self._known:
-            self._tasks.add(task_id)
+            self.tasks.add(task_id)
         elif task_id:
             self._fold.add(event, task_id)
         meta = event.meta
@@ -127,37 +185,37 @@ class _Touched:
         """Brings the tables up to date, the shorter way."""
         if not self._known and self._count:
             self._fold.finish(tx)
+            fold_anew(tx, self.tasks)
         elif self._count > self._known // 4 + 1000:
             rebuild(tx)
         else:
-            fold_anew(tx, self._tasks)
+            fold_anew(tx, self.tasks)
 
 
-def _keep(
-    tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched, judge: Judge
-) -> None:
-    entries: list[Entry] = []
+def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched) -> None:
+    found: list[Found] = []
     for event, line in batch:
         if event.ts > limit:
             tx.files.hold_back(event, line)
             continue
-        task_id = subject(event) or _of_handoff(tx, event, entries)
-        entries.append(Entry(event, line, task_id))
-    judged = judge.judged(tx, entries)
-    for entry in judged:
-        touched.add(entry.event, "" if entry.doubt else entry.subject)
-    tx.events.add(judged)
+        found.append(Found(event, line, touched.subjects.of(event)))
+    entries = judge(tx, found)
+    for entry in entries:
+        touched.add(entry)
+    tx.events.add(entries)
 
 
-def _of_handoff(tx: Transaction, event: Event, entries: list[Entry]) -> str:
-    """The task of a handoff event that does not name it, as those of GoT tools."""
-    handoff_id = getattr(event, "handoff_id", "")
-    if not handoff_id:
-        return ""
-    for entry in reversed(entries):
-        if entry.subject and getattr(entry.event, "handoff_id", "") == handoff_id:
-            return entry.subject
-    return tx.tasks.named(handoff_id)
+def _groups(
+    lines: Iterator[tuple[int, bytes | str]], path: str, problems: list[Problem]
+) -> Iterator[tuple[Group, bytes]]:
+    """The signed groups of a file; what is wrong with the others is noted."""
+    for number, line in lines:
+        if isinstance(line, bytes) and signatures.is_group(line):
+            bare = line.rstrip(b"\r")
+            try:
+                yield signatures.read(bare), bare
+            except BadLine as bad:
+                problems.append(Problem(file=path, line=number, problem=str(bad)))
 
 
 def _events(
@@ -169,7 +227,7 @@ def _events(
             problems.append(Problem(file=path, line=number, problem=line))
             continue
         bare = line.rstrip(b"\r")
-        if not bare.strip():
+        if not bare.strip() or signatures.is_group(bare):
             continue
         try:
             yield codec.read(bare), bare

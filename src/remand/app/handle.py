@@ -26,7 +26,6 @@ from remand.domain.forging import issue_task_id
 from remand.domain.instant import Instant
 from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.domain.refusals import Refused
-from remand.domain.releases import RELEASING_KINDS
 from remand.domain.roles import THE_COORDINATOR, Actor, Team
 from remand.domain.task import Status, Task
 from remand.ledger import codec
@@ -46,7 +45,7 @@ class Origin(NamedTuple):
 
 
 class Handler:
-    """Answers asks one after the other in an open transaction, and gathers the lines they lead to."""
+    """Answers asks one after the other in an open transaction, and gathers the events they lead to."""
 
     def __init__(
         self,
@@ -56,16 +55,14 @@ class Handler:
         id_source: Ids,
         repository: Repository,
         *,
-        seal: codec.Seal,
         paths: MachinePaths = NO_PATHS,
     ) -> None:
         self.tx = tx
-        self.lines: list[bytes] = []
+        self.entries: list[Entry] = []
         self._rules = rules
         self._clock = clock
         self._lookup = Lookup(tx, rules, id_source)
         self._repository = repository
-        self._seal = seal
         self._paths = paths
         self._branch: str | None = None
 
@@ -95,6 +92,10 @@ class Handler:
     def _team(self, task: Task | None) -> Team:
         """The team, its members by the names that a task knows them by, should they have changed since."""
         return self._rules.team.as_known(Family(self.tx).names(task)) if task else self._rules.team
+
+    def note(self, events: Sequence[e.Event], actor: Actor) -> None:
+        """Keeps events that belong to no task."""
+        self._record(None, events, actor, Origin())
 
     def settle_due(self) -> None:
         """Lets happen what happens by itself: leases end, offers lapse, deferred tasks wake, parents close."""
@@ -160,8 +161,7 @@ class Handler:
                 more=more,
             )
             try:
-                seal = self._seal if type(event) in RELEASING_KINDS else None
-                stamped, line = codec.write(replace(event, ts=ts), meta, seal, self._paths)
+                stamped, line = codec.write(replace(event, ts=ts), meta, self._paths)
             except BadLine as bad:
                 raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
             head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)
@@ -179,7 +179,7 @@ class Handler:
                     if is_on_file(changed, kept):
                         self.tx.outdated.note(changed.id)
             self.tx.head = head
-            self.lines += [entry.line for entry in entries]
+            self.entries += entries
         return kept, tasks.get(own)
 
     def _current_branch(self) -> str:

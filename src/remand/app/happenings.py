@@ -131,6 +131,11 @@ def _unmeasured(event: Any) -> str:
     return f"{event.agent}'s work could not be measured{_because(causes)}"
 
 
+def _imported(event: Any) -> str:
+    lines = "1 line was" if event.count == 1 else f"{event.count} lines were"
+    return f"{lines} imported from {event.file}"
+
+
 def _ended(event: Any) -> str:
     how = "failed" if event.is_fault else str(event.how).replace("_", " ")
     cost = f", ${event.cost:.2f}" if event.cost else ""
@@ -148,6 +153,7 @@ _LONGER: dict[type[e.Event], Callable[[Any], str]] = {
     e.GateRejected: _refused,
     e.GateErrored: _unmeasured,
     e.RunEnded: _ended,
+    e.LinesImported: _imported,
 }
 
 

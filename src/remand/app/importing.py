@@ -6,8 +6,9 @@ import os
 from hashlib import sha256
 from typing import NamedTuple
 
-from remand.app.absorb import problems_in
+from remand.app.absorb import LegacyFile, legacy_lines, problems_in
 from remand.app.ledger import Ledger
+from remand.domain.roles import Actor
 from remand.ledger.problems import Problem
 
 
@@ -16,13 +17,19 @@ class Imported(NamedTuple):
 
     files: int
     events: int
+    """How many events were not here before."""
+    imported: int
+    """How many lines of GoT tools count from now on."""
     unconfirmed: int
-    """How many of the events have no effect, because nobody known has signed them."""
+    """How many of the new events have no effect, because no trusted key covers them."""
     problems: list[Problem]
 
 
-def import_folder(ledger: Ledger, folder: str) -> Imported:
-    """Copies event files that are not here yet, as they are, and reads them in."""
+def import_folder(ledger: Ledger, folder: str, actor: Actor) -> Imported:
+    """Copies event files that are not here yet, as they are, and reads them in.
+
+    Events of ours keep their own signatures. Lines of GoT tools have none: whoever imports them answers for them.
+    """
     source = next(
         (
             path
@@ -35,14 +42,19 @@ def import_folder(ledger: Ledger, folder: str) -> Imported:
     before = _counts(ledger)
     names = sorted(name for name in os.listdir(source) if name.endswith(".jsonl"))
     problems: list[Problem] = []
+    legacy: list[LegacyFile] = []
     for name in names:
         path = os.path.join(source, name)
+        found = legacy_lines(ledger.exchange, path)
+        legacy += [found] if found.events else []
         problems += problems_in(ledger.exchange, path, ledger.clock.now())
         lines = [line for _, line in ledger.exchange.read(path) if isinstance(line, bytes)]
         _place(home, name, b"".join(line + b"\n" for line in lines))
     ledger.refresh()
-    after = _counts(ledger)
-    return Imported(len(names), after[0] - before[0], after[1] - before[1], problems)
+    events = _counts(ledger)[0] - before[0]
+    imported = ledger.import_lines(legacy, actor)
+    unconfirmed = max(_counts(ledger)[1] - before[1], 0)
+    return Imported(len(names), events, imported, unconfirmed, problems)
 
 
 def _counts(ledger: Ledger) -> tuple[int, int]:

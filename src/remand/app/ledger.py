@@ -8,14 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.absorb import absorb, changed_files, problems_in, read_in
+from remand.app.absorb import LegacyFile, absorb, changed_files, fold_anew, problems_in, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
-from remand.app.believing import Judge, MachineSeal, judge_anew
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen
 from remand.app.handle import Handler
 from remand.app.naming import locate
-from remand.app.own_session import continuation, continued
+from remand.app.own_session import continuation, continued, cover_own_session, lines_from, with_key
 from remand.app.ports import (
     Clock,
     Commit,
@@ -28,48 +27,23 @@ from remand.app.ports import (
     Repository,
     Segment,
 )
+from remand.app.rebuild import assign_imported
+from remand.app.signatures import Signer, Verifier, confirm, judge_anew
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
-from remand.domain.gates.verdict import GateStatus
 from remand.domain.handoffs import branch_of_claim
-from remand.domain.ids import handoff_id
+from remand.domain.ids import handoff_id, session_name
 from remand.domain.instant import Instant
 from remand.domain.keys import Trust, trust_in
 from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.domain.roles import Actor
+from remand.domain.rules import require_user
 from remand.domain.task import Task
+from remand.ledger import signatures
 from remand.ledger.order import horizon
 from remand.ledger.problems import Problem
-from remand.ledger.store import Store, Transaction
-
-_RELEASING = (
-    c.AcknowledgeEscalation,
-    c.AddComments,
-    c.AnswerEscalation,
-    c.AnswerRejection,
-    c.ApproveReview,
-    c.CancelTask,
-    c.DeferTask,
-    c.EditTask,
-    c.EndRun,
-    c.ImportIssue,
-    c.IntendAct,
-    c.NoteAct,
-    c.NoteActFailure,
-    c.NoteDelivery,
-    c.NoteGatesMeasured,
-    c.NoteMerge,
-    c.NoteReview,
-    c.OverrideGate,
-    c.ReassignTask,
-    c.RecordVerdict,
-    c.RejectHandoff,
-    c.ReopenTask,
-    c.RetractReview,
-    c.SettleFinding,
-    c.Unlock,
-)
-"""Asks that may lead to events that are signed."""
+from remand.ledger.signatures import Group, Named
+from remand.ledger.store import Entry, FileMark, SignedGroup, Store, Transaction
 
 
 class Ledger:
@@ -127,22 +101,22 @@ class Ledger:
 
     def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
         rules = self._rules()
+        self.keys.load()
         seen = [self._seen(request.ask) if is_sound(request) else NOTHING_SEEN for request, _ in requests]
         with self.store.write() as tx:
             self._catch_up(tx)
-            seal = MachineSeal(self.keys, Trust(project=rules.project))
-            handler = Handler(
-                tx, rules, self.clock, self._ids, self.repository, seal=seal, paths=self._machine_paths()
-            )
+            signer = Signer(self.keys, rules.project)
+            tx.head = with_key(tx.head, signer, self._new_session)
+            handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
             handler.settle_due()
             answers = [
                 handler.answer(request, found, actor)
                 for (request, actor), found in zip(requests, seen, strict=True)
             ]
-            if handler.lines:
-                self._append(tx, handler.lines)
+            if handler.entries:
+                self._append(tx, signer, handler.entries)
             head, is_outdated = tx.head, bool(tx.outdated.every())
-        if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.lines:
+        if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.entries:
             self.exchange.sync(head.segment)
             self.marks.raise_to(head.session, head.seq, head.tip)
         if is_outdated:
@@ -198,19 +172,12 @@ class Ledger:
         """What is wrong with an event file."""
         return problems_in(self.exchange, path, self.clock.now())
 
-    def all_lines(self) -> list[bytes]:
-        """The lines of every event."""
-        with self.store.read() as view:
-            return list(view.events.lines())
+    def verifier(self, tx: Transaction) -> Verifier:
+        """Says which events count, by whom the configuration trusts now."""
+        return Verifier(self._trust(tx), self.keys)
 
-    def lines_of(self, task_id: str) -> list[bytes]:
-        """The lines of a task's events, the unconfirmed among them."""
-        with self.store.read() as view:
-            return view.events.of_task(task_id) + [one.line for one in view.unconfirmed.of_task(task_id)]
-
-    def judge(self, tx: Transaction) -> Judge:
-        """Says which releasing events are believed, by whom the configuration trusts now."""
-        return Judge(self._trust(tx), self.keys)
+    def _new_session(self) -> str:
+        return session_name(self.clock.now(), self._ids.hex())
 
     def _trust(self, tx: Transaction) -> Trust:
         """The machine's own key and those of the configuration. While that cannot be read, what held last holds."""
@@ -222,8 +189,6 @@ class Ledger:
 
     def _seen(self, ask: c.Ask) -> Seen:
         """What an ask needs of the world, looked up before the ledger is locked."""
-        if (isinstance(ask, _RELEASING) and not _is_no(ask)) or self._is_receipt(ask):
-            self.keys.load()
         if isinstance(ask, c.RejectHandoff):
             task = self._held_task(ask)
             return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
@@ -251,11 +216,6 @@ class Ledger:
             return self.gate_terms(task, commit)
         except (EnvironmentFault, OSError):
             return UNKNOWN_TERMS
-
-    def _is_receipt(self, ask: c.Ask) -> bool:
-        """True when feedback is handed over that was not before."""
-        task = self.task_of(ask) if isinstance(ask, c.FetchFeedback) else None
-        return task is not None and task.claim is not None and task.claim.read < task.feedback
 
     def same_change(self, task: Task, commit: Commit) -> str:
         """The name of the finding about a change that was rejected before, under any task; empty when it is new."""
@@ -306,14 +266,27 @@ class Ledger:
         is_claimed = task.claim is not None and task.claim.handoff_id == name
         return task if is_claimed or task.offer(name) is not None else None
 
-    def _append(self, tx: Transaction, lines: list[bytes]) -> None:
+    def _append(self, tx: Transaction, signer: Signer, entries: list[Entry]) -> None:
+        """Writes the events of one change and the signature that covers them, in one go."""
         before = tx.head
-        after = self.exchange.append(before, lines)
+        named = [Named(entry.event.meta.id, entry.subject) for entry in entries]
+        first = entries[0].event.meta.seq
+        groups = list(signer.sign(before.session, first, before.chain, named, before.clock))
+        lines = [
+            line
+            for group in groups
+            for line in (
+                signatures.write(group),
+                *(entry.line for entry in entries[group.first - first : group.last - first + 1]),
+            )
+        ]
+        after = self.exchange.append(before, first, lines)
         kept = before.size if after.segment == before.segment else 0
         tx.on_rollback(lambda: self.segment.shrink(after.segment, kept))
         if before.segment and not kept:
             self._close_segment(tx, before.segment)
-        tx.head = after
+        tx.groups.add(SignedGroup(group, signatures.write(group)) for group in groups)
+        tx.head = replace(after, chain=groups[-1].after)
 
     def _close_segment(self, tx: Transaction, segment: str) -> None:
         """Notes that a segment that is not written to any more holds nothing new."""
@@ -323,20 +296,68 @@ class Ledger:
                 tx.files.note(mark, ())
 
     def _catch_up(self, tx: Transaction) -> None:
-        """Mends the open segment if a command was killed, and reads in files that came since."""
-        judge = self.judge(tx)
-        if tx.unconfirmed.trust != judge.trust.text:
-            judge_anew(tx, judge)
+        """Repairs the open segment if a command was killed, and reads in files that came since."""
+        verifier = self.verifier(tx)
         if not self.segment.is_whole(tx.head):
-            self._mend(tx, judge)
+            self._repair(tx, verifier)
+        if tx.head.seq and (not tx.head.key or tx.head.project != verifier.trust.project):
+            self._cover_own_session(tx, verifier.trust.project)
+        if tx.unconfirmed.trust != verifier.trust.text:
+            judge_anew(tx, verifier)
         signature = self.exchange.signature()
         if signature != self._signature or (self._held and self._is_ripe(tx)):
             files = changed_files(tx, self.exchange, self.segment)
-            read_in(tx, files, self.exchange, self.clock, self.marks, judge=judge)
-            tx.head = continued(tx.head, tx.events.lines(tx.head.session, tx.head.seq + 1))
+            read_in(tx, files, self.exchange, self.clock, self.marks, verifier=verifier)
+            if self.keys.own() is not None and not tx.head.seq:
+                tx.head = with_key(tx.head, Signer(self.keys, verifier.trust.project), self._new_session)
+            tx.head = continued(tx)
             tx.on_rollback(self._forget_signature)
             self._held = tx.files.earliest_held()
             self._signature = signature
+
+    def _cover_own_session(self, tx: Transaction, project: str) -> None:
+        """Signs the session's own events again: they were written in an earlier form, or for another project."""
+        self.keys.load()
+        self._write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
+
+    def _write_groups(self, tx: Transaction, groups: Sequence[Group]) -> None:
+        """Keeps groups whose events have lines elsewhere, in an event file of their own."""
+        if tx.head.segment:
+            self._close_segment(tx, tx.head.segment)
+        closed = replace(tx.head, segment="", size=0, inode=0)
+        tx.head = closed
+        if groups:
+            lines = [signatures.write(group) for group in groups]
+            written = self.exchange.append(closed, groups[0].first, lines).segment
+            tx.on_rollback(lambda: self.segment.shrink(written, 0))
+            self.exchange.sync(written)
+            tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))
+
+    def import_lines(self, files: Sequence[LegacyFile], actor: Actor) -> int:
+        """Makes lines of GoT tools count: signs what each file holds, and records that. Returns how many are new."""
+        require_user(actor)
+        rules = self._rules()
+        self.keys.load()
+        with self.store.write() as tx:
+            self._catch_up(tx)
+            signer = Signer(self.keys, rules.project)
+            tx.head = with_key(tx.head, signer, self._new_session)
+            known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
+            new = [file for file in files if file.session not in known]
+            if not new:
+                return 0
+            groups = [group for file in new for group in file.signed(signer, self.clock.now())]
+            self._write_groups(tx, groups)
+            confirmed = confirm(tx, groups)
+            assign_imported(tx)
+            fold_anew(tx, confirmed)
+            handler = Handler(tx, rules, self.clock, self._ids, self.repository)
+            handler.note([file.event for file in new], actor)
+            self._append(tx, signer, handler.entries)
+            head = tx.head
+        self.exchange.sync(head.segment)
+        self.marks.raise_to(head.session, head.seq, head.tip)
+        return sum(len(file.events) for file in new)
 
     def _forget_signature(self) -> None:
         self._signature = None
@@ -346,26 +367,33 @@ class Ledger:
         held = tx.files.earliest_held()
         return bool(held) and held <= horizon(self.clock.now())
 
-    def _mend(self, tx: Transaction, judge: Judge) -> None:
-        """Brings ledger and open segment together again, whichever of the two knows more."""
+    def _set_aside(self, tx: Transaction) -> None:
+        """Moves what stands behind the head out of the log, and notes that."""
+        path = self.segment.cut_off(tx.head)
+        problem = (
+            f"holds what stood behind event {tx.head.seq} in the open event file: it was not signed here and was "
+            "never answered, or somebody else wrote it. It has no effect"
+        )
+        tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])
+
+    def _repair(self, tx: Transaction, verifier: Verifier) -> None:
+        """Brings ledger and open segment together again, whichever of the two knows more.
+
+        Whole signed groups are taken in. What follows them was never answered, or somebody else wrote it: it is
+        set aside.
+        """
         head = tx.head
         tail = self.segment.surplus(head)
-        entries, continued, is_cut = continuation(head, tail)
-        absorb(tx, entries, judge)
-        tx.head = continued
-        if is_cut:
-            self.segment.cut_off(tx.head)
+        found = continuation(head, tail, verifier)
+        tx.groups.add(found.groups)
+        absorb(tx, found.entries)
+        tx.head = found.head
+        if found.has_rest:
+            self._set_aside(tx)
         if self.segment.is_whole(tx.head):
             return
-        lost = self.segment.missing(tx.head, tx.events.lines(head.session, head.first))
+        lines = lines_from(tx, head.first)
+        is_complete = self.segment.has_all(tx.head, lines)
         tx.head = replace(tx.head, segment="", size=0, inode=0)
-        if lost:
-            started = self.exchange.append(replace(tx.head, seq=head.first - 1 + len(lost)), lost)
-            tx.head = replace(started, seq=tx.head.seq)
-
-
-def _is_no(ask: c.Ask) -> bool:
-    """True for a verdict that releases nothing, whatever a person says of it later, and so is not signed."""
-    if not isinstance(ask, c.RecordVerdict):
-        return False
-    return not ask.verdict.is_release and ask.verdict.status is not GateStatus.HELD
+        if not is_complete:
+            tx.head = self.exchange.append(tx.head, head.first, lines)

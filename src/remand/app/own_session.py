@@ -1,48 +1,136 @@
-"""The ledger's own session: finding its way back after a command was killed."""
+"""The ledger's own session: which key signs it, and finding its way back after a command was killed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from remand.app.signatures import Signer, Verifier
 from remand.domain.events import subject
-from remand.ledger import codec
+from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine
-from remand.ledger.store import Entry, Head
+from remand.ledger.signatures import VOID, Group, Named, chain_start
+from remand.ledger.store import Entry, Head, SignedGroup, Transaction
 
 
-def continuation(head: Head, lines: list[bytes]) -> tuple[list[Entry], Head, bool]:
-    """The events that killed commands left behind the head, as far as they continue its chain.
+def with_key(head: Head, signer: Signer, new_session: Callable[[], str]) -> Head:
+    """The head of a session that this key signs. A session has one key: another key starts another session."""
+    if head.key == signer.key:
+        return head
+    session = new_session() if head.seq else head.session
+    return Head(
+        session=session,
+        clock=head.clock,
+        chain=chain_start(session, signer.key),
+        key=signer.key,
+        project=signer.project,
+    )
 
-    Whole commands alone: of one that was cut, the part that is there is not taken; the last value says so.
+
+def cover_own_session(tx: Transaction, signer: Signer) -> list[Group]:
+    """Signs the session's events that the ledger keeps, as far as none is missing, and goes on from there.
+
+    Events are taken from the ledger's tables alone: what only a file has may be somebody else's. Those that had no
+    effect before get none: they are named as void.
     """
-    whole: tuple[list[Entry], Head] = ([], head)
+    head = tx.head
+    withheld = {found.event_id for found in tx.unconfirmed.of_session(head.session, 1, head.seq)}
+    events: list[Named] = []
+    for line in tx.events.lines(head.session, 1):
+        event = codec.recall(line)
+        if event.meta.seq != len(events) + 1 or event.meta.seq > head.seq:
+            break
+        events.append(Named(event.meta.id, VOID if event.meta.id in withheld else subject(event)))
+    start = chain_start(head.session, signer.key)
+    groups = list(signer.sign(head.session, 1, start, events, head.clock))
+    chain = groups[-1].after if groups else start
+    tx.head = replace(head, key=signer.key, project=signer.project, chain=chain)
+    return groups
+
+
+class Continuation(NamedTuple):
+    """What killed commands left behind the head, as far as it is whole and signed."""
+
+    groups: Sequence[SignedGroup]
+    entries: list[Entry]
+    head: Head
+    has_rest: bool
+    """True when lines are left that are none of that."""
+
+
+def continuation(head: Head, lines: list[bytes], verifier: Verifier) -> Continuation:
+    """Reads the lines behind the head: whole groups that continue its chain, signed by its key."""
+    groups: list[SignedGroup] = []
     entries: list[Entry] = []
-    for line in lines:
-        try:
-            event = codec.read(line)
-        except BadLine:
+    while lines:
+        found = _next_group(head, lines)
+        if found is None or verifier.doubts([found[0]])[found[0]]:
             break
-        meta = event.meta
-        if (meta.session, meta.seq, meta.prev) != (head.session, head.seq + 1, head.tip):
-            break
-        entries.append(Entry(event, line, subject(event)))
-        clock = max(head.clock, event.ts)
-        head = replace(head, seq=meta.seq, tip=meta.id, clock=clock, size=head.size + len(line) + 1)
-        if not meta.more:
-            whole = ([*whole[0], *entries[len(whole[0]) :]], head)
-    return *whole, len(entries) > len(whole[0])
+        group, events = found
+        groups.append(SignedGroup(group, lines[0]))
+        entries += events
+        size = sum(len(line) + 1 for line in lines[: len(events) + 1])
+        head = _after(head, group, events, head.size + size)
+        lines = lines[len(events) + 1 :]
+    return Continuation(groups, entries, head, bool(lines))
 
 
-def continued(head: Head, lines: Iterable[bytes]) -> Head:
-    """The head after events of its own session that were found in a file, as far as they continue its chain.
+def _next_group(head: Head, lines: list[bytes]) -> tuple[Group, list[Entry]] | None:
+    """The group that the lines begin with, and all of its events; None when it is not whole or does not continue."""
+    try:
+        group = signatures.read(lines[0])
+        if (group.session, group.key, group.first, group.before) != _place(head):
+            return None
+        events = [codec.read(line) for line in lines[1 : len(group.events) + 1]]
+    except BadLine:
+        return None
+    entries = [Entry(event, line, subject(event)) for event, line in zip(events, lines[1:], strict=False)]
+    is_whole = len(events) == len(group.events) and all(
+        group.names(entry.event.meta.seq, entry.event.meta.id, entry.subject)
+        and entry.event.meta.session == group.session
+        for entry in entries
+    )
+    return (group, entries) if is_whole else None
+
+
+def _place(head: Head) -> tuple[str, str, int, str]:
+    return (head.session, head.key, head.seq + 1, head.chain)
+
+
+def _after(head: Head, group: Group, entries: Sequence[Entry], size: int) -> Head:
+    clock = max(head.clock, *(entry.event.ts for entry in entries))
+    return replace(head, seq=group.last, tip=group.events[-1].id, clock=clock, chain=group.after, size=size)
+
+
+def continued(tx: Transaction) -> Head:
+    """The head after events of its own session that were found in a file: whole groups that continue its chain.
 
     A command that was killed just after it began a new segment leaves such a file.
     """
-    for line in lines:
-        event = codec.recall(line)
-        if (event.meta.seq, event.meta.prev) != (head.seq + 1, head.tip):
+    head = tx.head
+    while head.key:
+        following = [
+            group
+            for group, _, doubt in tx.groups.of_session(head.session, head.seq + 1, head.seq + 1)
+            if not doubt and (group.session, group.key, group.first, group.before) == _place(head)
+        ]
+        lines = list(tx.events.lines(head.session, head.seq + 1)) if following else []
+        found = _next_group(head, [signatures.write(following[0]), *lines]) if following else None
+        if found is None:
             break
-        head = replace(head, seq=event.meta.seq, tip=event.meta.id, clock=max(head.clock, event.ts))
+        head = _after(head, *found, head.size)
     return head
+
+
+def lines_from(tx: Transaction, first: int) -> list[bytes]:
+    """The lines of the session's groups from that event on: each group's own, then those of its events."""
+    session = tx.head.session
+    events = {codec.recall(line).meta.seq: line for line in tx.events.lines(session, first)}
+    return [
+        line
+        for group, own, doubt in tx.groups.of_session(session, first)
+        if not doubt and group.key == tx.head.key
+        for line in (own, *(events[seq] for seq in range(group.first, group.last + 1) if seq in events))
+    ]

@@ -59,8 +59,7 @@ def task_page(task: Task, events: list[e.Event]) -> str:
     )
     head = "\n".join(f"- {name}: {line(value)}" for name, value in facts if value)
     # Loaded when a task was sent back: what cleans feedback takes longer to load than a stop with an alert to answer.
-    none = import_module("remand.app.rejection_context").RejectionContext()
-    text: str = import_module("remand.app.prompts").prompt(task, events, none)
+    text: str = import_module("remand.app.prompts").prompt(task, events)
     return f"# {task.id}: {line(task.title)}\n\n{head}\n\n{text}\n\n{_MADE}\n"
 
 

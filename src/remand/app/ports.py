@@ -195,8 +195,8 @@ class Exchange(Protocol):
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
         """A file's lines with their numbers; a text in place of a line says why it cannot be had."""
 
-    def append(self, head: Head, lines: Sequence[bytes]) -> Head:
-        """Writes lines to the open segment, or to a new one when it must not grow."""
+    def append(self, head: Head, first: int, lines: Sequence[bytes]) -> Head:
+        """Writes lines, whose first event has that number, to the open segment, or to a new one when it must not grow."""
 
     def sync(self, segment: str) -> None:
         """Returns when what a segment holds is on disk, whoever wrote it."""
@@ -217,11 +217,11 @@ class Segment(Protocol):
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of: written by a command that was killed."""
 
-    def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
-        """Which of the lines the file has lost."""
+    def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
+        """True when the file has lost none of these lines."""
 
-    def cut_off(self, head: Head) -> None:
-        """Moves what is behind the head to quarantine: a part of a command that was cut."""
+    def cut_off(self, head: Head) -> str:
+        """Moves what is behind the head to quarantine: it was never answered, or somebody else wrote it. Returns where it is now."""
 
     def shrink(self, segment: str, size: int) -> None:
         """Takes back what was appended by a change that did not come to be."""

@@ -16,7 +16,7 @@ from remand.domain.visible import visible
 def prompt(
     task: Task,
     events: list[e.Event],
-    context: RejectionContext,
+    context: RejectionContext = RejectionContext(),  # noqa: B008 - a frozen value
     repository: str = "",
     *,
     is_for_another: bool = False,

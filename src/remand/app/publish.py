@@ -8,11 +8,12 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from remand.app.errors import UsageError
+from remand.app.group_lines import groups_without, lines_of_task
 from remand.app.ledger import Ledger
 from remand.domain.ids import session_name
 from remand.domain.task import Task
 from remand.ledger import codec
-from remand.ledger.order import place
+from remand.ledger.signatures import is_group
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
 
@@ -61,7 +62,6 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
     closed = {name: path for name, path in ledger.closed_files().items() if _NAME.fullmatch(name)}
     there = publisher.sizes(branch)
     files: dict[str, bytes] = {}
-    loose: list[bytes] = []
     damaged = False
     for name, path in closed.items():
         content = ledger.content(path)
@@ -70,20 +70,22 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
             files |= {name: content} if is_whole else {}
             damaged |= not is_whole
         elif content and there[name] != len(content):
-            loose += _new_lines(content, publisher.read(branch, name))
+            damaged = True
     gone = ledger.vanished_files() - set(there)
     if gone:
         files |= publisher.deleted(branch, gone)
         gone -= set(files) | (set(publisher.sizes(base)) if base != branch else set())
     if gone or damaged:
-        loose += _in_no_file(ledger, publisher, branch, [*files.values(), _joined(loose)])
-    if loose:
-        files |= _named(loose)
+        loose = _in_no_file(ledger, publisher, branch, files.values())
+        files |= _named(loose) if loose else {}
     return _commit(publisher, branch, files, "log: publish events")
 
 
 def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Published:
-    """Commits the task's own events on its branch, those that the branch does not have yet."""
+    """Commits the task's events on its branch, with the groups that name them and what stands between them.
+
+    A reader can so tell that none of the task's events was left out, without having those of others.
+    """
     branch = task.branch or publisher.current_branch()
     if not branch:
         raise UsageError(
@@ -92,8 +94,10 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Published:
     if not publisher.exists(branch):
         raise UsageError(f"There is no branch {branch} yet. Create it first: git branch {branch}")
     present = _lines_on(publisher, branch)
-    lines = [line for line in ledger.lines_of(task.id) if line not in present]
-    files = _named(lines) if lines else {}
+    with ledger.store.read() as view:
+        lines = lines_of_task(view, task.id)
+    is_there = all(line in present for line in lines)
+    files = {} if is_there else _named(lines)
     return _commit(publisher, branch, files, f"log: publish events of {task.id}")
 
 
@@ -101,28 +105,24 @@ def _split(content: bytes) -> list[bytes]:
     return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
 
 
-def _new_lines(content: bytes, known: bytes) -> list[bytes]:
-    there = set(_split(known))
-    return [line for line in _split(content) if line not in there]
-
-
 def _lines_on(publisher: Publisher, branch: str) -> set[bytes]:
     return {line for name in publisher.sizes(branch) for line in _split(publisher.read(branch, name))}
 
 
 def _in_no_file(ledger: Ledger, publisher: Publisher, branch: str, files: Iterable[bytes]) -> list[bytes]:
-    """The events that only the ledger has: their file was deleted or reverted."""
+    """The groups of which the ledger alone has an event: its file was deleted or reverted."""
     present = _lines_on(publisher, branch)
     for content in files:
         present.update(_split(content))
-    return [line for line in ledger.all_lines() if line not in present]
+    with ledger.store.read() as view:
+        return groups_without(view, present)
 
 
 def _named(lines: list[bytes]) -> dict[str, bytes]:
     """Lines as a new file, named after its content: two who bring the same back make the same file."""
-    events = sorted(((place(codec.recall(line)), line) for line in lines), key=lambda pair: pair[0])
-    content = _joined([line for _, line in events])
-    return {f"{session_name(events[0][0][0], sha256(content).hexdigest()[:8])}.jsonl": content}
+    content = _joined(lines)
+    first = min(codec.recall(line).ts for line in lines if not is_group(line))
+    return {f"{session_name(first, sha256(content).hexdigest()[:8])}.jsonl": content}
 
 
 def _joined(lines: list[bytes]) -> bytes:
@@ -131,5 +131,5 @@ def _joined(lines: list[bytes]) -> bytes:
 
 def _commit(publisher: Publisher, branch: str, files: dict[str, bytes], message: str) -> Published:
     commit = publisher.commit(branch, files, message) if files else ""
-    count = sum(content.count(b"\n") for content in files.values())
+    count = sum(1 for content in files.values() for line in _split(content) if not is_group(line))
     return Published(branch, commit, sorted(files), count)

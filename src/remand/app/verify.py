@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, pairwise
 
-from remand.app.absorb import problems_in
-from remand.app.believing import Judge
+from remand.app.absorb import held_in, problems_in
 from remand.app.ports import Clock, Exchange, Marks
-from remand.domain.events import Event
+from remand.app.signatures import Found, Verifier, judge
+from remand.domain.events import Event, subject
 from remand.domain.record import Record
-from remand.domain.releases import Doubt, is_releasing
-from remand.ledger import codec
+from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine, Problem
+from remand.ledger.signatures import IMPORT, Doubt, Group
 from remand.ledger.store import Transaction, Unconfirmed
 
 LEDGER = ".got/ledger.db"
@@ -24,7 +26,7 @@ class Verified(Record, kw_only=True):
     events: int
     problems: tuple[Problem, ...]
     unconfirmed: tuple[Unconfirmed, ...] = ()
-    """Releasing events that nobody known has signed. That alone is no problem: the user may come to trust the key."""
+    """Events that no trusted key covers. That alone is no problem: the user may come to trust the key."""
 
     @property
     def ok(self) -> bool:
@@ -32,25 +34,81 @@ class Verified(Record, kw_only=True):
         return not self.problems
 
 
-def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, judge: Judge) -> Verified:
+def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, verifier: Verifier) -> Verified:
     """Reads every file and every kept event again."""
     now = clock.now()
     problems = [problem for mark in exchange.files() for problem in problems_in(exchange, mark.path, now)]
+    problems += _group_problems(tx, exchange, verifier)
     unconfirmed = tx.unconfirmed.every()
-    chains, signatures = _Chains(), _Signatures(judge, unconfirmed)
+    withheld = {found.event_id for found in unconfirmed}
+    chains = _Chains()
+    if tx.files.earliest_held():
+        chains.hold(event for mark in exchange.files() for event in held_in(exchange, mark.path, now))
     count = 0
-    for line in tx.events.lines():
-        count += 1
-        try:
-            event = codec.read(line)
-        except BadLine as bad:
-            problems.append(_in_ledger(f"an event {bad}"))
-            continue
-        problems += chains.check(event)
-        signatures.check(event, line)
-    problems += signatures.problems(exchange)
+    lines = iter(list(tx.events.lines()))
+    while batch := list(islice(lines, _BATCH)):
+        found: list[Found] = []
+        for line in batch:
+            count += 1
+            try:
+                event = codec.read(line)
+            except BadLine as bad:
+                problems.append(_in_ledger(f"an event {bad}"))
+                continue
+            problems += chains.check(event)
+            found.append(Found(event, line, subject(event)))
+        for entry in judge(tx, found):
+            if bool(entry.doubt) != (entry.event.meta.id in withheld):
+                problems.append(_wrongly_judged(entry.event, entry.doubt))
+    problems += chains.missing(tx)
     problems += chains.behind(marks)
     return Verified(events=count, problems=tuple(problems), unconfirmed=tuple(unconfirmed))
+
+
+def _wrongly_judged(event: Event, doubt: Doubt) -> Problem:
+    state = "counts without being confirmed" if doubt else "is confirmed and does not count"
+    return _in_ledger(f"{_name(event)} {state}: the ledger was changed. Move {LEDGER} away, it is made anew")
+
+
+def _name(event: Event) -> str:
+    return f"event {event.meta.seq} of session {event.meta.session} ({event.name})"
+
+
+def _group_problems(tx: Transaction, exchange: Exchange, verifier: Verifier) -> Iterator[Problem]:
+    """Groups whose signature is wrong, by file and line where a file has it, and those the ledger judged otherwise."""
+    kept = {found.group: found for found in tx.groups.every()}
+    wrong: dict[bytes, Group] = {}
+    for group, doubt in verifier.doubts(kept).items():
+        if doubt is Doubt.WRONG_SIGNATURE:
+            wrong[kept[group].line] = group
+        if bool(doubt) != bool(kept[group].doubt):
+            state = "counts and should not" if doubt else "does not count and should"
+            yield _in_ledger(
+                f"the signature of {_range(group)} {state}: the ledger was changed. Move {LEDGER} away, it is made anew"
+            )
+    for mark in exchange.files() if wrong else []:
+        for number, line in exchange.read(mark.path):
+            if isinstance(line, bytes) and signatures.is_group(line):
+                bare = line.rstrip(b"\r")
+                if bare in wrong:
+                    yield Problem(file=mark.path, line=number, problem=_not_signed(wrong.pop(bare)))
+    yield from (_in_ledger(_not_signed(group)) for group in wrong.values())
+
+
+def _not_signed(group: Group) -> str:
+    return f"holds a signature of {_range(group)} that key {group.key[:40]} did not make"
+
+
+def _range(group: Group) -> str:
+    return _numbers(group.session, group.first, group.last)
+
+
+def _numbers(session: str, first: int, last: int) -> str:
+    return (
+        f"event {first} of session {session}"
+        if first == last
+        else f"events {first} to {last} of session {session}"
+    )
 
 
 class _Chains:
@@ -58,16 +116,20 @@ class _Chains:
 
     def __init__(self) -> None:
         self._last: dict[str, Event] = {}
-        self._reach: dict[str, int] = {}
+        self._kept: dict[str, set[int]] = defaultdict(set)
+        self._tasks: set[str] = set()
+        self._legacy: set[str] = set()
 
     def check(self, event: Event) -> Iterator[Problem]:
         """What is wrong with the place of one kept event in its chain."""
         meta = event.meta
+        self._tasks.add(subject(event))
         if event.is_legacy:
+            self._legacy.add(meta.id)
             return
         last = self._last.get(meta.session)
         self._last[meta.session] = event
-        self._reach[meta.session] = max(meta.seq, self._reach.get(meta.session, 0))
+        self._kept[meta.session].add(meta.seq)
         if last is not None and meta.seq <= last.meta.seq:
             yield _in_ledger(
                 f"session {meta.session} was written twice: event {meta.seq} is there in two versions. "
@@ -76,58 +138,60 @@ class _Chains:
         elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
             yield _in_ledger(f"event {meta.seq} of session {meta.session} does not follow the one before it")
 
+    def hold(self, events: Iterable[Event]) -> None:
+        """Takes events into account that are held back for their time: they are there."""
+        for event in events:
+            self._kept[event.meta.session].add(event.meta.seq)
+
+    def missing(self, tx: Transaction) -> Iterator[Problem]:
+        """Events that signed groups name, or leave out, and that are not here."""
+        sessions: dict[str, dict[int, str]] = defaultdict(dict)
+        for group, _, doubt in tx.groups.every():
+            if group.session.startswith(IMPORT):
+                yield from () if doubt else self._missing_lines(group)
+            elif not doubt:
+                sessions[group.session].update((seq, task) for seq, (_, task) in group.numbered())
+        for session, named in sessions.items():
+            yield from self._missing_of(session, named)
+
+    def _missing_lines(self, group: Group) -> Iterator[Problem]:
+        """Imported lines of GoT tools that are not here."""
+        for event_id, task in group.events:
+            if event_id not in self._legacy:
+                about = f" about {task}" if task else ""
+                yield _in_ledger(
+                    f"a line of a GoT tool{about} (id {event_id}) was imported and is missing. "
+                    "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
+                )
+
+    def _missing_of(self, session: str, named: Mapping[int, str]) -> Iterator[Problem]:
+        kept = self._kept[session]
+        for seq, task in sorted(named.items()):
+            if seq not in kept and task in self._tasks:
+                about = f" about {task}" if task else ""
+                yield _in_ledger(
+                    f"event {seq} of session {session}{about} is missing, and others of it are here. "
+                    "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
+                )
+        known = sorted(named)
+        for before, after in pairwise(known):
+            if after > before + 1:
+                yield _in_ledger(
+                    f"{_numbers(session, before + 1, after - 1)} "
+                    f"{'is' if after == before + 2 else 'are'} missing: neither the lines nor their ids are here. "
+                    "Restore the event files from a clone or a backup"
+                )
+
     def behind(self, marks: Marks) -> Iterator[Problem]:
         """Sessions that reach less far than they were seen to."""
         for session, (seq, _) in sorted(marks.all().items()):
-            reach = self._reach.get(session, 0)
+            reach = max(self._kept[session], default=0)
             if reach < seq:
                 yield _in_ledger(
                     f"events of session {session} are gone: {seq} were seen here, {reach} are left. "
                     "Restore the ledger or its event files from a clone or a backup; if they were deleted on "
                     f"purpose, delete the marks that name this folder in the state folder ({marks.folder})"
                 )
-
-
-class _Signatures:
-    """Verifies the signatures of releasing events, and that the ledger gives each the effect it is due."""
-
-    def __init__(self, judge: Judge, unconfirmed: list[Unconfirmed]) -> None:
-        self._judge = judge
-        self._withheld = {found.event_id for found in unconfirmed}
-        self._waiting: list[tuple[Event, bytes]] = []
-        self._wrong: dict[bytes, str] = {}
-
-    def check(self, event: Event, line: bytes) -> None:
-        """Takes one kept event into account."""
-        if is_releasing(event):
-            self._waiting.append((event, line))
-        if len(self._waiting) >= _BATCH:
-            self._verify()
-
-    def _verify(self) -> None:
-        for (event, line), doubt in zip(self._waiting, self._judge.doubts(self._waiting), strict=True):
-            meta = event.meta
-            told = f"event {meta.seq} of session {meta.session} ({event.name})"
-            if doubt == Doubt.WRONG_SIGNATURE:
-                self._wrong[line] = (
-                    f"{told} bears a signature that key {meta.signer[:40]} did not make for it"
-                )
-            elif bool(doubt) != (meta.id in self._withheld):
-                state = "counts without being confirmed" if doubt else "is confirmed and does not count"
-                self._wrong[line] = (
-                    f"{told} {state}: the ledger was changed. Move {LEDGER} away, it is made anew"
-                )
-        self._waiting = []
-
-    def problems(self, exchange: Exchange) -> Iterator[Problem]:
-        """What is wrong, by file and line where a file has it."""
-        self._verify()
-        files = exchange.files() if self._wrong else []
-        for mark in files:
-            for number, line in exchange.read(mark.path):
-                if isinstance(line, bytes) and (why := self._wrong.pop(line.rstrip(b"\r"), "")):
-                    yield Problem(file=mark.path, line=number, problem=why)
-        yield from (_in_ledger(why) for why in self._wrong.values())
 
 
 def _in_ledger(problem: str) -> Problem:

@@ -29,7 +29,7 @@ def new_identity() -> Identity:
 
 
 def missing_lines(settings: config.Settings) -> list[str]:
-    """What to add to a configuration so that others believe what this machine releases."""
+    """What to add to a configuration so that what this machine writes counts for others."""
     identity = new_identity()
     lines = [] if settings.project else [f'`id = "{identity.project}"` to `[project]`']
     if machine_keys().made().id not in {key.id for key in settings.trusted}:

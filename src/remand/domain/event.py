@@ -24,9 +24,8 @@ class Meta(Record, kw_only=True):
     more: int = 0
     """How many events of the same command follow: a command is there whole or not at all."""
     signer: str = ""
-    """The id of the key that signed it, when it is one that releases."""
     signature: str = ""
-    """Over the rest of its line but its id; the last of the fields here."""
+    """Both are of an earlier form, in which single events were signed. They say nothing any more."""
 
 
 UNSTAMPED = Meta(id="")

@@ -104,6 +104,7 @@ __all__ = [
     "IssueImported",
     "LeaseExpired",
     "LeaseRenewed",
+    "LinesImported",
     "LockoutCleared",
     "LockoutSet",
     "Meta",
@@ -265,6 +266,14 @@ class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
     children: tuple[str, ...]
 
 
+class LinesImported(Event, tag="log.import", kw_only=True):
+    """The lines of a GoT tool in a file were imported: from then on they count, as far as such lines do."""
+
+    file: str
+    sha256: str
+    count: int
+
+
 class Unknown(Event, tag="?", kw_only=True):
     """An event kept and carried without effect: of another graph element, or of a newer version."""
 
@@ -327,6 +336,7 @@ NATIVE = (
     TaskWoken,
     TaskSettled,
     TaskDecomposed,
+    LinesImported,
     LockoutSet,
     LockoutCleared,
     ReviewRequested,

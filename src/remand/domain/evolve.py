@@ -102,6 +102,8 @@ def _added_again(task: Task, event: e.TaskAdded) -> Task:
 
 
 def _edited(task: Task, event: e.TaskEdited) -> Task:
+    if event.is_legacy and not task.is_legacy:
+        return conflict(task, event, "a line of a GoT tool edits no task that has a lifecycle")
     changes = event.changes
     new: dict[str, Any] = {
         name: value
@@ -134,6 +136,8 @@ def _linked(task: Task, event: e.EdgeCreated) -> Task:
     on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
     if on is None or on in task.depends_on:
         return task
+    if event.is_legacy and not task.is_legacy:
+        return conflict(task, event, "a line of a GoT tool links no task that has a lifecycle")
     if on == task.id:
         return conflict(task, event, "a task cannot wait for itself")
     return replace(task, depends_on=(*task.depends_on, on))
@@ -141,6 +145,8 @@ def _linked(task: Task, event: e.EdgeCreated) -> Task:
 
 def _unlinked(task: Task, event: e.EdgeDeleted) -> Task:
     on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+    if event.is_legacy and not task.is_legacy:
+        return conflict(task, event, "a line of a GoT tool unlinks no task that has a lifecycle")
     if on not in task.depends_on:
         return conflict(task, event, f"there was no such dependency on {on}")
     return replace(task, depends_on=tuple(other for other in task.depends_on if other != on))

@@ -13,7 +13,7 @@ PREFIX = "ed25519:"
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 ID_DIGITS = 16
 MAX_NAME = 64
-_PURPOSE = b"remand event v1"
+_PURPOSE = b"remand log v1"
 
 
 class PublicKey(Record, kw_only=True):

@@ -8,7 +8,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.refusals import Refused
-from remand.domain.roles import REVIEWERS, Actor, Role
+from remand.domain.roles import REVIEWERS, USER, Actor, Role
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
 from remand.domain.visible import visible
 
@@ -322,3 +322,11 @@ def require_no_cycle(facts: c.Facts) -> None:
     """Refuses dependencies that close a circle."""
     if facts.cycle:
         raise Refused("closes_cycle", f"That would close a circle: {' → '.join(facts.cycle)}.")
+
+
+def require_user(actor: Actor) -> None:
+    """Refuses whoever is not the user, and the user's own name inside an agent's environment."""
+    if actor.confined or not actor.has(Role.USER):
+        raise Refused(
+            "user_only", f"Only {USER} may do this; {actor.name} is not, or asks from an agent's place."
+        )

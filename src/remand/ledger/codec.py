@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
-from typing import Any, NoReturn, Protocol, Union
+from typing import Any, NoReturn, Union
 
 import msgspec
 from msgspec.structs import replace
@@ -23,8 +23,8 @@ MAX_EVENT = 256 * 1024
 MAX_SEQ = 1 << 40
 MAX_DEPTH = 64
 ID_LENGTH = 32
-_STAMP_LENGTH = ID_LENGTH + 128
-"""What an id and a signature add to a line, at most."""
+_STAMP_LENGTH = ID_LENGTH
+"""What an id adds to a line."""
 _OWN_MARKS = frozenset({"id", "seq", "prev"})
 """What the lines of GoT tools never have: a line with one of these is ours, and must be whole."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -39,34 +39,18 @@ _encode = msgspec.json.Encoder().encode
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
 
 
-class Seal(Protocol):
-    """Signs lines with one key."""
-
-    def signer(self) -> str:
-        """The id of the key."""
-
-    def sign(self, content: bytes) -> str:
-        """The signature over a line that has neither id nor signature yet."""
-
-
-def write(
-    event: e.Event, meta: e.Meta, seal: Seal | None = None, paths: MachinePaths = NO_PATHS
-) -> tuple[e.Event, bytes]:
+def write(event: e.Event, meta: e.Meta, paths: MachinePaths = NO_PATHS) -> tuple[e.Event, bytes]:
     """Stamps an event: gives it the hash of its line as id, and the line itself (without its newline).
 
-    With a seal it is signed first, so that the id stands for the signature, too. The machine's own paths are not
-    written: other machines read the line.
+    The machine's own paths are not written: other machines read the line.
     """
-    stamped = replace(event, meta=replace(meta, id="", signer=seal.signer() if seal else ""))
+    stamped = replace(event, meta=replace(meta, id=""))
     line = _encode(stamped)
     if paths.may_be_in(line):
         stamped = _portable(stamped, paths)
         line = _encode(stamped)
     if len(line) + _STAMP_LENGTH > MAX_EVENT:
         stamped = _shortened(stamped)
-        line = _encode(stamped)
-    if seal is not None:
-        stamped = replace(stamped, meta=replace(stamped.meta, signature=seal.sign(line)))
         line = _encode(stamped)
     event_id = sha256(line).hexdigest()[:ID_LENGTH]
     place = line.index(_ID_MARK) + len(_ID_MARK)
@@ -126,20 +110,6 @@ def content_hash(line: bytes) -> str:
     """The id a native line must carry."""
     place = line.find(_ID_MARK) + len(_ID_MARK)
     return sha256(line[:place] + line[place + ID_LENGTH :]).hexdigest()[:ID_LENGTH]
-
-
-def signed_content(line: bytes, signature: str) -> bytes | None:
-    """What the signature in a line stands for: the line without it and without its id.
-
-    None when the signature does not stand where it is written, once and as the last thing in its object: a
-    signed line has one form.
-    """
-    mark = f',"signature":"{signature}"}}'.encode()
-    if line.count(mark) != 1:
-        return None
-    bare = line.replace(mark, b"}")
-    place = bare.find(_ID_MARK) + len(_ID_MARK)
-    return bare[:place] + bare[place + ID_LENGTH :]
 
 
 def _require_hash(line: bytes, event_id: str) -> None:

@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 from remand.domain.events import Event
 from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import Record
-from remand.domain.releases import Doubt
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
 from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
+from remand.ledger.signatures import MAX_SEQ, Doubt, Group
 from remand.ledger.traces import Trace
 
 _MAX_TEXT = 200
@@ -42,10 +42,12 @@ class Entry(NamedTuple):
     line: bytes
     subject: str
     doubt: Doubt = Doubt.NONE
+    signer: str = ""
+    """The key that is said to have signed it, when that is doubted."""
 
 
 class Unconfirmed(NamedTuple):
-    """A releasing event that is kept without effect, and why."""
+    """An event that is kept without effect, and why."""
 
     event_id: str
     task: str
@@ -57,7 +59,7 @@ class Unconfirmed(NamedTuple):
 def as_unconfirmed(entry: Entry) -> Unconfirmed:
     """A doubted event as it is kept. Names that no file had to keep short are cut."""
     meta = entry.event.meta
-    return Unconfirmed(meta.id, entry.subject[:_MAX_TEXT], meta.signer[:_MAX_TEXT], entry.doubt, entry.line)
+    return Unconfirmed(meta.id, entry.subject[:_MAX_TEXT], entry.signer[:_MAX_TEXT], entry.doubt, entry.line)
 
 
 class Head(Record, kw_only=True):
@@ -72,6 +74,12 @@ class Head(Record, kw_only=True):
     """The number of the segment's first event."""
     size: int = 0
     inode: int = 0
+    chain: str = ""
+    """The value of the session's chain after its last event (`ledger/signatures`)."""
+    key: str = ""
+    """The id of the key that signs this session; empty before the first signature."""
+    project: str = ""
+    """The project that the session's signatures are for."""
 
 
 class EventLog(Protocol):
@@ -102,8 +110,38 @@ class EventLog(Protocol):
         """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
 
 
+class SignedGroup(NamedTuple):
+    """A group as it is kept: itself, its line, and why its signature does not count, if it does not."""
+
+    group: Group
+    line: bytes
+    doubt: Doubt = Doubt.NONE
+
+
+class GroupTable(Protocol):
+    """The signed groups, each known by its line."""
+
+    def add(self, groups: Iterable[SignedGroup]) -> None:
+        """Keeps groups; one that is kept already gets the doubt that is given now."""
+
+    def doubt(self, group: Group) -> Doubt | None:
+        """Why a kept group does not count; None when it is not kept."""
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers, by their first."""
+
+    def wrong(self, session: str) -> list[SignedGroup]:
+        """A session's groups whose signature is wrong, by their first."""
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+
+    def every(self) -> Iterator[SignedGroup]:
+        """All of them, session by session, by their first."""
+
+
 class UnconfirmedTable(Protocol):
-    """The releasing events without effect, and the trust by which they were judged."""
+    """The events without effect, and the trust by which they were judged."""
 
     trust: str
     """As `Trust.text` says it; empty when nothing was judged yet."""
@@ -114,11 +152,18 @@ class UnconfirmedTable(Protocol):
     def of_task(self, task_id: str) -> list[Unconfirmed]:
         """Those that name a task, in no order."""
 
+    def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
+        """Those of a session with these numbers, in no order."""
+
     def verdict(self, entry: Entry) -> Doubt | None:
         """What is doubted about an event that is kept; None when it is not kept, and so was never judged."""
 
     def judge(self, entries: Iterable[Entry]) -> None:
-        """Doubts events that are kept, or doubts them no more. The tables made from them are to be made anew."""
+        """Doubts events that are kept, or doubts them no more. Their tasks are to be folded anew.
+
+        One that is doubted no more leaves its trace, and names its handoff. Where one is doubted that was not before,
+        all tables are to be made anew.
+        """
 
 
 class TraceTable(Protocol):
@@ -285,6 +330,7 @@ class Transaction(Protocol):
     """One change of the ledger: all of it happens, or nothing."""
 
     events: EventLog
+    groups: GroupTable
     unconfirmed: UnconfirmedTable
     traces: TraceTable
     tasks: TaskTable

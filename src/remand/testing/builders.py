@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
 from remand.app.asking import Accepted, Request, Rules
-from remand.app.believing import MachineSeal
 from remand.app.ledger import Ledger
 from remand.app.ports import Keys
+from remand.app.signatures import Signer
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.decide import decide
@@ -20,12 +20,11 @@ from remand.domain.filed import Filed
 from remand.domain.gates.verdict import GateResult, GateStatus, Verdict, overall
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
-from remand.domain.keys import Trust
 from remand.domain.refusals import Refused
-from remand.domain.releases import RELEASING_KINDS
 from remand.domain.roles import USER, Actor, Member, Role
 from remand.domain.task import Claim, Lockout, Offer, Submission, Task
-from remand.ledger import codec
+from remand.ledger import codec, signatures
+from remand.ledger.signatures import Named, chain_start
 from remand.ledger.store import Entry, Store
 from remand.testing.fakes import (
     START,
@@ -227,13 +226,16 @@ def an_event(kind: type[e.Event]) -> e.Event:
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")
-    return kind(**{name: texts.get(name, given[hints[name]]) for name in names})
+    fields: dict[str, Any] = {
+        name: texts.get(name, "something") if hints[name] is str else given[hints[name]] for name in names
+    }
+    return kind(**fields)
 
 
 class Session:
     """Somebody's log: events get their time, number, hash and predecessor in the order they are written.
 
-    What releases is signed with the keys given, those of the test's machine unless said otherwise.
+    Each is covered by the keys given, those of the test's machine unless said otherwise.
     """
 
     def __init__(
@@ -246,7 +248,8 @@ class Session:
     ) -> None:
         self.name = name
         self.clock = clock or FakeClock()
-        self.seal = None if keys is None else MachineSeal(keys, Trust(project=project))
+        self.signer = None if keys is None else Signer(keys, project)
+        self.chain = chain_start(name, self.signer.key) if self.signer else ""
         self.seq = 0
         self.tip = ""
         self.lines: list[bytes] = []
@@ -256,21 +259,22 @@ class Session:
     ) -> e.Event:
         """Stamps an event and writes its line."""
         self.seq += 1
-        meta = e.Meta(
-            id="",
-            session=self.name,
-            seq=self.seq,
-            prev=self.tip,
-            actor=actor,
-            branch="main",
-            key=key,
-            ask=ask,
-        )
-        seal = self.seal if type(event) in RELEASING_KINDS else None
-        stamped, line = codec.write(replace(event, ts=at or self.clock.now()), meta, seal)
+        place: dict[str, Any] = {"session": self.name, "seq": self.seq, "prev": self.tip}
+        meta = e.Meta(id="", actor=actor, branch="main", key=key, ask=ask, **place)
+        stamped, line = codec.write(replace(event, ts=at or self.clock.now()), meta)
         self.tip = stamped.meta.id
+        if self.signer:
+            named = [Named(stamped.meta.id, e.subject(stamped))]
+            (group,) = self.signer.sign(self.name, self.seq, self.chain, named, stamped.ts)
+            self.chain = group.after
+            self.lines.append(signatures.write(group))
         self.lines.append(line)
         return stamped
+
+    @property
+    def event_lines(self) -> list[bytes]:
+        """The lines of the events alone."""
+        return [line for line in self.lines if not signatures.is_group(line)]
 
     def entry(self, event: e.Event, **options: str) -> Entry:
         """Stamps an event, ready to be kept."""

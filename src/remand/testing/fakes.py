@@ -13,6 +13,7 @@ from remand.app.ports import Clock, Commit, Difference, Ids, Signed
 from remand.domain.ids import session_name
 from remand.domain.instant import Instant, just_after, plus
 from remand.domain.keys import PublicKey
+from remand.ledger import signatures
 from remand.ledger.store import FileMark, Head
 
 START: Instant = "2026-11-15T09:00:00.000000Z"
@@ -178,12 +179,12 @@ class MemoryExchange:
         if rest:
             yield len(lines) + 1, rest
 
-    def append(self, head: Head, lines: Sequence[bytes]) -> Head:
+    def append(self, head: Head, first: int, lines: Sequence[bytes]) -> Head:
         """Writes lines to the open segment, or to a new one when git tracks it."""
         if self._is_full:
             raise EnvironmentFault("Nothing was recorded: no space left.")
         if not head.segment or self.contents[self.path(head.segment)].is_tracked:
-            head = self._begin(head, head.seq - len(lines) + 1)
+            head = self._begin(head, first)
         file = self.contents[self.path(head.segment)]
         file.data += b"".join(line + b"\n" for line in lines)
         if self._dies_after_append:
@@ -219,10 +220,12 @@ class MemoryExchange:
             return not head.segment
         return (len(file.data), file.inode) == (head.size, head.inode)
 
-    def cut_off(self, head: Head) -> None:
+    def cut_off(self, head: Head) -> str:
         """Moves what is behind the head away."""
         file = self.contents[self.path(head.segment)]
+        self.set_aside.append(file.data[head.size :])
         file.data = file.data[: head.size]
+        return f"/quarantine/{head.segment}"
 
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of; sets aside what is torn behind them."""
@@ -235,11 +238,11 @@ class MemoryExchange:
             file.data = file.data[: -len(torn)]
         return whole.split(b"\n") if whole else []
 
-    def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
-        """Which of the lines the segment has lost."""
+    def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
+        """True when the segment has lost none of these lines."""
         file = self.contents.get(self.path(head.segment))
         there = set(file.data.split(b"\n")) if file else set()
-        return [line for line in lines if line not in there]
+        return all(line in there for line in lines)
 
     def shrink(self, segment: str, size: int) -> None:
         """Takes back what was appended."""
@@ -285,5 +288,9 @@ class MemoryExchange:
             file.data = file.synced
 
     def lines(self) -> list[bytes]:
-        """Every line of every file."""
+        """The line of every event in every file."""
+        return [line for line in self.all_lines() if not signatures.is_group(line)]
+
+    def all_lines(self) -> list[bytes]:
+        """Every line of every file, those of signed groups too."""
         return [line for file in self.contents.values() for line in file.data.split(b"\n") if line]

@@ -1,20 +1,32 @@
-"""How a store keeps releasing events that are not believed. A part of `store_contract`."""
+"""How a store keeps events that no trusted key covers. A part of `store_contract`."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from msgspec.structs import replace
 
 from remand.domain import events as e
-from remand.domain.releases import Doubt
-from remand.ledger.store import Entry, Store
-from remand.ledger.traces import ANSWERED
-from remand.testing.builders import SHA, T1, T2, Session, added, task_id
+from remand.ledger import codec, signatures
+from remand.ledger.signatures import Doubt, Named
+from remand.ledger.store import Entry, SignedGroup, Store
+from remand.ledger.traces import ANSWERED, FILED
+from remand.testing.builders import H1, SHA, T1, T2, Session, added, claimed, task_id
 from remand.testing.rejection_events import answered, filed
 
 
 def _approval(session: Session, task: str = T1, doubt: Doubt = Doubt.UNKNOWN_SIGNER, **options: str) -> Entry:
     event = e.ReviewApproved(task_id=task, reviewer="Lead", commit=SHA)
     return session.entry(event, **options)._replace(doubt=doubt)
+
+
+def _of_a_tool(task: str) -> Entry:
+    """The line of a GoT tool that writes a task down."""
+    fields = {"ts": "2025-12-20T00:00:00Z", "event": "node.create", "meta": {"session": "s"}, "id": task}
+    line = json.dumps(fields | {"type": "TASK", "data": {"title": "Old"}}).encode()
+    event = codec.read(line)
+    return Entry(event, line, e.subject(event))
 
 
 class UnconfirmedContract:
@@ -38,7 +50,7 @@ class UnconfirmedContract:
 
             (found,) = tx.unconfirmed.of_task(T1)
             meta = entry.event.meta
-            assert found == (meta.id, T1, meta.signer, Doubt.UNKNOWN_SIGNER, entry.line)
+            assert found == (meta.id, T1, "", Doubt.UNKNOWN_SIGNER, entry.line)
             assert sorted(one.doubt for one in tx.unconfirmed.every()) == ["unknown_signer", "unsigned"]
             assert tx.unconfirmed.of_task("") == []
 
@@ -93,6 +105,46 @@ class UnconfirmedContract:
             assert tx.unconfirmed.every() == tx.unconfirmed.of_task(T1) == []
             assert tx.events.of_task(T1) == tx.events.of_key("k") == [entry.line]
 
+    def test_a_doubted_claim_names_no_handoff_before_it_counts(self, store: Store) -> None:
+        claim, other = (Session(name).entry(claimed(task_id=task)) for name, task in (("a", T1), ("b", T2)))
+
+        with store.write() as tx:
+            tx.events.add([claim._replace(doubt=Doubt.UNSIGNED)])
+            assert tx.tasks.named(H1) == ""
+            tx.unconfirmed.judge([claim])
+            assert tx.tasks.named(H1) == T1
+            tx.events.add([other._replace(doubt=Doubt.UNSIGNED)])
+            assert tx.tasks.named(H1) == T1
+
+    def test_among_many_doubted_claims_none_names_its_handoff(self, store: Store) -> None:
+        session = Session()
+        claims = [session.entry(claimed(task_id=task_id(n), handoff_id=f"H-{n}")) for n in range(200)]
+
+        with store.write() as tx:
+            tx.events.add([entry._replace(doubt=Doubt.UNSIGNED) for entry in claims])
+
+            assert {tx.tasks.named(f"H-{n}") for n in range(200)} == {""}
+
+    def test_a_rejection_that_counts_after_all_leaves_its_trace(self, store: Store) -> None:
+        entry = Session().entry(filed())
+
+        with store.write() as tx:
+            tx.events.add([entry._replace(doubt=Doubt.UNSIGNED)])
+            tx.unconfirmed.judge([entry])
+
+            assert len(list(tx.traces.every(FILED))) == 1
+
+    def test_lines_of_got_tools_are_judged_one_by_one(self, store: Store) -> None:
+        entries = [_of_a_tool(task) for task in (T1, T2)]
+
+        with store.write() as tx:
+            tx.events.add([entry._replace(doubt=Doubt.NOT_IMPORTED) for entry in entries])
+            tx.unconfirmed.judge(entries[1:])
+
+            assert [tx.unconfirmed.verdict(entry) for entry in entries] == [Doubt.NOT_IMPORTED, Doubt.NONE]
+            assert [found.task for found in tx.unconfirmed.every()] == [T1]
+            assert [tx.events.of_task(task) for task in (T1, T2)] == [[], [entries[1].line]]
+
     def test_an_event_that_is_not_believed_any_more_loses_them(self, store: Store) -> None:
         entry = _approval(Session(), key="k", doubt=Doubt.NONE)
 
@@ -113,6 +165,25 @@ class UnconfirmedContract:
 
             assert tx.unconfirmed.verdict(first) == Doubt.NONE
             assert tx.unconfirmed.verdict(second) == Doubt.UNSIGNED
+
+    def test_groups_are_known_by_their_lines_and_not_by_their_signatures(self, store: Store) -> None:
+        session = Session()
+        session.write(added(T1))
+        true = signatures.read(session.lines[0])
+        false = replace(true, events=(Named("0" * 32, T2),))
+        wrong = SignedGroup(false, signatures.write(false), Doubt.WRONG_SIGNATURE)
+
+        with store.write() as tx:
+            tx.groups.add([wrong])
+            tx.groups.add([SignedGroup(true, session.lines[0])])
+
+            assert (tx.groups.doubt(true), tx.groups.doubt(false)) == (Doubt.NONE, Doubt.WRONG_SIGNATURE)
+            assert len(tx.groups.of_session(session.name)) == 2
+            assert tx.groups.wrong(session.name) == [wrong]
+            assert tx.groups.wrong("another") == []
+            tx.groups.add([wrong._replace(doubt=Doubt.NONE)])
+            assert tx.groups.doubt(false) is Doubt.NONE
+            assert tx.groups.wrong(session.name) == []
 
     def test_the_trust_that_was_judged_by_is_kept_with_the_change_alone(self, store: Store) -> None:
         def change(text: str, number: int) -> None:

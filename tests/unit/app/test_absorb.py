@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from remand.app.absorb import changed_files, problems_in
+from remand.app.absorb import changed_files, legacy_lines, problems_in
+from remand.app.verify import verify
 from remand.domain import events as e
 from remand.domain.ids import task_node
 from remand.domain.task import Status
@@ -14,6 +15,7 @@ from remand.testing.builders import (
     NOW,
     T1,
     T2,
+    THE_USER,
     Session,
     World,
     added,
@@ -109,16 +111,21 @@ def test_what_is_wrong_is_told_by_line_and_the_good_events_are_kept() -> None:
     world, session = World(), Session()
     for n in range(3):
         session.write(added(task_id(n)))
-    one, two, three = session.lines
+    one, two, three = session.event_lines
+    groups = session.lines[::2]
 
     read_in(
         world,
-        [b"<<<<<<< HEAD", one, b"=======", b"", two, b">>>>>>> topic", three[:-9], b"\x00" * 8, b"null"],
+        [
+            *(b"<<<<<<< HEAD", one, b"=======", b"", two, b">>>>>>> topic", three[:-9], b"\x00" * 8, b"null"),
+            *groups,
+            groups[2][:-9],
+        ],
     )
 
     assert set(world.tasks()) == {task_id(0), task_id(1)}
-    assert [line for line, _ in problems(world)] == [1, 3, 6, 7, 8, 9]
-    assert "conflict marker" in problems(world)[0][1]
+    assert sorted(line for line, _ in problems(world)) == [1, 3, 6, 7, 8, 9, 13]
+    assert any("conflict marker" in problem for line, problem in problems(world) if line == 1)
 
 
 def test_a_file_that_was_mended_has_nothing_wrong_any_more() -> None:
@@ -192,7 +199,7 @@ def test_what_is_a_day_ahead_is_told_by_line() -> None:
 
     (problem,) = problems_in(world.exchange, THEIRS, world.clock.now())
 
-    assert (problem.file, problem.line) == (THEIRS, 2)
+    assert (problem.file, problem.line) == (THEIRS, 4)
     assert "ahead" in problem.problem
 
 
@@ -251,17 +258,35 @@ def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) 
         answered.append(old("handoff.accept", handoff_id=f"H-{n}", agent="sub"))
         answered.append(old("handoff.complete", handoff_id=f"H-{n}", agent="sub"))
 
-    if is_split:
-        read_in(world, begun)
-        read_in(world, answered, "/events/z.jsonl")
-    else:
-        read_in(world, begun + answered)
+    files = {THEIRS: begun, "/events/a.jsonl": answered} if is_split else {THEIRS: begun + answered}
+    for path, lines in files.items():
+        read_in(world, lines, path)
+    assert world.tasks() == {}, "nobody has imported them"
+    world.ledger.import_lines([legacy_lines(world.exchange, path) for path in files], THE_USER)
 
     with world.store.read() as view:
         for n, first in (("1", 0), ("2", 2)):
             expected = {*begun[first : first + 2], *answered[first : first + 2]}
             assert set(view.events.of_task(f"T-{n}")) == expected
             assert view.tasks.named(f"H-{n}") == f"T-{n}"
+
+
+def test_an_imported_line_that_is_gone_is_named() -> None:
+    world = World()
+    lines = [old("node.create", id=f"T-{n}", type="TASK", data={"title": "a"}) for n in ("1", "2")]
+    read_in(world, lines)
+    world.ledger.import_lines([legacy_lines(world.exchange, THEIRS)], THE_USER)
+    assert set(world.tasks()) == {"T-1", "T-2"}
+    world.exchange.put(THEIRS, lines[:1])
+
+    again = World(exchange=world.exchange, session="20261117-090000-00000000")
+    again.ledger.refresh()
+    with again.store.read() as view:
+        verifier = again.ledger.verifier(view)
+        (problem,) = verify(view, again.exchange, again.marks, again.clock, verifier).problems
+
+    assert set(again.tasks()) == {"T-1"}
+    assert "a line of a GoT tool about T-2" in problem.problem
 
 
 def test_many_events_at_once_come_to_the_same_as_few() -> None:
@@ -273,8 +298,8 @@ def test_many_events_at_once_come_to_the_same_as_few() -> None:
     few.add("Own")
     many.add("Own")
 
-    for n in range(0, 1400, 100):
-        read_in(few, session.lines[n : n + 100], f"/events/{n}.jsonl")
+    for n in range(0, 2800, 200):
+        read_in(few, session.lines[n : n + 200], f"/events/{n}.jsonl")
     read_in(many, session.lines)
 
     assert few.tasks() == many.tasks()

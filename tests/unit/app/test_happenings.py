@@ -5,7 +5,7 @@ import pytest
 from remand.app.happenings import MAX_WORDS, Follower, Happening, happening, latest, words
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.releases import Doubt
+from remand.ledger.signatures import Doubt
 from remand.testing.builders import H1, T1, T2, Session, World, added, an_event, claimed, handed_in
 from remand.testing.reviewing import LEAKS, NIT, rejected
 
@@ -42,6 +42,8 @@ def test_every_kind_of_event_has_words_of_its_own(kind: type[e.Event]) -> None:
             e.RunEnded(task_id=T1, run_id="R", agent="Alice", how="exited", is_fault=True, detail="no key"),
             "Alice's run failed after 0 s: no key",
         ),
+        (e.LinesImported(file="old.jsonl", sha256="0", count=1), "1 line was imported from old.jsonl"),
+        (e.LinesImported(file="old.jsonl", sha256="0", count=2), "2 lines were imported from old.jsonl"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

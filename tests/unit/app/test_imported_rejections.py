@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.app.believing import believed
+from remand.app.absorb import legacy_lines
 from remand.app.graph import GraphView, fold_graph
 from remand.app.graph_export import FORMATS
 from remand.app.happenings import words
@@ -16,6 +16,7 @@ from remand.app.prompts import prompt
 from remand.app.rebuild import rebuild, story
 from remand.app.rejection_context import RejectionContext
 from remand.app.rejection_views import RejectionView, imported_rejections, rejection_of_handoff, rejections
+from remand.app.signatures import confirmed_events
 from remand.app.stories import HandoffView, handoffs
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -23,7 +24,7 @@ from remand.domain.ids import task_node
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.ledger import codec
-from remand.testing.builders import World
+from remand.testing.builders import THE_USER, World
 
 OLD, OTHER = "T-20251220-153045-a1b2", "T-20251220-160001-e5f6"
 NODE, OTHER_NODE = task_node(OLD), task_node(OTHER)
@@ -100,10 +101,17 @@ INVALID = rejected(
 STORY = (TASK, HANDED, ACCEPTED)
 
 
+def import_all(world: World) -> None:
+    """Imports the lines of GoT tools in every file, as the user does."""
+    paths = [mark.path for mark in world.exchange.files()]
+    found = [legacy_lines(world.exchange, path) for path in paths]
+    world.ledger.import_lines([file for file in found if file.events], THE_USER)
+
+
 def world_of(*lines: bytes) -> World:
     world = World()
     world.exchange.put(FILE, list(lines))
-    world.ledger.refresh()
+    import_all(world)
     return world
 
 
@@ -119,7 +127,7 @@ def imported(world: World, task: str = OLD) -> list[RejectionView]:
 
 def graph(world: World) -> GraphView:
     with world.store.read() as view:
-        return fold_graph(believed(view))
+        return fold_graph(confirmed_events(view))
 
 
 def links(view: GraphView) -> set[tuple[str, str, str]]:
@@ -218,7 +226,7 @@ def test_sessions_are_files_of_their_own_and_read_in_any_order(order: tuple[int,
     world = World()
     for number, place in enumerate(order):
         world.exchange.put(f"/events/{number}.jsonl", files[place])
-    world.ledger.refresh()
+    import_all(world)
 
     assert status(world).status == "rejection_accepted"
     assert len(imported(world)) == 1
@@ -228,7 +236,7 @@ def test_a_rejection_that_arrives_before_its_handoff_is_found_once_that_is_there
     world = World()
     for number, lines in enumerate(([plainly_rejected()], [answered("ACCEPT")], [TASK, HANDED])):
         world.exchange.put(f"/events/{number}.jsonl", lines)
-        world.ledger.refresh()
+        import_all(world)
 
     assert status(world).status == "rejection_accepted"
 
@@ -281,7 +289,7 @@ def test_a_line_of_a_got_tool_changes_nothing_that_native_events_made(
     told = {"ts": world.clock.now() if at == "now" else at, "event": name, "meta": {"session": "zz"}}
     forged = json.dumps({**told, "handoff_id": handoff, "agent": "Mallory", "task_id": task.id, **fields})
     world.exchange.put(FILE, [forged.encode()])
-    world.ledger.refresh()
+    import_all(world)
 
     assert world.task(task.id) == task
     assert status(world, handoff, task.id) == before

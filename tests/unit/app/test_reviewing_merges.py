@@ -45,7 +45,7 @@ def two_worlds() -> tuple[World, World, str]:
 
 def meet(*worlds: World) -> None:
     """Everybody reads what everybody wrote."""
-    lines = [line for world in worlds for line in world.exchange.lines()]
+    lines = [line for world in worlds for line in world.exchange.all_lines()]
     for world in worlds:
         world.exchange.put("/events/others.jsonl", lines)
         world.ledger.refresh()

@@ -68,7 +68,7 @@ def test_a_trusted_key_is_found_by_its_id() -> None:
 
 
 def test_what_is_signed_is_bound_to_the_project() -> None:
-    assert Trust(project="a").signed(b"line") == b"remand event v1\0a\0line"
+    assert Trust(project="a").signed(b"line") == b"remand log v1\0a\0line"
     assert Trust(project="b").signed(b"line") != Trust(project="a").signed(b"line")
 
 

@@ -90,11 +90,11 @@ class Segments:
             return False
         return (status.st_size, status.st_ino) == (head.size, head.inode)
 
-    def append(self, head: Head, lines: Sequence[bytes]) -> Head:
+    def append(self, head: Head, first: int, lines: Sequence[bytes]) -> Head:
         """Writes lines in one go: all of them are there afterwards, or none."""
         data = b"\n".join(lines) + b"\n"
         if not head.segment or head.size > MAX_SEGMENT or self._is_tracked(head.segment):
-            return self._begin(head, head.seq - len(lines) + 1, data)
+            return self._begin(head, first, data)
         try:
             _write_whole(self._handle(head.segment), data)
         except OSError as error:
@@ -157,26 +157,29 @@ class Segments:
             self.shrink(head.segment, head.size + len(tail) - len(torn))
         return whole.split(b"\n") if whole else []
 
-    def missing(self, head: Head, lines: Iterable[bytes]) -> list[bytes]:
-        """Which lines the segment's file does not have any more."""
+    def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
+        """True when the segment's file has lost none of these lines."""
         try:
             with open(self.path(head.segment), "rb") as file:
                 there = set(file.read().replace(b"\r\n", b"\n").split(b"\n"))
         except OSError:
             there = set()
-        return [line for line in lines if line not in there]
+        return all(line in there for line in lines)
 
-    def cut_off(self, head: Head) -> None:
-        """Moves what is behind the head to quarantine."""
+    def cut_off(self, head: Head) -> str:
+        """Moves what is behind the head to quarantine; returns where it is now."""
         with open(self.path(head.segment), "rb") as file:
             file.seek(head.size)
-            self._set_aside(head.segment, head.size, file.read())
+            path = self._set_aside(head.segment, head.size, file.read())
         self.shrink(head.segment, head.size)
+        return path
 
-    def _set_aside(self, segment: str, offset: int, torn: bytes) -> None:
+    def _set_aside(self, segment: str, offset: int, torn: bytes) -> str:
         os.makedirs(self._quarantine, exist_ok=True)
-        with open(os.path.join(self._quarantine, f"{segment}.{offset}.torn"), "wb") as file:
+        path = os.path.join(self._quarantine, f"{segment}.{offset}.torn")
+        with open(path, "wb") as file:
             file.write(torn)
+        return path
 
     def _begin(self, head: Head, first: int, data: bytes) -> Head:
         """Starts a new segment with its first lines, and makes its name durable.

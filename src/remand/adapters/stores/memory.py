@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 
-from remand.adapters.stores.memory_events import MemoryEvents, MemoryTraces, MemoryUnconfirmed
+from remand.adapters.stores.memory_events import MemoryEvents, MemoryGroups, MemoryTraces, MemoryUnconfirmed
 from remand.adapters.stores.memory_records import MemoryLogLines, MemoryOutdated
 from remand.adapters.stores.memory_state import Standing, State, Table
 from remand.app import ready, waiting
@@ -24,6 +24,7 @@ from remand.ledger.store import (
     EventLog,
     FileBook,
     FileMark,
+    GroupTable,
     Head,
     LogLines,
     Outdated,
@@ -266,6 +267,7 @@ class MemoryTransaction:
         self.head = state.head
         self.undos = ExitStack()
         self.events: EventLog = MemoryEvents(state)
+        self.groups: GroupTable = MemoryGroups(state)
         self.unconfirmed: UnconfirmedTable = MemoryUnconfirmed(state)
         self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from remand.adapters.stores.memory_state import Table
+from remand.adapters.stores.memory_state import State, Table
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
-from remand.domain.releases import Doubt
+from remand.ledger import signatures
 from remand.ledger.filings import Filing, filings
 from remand.ledger.order import place
-from remand.ledger.store import Entry, Unconfirmed, as_unconfirmed
+from remand.ledger.signatures import IMPORT, MAX_SEQ, Doubt, Group
+from remand.ledger.store import Entry, SignedGroup, Unconfirmed, as_unconfirmed
 from remand.ledger.traces import FILED, INVALID, Trace, trace
 
 REJECTIONS = (FILED, INVALID)
+
+
+def _follow(state: State, entry: Entry) -> None:
+    """What else is kept of an event that counts: which task its handoff belongs to, and its trace."""
+    event, task = entry.event, entry.subject
+    if task and isinstance(event, TaskClaimed | HandoffInitiated):
+        state.handoffs.setdefault(event.handoff_id, task)
+    left = trace(event, task)
+    if left:
+        state.traces.append(left)
 
 
 class MemoryEvents(Table):
@@ -33,11 +44,7 @@ class MemoryEvents(Table):
                 continue
             if task:
                 state.of_task[task] = (*state.of_task.get(task, ()), entry)
-            if task and isinstance(event, TaskClaimed | HandoffInitiated):
-                state.handoffs.setdefault(event.handoff_id, task)
-            left = trace(event, task)
-            if left:
-                state.traces.append(left)
+            _follow(state, entry)
 
     def _free_place(self, event: Event) -> tuple[str, int, int]:
         """Its session, the fork of it, and the event's number in that."""
@@ -72,7 +79,8 @@ class MemoryEvents(Table):
         """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
         state = self._state
         for at, entry in state.events.items():
-            task = task_of(entry.line) if entry.event.is_legacy and not entry.subject else ""
+            is_open = entry.event.is_legacy and not entry.subject and not entry.doubt
+            task = task_of(entry.line) if is_open else ""
             if task:
                 state.events[at] = entry._replace(subject=task)
                 state.of_task[task] = (*state.of_task.get(task, ()), state.events[at])
@@ -100,8 +108,37 @@ class MemoryTraces(Table):
         self._state.traces = list(traces)
 
 
+class MemoryGroups(Table):
+    """The signed groups."""
+
+    def add(self, groups: Iterable[SignedGroup]) -> None:
+        self._state.groups.update(
+            ((kept.group.session, kept.group.first, kept.line), kept) for kept in groups
+        )
+
+    def doubt(self, group: Group) -> Doubt | None:
+        kept = self._state.groups.get((group.session, group.first, signatures.write(group)))
+        return kept.doubt if kept else None
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        return [
+            kept
+            for kept in self.every()
+            if kept.group.session == session and kept.group.first <= last and kept.group.last >= first
+        ]
+
+    def wrong(self, session: str) -> list[SignedGroup]:
+        return [kept for kept in self.of_session(session) if kept.doubt is Doubt.WRONG_SIGNATURE]
+
+    def imports(self) -> list[SignedGroup]:
+        return [kept for kept in self.every() if kept.group.session.startswith(IMPORT)]
+
+    def every(self) -> Iterator[SignedGroup]:
+        return (kept for _, kept in sorted(self._state.groups.items()))
+
+
 class MemoryUnconfirmed(Table):
-    """The releasing events without effect."""
+    """The events without effect."""
 
     @property
     def trust(self) -> str:
@@ -118,6 +155,13 @@ class MemoryUnconfirmed(Table):
     def of_task(self, task_id: str) -> list[Unconfirmed]:
         return [found for found in self.every() if found.task == task_id and task_id]
 
+    def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
+        return [
+            self._state.unconfirmed[entry.event.meta.id]
+            for (name, _, number), entry in self._state.events.items()
+            if name == session and first <= number <= last and entry.event.meta.id in self._state.unconfirmed
+        ]
+
     def verdict(self, entry: Entry) -> Doubt | None:
         name = entry.event.meta.id
         if name not in self._state.ids:
@@ -131,8 +175,10 @@ class MemoryUnconfirmed(Table):
         for entry in entries:
             name, task = entry.event.meta.id, entry.subject
             state.events[places[name]] = entry
-            state.unconfirmed.pop(name, None)
+            was_doubted = state.unconfirmed.pop(name, None) is not None
             others = tuple(one for one in state.of_task.get(task, ()) if one.event.meta.id != name)
             state.of_task[task] = others if entry.doubt else (*others, entry)
             if entry.doubt:
                 state.unconfirmed[name] = as_unconfirmed(entry)
+            elif was_doubted:
+                _follow(state, entry)

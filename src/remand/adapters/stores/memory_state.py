@@ -8,7 +8,7 @@ from typing import NamedTuple
 from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger.problems import Problem
-from remand.ledger.store import Entry, FileMark, Head, Unconfirmed
+from remand.ledger.store import Entry, FileMark, Head, SignedGroup, Unconfirmed
 from remand.ledger.traces import Trace
 
 
@@ -28,6 +28,7 @@ class State:
         self.ids: set[str] = set()
         self.events: dict[tuple[str, int, int], Entry] = {}
         self.of_task: dict[str, tuple[Entry, ...]] = {}
+        self.groups: dict[tuple[str, int, bytes], SignedGroup] = {}
         self.unconfirmed: dict[str, Unconfirmed] = {}
         self.trust = ""
         self.traces: list[Trace] = []

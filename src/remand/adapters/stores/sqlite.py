@@ -14,7 +14,13 @@ import apsw
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteFiles, SqliteTraces, SqliteUnconfirmed
+from remand.adapters.stores.sqlite_events import (
+    SqliteEvents,
+    SqliteFiles,
+    SqliteGroups,
+    SqliteTraces,
+    SqliteUnconfirmed,
+)
 from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -24,6 +30,7 @@ from remand.domain.instant import BEGINNING
 from remand.ledger.store import (
     EventLog,
     FileBook,
+    GroupTable,
     Head,
     LogLines,
     Outdated,
@@ -40,6 +47,7 @@ _LITTLE = 1 << 20
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 """What reading a row leads to whose bytes were damaged without SQLite noticing."""
 FAULTS = (apsw.Error, *UNREADABLE)
+_HEAD = Head.__struct_fields__
 
 
 class SqliteTransaction:
@@ -51,6 +59,7 @@ class SqliteTransaction:
         self.files: FileBook = SqliteFiles(statements)
         events = SqliteEvents(statements)
         self.events: EventLog = events
+        self.groups: GroupTable = SqliteGroups(statements)
         self.unconfirmed: UnconfirmedTable = SqliteUnconfirmed(statements, events)
         self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
@@ -65,17 +74,8 @@ class SqliteTransaction:
     def head(self) -> Head:
         """How far the ledger has come."""
         if self._head is None:
-            session, seq, tip, clock, segment, first, size, inode = self._db.row(sql.GET_HEAD) or ("",) * 8
-            self._head = Head(
-                session=session,
-                seq=seq,
-                tip=tip,
-                clock=clock,
-                segment=segment,
-                first=first,
-                size=size,
-                inode=inode,
-            )
+            values = self._db.row(sql.GET_HEAD) or ("",) * len(_HEAD)
+            self._head = Head(**dict(zip(_HEAD, values, strict=True)))
         return self._head
 
     @head.setter
@@ -89,9 +89,7 @@ class SqliteTransaction:
     def flush(self) -> None:
         """Writes what was held back until the end."""
         if self._changed and self._head is not None:
-            h = self._head
-            values = (h.session, h.seq, h.tip, h.clock, h.segment, h.first, h.size, h.inode)
-            self._db.run(sql.PUT_HEAD, values)
+            self._db.run(sql.PUT_HEAD, msgspec.structs.astuple(self._head))
 
 
 class Writing:
@@ -201,7 +199,8 @@ class SqliteStore:
             head = self._db.row(sql.GET_HEAD)
             if head and head[4]:
                 let_go(head[4])
-            run(sql.PUT_HEAD, (session, 0, "", head[3] if head else BEGINNING, "", 0, 0, 0))
+            started = Head(session=session, clock=head[3] if head else BEGINNING)
+            run(sql.PUT_HEAD, msgspec.structs.astuple(started))
             run("COMMIT")
         return session
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_statements import Row, Statements
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
-from remand.domain.releases import Doubt
+from remand.ledger import signatures
 from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
-from remand.ledger.store import Entry, FileMark, Unconfirmed, as_unconfirmed
+from remand.ledger.signatures import MAX_SEQ, Doubt, Group
+from remand.ledger.store import Entry, FileMark, SignedGroup, Unconfirmed, as_unconfirmed
 from remand.ledger.traces import TRACED, Trace, trace
 
 _FEW = 100
@@ -41,8 +43,7 @@ class SqliteEvents:
         if len(entries) > _FEW and self._add_run(entries):
             return
         for entry in entries:
-            event, _, subject, _ = entry
-            meta = event.meta
+            meta = entry.event.meta
             is_numbered = meta.seq > 0
             n = (
                 self._number(meta.session) << _SEQ_BITS | meta.seq
@@ -54,9 +55,7 @@ class SqliteEvents:
             if not self._db.changed(sql.ADD_EVENT, _row(n, entry)):
                 self._add_again(n, entry)
             else:
-                self._follow(n, entry)
-            if subject and isinstance(event, _HANDING):
-                self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
+                self.follow(n, entry)
 
     def _add_run(self, entries: Sequence[Entry]) -> bool:
         """Keeps a run of one session's events in one go, when none of them is kept yet."""
@@ -71,25 +70,20 @@ class SqliteEvents:
         if not is_run or self._db.value(sql.LAST_OF, (start | first.seq, start | last.seq)):
             return False
         self._db.run_many(sql.ADD_EVENT, (_row(start | entry.event.meta.seq, entry) for entry in entries))
-        self._db.run_many(
-            sql.ADD_HANDOFF,
-            (
-                (event.handoff_id, subject)
-                for event, _, subject, _ in entries
-                if subject and isinstance(event, _HANDING)
-            ),
-        )
         for entry in entries:
-            if entry.doubt or type(entry.event) in TRACED:
-                self._follow(start | entry.event.meta.seq, entry)
+            self.follow(start | entry.event.meta.seq, entry)
         return True
 
-    def _follow(self, n: int, entry: Entry) -> None:
-        """What else is kept of an event that is new: its trace, or that it is unconfirmed."""
+    def follow(self, n: int, entry: Entry) -> None:
+        """What else is kept of an event: that it is unconfirmed, or its trace and which task its handoff belongs to."""
+        event, subject = entry.event, entry.subject
         if entry.doubt:
             self._db.run(sql.ADD_UNCONFIRMED, (n, *as_unconfirmed(entry)[:-1]))
-        elif type(entry.event) in TRACED:
-            left = trace(entry.event, entry.subject)
+            return
+        if subject and isinstance(event, _HANDING):
+            self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
+        if type(event) in TRACED:
+            left = trace(event, subject)
             if left:
                 self._db.run(sql.ADD_TRACE, left)
 
@@ -108,6 +102,13 @@ class SqliteEvents:
         known = self._numbers.get((session, fork))
         return known or self._db.value(sql.GET_SESSION, (session, fork)) or 0
 
+    def numbers(self, session: str) -> list[int]:
+        """The numbers of a session and its forks."""
+        found: list[int] = []
+        while number := self._known_number(session, len(found)):
+            found.append(number)
+        return found
+
     def _unnumbered(self, event_id: str) -> int:
         """A number for an event that has none; 0 when it is kept already."""
         if not self._db.changed(sql.ADD_UNNUMBERED, (event_id,)):
@@ -124,10 +125,13 @@ class SqliteEvents:
             meta = entry.event.meta
             n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
             if self._db.changed(sql.ADD_EVENT, _row(n, entry)):
-                self._follow(n, entry)
+                self.follow(n, entry)
 
     def number_of(self, entry: Entry) -> int:
         """The number of an event that is kept; 0 when it is not."""
+        if entry.event.is_legacy:
+            first = self._known_number("", 0) << _SEQ_BITS
+            return self._db.value(sql.NUMBER_OF_LINE, (first, first | _SEQ_MASK, entry.line)) or 0
         meta, fork = entry.event.meta, 0
         while session := self._known_number(meta.session, fork):
             n: int = session << _SEQ_BITS | meta.seq
@@ -135,6 +139,19 @@ class SqliteEvents:
                 return n
             fork += 1
         return 0
+
+    def numbers_of(self, entries: Iterable[Entry]) -> Iterator[tuple[int, Entry]]:
+        """Events that are kept, with their numbers."""
+        first = self._known_number("", 0) << _SEQ_BITS
+        unnumbered: dict[bytes, int] = {}
+        for entry in entries:
+            if not entry.event.is_legacy:
+                yield self.number_of(entry), entry
+                continue
+            if not unnumbered:
+                rows = self._db.rows(sql.NUMBERED_LINES, (first, first | _SEQ_MASK))
+                unnumbered = {line: n for n, line in rows}
+            yield unnumbered[entry.line], entry
 
     def count(self) -> int:
         """How many events there are."""
@@ -180,8 +197,56 @@ def _row(n: int, entry: Entry) -> Row:
     return (n, entry.subject, entry.event.meta.key, entry.line)
 
 
+class SqliteGroups:
+    """The signed groups."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def add(self, groups: Iterable[SignedGroup]) -> None:
+        """Keeps groups."""
+        self._db.run_many(
+            sql.ADD_GROUP,
+            (
+                (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
+                for group, line, doubt in groups
+            ),
+        )
+
+    def doubt(self, group: Group) -> Doubt | None:
+        """Why a kept group does not count."""
+        place = (group.session, group.first, sha256(signatures.write(group)).digest())
+        found = self._db.value(sql.DOUBT_OF_GROUP, place)
+        return None if found is None else _as_group_doubt(found)
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers."""
+        return [_as_group(row) for row in self._db.rows(sql.GROUPS_OF_SESSION, (session, first, last))]
+
+    def wrong(self, session: str) -> list[SignedGroup]:
+        """A session's groups whose signature is wrong."""
+        return [_as_group(row) for row in self._db.rows(sql.WRONG_GROUPS, (session,))]
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+        return [_as_group(row) for row in self._db.rows(sql.IMPORT_GROUPS)]
+
+    def every(self) -> Iterator[SignedGroup]:
+        """All of them."""
+        return map(_as_group, self._db.rows(sql.GROUPS))
+
+
+def _as_group(row: Row) -> SignedGroup:
+    line, doubt = row
+    return SignedGroup(signatures.read(line), line, _as_group_doubt(doubt))
+
+
+def _as_group_doubt(text: object) -> Doubt:
+    return Doubt.NONE if text == "" else _as_doubt(text)
+
+
 class SqliteUnconfirmed:
-    """The releasing events without effect."""
+    """The events without effect."""
 
     def __init__(self, statements: Statements, events: SqliteEvents) -> None:
         self._db = statements
@@ -204,6 +269,16 @@ class SqliteUnconfirmed:
         """Those that name a task."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.UNCONFIRMED_OF_TASK, (task_id,))]
 
+    def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
+        """Those of a session with these numbers."""
+        return [
+            _as_unconfirmed(row)
+            for number in self._events.numbers(session)
+            for row in self._db.all(
+                sql.UNCONFIRMED_BETWEEN, (number << _SEQ_BITS | first, number << _SEQ_BITS | last)
+            )
+        ]
+
     def verdict(self, entry: Entry) -> Doubt | None:
         """What is doubted about an event that is kept."""
         n = self._events.number_of(entry)
@@ -214,13 +289,11 @@ class SqliteUnconfirmed:
 
     def judge(self, entries: Iterable[Entry]) -> None:
         """Doubts events that are kept, or doubts them no more."""
-        for entry in entries:
-            n = self._events.number_of(entry)
+        for n, entry in self._events.numbers_of(entries):
             _, subject, key, _ = _row(n, entry)
             self._db.run(sql.CHANGE_EVENT, (n, subject, key))
-            self._db.run(sql.DROP_UNCONFIRMED, (n,))
-            if entry.doubt:
-                self._db.run(sql.ADD_UNCONFIRMED, (n, *as_unconfirmed(entry)[:-1]))
+            if self._db.changed(sql.DROP_UNCONFIRMED, (n,)) or entry.doubt:
+                self._events.follow(n, entry)
 
 
 def _as_unconfirmed(row: Row) -> Unconfirmed:

@@ -78,6 +78,17 @@ def _index_work(connection: apsw.Connection) -> None:
     connection.execute(sql.HANDED_IN_INDEXES).fetchall()
 
 
+def _keep_groups(connection: apsw.Connection) -> None:
+    """Version 10 keeps signed groups, and the value of the session's chain. All is judged anew by them."""
+    connection.execute("ALTER TABLE head RENAME TO old_head").fetchall()
+    connection.execute(sql.HEAD_TABLE + sql.GROUP_TABLE).fetchall()
+    connection.execute(
+        "INSERT INTO head(only, session, seq, tip, clock, segment, first, size, inode) SELECT * FROM old_head"
+    ).fetchall()
+    connection.execute("DROP TABLE old_head").fetchall()
+    Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
+
+
 def _index_outages(connection: apsw.Connection) -> None:
     """Version 9 finds the tasks for which a gate could not be measured."""
     connection.execute(sql.OUTAGE_INDEX).fetchall()
@@ -92,5 +103,6 @@ _STEPS = (
     _index_errands,
     _index_work,
     _index_outages,
+    _keep_groups,
 )
 """The step from version n stands at place n - 1."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-VERSION = 9
+from remand.ledger.signatures import MAX_GROUP
+
+VERSION = 10
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -26,6 +28,24 @@ CREATE TABLE unconfirmed(
     n INTEGER PRIMARY KEY, id TEXT NOT NULL, task TEXT NOT NULL, signer TEXT NOT NULL, doubt TEXT NOT NULL
 );
 CREATE INDEX unconfirmed_task ON unconfirmed(task);
+"""
+
+GROUP_TABLE = """
+CREATE TABLE signed_group(
+    session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL,
+    doubt TEXT NOT NULL, line BLOB NOT NULL
+);
+CREATE UNIQUE INDEX signed_group_place ON signed_group(session, first, hash);
+CREATE INDEX signed_group_wrong ON signed_group(session) WHERE doubt = 'wrong_signature';
+"""
+
+HEAD_TABLE = """
+CREATE TABLE head(
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
+    segment TEXT NOT NULL, first INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
+    chain TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '', project TEXT NOT NULL DEFAULT ''
+);
 """
 
 RECORD_TABLES = """
@@ -56,12 +76,7 @@ CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
 
 SCHEMA = f"""
 {TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE head(
-    only INTEGER PRIMARY KEY CHECK (only = 1),
-    session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
-    segment TEXT NOT NULL, first INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL
-);
-CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
+{HEAD_TABLE}{GROUP_TABLE}CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
 CREATE TABLE event(n INTEGER PRIMARY KEY, subject TEXT NOT NULL, key TEXT NOT NULL, line BLOB NOT NULL);
 CREATE INDEX event_subject ON event(subject) WHERE subject != '';
 CREATE INDEX event_key ON event(key) WHERE key != '';
@@ -100,8 +115,8 @@ PRAGMA temp_store = MEMORY;
 STAY = "PRAGMA wal_autocheckpoint = 4000"
 """For a process that stays: it moves more at once. One that comes and goes keeps the file short to open fast."""
 
-GET_HEAD = "SELECT session, seq, tip, clock, segment, first, size, inode FROM head"
-PUT_HEAD = "REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)"
+GET_HEAD = "SELECT session, seq, tip, clock, segment, first, size, inode, chain, key, project FROM head"
+PUT_HEAD = "REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 GET_SESSION = "SELECT number FROM session WHERE name = ? AND fork = ?"
 ADD_SESSION = "INSERT INTO session(name, fork) VALUES (?, ?) RETURNING number"
@@ -116,15 +131,34 @@ EVENTS_OF_TASK = "SELECT line FROM event WHERE subject = ? AND subject != ''"
 EVENTS_OF_KEY = "SELECT line FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT line FROM event ORDER BY n"
 LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
-UNASSIGNED = "SELECT n, line FROM event WHERE n BETWEEN ? AND ? AND subject = ''"
+NUMBERED_LINES = "SELECT n, line FROM event WHERE n BETWEEN ? AND ?"
+NUMBER_OF_LINE = "SELECT n FROM event WHERE n BETWEEN ? AND ? AND line = ?"
+UNASSIGNED = "SELECT n, line FROM event WHERE n BETWEEN ? AND ? AND subject = '' AND n NOT IN (SELECT n FROM unconfirmed)"
 LAST_LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
 
+ADD_GROUP = """
+INSERT INTO signed_group VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt
+"""
+DOUBT_OF_GROUP = "SELECT doubt FROM signed_group WHERE session = ? AND first = ? AND hash = ?"
+WRONG_GROUPS = """
+SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
+"""
+GROUPS = "SELECT line, doubt FROM signed_group ORDER BY session, first"
+IMPORT_GROUPS = """
+SELECT line, doubt FROM signed_group WHERE session BETWEEN 'import-' AND 'import-~' ORDER BY session, first
+"""
+GROUPS_OF_SESSION = f"""
+SELECT line, doubt FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?3 AND last >= ?2
+ORDER BY first
+"""  # noqa: S608 - a number of ours
 ADD_UNCONFIRMED = "REPLACE INTO unconfirmed VALUES (?, ?, ?, ?, ?)"
 DROP_UNCONFIRMED = "DELETE FROM unconfirmed WHERE n = ?"
 CHANGE_EVENT = "UPDATE event SET subject = ?2, key = ?3 WHERE n = ?1"
 DOUBT_AT = "SELECT doubt FROM unconfirmed WHERE n = ?"
 EVERY_UNCONFIRMED = "SELECT id, task, signer, doubt, line FROM unconfirmed JOIN event USING (n)"
 UNCONFIRMED_OF_TASK = f"{EVERY_UNCONFIRMED} WHERE task = ? AND task != ''"
+UNCONFIRMED_BETWEEN = f"{EVERY_UNCONFIRMED} WHERE n BETWEEN ? AND ?"
 
 ADD_TRACE = "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 FILINGS = """

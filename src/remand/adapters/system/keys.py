@@ -7,17 +7,13 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from remand.adapters.system.ed25519 import ed25519
 from remand.adapters.system.folders import private_folder
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Signed
-from remand.domain.keys import MAX_NAME, PublicKey, public_key
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from remand.domain.keys import KEY_BYTES, MAX_NAME, PublicKey, public_key
 
 _PRIVATE = "private "
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +33,7 @@ class FileKeys:
         self._path = os.path.join(folder, "machine.key")
         self._stamp: tuple[int, int] | None = None
         self._public: PublicKey | None = None
-        self._private: Ed25519PrivateKey | None = None
+        self._seed = b""
 
     def own(self) -> PublicKey | None:
         """The machine's public key; None when it has no key yet. It is read again when its file is another."""
@@ -47,7 +43,7 @@ class FileKeys:
             return None
         stamp = (status.st_ino, status.st_mtime_ns)
         if self._public is None or stamp != self._stamp:
-            self._public, self._private, self._stamp = self._read()[1], None, stamp
+            self._public, self._seed, self._stamp = self._read()[1], b"", stamp
         return self._public
 
     def made(self) -> PublicKey:
@@ -62,11 +58,11 @@ class FileKeys:
 
     def load(self) -> None:
         """Gets ready to sign."""
-        self._signing()
+        self._own_seed()
 
     def sign(self, content: bytes) -> bytes:
         """The machine's signature."""
-        return self._signing().sign(content)
+        return ed25519().sign(self._own_seed(), content)
 
     def verify(self, claims: Sequence[Signed]) -> list[bool]:
         """Of each, True when the holder of the key signed exactly that. Many are verified on all processors."""
@@ -80,17 +76,14 @@ class FileKeys:
         with ThreadPoolExecutor(workers) as pool:
             return list(chain.from_iterable(pool.map(_verified, parts)))
 
-    def _signing(self) -> Ed25519PrivateKey:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
+    def _own_seed(self) -> bytes:
         self.made()
-        if self._private is None:
+        if not self._seed:
             seed, public = self._read()
-            private = Ed25519PrivateKey.from_private_bytes(seed)
-            if private.public_key().public_bytes_raw() != public.raw:
+            if ed25519().public(seed) != public.raw:
                 raise self._damaged()
-            self._private = private
-        return self._private
+            self._seed = seed
+        return self._seed
 
     def _read(self) -> tuple[bytes, PublicKey]:
         try:
@@ -125,15 +118,13 @@ class FileKeys:
 
     def _make(self) -> None:
         """Writes a new key under another name and links it to its own, which only one process can do."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
         if not private_folder(self._folder):
             raise EnvironmentFault(
                 f"The folder {self._folder} is not this user's own. Make it so (chmod 700), then repeat."
             )
-        private = Ed25519PrivateKey.generate()
-        public = PublicKey(raw=private.public_key().public_bytes_raw(), name=machine_name())
-        content = f"{_PRIVATE}{b64encode(private.private_bytes_raw()).decode()}\n{public.entry}\n"
+        seed = os.urandom(KEY_BYTES)
+        public = PublicKey(raw=ed25519().public(seed), name=machine_name())
+        content = f"{_PRIVATE}{b64encode(seed).decode()}\n{public.entry}\n"
         draft = f"{self._path}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
             handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -158,20 +149,5 @@ def machine_name() -> str:
 
 
 def _verified(claims: Sequence[Signed]) -> list[bool]:
-    from cryptography.exceptions import InvalidSignature
-
-    def is_right(claim: Signed) -> bool:
-        try:
-            _public(claim.key).verify(claim.signature, claim.content)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
-    return [is_right(claim) for claim in claims]
-
-
-@cache
-def _public(key: bytes) -> Ed25519PublicKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    return Ed25519PublicKey.from_public_bytes(key)
+    scheme = ed25519()
+    return [scheme.is_signed(claim.key, claim.signature, claim.content) for claim in claims]

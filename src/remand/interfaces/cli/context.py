@@ -21,7 +21,8 @@ from remand.bootstrap.quick import Place, current_branch
 from remand.domain import commands as c
 from remand.domain.instant import Instant, parse_local
 from remand.domain.refusals import Refused
-from remand.domain.roles import USER
+from remand.domain.roles import USER, Actor
+from remand.domain.rules import require_user
 from remand.interfaces.cli.arguments import Call
 from remand.interfaces.cli.output import Result
 
@@ -99,6 +100,13 @@ class Context:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
         named = option and getattr(self.arguments, option, "")
         return acting(named or self.call.actor, self.surroundings.environment)
+
+    def user(self) -> Actor:
+        """Who acts, in a command that only the user may give."""
+        team = self.opened.settings.rules().team
+        actor = team.actor(self.actor(), confined=self.is_confined)
+        require_user(actor)
+        return actor
 
     def agent(self) -> str:
         """The agent that acts; refuses to guess."""

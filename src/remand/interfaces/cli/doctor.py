@@ -66,7 +66,7 @@ def _checks(context: Context) -> Iterator[Check]:
     yield from _commands(context)
     with opened.store.read() as tx:
         ledger = opened.ledger
-        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.judge(tx))
+        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))
         conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
     count = len(found.problems)
     yield Check(
@@ -123,7 +123,7 @@ def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
     count = f"{len(unconfirmed)} events unconfirmed" if unconfirmed else "nothing unconfirmed"
     if own is None:
         return Check(
-            "keys", True, f"this machine has no key yet, {count}", "It is made with the first release."
+            "keys", True, f"this machine has no key yet, {count}", "It is made with the first event."
         )
     if not settings.project or own.id not in {key.id for key in settings.trusted}:
         missing = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 
-from remand.app.believing import believed
 from remand.app.errors import EnvironmentFault
 from remand.app.graph import GraphView, fold_graph, stats
 from remand.app.graph_export import FORMATS
+from remand.app.signatures import confirmed_events
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import RawJson, Result, table
 
@@ -20,7 +20,7 @@ def _nothing(parser: ArgumentParser) -> None:
 def _view(context: Context) -> GraphView:
     with context.opened.store.read() as view:
         statuses = {task.id: task.status.value for task in view.tasks.every()}
-        return fold_graph(believed(view), statuses)
+        return fold_graph(confirmed_events(view), statuses)
 
 
 def _stats(context: Context) -> Result:

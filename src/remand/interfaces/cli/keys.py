@@ -1,4 +1,4 @@
-"""Commands on keys: whose releases are believed."""
+"""Commands on keys: whose events count."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _verify(context: Context) -> Result:
     opened = context.opened
     with opened.store.read() as tx:
         ledger = opened.ledger
-        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.judge(tx))
+        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     for problem in problems:
         problem["file"] = (
@@ -142,18 +142,24 @@ def _import(context: Context) -> Result:
     folder = os.path.join(context.surroundings.folder, context.arguments.folder)
     if not os.path.isdir(folder):
         raise UsageError(f"There is no folder {folder}.")
-    found = import_folder(context.opened.ledger, folder)
+    found = import_folder(context.opened.ledger, folder, context.user())
     data = {
         "files": found.files,
         "events": found.events,
+        "imported": found.imported,
         "unconfirmed": found.unconfirmed,
         "problems": [msgspec.to_builtins(p) for p in found.problems],
     }
     return Result(
         data,
-        f"{found.events} new events from {found.files} files, {found.unconfirmed} unconfirmed, "
-        f"{len(found.problems)} problems.",
+        f"{_count(found.events, 'new event')} from {_count(found.files, 'file')}: "
+        f"{_count(found.imported, 'line')} of GoT tools imported, {_count(found.unconfirmed, 'event')} unconfirmed, "
+        f"{_count(len(found.problems), 'problem')}.",
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _publish_arguments(parser: ArgumentParser) -> None:

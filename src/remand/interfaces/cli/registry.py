@@ -69,8 +69,8 @@ COMMANDS: dict[str, Entry] = {
     "keys": Entry(
         "keys", "show this machine's key, the trusted ones, and whose events are unconfirmed", False
     ),
-    "keys trust": Entry("keys", "say what to add to remand.toml to believe what a key has signed", False),
-    "keys revoke": Entry("keys", "say what to take out of remand.toml to believe it no more", False),
+    "keys trust": Entry("keys", "say what to add to remand.toml so that what a key has signed counts", False),
+    "keys revoke": Entry("keys", "say what to take out of remand.toml so that it counts no more", False),
     "hook": Entry("hooks", "answer a host of agents: --host HOST EVENT, its JSON on stdin", False),
     "hook relay": Entry("hooks", "answer a hook's call that was handed on"),
     "top": Entry("top", "show what the whole team is doing, live, with answers by one key", False),

@@ -27,7 +27,7 @@ TEMPLATE = """\
 base = "{base}"
 id = "{project}"{hosts}
 
-# Whose word releases work: the machines that may sign passed verdicts, approvals and the like.
+# Whose events count: the machines whose signatures are trusted.
 [keys]
 trusted = [
   "{key}",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from remand import config
-from remand.app.believing import believed
 from remand.app.errors import UsageError
+from remand.app.signatures import confirmed_events
 from remand.app.simulate import NOT_SIMULATED, Simulation, simulate
 from remand.domain.policy import Policy
 from remand.interfaces.cli.context import Command, Context
@@ -41,7 +41,7 @@ def _simulate(context: Context) -> Result:
     policy = _policy(context)
     since = context.since()
     with context.opened.store.read() as view:
-        found = simulate(believed(view), policy, since)
+        found = simulate(confirmed_events(view), policy, since)
     data = {
         "policy": {
             name: msgspec.to_builtins(value) for name, value in msgspec.structs.asdict(policy).items()

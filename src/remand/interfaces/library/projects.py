@@ -9,11 +9,11 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from remand.app.asking import Accepted, Request, acting, is_agents
-from remand.app.believing import believed
 from remand.app.graph import fold_graph
 from remand.app.naming import task_of_handoff
 from remand.app.rebuild import story
 from remand.app.rejection_views import RejectionView, rejections
+from remand.app.signatures import confirmed_events
 from remand.app.stories import handoffs
 from remand.bootstrap.directing import directing
 from remand.bootstrap.gateway import Gateway
@@ -56,7 +56,7 @@ class ProjectManager:
         opened.ledger.refresh()
         with opened.store.read() as view:
             statuses = {task.id: task.status.value for task in view.tasks.every()}
-            graph = fold_graph(believed(view), statuses).graph
+            graph = fold_graph(confirmed_events(view), statuses).graph
         return RecordedGraph(graph, self._rejection_id)
 
     def create_task(

@@ -136,3 +136,9 @@ def test_findings_are_shown_without_control_characters() -> None:
     )
 
     assert "\x1b" not in one.text
+
+
+@pytest.mark.parametrize("path", ["setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", ".coveragerc"])
+@pytest.mark.parametrize("text", ["[a]\nkey\n  more\n", "[a]\nkey\n\n  more\n[b]\n", "key\n  more\n"])
+def test_a_setting_without_a_value_that_goes_on_in_the_next_line_is_no_trouble(path: str, text: str) -> None:
+    codes(path, b"", text.encode())

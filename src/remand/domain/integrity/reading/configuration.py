@@ -113,7 +113,8 @@ def _ini(text: str, tool: str) -> Iterator[tuple[str, Value]]:
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=", ":"))
     try:
         parser.read_string(text if re.search(r"^\s*\[", text, re.MULTILINE) else f"[{tool}]\n{text}")
-    except (configparser.Error, ValueError):
+    except (configparser.Error, ValueError, AttributeError):
+        # The last of them is a fault of configparser before Python 3.13: a key without a value that goes on in the next line.
         return
     for section in parser.sections():
         prefix = _section(section, tool)

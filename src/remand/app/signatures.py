@@ -1,0 +1,318 @@
+"""Which events count: those that a trusted key covers. The rest is kept without effect until its key is trusted."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from remand.app.ports import Keys, Signed
+from remand.app.rebuild import rebuild
+from remand.domain.events import Event, subject
+from remand.domain.instant import Instant
+from remand.domain.keys import Trust, signature_in, signature_text, trust_in
+from remand.ledger import codec
+from remand.ledger.signatures import IMPORT, MAX_GROUP, MAX_SEQ, VOID, Doubt, Group, Named, Origin, Place
+from remand.ledger.store import Entry, SignedGroup, Transaction
+
+_BATCH = 5000
+
+
+class Signer:
+    """Signs what is written here, with the machine's key and for one project."""
+
+    def __init__(self, keys: Keys, project: str) -> None:
+        self._keys = keys
+        self._trust = Trust(project=project)
+
+    @property
+    def key(self) -> str:
+        """The id of the machine's key."""
+        return self._keys.made().id
+
+    @property
+    def project(self) -> str:
+        """The project that the signatures are for."""
+        return self._trust.project
+
+    def sign(
+        self, session: str, first: int, before: str, events: Sequence[Named], ts: Instant
+    ) -> Iterator[Group]:
+        """The groups that cover events which follow one another in a session. One, unless there are very many."""
+        while events:
+            group = Group(
+                ts=ts,
+                meta=Origin(session=session),
+                first=first,
+                before=before,
+                events=tuple(events[:MAX_GROUP]),
+                key=self.key,
+            )
+            signature = signature_text(self._keys.sign(self._trust.signed(group.content)))
+            yield replace(group, signature=signature)
+            first, before, events = group.last + 1, group.after, events[MAX_GROUP:]
+
+
+class Verifier:
+    """Says of groups whether they count, by one trust."""
+
+    def __init__(self, trust: Trust, keys: Keys) -> None:
+        self.trust = trust
+        self._keys = keys
+
+    def doubts(self, groups: Iterable[Group]) -> dict[Group, Doubt]:
+        """Why each group does not count, or that it does.
+
+        A signature covers what ends where its group ends, and what comes before that without a break. So the newest
+        is verified first, and an older one only where no sound one follows.
+        """
+        found: dict[Group, Doubt] = {}
+        ending: dict[Place, list[Group]] = defaultdict(list)
+        followers: Counter[Place] = Counter()
+        for group in groups:
+            if self.trust.key(group.key) is None:
+                found[group] = Doubt.UNKNOWN_SIGNER
+            else:
+                ending[group.end].append(group)
+                followers[group.start] += 1
+        waiting = [place for place in ending if not followers[place]]
+        while waiting:
+            sound = self._sound([group for place in waiting for group in ending[place]])
+            older: list[Place] = []
+            for place in waiting:
+                if sound.isdisjoint(ending[place]):
+                    older += _released(ending[place], followers)
+                    found.update((group, Doubt.WRONG_SIGNATURE) for group in ending[place])
+                else:
+                    _cover(place, ending, found)
+            waiting = [place for place in older if place in ending and ending[place][0] not in found]
+        return found
+
+    def _sound(self, groups: Iterable[Group]) -> set[Group]:
+        """Those whose own signature is right."""
+        claims = {group: claim for group in groups if (claim := self._claim(group)) is not None}
+        verified = self._keys.verify(list(claims.values())) if claims else []
+        return {group for group, is_right in zip(claims, verified, strict=True) if is_right}
+
+    def _claim(self, group: Group) -> Signed | None:
+        key, signature = self.trust.key(group.key), signature_in(group.signature)
+        if key is None or signature is None:
+            return None
+        return Signed(key.raw, self.trust.signed(group.content), signature)
+
+
+def _released(groups: Iterable[Group], followers: Counter[Place]) -> Iterator[Place]:
+    """The places before these groups, as far as no other group that follows there is still to be judged."""
+    for group in groups:
+        followers[group.start] -= 1
+        if not followers[group.start]:
+            yield group.start
+
+
+def _cover(place: Place, ending: Mapping[Place, list[Group]], found: dict[Group, Doubt]) -> None:
+    """Notes that what ends at a place counts, and what comes before that without a break."""
+    places = [place]
+    while places:
+        for group in ending.get(places.pop(), ()):
+            if found.get(group) is not Doubt.NONE:
+                found[group] = Doubt.NONE
+                places.append(group.start)
+
+
+class _Coverage(NamedTuple):
+    """What a kept group says of one event."""
+
+    session: str
+    seq: int
+    task: str
+    doubt: Doubt
+    signer: str
+
+
+class Found(NamedTuple):
+    """An event that was read: itself, its line, and the task it belongs to (or none)."""
+
+    event: Event
+    line: bytes
+    task: str
+
+
+class Subjects:
+    """Tells which task an event belongs to.
+
+    A handoff event of a GoT tool need not name its task: it belongs to the one that the handoff's beginning named.
+    """
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._tasks: dict[str, str] = {}
+
+    def learn(self, event: Event) -> str:
+        """The task that an event names itself; remembered, where the event belongs to a handoff of a GoT tool."""
+        task = subject(event)
+        if task and event.is_legacy and (handoff := getattr(event, "handoff_id", "")):
+            self._tasks.setdefault(handoff, task)
+        return task
+
+    def of(self, event: Event) -> str:
+        """The task of an event; empty when it belongs to none that is known."""
+        task = self.learn(event)
+        handoff = "" if task or not event.is_legacy else getattr(event, "handoff_id", "")
+        return task or (self._tasks.get(handoff) or self._tx.tasks.named(handoff) if handoff else "")
+
+
+def judge(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
+    """Events with what is doubted about each, by the groups that the ledger keeps."""
+    named: dict[str, _Coverage] = {}
+    kept = [group for span in _spans(found) for group in tx.groups.of_session(*span)]
+    if any(one.event.is_legacy for one in found):
+        kept += tx.groups.imports()
+    for group, _, doubt in kept:
+        for seq, (event_id, task) in group.numbered():
+            known = named.get(event_id)
+            if known is None or known.doubt:
+                named[event_id] = _Coverage(group.session, seq, task, doubt, group.key)
+    return [_judged(one, named.get(one.event.meta.id)) for one in found]
+
+
+def _judged(found: Found, coverage: _Coverage | None) -> Entry:
+    event, line, task = found
+    meta = event.meta
+    if event.is_legacy:
+        if coverage is None or not coverage.session.startswith(IMPORT):
+            return Entry(event, line, task, Doubt.NOT_IMPORTED)
+    elif coverage is None or coverage[:2] != (meta.session, meta.seq) or coverage.task not in (task, VOID):
+        return Entry(event, line, task, Doubt.UNSIGNED)
+    elif coverage.task == VOID and not coverage.doubt:
+        return Entry(event, line, task, Doubt.VOID)
+    return Entry(event, line, task, coverage.doubt, coverage.signer if coverage.doubt else "")
+
+
+def _spans(found: Iterable[Found]) -> Iterator[tuple[str, int, int]]:
+    """The stretches of numbers that events have, session by session; far apart, they are several."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for event, _, _ in found:
+        if not event.is_legacy:
+            numbers[event.meta.session].add(event.meta.seq)
+    for session, seqs in numbers.items():
+        ordered = sorted(seqs)
+        first = last = ordered[0]
+        for seq in ordered:
+            if seq - last > MAX_GROUP:
+                yield session, first, last
+                first = seq
+            last = seq
+        yield session, first, last
+
+
+def keep_groups(
+    tx: Transaction, lines: Iterable[tuple[Group, bytes]], verifier: Verifier
+) -> dict[Group, Doubt]:
+    """Verifies and keeps groups. Returns what is doubted of each, and of those kept before that they now cover.
+
+    What is kept already is not verified again, but for wrong signatures: a group that comes later may cover them.
+    """
+    given = dict(lines)
+    known = {group: doubt for group in given if (doubt := tx.groups.doubt(group)) is not None}
+    new = {group: line for group, line in given.items() if group not in known}
+    for session in {group.session for group in new}:
+        new |= {kept.group: kept.line for kept in tx.groups.wrong(session)}
+    doubts = verifier.doubts(new)
+    covered: set[Place] = set()
+    asked: set[tuple[str, int]] = set()
+    for group in sorted(doubts, key=_by_last):
+        if doubts[group] is not Doubt.WRONG_SIGNATURE:
+            continue
+        if (group.session, group.last) not in asked:
+            asked.add((group.session, group.last))
+            covered |= _covered(tx, group.session, group.last)
+        if group.end in covered:
+            doubts[group] = Doubt.NONE
+            covered.add(group.start)
+    tx.groups.add(SignedGroup(group, new[group], doubt) for group, doubt in doubts.items())
+    return known | doubts
+
+
+def _by_last(group: Group) -> int:
+    return -group.last
+
+
+def _covered(tx: Transaction, session: str, last: int) -> set[Place]:
+    """The places at or behind an event that groups which are kept and count end or begin at."""
+    kept = [one.group for one in tx.groups.of_session(session, last, last + 1) if not one.doubt]
+    return {place for group in kept for place in (group.start, group.end)}
+
+
+def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
+    """Gives events that were kept without effect theirs, where a group now covers them. Returns the tasks concerned."""
+    confirmed: list[Entry] = []
+    imported: set[str] = set()
+    sessions: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        if group.session.startswith(IMPORT):
+            imported.update(name.id for name in group.events)
+        else:
+            sessions[group.session].append(group)
+    for session, own in sessions.items():
+        withheld = tx.unconfirmed.of_session(
+            session, min(group.first for group in own), max(group.last for group in own)
+        )
+        named = {event for group in own for event in group.numbered()} if withheld else set()
+        for found in withheld:
+            event = codec.recall(found.line)
+            if (event.meta.seq, (event.meta.id, subject(event))) in named:
+                confirmed.append(Entry(event, found.line, subject(event)))
+    confirmed += _imported(tx, imported) if imported else []
+    tx.unconfirmed.judge(confirmed)
+    return {entry.subject for entry in confirmed} - {""}
+
+
+def _imported(tx: Transaction, ids: Collection[str]) -> Iterator[Entry]:
+    """Those of the kept lines of GoT tools that have these ids, as events that count."""
+    lines = [found.line for found in tx.unconfirmed.of_session("", 0, MAX_SEQ - 1) if found.event_id in ids]
+    events = [codec.recall(line) for line in lines]
+    subjects = Subjects(tx)
+    for event in events:
+        subjects.learn(event)
+    return (Entry(event, line, subjects.of(event)) for event, line in zip(events, lines, strict=True))
+
+
+def judge_anew(tx: Transaction, verifier: Verifier) -> None:
+    """Judges all that is kept by another trust than before: some events gain their effect, others lose it."""
+    before, is_first = trust_in(tx.unconfirmed.trust), not tx.unconfirmed.trust
+    is_all = is_first or before.project != verifier.trust.project
+    changed = {key.id for key in before.keys} ^ {key.id for key in verifier.trust.keys}
+    lines = {one.group: one.line for one in tx.groups.every() if is_all or one.group.key in changed}
+    doubts = verifier.doubts(lines)
+    tx.groups.add(SignedGroup(group, lines[group], doubt) for group, doubt in doubts.items())
+    tx.unconfirmed.trust = verifier.trust.text
+    if (is_first or lines) and (_judge_events(tx) or is_first):
+        rebuild(tx)
+
+
+def _judge_events(tx: Transaction) -> bool:
+    """Judges the kept events by the groups as they are now; True when anything changed."""
+    withheld = {found.event_id: found.doubt for found in tx.unconfirmed.every()}
+    changed: list[Entry] = []
+    subjects = Subjects(tx)
+    lines = iter(list(tx.events.lines()))
+    while batch := list(islice(lines, _BATCH)):
+        events = [(codec.recall(line), line) for line in batch]
+        entries = judge(tx, [Found(event, line, subjects.of(event)) for event, line in events])
+        changed += [
+            entry for entry in entries if entry.doubt != withheld.get(entry.event.meta.id, Doubt.NONE)
+        ]
+    tx.unconfirmed.judge(changed)
+    return bool(changed)
+
+
+def confirmed_events(tx: Transaction) -> Iterator[Event]:
+    """Every event that has an effect, or needs none."""
+    withheld = {found.event_id for found in tx.unconfirmed.every()}
+    for line in tx.events.lines():
+        event = codec.recall(line)
+        if event.meta.id not in withheld:
+            yield event

@@ -1,0 +1,169 @@
+"""Signed groups: the line that names the events of one durable write and covers them with a signature.
+
+A group's line stands before its events and names each by id and task, so that a missing event is known by number,
+id and task, and a part of a log can be checked without the rest. The groups of a session form a chain:
+c(n) = H(c(n-1), id(n), task(n)). A signature is over c of the group's last event, and so covers every event before
+it in its session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from remand.domain.instant import Instant, is_instant
+from remand.domain.record import Record
+from remand.ledger.problems import BadLine
+
+NAME = "log.sign"
+IMPORT = "import-"
+"""How the sessions begin whose groups name imported lines of GoT tools, which have no session of their own."""
+VOID = "-"
+"""The task of an event that a group names as one that has no effect."""
+MAX_GROUP = 2000
+"""How many events a group names at most: its line stays below the limit of a line."""
+MAX_SEQ = 1 << 40
+MARK = f'{{"event":"{NAME}",'.encode()
+"""How every line of a group begins."""
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_KEY = re.compile(r"[0-9a-f]{16}")
+_HASH = re.compile(r"[0-9a-f]{32}")
+_HASH_LENGTH = 32
+
+
+class Doubt(StrEnum):
+    """Why an event changes nothing."""
+
+    NONE = ""
+    UNSIGNED = "unsigned"
+    NOT_IMPORTED = "not_imported"
+    """A line of a GoT tool that nobody has imported."""
+    UNKNOWN_SIGNER = "unknown_signer"
+    WRONG_SIGNATURE = "wrong_signature"
+    VOID = "void"
+    """Signed, and named as one that has no effect."""
+
+
+Place = tuple[str, str, str, int]
+"""A place in a chain: session, key, the chain's value there, and the number of the event before it."""
+
+
+class Named(NamedTuple):
+    """An event as its group names it."""
+
+    id: str
+    task: str
+
+
+class Origin(Record, kw_only=True):
+    """Whose events a group names."""
+
+    session: str
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=NAME, dict=True):
+    """The events of one durable write, and the signature that covers them."""
+
+    ts: Instant
+    meta: Origin
+    first: int
+    """The number of the first event in its session."""
+    before: str
+    """The chain's value before the first event."""
+    events: tuple[Named, ...]
+    key: str
+    """The id of the key that signed."""
+    signature: str = ""
+
+    @property
+    def session(self) -> str:
+        """The session whose events these are."""
+        return self.meta.session
+
+    @property
+    def last(self) -> int:
+        """The number of the last event."""
+        return self.first + len(self.events) - 1
+
+    @cached_property
+    def after(self) -> str:
+        """The chain's value after the last event: what the signature is over."""
+        value = self.before
+        for event_id, task in self.events:
+            value = link(value, event_id, task)
+        return value
+
+    @property
+    def content(self) -> bytes:
+        """What is signed, but for the project."""
+        return f"{self.session}\0{self.last}\0{self.after}".encode()
+
+    @property
+    def start(self) -> Place:
+        """The place in the chain where the group begins: where the one before it ends."""
+        return (self.session, self.key, self.before, self.first - 1)
+
+    @property
+    def end(self) -> Place:
+        """The place in the chain where the group ends."""
+        return (self.session, self.key, self.after, self.last)
+
+    def numbered(self) -> Iterator[tuple[int, Named]]:
+        """Its events with their numbers in the session."""
+        return enumerate(self.events, self.first)
+
+    def names(self, seq: int, event_id: str, task: str) -> bool:
+        """True when the group names that very event as the session's nth."""
+        place = seq - self.first
+        return 0 <= place < len(self.events) and self.events[place] == (event_id, task)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Group).decode
+
+
+def chain_start(session: str, key: str) -> str:
+    """The chain's value before a session's first event. It holds the key: a session has one."""
+    return _hash(f"remand chain v1\0{session}\0{key}")
+
+
+def link(before: str, event_id: str, task: str) -> str:
+    """The chain's value after one more event."""
+    return _hash(f"{before}\0{event_id}\0{task}")
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def write(group: Group) -> bytes:
+    """A group as its line, without the newline."""
+    return _encode(group)
+
+
+def is_group(line: bytes) -> bool:
+    """True when a line is, or claims to be, a group's."""
+    return line.startswith(MARK)
+
+
+def read(line: bytes) -> Group:
+    """Reads a group's line from anywhere, or raises `BadLine` saying what is wrong with it."""
+    try:
+        group = _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadLine(f"names signed events in a way that cannot be read: {error}") from None
+    if _encode(group) != line:
+        raise BadLine("names signed events in another form than ours")
+    if not _SESSION.fullmatch(group.session) or not 0 < group.first <= group.last < MAX_SEQ:
+        raise BadLine("names signed events without a place in a session")
+    if not _KEY.fullmatch(group.key):
+        raise BadLine("names signed events without the id of a key")
+    if len(group.events) > MAX_GROUP or not is_instant(group.ts) or not _HASH.fullmatch(group.before):
+        raise BadLine("names signed events with a time, number or hash that is none")
+    return group
