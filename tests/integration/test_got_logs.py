@@ -134,3 +134,14 @@ def test_graphml_holds_every_node_and_edge(view: GraphView, expected: Expected) 
 
     assert len(root.findall(".//{*}node")) == expected.stats["nodes"]
     assert len(root.findall(".//{*}edge")) == expected.stats["edges"]
+
+
+def test_before_it_is_imported_it_has_no_effect_and_the_doctor_names_the_command(
+    near_machine: Machine, folder: Path
+) -> None:
+    repository = near_machine.repository()
+    shutil.copytree(folder, repository.events, dirs_exist_ok=True)
+
+    assert repository.ok("task", "list") == []
+    (check,) = (one for one in repository.call("doctor").data["checks"] if one["name"] == "keys")
+    assert "remand log import .got" in check["fix"]

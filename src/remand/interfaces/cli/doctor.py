@@ -18,6 +18,7 @@ from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.doctor_agents import agent_checks, command_checks, tier_of
 from remand.interfaces.cli.doctor_gates import gate_checks
 from remand.interfaces.cli.output import Result, clean
+from remand.ledger.signatures import Doubt
 from remand.ledger.store import Unconfirmed
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
     except EnvironmentFault as fault:
         return Check("keys", False, str(fault), "Do what the message says, then repeat.")
     count = f"{len(unconfirmed)} events unconfirmed" if unconfirmed else "nothing unconfirmed"
+    if any(found.doubt is Doubt.NOT_IMPORTED for found in unconfirmed):
+        fix = "Lines of GoT tools count after `remand log import .got`; `remand keys` says whose the others are."
+        return Check("keys", True, count, fix)
     if own is None:
         return Check(
             "keys", True, f"this machine has no key yet, {count}", "It is made with the first event."
