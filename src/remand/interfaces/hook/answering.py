@@ -255,10 +255,12 @@ class _Session:
 
     def _call(self, stop: Stop) -> list[str]:
         claim = self._task.claim if self._task else None
+        # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
+        branch = ("--branch", stop.branch) if self._words.workplace else ()
         return [
             *(sys.executable, "-m", "remand.interfaces.cli.entry", "-C", self._place.worktree, "--json"),
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
-            *("--agent", claim.agent if claim else ""),
+            *("--agent", claim.agent if claim else "", *branch),
         ]
 
 
