@@ -24,6 +24,7 @@ from remand.domain import ids
 from remand.domain.amending import let_pass
 from remand.domain.decide import decide
 from remand.domain.escalations import options
+from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
 from remand.domain.gating import STALL
 from remand.domain.ids import task_node
@@ -515,7 +516,8 @@ class Lifecycle(RuleBasedStateMachine):
                 if task.open_escalation is not None:
                     found = options(task, [TEAM.actor(name) for name in AGENTS])
                     ways = [c.AnswerEscalation(task_id=task.id, option=option.key) for option in found]
-                    assert sum(self._may(view, task, way, "owner") for way in ways) >= 2, task
+                    least = 1 if task.open_escalation.kind == GATE_QUESTION else 2
+                    assert sum(self._may(view, task, way, "owner") for way in ways) >= least, task
 
     @invariant()
     def nobody_hands_in_work_without_having_read_what_was_said_of_it(self) -> None:

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from remand.domain.feedback.rounds import Feedback, FeedbackRound, Guidance, Handed, Remark, ReviewSaid
 from remand.domain.feedback.sanitise import sanitise
 from remand.domain.feedback.section import EMPTY, FOCUS, OPINION, section
+from remand.domain.feedback.severity import without_label
 from remand.domain.review_events import Finding
 from remand.testing.builders import T1, a_claim, a_task
 from tests.unit.domain.feedback.reading import headings, read
@@ -313,12 +314,13 @@ def test_markdown_sees_no_heading_rule_or_html_that_is_not_ours(reviews: list[Re
 
 
 @given(TEXTS)
-def test_no_word_of_a_finding_is_lost(text: str) -> None:
+def test_no_word_of_a_finding_is_lost_but_a_label_that_repeats_its_mark(text: str) -> None:
     clean = sanitise(text).text
     lines = read(shown(said(Finding(text=clean, path="a.py", line=1))))[1][0].findings[0].lines
 
     told = "".join("".join(lines).split()).replace("\\", "").replace("`", "").replace("~", "")
-    wanted = "".join(clean.split()).replace("\\", "").replace("`", "").replace("~", "")
+    meant = without_label(clean, is_blocking=True)
+    wanted = "".join(meant.split()).replace("\\", "").replace("`", "").replace("~", "")
     assert told == (wanted or "".join(EMPTY.split()) if not clean.strip() else wanted)
 
 
