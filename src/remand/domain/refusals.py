@@ -124,7 +124,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "nothing_held": (
         "The task has no such finding that waits for a reviewer.",
-        "Use one of the ids that the message lists; `remand task show TASK` describes the findings.",
+        "`remand task show TASK` lists what is held; where it lists nothing, there is nothing to settle.",
     ),
     "nothing_to_answer": (
         "No rejection of that handoff waits for a director's answer, or the task asks the user nothing.",
