@@ -524,7 +524,7 @@ class Lifecycle(RuleBasedStateMachine):
         with self.world.store.read() as view:
             for task in view.tasks.every():
                 claim = task.claim
-                if claim is not None and claim.read < task.feedback:
+                if claim is not None and claim.read < task.feedback and task.fixer != claim.agent:
                     ask = c.SubmitTask(task_id=task.id, agent=claim.agent, commit="first")
                     assert not self._may(view, task, ask, claim.agent), task
 
