@@ -3,7 +3,7 @@
 import pytest
 
 from remand.config import ConfigError, parse
-from remand.domain.keys import PublicKey
+from remand.domain.keys import ChainEnd, PublicKey
 
 ONE, TWO = PublicKey(raw=b"\x01" * 32, name="laptop"), PublicKey(raw=b"\x02" * 32)
 WHOLE = f"""
@@ -14,6 +14,34 @@ id = "0123456789abcdef"
 [keys]
 trusted = ["{ONE.entry}", "{TWO.entry}"]
 """
+
+
+CHAIN = "0123456789abcdef" * 2
+
+
+def _until(*places: str) -> str:
+    """A configuration whose one key ends at these places."""
+    until = ", ".join(places).replace("CHAIN", CHAIN)
+    return f'[keys]\ntrusted = [{{key = "{ONE.entry}", until = [{until}]}}]'
+
+
+def test_a_key_may_have_an_end_in_each_session() -> None:
+    places = (
+        '{session = "s-1", number = 7, chain = "CHAIN"}',
+        '{session = "t", number = 1, chain = "CHAIN"}',
+    )
+
+    (key,) = parse(_until(*places)).trusted
+
+    assert key.until == (
+        ChainEnd(session="s-1", number=7, chain=CHAIN),
+        ChainEnd(session="t", number=1, chain=CHAIN),
+    )
+    assert (key.text, key.name) == (ONE.text, "laptop")
+    assert parse(_until()).trusted[0].until == ()
+    assert parse(WHOLE).trusted[0].until is None
+    named = f'[keys]\ntrusted = [{{key = "{ONE.text}", name = "laptop"}}]'
+    assert parse(named).trusted == (ONE,)
 
 
 def test_the_project_and_the_trusted_keys_are_read() -> None:
@@ -42,6 +70,26 @@ def test_without_them_nobody_else_is_trusted() -> None:
         ('[keys]\ntrusted = ["x"]', r"keys.trusted\[0\]"),
         (f'[keys]\ntrusted = ["{ONE.entry}", "ed25519:AAAA laptop"]', r"keys.trusted\[1\]"),
         (f'[keys]\ntrusted = ["{ONE.entry}", "{ONE.text} again"]', "twice"),
+        (f'[keys]\ntrusted = ["{ONE.entry}", {{key = "{ONE.text}", until = []}}]', "twice"),
+        ("[keys]\ntrusted = [7]", r"keys.trusted\[0\]"),
+        ("[keys]\ntrusted = [{until = []}]", r"keys.trusted\[0\].key"),
+        (f'[keys]\ntrusted = [{{key = "{ONE.text}", name = 3}}]', r"keys.trusted\[0\].name"),
+        (f'[keys]\ntrusted = [{{key = "{ONE.entry}", untill = []}}]', "did you mean `until`"),
+        (f'[keys]\ntrusted = [{{key = "{ONE.entry}", until = 3}}]', f"{ONE.id}.*remand keys revoke"),
+        (_until('{number = 1, chain = "CHAIN"}'), f"until\\[0\\].*{ONE.id}.*remand keys revoke"),
+        (_until('{session = "a b", number = 1, chain = "CHAIN"}'), f"session.*{ONE.id}"),
+        (_until('{session = "s", number = "1", chain = "CHAIN"}'), f"number.*{ONE.id}"),
+        (_until('{session = "s", number = true, chain = "CHAIN"}'), f"number.*{ONE.id}"),
+        (_until('{session = "s", number = 0, chain = "CHAIN"}'), f"number.*{ONE.id}"),
+        (_until('{session = "s", number = 1, chain = "xyz"}'), f"chain.*{ONE.id}"),
+        (_until('{session = "s", number = 1}'), f"chain.*{ONE.id}"),
+        (_until('{session = "s", number = 1, chain = "CHAIN", x = 1}'), "`keys.trusted.*x`"),
+        (
+            _until(
+                '{session = "s", number = 1, chain = "CHAIN"}', '{session = "s", number = 2, chain = "CHAIN"}'
+            ),
+            f"twice.*{ONE.id}|{ONE.id}.*twice",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_remedy(text: str, named: str) -> None:

@@ -56,7 +56,7 @@ def read_in(
             events = _events(exchange.read(mark.path), mark.path, problems)
             while batch := list(islice(events, _BATCH)):
                 _keep(tx, batch, limit, touched)
-            touched.tasks |= confirm(tx, (group for group, doubt in doubts.items() if not doubt))
+            touched.tasks |= confirm(tx, doubts)
             tx.files.note(mark, problems)
         ripe = [(codec.recall(line), line) for line in tx.files.ripe(limit)]
         _keep(tx, ripe, limit, touched)

@@ -185,7 +185,8 @@ class Ledger:
             rules, own = self._rules(), self.keys.own()
         except EnvironmentFault:
             return trust_in(tx.unconfirmed.trust)
-        return Trust(project=rules.project, keys=(*rules.trusted, *((own,) if own else ())))
+        others = (key for key in rules.trusted if own is None or key.id != own.id)
+        return Trust(project=rules.project, keys=(*((own,) if own else ()), *others))
 
     def _seen(self, ask: c.Ask) -> Seen:
         """What an ask needs of the world, looked up before the ledger is locked."""

@@ -13,10 +13,10 @@ from remand.app.ports import Keys, Signed
 from remand.app.rebuild import rebuild
 from remand.domain.events import Event, subject
 from remand.domain.instant import Instant
-from remand.domain.keys import Trust, signature_in, signature_text, trust_in
+from remand.domain.keys import ChainEnd, Trust, signature_in, signature_text, trust_in
 from remand.ledger import codec
 from remand.ledger.signatures import IMPORT, MAX_GROUP, MAX_SEQ, VOID, Doubt, Group, Named, Origin, Place
-from remand.ledger.store import Entry, SignedGroup, Transaction
+from remand.ledger.store import Entry, SignedGroup, Transaction, Unconfirmed
 
 _BATCH = 5000
 
@@ -67,14 +67,19 @@ class Verifier:
         """Why each group does not count, or that it does.
 
         A signature covers what ends where its group ends, and what comes before that without a break. So the newest
-        is verified first, and an older one only where no sound one follows.
+        is verified first, and an older one only where no sound one follows. Of a key that has an end, what leads
+        there counts: the configuration names the chain's value at that place, which no other events have.
         """
         found: dict[Group, Doubt] = {}
         ending: dict[Place, list[Group]] = defaultdict(list)
         followers: Counter[Place] = Counter()
+        ended: list[Group] = []
         for group in groups:
-            if self.trust.key(group.key) is None:
+            key = self.trust.key(group.key)
+            if key is None:
                 found[group] = Doubt.UNKNOWN_SIGNER
+            elif key.until is not None:
+                ended.append(group)
             else:
                 ending[group.end].append(group)
                 followers[group.start] += 1
@@ -89,6 +94,19 @@ class Verifier:
                 else:
                     _cover(place, ending, found)
             waiting = [place for place in older if place in ending and ending[place][0] not in found]
+        return found | self._leading_to_ends(ended)
+
+    def _leading_to_ends(self, groups: Sequence[Group]) -> dict[Group, Doubt]:
+        """Of groups of keys that have an end: those that reach it count, and what comes before them without a break."""
+        found = dict.fromkeys(groups, Doubt.REVOKED)
+        ending: dict[Place, list[Group]] = defaultdict(list)
+        for group in groups:
+            ending[group.end].append(group)
+        for group in groups:
+            end = _end(group, self.trust)
+            if end is not None and group.chain_at(end.number) == end.chain:
+                found[group] = Doubt.NONE
+                _cover(group.start, ending, found)
         return found
 
     def _sound(self, groups: Iterable[Group]) -> set[Group]:
@@ -102,6 +120,21 @@ class Verifier:
         if key is None or signature is None:
             return None
         return Signed(key.raw, self.trust.signed(group.content), signature)
+
+
+def _end(group: Group, trust: Trust) -> ChainEnd | None:
+    """Where the trust in a group's key ends in its session, if it ends there at all."""
+    key = trust.key(group.key)
+    return key.end(group.session) if key else None
+
+
+def _last(group: Group, trust: Trust) -> int:
+    """The number of the last event of a group that may count: the group's own, or where the trust in its key ends."""
+    key = trust.key(group.key)
+    if key is None or key.until is None:
+        return group.last
+    end = key.end(group.session)
+    return min(group.last, end.number) if end else 0
 
 
 def _released(groups: Iterable[Group], followers: Counter[Place]) -> Iterator[Place]:
@@ -170,11 +203,16 @@ def judge(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
     kept = [group for span in _spans(found) for group in tx.groups.of_session(*span)]
     if any(one.event.is_legacy for one in found):
         kept += tx.groups.imports()
+    trust = trust_in(tx.unconfirmed.trust)
     for group, _, doubt in kept:
+        last = _last(group, trust)
         for seq, (event_id, task) in group.numbered():
             known = named.get(event_id)
             if known is None or known.doubt:
-                named[event_id] = _Coverage(group.session, seq, task, doubt, group.key)
+                is_late = seq > last and not doubt
+                named[event_id] = _Coverage(
+                    group.session, seq, task, Doubt.REVOKED if is_late else doubt, group.key
+                )
     return [_judged(one, named.get(one.event.meta.id)) for one in found]
 
 
@@ -224,7 +262,7 @@ def keep_groups(
     covered: set[Place] = set()
     asked: set[tuple[str, int]] = set()
     for group in sorted(doubts, key=_by_last):
-        if doubts[group] is not Doubt.WRONG_SIGNATURE:
+        if not _may_be_covered(group, doubts[group], verifier.trust):
             continue
         if (group.session, group.last) not in asked:
             asked.add((group.session, group.last))
@@ -232,8 +270,27 @@ def keep_groups(
         if group.end in covered:
             doubts[group] = Doubt.NONE
             covered.add(group.start)
+    for kept in _leading_to(tx, [group for group, doubt in doubts.items() if not doubt], verifier.trust):
+        doubts[kept.group], new[kept.group] = Doubt.NONE, kept.line
     tx.groups.add(SignedGroup(group, new[group], doubt) for group, doubt in doubts.items())
     return known | doubts
+
+
+def _may_be_covered(group: Group, doubt: Doubt, trust: Trust) -> bool:
+    """True when a group that does not count by itself does where another one follows that counts."""
+    return doubt is Doubt.WRONG_SIGNATURE or (doubt is Doubt.REVOKED and group.last <= _last(group, trust))
+
+
+def _leading_to(tx: Transaction, groups: Iterable[Group], trust: Trust) -> Iterator[SignedGroup]:
+    """The kept groups that did not count and that lead, without a break, to groups that count up to their key's end."""
+    places = [group.start for group in groups if _end(group, trust) is not None]
+    while places:
+        place = places.pop()
+        session, _, _, number = place
+        for kept in tx.groups.of_session(session, number, number):
+            if kept.doubt is Doubt.REVOKED and kept.group.end == place:
+                yield kept
+                places.append(kept.group.start)
 
 
 def _by_last(group: Group) -> int:
@@ -247,27 +304,34 @@ def _covered(tx: Transaction, session: str, last: int) -> set[Place]:
 
 
 def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
-    """Gives events that were kept without effect theirs, where a group now covers them. Returns the tasks concerned."""
-    confirmed: list[Entry] = []
+    """Judges events anew that were kept without effect and that these groups name. Returns the tasks of those that count now."""
+    judged: list[Entry] = []
     imported: set[str] = set()
-    sessions: dict[str, list[Group]] = defaultdict(list)
+    spans: dict[str, tuple[int, int]] = {}
     for group in groups:
         if group.session.startswith(IMPORT):
             imported.update(name.id for name in group.events)
         else:
-            sessions[group.session].append(group)
-    for session, own in sessions.items():
-        withheld = tx.unconfirmed.of_session(
-            session, min(group.first for group in own), max(group.last for group in own)
+            first, last = spans.get(group.session, (group.first, group.last))
+            spans[group.session] = (min(first, group.first), max(last, group.last))
+    for session, (first, last) in spans.items():
+        judged += _judged_anew(tx, tx.unconfirmed.of_session(session, first, last))
+    judged += _imported(tx, imported) if imported else []
+    tx.unconfirmed.judge(judged)
+    return {entry.subject for entry in judged if not entry.doubt} - {""}
+
+
+def _judged_anew(tx: Transaction, withheld: Sequence[Unconfirmed]) -> Iterator[Entry]:
+    """Those of the events without effect of which something else is doubted now, or nothing."""
+    for start in range(0, len(withheld), _BATCH):
+        kept = withheld[start : start + _BATCH]
+        events = [codec.recall(one.line) for one in kept]
+        entries = judge(
+            tx, [Found(event, one.line, subject(event)) for event, one in zip(events, kept, strict=True)]
         )
-        named = {event for group in own for event in group.numbered()} if withheld else set()
-        for found in withheld:
-            event = codec.recall(found.line)
-            if (event.meta.seq, (event.meta.id, subject(event))) in named:
-                confirmed.append(Entry(event, found.line, subject(event)))
-    confirmed += _imported(tx, imported) if imported else []
-    tx.unconfirmed.judge(confirmed)
-    return {entry.subject for entry in confirmed} - {""}
+        for entry, before in zip(entries, kept, strict=True):
+            if (entry.doubt, entry.signer) != (before.doubt, before.signer):
+                yield entry
 
 
 def _imported(tx: Transaction, ids: Collection[str]) -> Iterator[Entry]:
@@ -284,13 +348,18 @@ def judge_anew(tx: Transaction, verifier: Verifier) -> None:
     """Judges all that is kept by another trust than before: some events gain their effect, others lose it."""
     before, is_first = trust_in(tx.unconfirmed.trust), not tx.unconfirmed.trust
     is_all = is_first or before.project != verifier.trust.project
-    changed = {key.id for key in before.keys} ^ {key.id for key in verifier.trust.keys}
+    changed = {key_id for key_id, _ in _limits(before) ^ _limits(verifier.trust)}
     lines = {one.group: one.line for one in tx.groups.every() if is_all or one.group.key in changed}
     doubts = verifier.doubts(lines)
     tx.groups.add(SignedGroup(group, lines[group], doubt) for group, doubt in doubts.items())
     tx.unconfirmed.trust = verifier.trust.text
     if (is_first or lines) and (_judge_events(tx) or is_first):
         rebuild(tx)
+
+
+def _limits(trust: Trust) -> set[tuple[str, frozenset[ChainEnd] | None]]:
+    """The ids of the trusted keys, each with where its trust ends."""
+    return {(key.id, None if key.until is None else frozenset(key.until)) for key in trust.keys}
 
 
 def _judge_events(tx: Transaction) -> bool:

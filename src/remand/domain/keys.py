@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 
 from remand.domain.record import Record
@@ -16,11 +16,26 @@ MAX_NAME = 64
 _PURPOSE = b"remand log v1"
 
 
+class ChainEnd(Record, kw_only=True):
+    """A place in a session's chain up to which a key counts: the last event's number, and the chain's value there."""
+
+    session: str
+    number: int
+    chain: str
+
+    @property
+    def text(self) -> str:
+        """The place in one word."""
+        return f"{self.session}:{self.number}:{self.chain}"
+
+
 class PublicKey(Record, kw_only=True):
-    """One machine's public key, and the name it was given."""
+    """One machine's public key, the name it was given, and where its trust ends."""
 
     raw: bytes
     name: str = ""
+    until: tuple[ChainEnd, ...] | None = None
+    """Where the key's sessions end: of others nothing counts. None: the key is trusted without an end."""
 
     @property
     def id(self) -> str:
@@ -36,6 +51,10 @@ class PublicKey(Record, kw_only=True):
     def entry(self) -> str:
         """The key with its name, as `remand.toml` has it."""
         return f"{self.text} {self.name}".rstrip()
+
+    def end(self, session: str) -> ChainEnd | None:
+        """Where the trust ends in a session; None when nothing of that session counts, or the key has no end."""
+        return next((end for end in self.until or () if end.session == session), None)
 
 
 @cache
@@ -72,18 +91,38 @@ class Trust(Record, kw_only=True):
     @property
     def text(self) -> str:
         """One line that tells this trust from any other. Names do not matter."""
-        return " ".join([f"project:{self.project}", *sorted({key.text for key in self.keys})])
+        return " ".join([f"project:{self.project}", *sorted({_trust_text(key) for key in self.keys})])
 
     def signed(self, content: bytes) -> bytes:
         """What is signed in truth: the purpose and the project come before it, so that it is worth nothing elsewhere."""
         return b"\0".join((_PURPOSE, self.project.encode(), content))
 
 
+@lru_cache(maxsize=8)
 def trust_in(text: str) -> Trust:
     """The trust in the line that tells it."""
     project, *entries = text.split(" ")
-    keys = (public_key(entry) for entry in entries)
+    keys = (_trusted_key(entry) for entry in entries)
     return Trust(project=project.removeprefix("project:"), keys=tuple(key for key in keys if key))
+
+
+_UNTIL = "@"
+"""What stands between a key and its ends in the line that tells a trust."""
+
+
+def _trust_text(key: PublicKey) -> str:
+    ends = () if key.until is None else sorted(end.text for end in key.until)
+    return key.text if key.until is None else f"{key.text}{_UNTIL}{','.join(ends)}"
+
+
+def _trusted_key(entry: str) -> PublicKey | None:
+    text, has_end, ends = entry.partition(_UNTIL)
+    key = public_key(text)
+    if key is None or not has_end:
+        return key
+    parts = (end.split(":") for end in ends.split(",") if end)
+    until = (ChainEnd(session=session, number=int(number), chain=chain) for session, number, chain in parts)
+    return PublicKey(raw=key.raw, until=tuple(until))
 
 
 def signature_text(signature: bytes) -> str:

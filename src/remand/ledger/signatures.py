@@ -46,6 +46,8 @@ class Doubt(StrEnum):
     """A line of a GoT tool that nobody has imported."""
     UNKNOWN_SIGNER = "unknown_signer"
     WRONG_SIGNATURE = "wrong_signature"
+    REVOKED = "revoked"
+    """Its key is trusted up to another place, which this does not lead to."""
     VOID = "void"
     """Signed, and named as one that has no effect."""
 
@@ -94,10 +96,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=NA
     @cached_property
     def after(self) -> str:
         """The chain's value after the last event: what the signature is over."""
-        value = self.before
-        for event_id, task in self.events:
-            value = link(value, event_id, task)
-        return value
+        return self.chain_at(self.last)
 
     @property
     def content(self) -> bytes:
@@ -117,6 +116,15 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=NA
     def numbered(self) -> Iterator[tuple[int, Named]]:
         """Its events with their numbers in the session."""
         return enumerate(self.events, self.first)
+
+    def chain_at(self, number: int) -> str:
+        """The chain's value after the event of that number; empty when the group does not name it."""
+        if not self.first <= number <= self.last:
+            return ""
+        value = self.before
+        for event_id, task in self.events[: number - self.first + 1]:
+            value = link(value, event_id, task)
+        return value
 
     def names(self, seq: int, event_id: str, task: str) -> bool:
         """True when the group names that very event as the session's nth."""

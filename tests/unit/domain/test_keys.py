@@ -2,7 +2,9 @@
 
 import pytest
 
-from remand.domain.keys import PublicKey, Trust, public_key, signature_in, signature_text, trust_in
+from msgspec.structs import replace
+
+from remand.domain.keys import ChainEnd, PublicKey, Trust, public_key, signature_in, signature_text, trust_in
 
 ONE, TWO = PublicKey(raw=bytes(range(32)), name="laptop"), PublicKey(raw=b"\xff" * 32)
 
@@ -93,3 +95,23 @@ def test_a_signature_has_one_form(change: str) -> None:
     }
 
     assert signature_in(forms[change]) is None
+
+
+def test_a_trust_with_ends_is_read_as_it_is_written() -> None:
+    ends = (
+        ChainEnd(session="s-1", number=7, chain="a" * 32),
+        ChainEnd(session="r.2", number=1, chain="b" * 32),
+    )
+    kept = [
+        Trust(project="0123456789abcdef", keys=(replace(ONE, until=until), TWO))
+        for until in (None, (), ends[:1], ends)
+    ]
+
+    assert len({trust.text for trust in kept}) == 4
+    for trust in kept:
+        again = trust_in(trust.text)
+        assert again.text == trust.text
+        assert {key.id: None if key.until is None else set(key.until) for key in again.keys} == {
+            key.id: None if key.until is None else set(key.until) for key in trust.keys
+        }
+    assert Trust(keys=(replace(ONE, until=ends),)).text == Trust(keys=(replace(ONE, until=ends[::-1]),)).text
