@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from remand.app.kept_groups import keep_groups
 from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Exchange, Marks, Segment
 from remand.app.rebuild import Fold, assign_imported, rebuild, story, uncollected
-from remand.app.signatures import Found, Signer, Subjects, Verifier, confirm, judge, keep_groups
+from remand.app.signatures import Found, Signer, Subjects, Verifier, Vouched, confirm, judge
 from remand.domain.events import Event, LinesImported, subject
 from remand.domain.evolve import replay
 from remand.domain.instant import Instant
@@ -89,6 +90,13 @@ class LegacyFile(NamedTuple):
     def event(self) -> LinesImported:
         """What is recorded when they are imported."""
         return LinesImported(file=self.name, sha256=self.sha256, count=len(self.events))
+
+
+def choose_imports(files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer) -> Vouched:
+    """The groups that make the lines of these files count, and what is recorded; without files imported before."""
+    known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
+    new = [file for file in files if file.session not in known]
+    return Vouched([group for file in new for group in file.signed(signer, at)], [file.event for file in new])
 
 
 def legacy_lines(exchange: Exchange, path: str) -> LegacyFile:

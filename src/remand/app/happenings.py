@@ -136,6 +136,11 @@ def _imported(event: Any) -> str:
     return f"{lines} imported from {event.file}"
 
 
+def _adopted(event: Any) -> str:
+    events = "1 event" if event.count == 1 else f"{event.count} events"
+    return f"the user vouched for {events} of session {event.session}{_because(event.reason)}"
+
+
 def _ended(event: Any) -> str:
     how = "failed" if event.is_fault else str(event.how).replace("_", " ")
     cost = f", ${event.cost:.2f}" if event.cost else ""
@@ -154,6 +159,7 @@ _LONGER: dict[type[e.Event], Callable[[Any], str]] = {
     e.GateErrored: _unmeasured,
     e.RunEnded: _ended,
     e.LinesImported: _imported,
+    e.SessionAdopted: _adopted,
 }
 
 

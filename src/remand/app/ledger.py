@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.absorb import LegacyFile, absorb, changed_files, fold_anew, problems_in, read_in
+from remand.app.absorb import (
+    LegacyFile,
+    absorb,
+    changed_files,
+    choose_imports,
+    fold_anew,
+    problems_in,
+    read_in,
+)
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen
@@ -28,9 +37,10 @@ from remand.app.ports import (
     Segment,
 )
 from remand.app.rebuild import assign_imported
-from remand.app.signatures import Signer, Verifier, confirm, judge_anew
+from remand.app.signatures import Signer, Verifier, Vouched, confirm, judge_anew
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
+from remand.domain.events import Event, LinesImported
 from remand.domain.handoffs import branch_of_claim
 from remand.domain.ids import handoff_id, session_name
 from remand.domain.instant import Instant
@@ -335,7 +345,12 @@ class Ledger:
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))
 
     def import_lines(self, files: Sequence[LegacyFile], actor: Actor) -> int:
-        """Makes lines of GoT tools count: signs what each file holds, and records that. Returns how many are new."""
+        """Makes lines of GoT tools count. Returns how many are new."""
+        recorded = self.vouch(partial(choose_imports, files, self.clock.now()), actor)
+        return sum(event.count for event in recorded if isinstance(event, LinesImported))
+
+    def vouch(self, choose: Callable[[Transaction, Signer], Vouched], actor: Actor) -> Sequence[Event]:
+        """Makes events count that others wrote: signs what is chosen, and records that. Returns what was recorded."""
         require_user(actor)
         rules = self._rules()
         self.keys.load()
@@ -343,22 +358,20 @@ class Ledger:
             self._catch_up(tx)
             signer = Signer(self.keys, rules.project)
             tx.head = with_key(tx.head, signer, self._new_session)
-            known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
-            new = [file for file in files if file.session not in known]
-            if not new:
-                return 0
-            groups = [group for file in new for group in file.signed(signer, self.clock.now())]
+            groups, events = choose(tx, signer)
+            if not events:
+                return ()
             self._write_groups(tx, groups)
             confirmed = confirm(tx, groups)
             assign_imported(tx)
             fold_anew(tx, confirmed)
             handler = Handler(tx, rules, self.clock, self._ids, self.repository)
-            handler.note([file.event for file in new], actor)
+            handler.note(events, actor)
             self._append(tx, signer, handler.entries)
             head = tx.head
         self.exchange.sync(head.segment)
         self.marks.raise_to(head.session, head.seq, head.tip)
-        return sum(len(file.events) for file in new)
+        return events
 
     def _forget_signature(self) -> None:
         self._signature = None

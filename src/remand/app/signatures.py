@@ -11,11 +11,24 @@ from msgspec.structs import replace
 
 from remand.app.ports import Keys, Signed
 from remand.app.rebuild import rebuild
+from remand.domain.event import Meta
 from remand.domain.events import Event, subject
 from remand.domain.instant import Instant
 from remand.domain.keys import ChainEnd, Trust, signature_in, signature_text, trust_in
 from remand.ledger import codec
-from remand.ledger.signatures import IMPORT, MAX_GROUP, MAX_SEQ, VOID, Doubt, Group, Named, Origin, Place
+from remand.ledger.signatures import (
+    ADOPT,
+    IMPORT,
+    MAX_GROUP,
+    MAX_SEQ,
+    VOID,
+    Doubt,
+    Group,
+    Named,
+    Origin,
+    Place,
+    adopting,
+)
 from remand.ledger.store import Entry, SignedGroup, Transaction, Unconfirmed
 
 _BATCH = 5000
@@ -54,6 +67,13 @@ class Signer:
             signature = signature_text(self._keys.sign(self._trust.signed(group.content)))
             yield replace(group, signature=signature)
             first, before, events = group.last + 1, group.after, events[MAX_GROUP:]
+
+
+class Vouched(NamedTuple):
+    """Groups by which the user vouches for lines of others, and the events that record it."""
+
+    groups: Sequence[Group]
+    events: Sequence[Event]
 
 
 class Verifier:
@@ -103,7 +123,7 @@ class Verifier:
         for group in groups:
             ending[group.end].append(group)
         for group in groups:
-            end = _end(group, self.trust)
+            end = end_of(group, self.trust)
             if end is not None and group.chain_at(end.number) == end.chain:
                 found[group] = Doubt.NONE
                 _cover(group.start, ending, found)
@@ -122,13 +142,13 @@ class Verifier:
         return Signed(key.raw, self.trust.signed(group.content), signature)
 
 
-def _end(group: Group, trust: Trust) -> ChainEnd | None:
+def end_of(group: Group, trust: Trust) -> ChainEnd | None:
     """Where the trust in a group's key ends in its session, if it ends there at all."""
     key = trust.key(group.key)
     return key.end(group.session) if key else None
 
 
-def _last(group: Group, trust: Trust) -> int:
+def last_counted(group: Group, trust: Trust) -> int:
     """The number of the last event of a group that may count: the group's own, or where the trust in its key ends."""
     key = trust.key(group.key)
     if key is None or key.until is None:
@@ -163,6 +183,10 @@ class _Coverage(NamedTuple):
     task: str
     doubt: Doubt
     signer: str
+
+    def covers(self, meta: Meta) -> bool:
+        """True when that is the event's own place, or when somebody vouches for it; its id holds its place then."""
+        return (self.session, self.seq) == (meta.session, meta.seq) or self.session == adopting(meta.session)
 
 
 class Found(NamedTuple):
@@ -203,16 +227,15 @@ def judge(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
     kept = [group for span in _spans(found) for group in tx.groups.of_session(*span)]
     if any(one.event.is_legacy for one in found):
         kept += tx.groups.imports()
+    kept += [group for session in _sessions(found) for group in tx.groups.of_session(adopting(session))]
     trust = trust_in(tx.unconfirmed.trust)
-    for group, _, doubt in kept:
-        last = _last(group, trust)
+    for group, _, kept_doubt in kept:
+        last = last_counted(group, trust)
         for seq, (event_id, task) in group.numbered():
+            doubt = Doubt.REVOKED if seq > last and not kept_doubt else kept_doubt
             known = named.get(event_id)
-            if known is None or known.doubt:
-                is_late = seq > last and not doubt
-                named[event_id] = _Coverage(
-                    group.session, seq, task, Doubt.REVOKED if is_late else doubt, group.key
-                )
+            if known is None or (known.doubt and not (doubt and group.session.startswith(ADOPT))):
+                named[event_id] = _Coverage(group.session, seq, task, doubt, group.key)
     return [_judged(one, named.get(one.event.meta.id)) for one in found]
 
 
@@ -222,11 +245,15 @@ def _judged(found: Found, coverage: _Coverage | None) -> Entry:
     if event.is_legacy:
         if coverage is None or not coverage.session.startswith(IMPORT):
             return Entry(event, line, task, Doubt.NOT_IMPORTED)
-    elif coverage is None or coverage[:2] != (meta.session, meta.seq) or coverage.task not in (task, VOID):
+    elif coverage is None or not coverage.covers(meta) or coverage.task not in (task, VOID):
         return Entry(event, line, task, Doubt.UNSIGNED)
     elif coverage.task == VOID and not coverage.doubt:
         return Entry(event, line, task, Doubt.VOID)
     return Entry(event, line, task, coverage.doubt, coverage.signer if coverage.doubt else "")
+
+
+def _sessions(found: Iterable[Found]) -> set[str]:
+    return {one.event.meta.session for one in found if not one.event.is_legacy}
 
 
 def _spans(found: Iterable[Found]) -> Iterator[tuple[str, int, int]]:
@@ -246,63 +273,6 @@ def _spans(found: Iterable[Found]) -> Iterator[tuple[str, int, int]]:
         yield session, first, last
 
 
-def keep_groups(
-    tx: Transaction, lines: Iterable[tuple[Group, bytes]], verifier: Verifier
-) -> dict[Group, Doubt]:
-    """Verifies and keeps groups. Returns what is doubted of each, and of those kept before that they now cover.
-
-    What is kept already is not verified again, but for wrong signatures: a group that comes later may cover them.
-    """
-    given = dict(lines)
-    known = {group: doubt for group in given if (doubt := tx.groups.doubt(group)) is not None}
-    new = {group: line for group, line in given.items() if group not in known}
-    for session in {group.session for group in new}:
-        new |= {kept.group: kept.line for kept in tx.groups.wrong(session)}
-    doubts = verifier.doubts(new)
-    covered: set[Place] = set()
-    asked: set[tuple[str, int]] = set()
-    for group in sorted(doubts, key=_by_last):
-        if not _may_be_covered(group, doubts[group], verifier.trust):
-            continue
-        if (group.session, group.last) not in asked:
-            asked.add((group.session, group.last))
-            covered |= _covered(tx, group.session, group.last)
-        if group.end in covered:
-            doubts[group] = Doubt.NONE
-            covered.add(group.start)
-    for kept in _leading_to(tx, [group for group, doubt in doubts.items() if not doubt], verifier.trust):
-        doubts[kept.group], new[kept.group] = Doubt.NONE, kept.line
-    tx.groups.add(SignedGroup(group, new[group], doubt) for group, doubt in doubts.items())
-    return known | doubts
-
-
-def _may_be_covered(group: Group, doubt: Doubt, trust: Trust) -> bool:
-    """True when a group that does not count by itself does where another one follows that counts."""
-    return doubt is Doubt.WRONG_SIGNATURE or (doubt is Doubt.REVOKED and group.last <= _last(group, trust))
-
-
-def _leading_to(tx: Transaction, groups: Iterable[Group], trust: Trust) -> Iterator[SignedGroup]:
-    """The kept groups that did not count and that lead, without a break, to groups that count up to their key's end."""
-    places = [group.start for group in groups if _end(group, trust) is not None]
-    while places:
-        place = places.pop()
-        session, _, _, number = place
-        for kept in tx.groups.of_session(session, number, number):
-            if kept.doubt is Doubt.REVOKED and kept.group.end == place:
-                yield kept
-                places.append(kept.group.start)
-
-
-def _by_last(group: Group) -> int:
-    return -group.last
-
-
-def _covered(tx: Transaction, session: str, last: int) -> set[Place]:
-    """The places at or behind an event that groups which are kept and count end or begin at."""
-    kept = [one.group for one in tx.groups.of_session(session, last, last + 1) if not one.doubt]
-    return {place for group in kept for place in (group.start, group.end)}
-
-
 def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
     """Judges events anew that were kept without effect and that these groups name. Returns the tasks of those that count now."""
     judged: list[Entry] = []
@@ -314,11 +284,21 @@ def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
         else:
             first, last = spans.get(group.session, (group.first, group.last))
             spans[group.session] = (min(first, group.first), max(last, group.last))
+            if group.session.startswith(ADOPT):
+                spans[group.session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
     for session, (first, last) in spans.items():
         judged += _judged_anew(tx, tx.unconfirmed.of_session(session, first, last))
     judged += _imported(tx, imported) if imported else []
-    tx.unconfirmed.judge(judged)
+    _apply(tx, judged)
     return {entry.subject for entry in judged if not entry.doubt} - {""}
+
+
+def _apply(tx: Transaction, judged: Sequence[Entry]) -> None:
+    """Keeps what is doubted of events now. What is written here is stamped after every event that counts."""
+    tx.unconfirmed.judge(judged)
+    latest = max((entry.event.ts for entry in judged if not entry.doubt), default="")
+    if latest > tx.head.clock:
+        tx.head = replace(tx.head, clock=latest)
 
 
 def _judged_anew(tx: Transaction, withheld: Sequence[Unconfirmed]) -> Iterator[Entry]:
@@ -374,7 +354,7 @@ def _judge_events(tx: Transaction) -> bool:
         changed += [
             entry for entry in entries if entry.doubt != withheld.get(entry.event.meta.id, Doubt.NONE)
         ]
-    tx.unconfirmed.judge(changed)
+    _apply(tx, changed)
     return bool(changed)
 
 

@@ -13,7 +13,7 @@ from remand.domain.events import Event, subject
 from remand.domain.record import Record
 from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine, Problem
-from remand.ledger.signatures import IMPORT, Doubt, Group
+from remand.ledger.signatures import ADOPT, IMPORT, Doubt, Group, Named
 from remand.ledger.store import Transaction, Unconfirmed
 
 LEDGER = ".got/ledger.db"
@@ -41,7 +41,7 @@ def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, veri
     problems += _group_problems(tx, exchange, verifier)
     unconfirmed = tx.unconfirmed.every()
     withheld = {found.event_id for found in unconfirmed}
-    chains = _Chains()
+    chains = _Chains(_adopted(tx))
     if tx.files.earliest_held():
         chains.hold(event for mark in exchange.files() for event in held_in(exchange, mark.path, now))
     count = 0
@@ -114,7 +114,8 @@ def _numbers(session: str, first: int, last: int) -> str:
 class _Chains:
     """Follows each session's chain while its events pass by."""
 
-    def __init__(self) -> None:
+    def __init__(self, adopted: dict[str, Named]) -> None:
+        self._adopted = adopted
         self._last: dict[str, Event] = {}
         self._kept: dict[str, set[int]] = defaultdict(set)
         self._tasks: set[str] = set()
@@ -127,6 +128,7 @@ class _Chains:
         if event.is_legacy:
             self._legacy.add(meta.id)
             return
+        self._adopted.pop(meta.id, None)
         last = self._last.get(meta.session)
         self._last[meta.session] = event
         self._kept[meta.session].add(meta.seq)
@@ -146,23 +148,20 @@ class _Chains:
     def missing(self, tx: Transaction) -> Iterator[Problem]:
         """Events that signed groups name, or leave out, and that are not here."""
         sessions: dict[str, dict[int, str]] = defaultdict(dict)
+        yield from (_missing_line("an event", name, "adopted") for name in self._adopted.values())
         for group, _, doubt in tx.groups.every():
             if group.session.startswith(IMPORT):
                 yield from () if doubt else self._missing_lines(group)
-            elif not doubt:
+            elif not doubt and not group.session.startswith(ADOPT):
                 sessions[group.session].update((seq, task) for seq, (_, task) in group.numbered())
         for session, named in sessions.items():
             yield from self._missing_of(session, named)
 
     def _missing_lines(self, group: Group) -> Iterator[Problem]:
         """Imported lines of GoT tools that are not here."""
-        for event_id, task in group.events:
-            if event_id not in self._legacy:
-                about = f" about {task}" if task else ""
-                yield _in_ledger(
-                    f"a line of a GoT tool{about} (id {event_id}) was imported and is missing. "
-                    "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
-                )
+        for name in group.events:
+            if name.id not in self._legacy:
+                yield _missing_line("a line of a GoT tool", name, "imported")
 
     def _missing_of(self, session: str, named: Mapping[int, str]) -> Iterator[Problem]:
         kept = self._kept[session]
@@ -192,6 +191,20 @@ class _Chains:
                     "Restore the ledger or its event files from a clone or a backup; if they were deleted on "
                     f"purpose, delete the marks that name this folder in the state folder ({marks.folder})"
                 )
+
+
+def _adopted(tx: Transaction) -> dict[str, Named]:
+    """The events by id that somebody has vouched for."""
+    kept = (group for group, _, doubt in tx.groups.every() if group.session.startswith(ADOPT) and not doubt)
+    return {name.id: name for group in kept for name in group.events}
+
+
+def _missing_line(what: str, name: Named, done: str) -> Problem:
+    about = f" about {name.task}" if name.task else ""
+    return _in_ledger(
+        f"{what}{about} (id {name.id}) was {done} and is missing. "
+        "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
+    )
 
 
 def _in_ledger(problem: str) -> Problem:

@@ -121,6 +121,7 @@ __all__ = [
     "ReviewRetracted",
     "RunEnded",
     "RunStarted",
+    "SessionAdopted",
     "TaskAdded",
     "TaskBlocked",
     "TaskCancelled",
@@ -274,6 +275,18 @@ class LinesImported(Event, tag="log.import", kw_only=True):
     count: int
 
 
+class SessionAdopted(Event, tag="keys.adopt", kw_only=True):
+    """The user vouched for events of a session that no trusted key covered: from then on they count."""
+
+    session: str
+    number: int
+    """The number of the last one."""
+    count: int
+    chain: str
+    """The value of the adoption's own chain after the last one."""
+    reason: str
+
+
 class Unknown(Event, tag="?", kw_only=True):
     """An event kept and carried without effect: of another graph element, or of a newer version."""
 
@@ -337,6 +350,7 @@ NATIVE = (
     TaskSettled,
     TaskDecomposed,
     LinesImported,
+    SessionAdopted,
     LockoutSet,
     LockoutCleared,
     ReviewRequested,

@@ -24,6 +24,9 @@ from remand.ledger.problems import BadLine
 NAME = "log.sign"
 IMPORT = "import-"
 """How the sessions begin whose groups name imported lines of GoT tools, which have no session of their own."""
+ADOPT = "adopt-"
+"""How the sessions begin whose groups name events of another session, for which somebody else vouches."""
+MAX_ADOPTED_NAME = 64 - len(ADOPT)
 VOID = "-"
 """The task of an event that a group names as one that has no effect."""
 MAX_GROUP = 2000
@@ -139,6 +142,11 @@ _decode = msgspec.json.Decoder(Group).decode
 def chain_start(session: str, key: str) -> str:
     """The chain's value before a session's first event. It holds the key: a session has one."""
     return _hash(f"remand chain v1\0{session}\0{key}")
+
+
+def adopting(session: str) -> str:
+    """The session of the groups by which others vouch for a session's events."""
+    return f"{ADOPT}{session}"
 
 
 def link(before: str, event_id: str, task: str) -> str:

@@ -1,7 +1,6 @@
 """Holds how keys and signatures are written, and that what is signed is bound to its project."""
 
 import pytest
-
 from msgspec.structs import replace
 
 from remand.domain.keys import ChainEnd, PublicKey, Trust, public_key, signature_in, signature_text, trust_in
