@@ -10,7 +10,7 @@ import msgspec
 
 from remand.domain import commands as c
 from remand.domain.events import Event
-from remand.domain.keys import PublicKey
+from remand.domain.keys import PublicKey, Trust, is_untrusted
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
@@ -57,6 +57,20 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The project's id, which signatures are bound to."""
     trusted: tuple[PublicKey, ...] = ()
     """Whose signatures count besides the machine's own."""
+    has_keys: bool = False
+    """True when the configuration has a `[keys]` table."""
+    has_remote: bool = False
+    """True when the repository has a remote: others read what is written here."""
+
+    def trust(self, own: PublicKey | None) -> Trust:
+        """Whose signatures count here: a machine always trusts its own key, wherever the base says that it ends."""
+        others = tuple(key for key in self.trusted if own is None or key.id != own.id)
+        return Trust(project=self.project, keys=(own, *others) if own else others)
+
+    def untrusted(self, own: PublicKey | None) -> str:
+        """The id of the machine's key, if the base does not trust it; empty when it does."""
+        listed = {"has_keys": self.has_keys, "has_remote": self.has_remote}
+        return own.id if own and is_untrusted(own.id, self.trusted, **listed) else ""
 
 
 def acting(named: str, environment: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from remand.app.asking import Rules
 from remand.app.family import Family
 from remand.app.in_hand import room
-from remand.app.ports import Commit, Difference, Ids, LookedUp
+from remand.app.ports import Commit, Difference, Ids, LookedUp, Repository
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.amending import work_of_others
@@ -45,6 +45,19 @@ class Seen(NamedTuple):
 
 
 NOTHING_SEEN = Seen()
+
+
+def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | None:
+    """Whether a branch has a commit, or the very same code at its tip; None when there is no such branch."""
+    found = repository.has_commit(branch, commit.sha) if branch else None
+    tip = repository.commit(f"refs/heads/{branch}") if found is False else None
+    return True if tip is not None and tip.tree == commit.tree else found
+
+
+def head_tree(repository: Repository, branch: str, base: str) -> str:
+    """The code tree at the tip of a task's branch; empty when it has no branch of its own."""
+    head = repository.commit(f"refs/heads/{branch}") if branch else None
+    return head.tree if head and head.sha != base else ""
 
 
 class Lookup:

@@ -27,6 +27,7 @@ from remand.domain.instant import Instant
 from remand.domain.machine_paths import NO_PATHS, MachinePaths
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Actor, Team
+from remand.domain.rules import require_trusted_key
 from remand.domain.task import Status, Task
 from remand.ledger import codec
 from remand.ledger.order import place, tick
@@ -75,6 +76,7 @@ class Handler:
             return refusal
 
     def _answer(self, request: Request, seen: Seen, actor: Actor | None) -> Answer:
+        require_trusted_key(self.tx.unconfirmed.writer, is_confined=request.confined)
         origin = Origin(request.key, _fingerprint(request) if request.key else "", request.branch)
         if request.key:
             known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]

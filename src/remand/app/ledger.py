@@ -20,9 +20,9 @@ from remand.app.absorb import (
 )
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.errors import EnvironmentFault
-from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen
+from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, head_tree, is_on_branch
 from remand.app.handle import Handler
-from remand.app.naming import locate
+from remand.app.naming import held_task, locate
 from remand.app.own_session import continuation, continued, cover_own_session, lines_from, with_key
 from remand.app.ports import (
     Clock,
@@ -136,8 +136,9 @@ class Ledger:
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
         with self.store.read() as view:
+            trust, untrusted = self._trust(view)
             is_current = (
-                view.unconfirmed.trust == self._trust(view).text
+                (view.unconfirmed.trust, view.unconfirmed.writer) == (trust.text, untrusted)
                 and self.segment.is_whole(view.head)
                 and not changed_files(view, self.exchange, self.segment)
                 and not self._is_ripe(view)
@@ -184,24 +185,29 @@ class Ledger:
 
     def verifier(self, tx: Transaction) -> Verifier:
         """Says which events count, by whom the configuration trusts now."""
-        return Verifier(self._trust(tx), self.keys)
+        return Verifier(self._trust(tx)[0], self.keys)
 
     def _new_session(self) -> str:
         return session_name(self.clock.now(), self._ids.hex())
 
-    def _trust(self, tx: Transaction) -> Trust:
-        """The machine's own key and those of the configuration. While that cannot be read, what held last holds."""
+    def _trust(self, tx: Transaction) -> tuple[Trust, str]:
+        """Whom the configuration trusts, and this machine's key if the base does not: while it cannot be read, as before."""
         try:
             rules, own = self._rules(), self.keys.own()
         except EnvironmentFault:
-            return trust_in(tx.unconfirmed.trust)
-        others = (key for key in rules.trusted if own is None or key.id != own.id)
-        return Trust(project=rules.project, keys=(*((own,) if own else ()), *others))
+            return trust_in(tx.unconfirmed.trust), tx.unconfirmed.writer
+        return rules.trust(own), rules.untrusted(own)
+
+    def untrusted_writer(self) -> str:
+        """The key that this ledger's events are signed with, if the base does not trust it."""
+        with self.store.read() as view:
+            return view.unconfirmed.writer if view.head.seq else ""
 
     def _seen(self, ask: c.Ask) -> Seen:
         """What an ask needs of the world, looked up before the ledger is locked."""
         if isinstance(ask, c.RejectHandoff):
-            task = self._held_task(ask)
+            with self.store.read() as view:
+                task = held_task(view, handoff_id(ask.handoff_id) or "")
             return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
         name = getattr(ask, "commit", "")
         commit = self.repository.commit(name) if name else None
@@ -215,10 +221,12 @@ class Ledger:
                 commit=commit,
                 terms=self._terms(task, commit.sha),
                 same_change=self.same_change(task, commit),
-                on_branch=self._is_on_branch(branch_of_claim(task, ask), commit),
+                on_branch=is_on_branch(self.repository, branch_of_claim(task, ask), commit),
             )
         return Seen(
-            commit=commit, difference=self.difference(task, commit.sha), head_tree=self._head_tree(task)
+            commit=commit,
+            difference=self.difference(task, commit.sha),
+            head_tree=head_tree(self.repository, task.branch, self._rules().base),
         )
 
     def _terms(self, task: Task, commit: str) -> GateTerms | None:
@@ -249,33 +257,12 @@ class Ledger:
             return self.repository.difference(before, commit)
         return found
 
-    def _is_on_branch(self, branch: str, commit: Commit) -> bool | None:
-        """Whether a branch has a commit, or the very same code at its tip; None when there is no such branch."""
-        found = self.repository.has_commit(branch, commit.sha) if branch else None
-        tip = self.repository.commit(f"refs/heads/{branch}") if found is False else None
-        return True if tip is not None and tip.tree == commit.tree else found
-
-    def _head_tree(self, task: Task) -> str:
-        """The code tree at the tip of the task's branch; empty when it has no branch of its own."""
-        head = self.repository.commit(f"refs/heads/{task.branch}") if task.branch else None
-        return head.tree if head and head.sha != self._rules().base else ""
-
     def task_of(self, ask: c.Ask) -> Task | None:
         """The task an ask names, by its id, an alias or a handoff."""
         name = handoff_id(getattr(ask, "handoff_id", "")) or ""
         with self.store.read() as view:
             named = locate(view, getattr(ask, "task_id", "")) or view.tasks.named(name)
             return view.tasks.get(named) if named else None
-
-    def _held_task(self, ask: c.RejectHandoff) -> Task | None:
-        """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
-        name = handoff_id(ask.handoff_id) or ""
-        with self.store.read() as view:
-            task = view.tasks.get(view.tasks.named(name)) if name else None
-        if task is None:
-            return None
-        is_claimed = task.claim is not None and task.claim.handoff_id == name
-        return task if is_claimed or task.offer(name) is not None else None
 
     def _append(self, tx: Transaction, signer: Signer, entries: list[Entry]) -> None:
         """Writes the events of one change and the signature that covers them, in one go."""
@@ -315,6 +302,7 @@ class Ledger:
             self._cover_own_session(tx, verifier.trust.project)
         if tx.unconfirmed.trust != verifier.trust.text:
             judge_anew(tx, verifier)
+        tx.unconfirmed.writer = self._trust(tx)[1]
         signature = self.exchange.signature()
         if signature != self._signature or (self._held and self._is_ripe(tx)):
             files = changed_files(tx, self.exchange, self.segment)

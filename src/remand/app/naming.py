@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remand.domain import ids
+from remand.domain.task import Task
 from remand.ledger.store import Transaction
 from remand.ledger.traces import FILED, INVALID
 
@@ -23,3 +24,12 @@ def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
         return ""
     told = (found.task for found in tx.traces.every(FILED, INVALID) if found.handoff == handoff_id)
     return tx.tasks.named(handoff_id) or next(filter(None, told), "")
+
+
+def held_task(tx: Transaction, handoff_id: str) -> Task | None:
+    """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
+    task = tx.tasks.get(tx.tasks.named(handoff_id)) if handoff_id else None
+    if task is None:
+        return None
+    is_claimed = task.claim is not None and task.claim.handoff_id == handoff_id
+    return task if is_claimed or task.offer(handoff_id) is not None else None

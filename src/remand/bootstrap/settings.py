@@ -50,7 +50,8 @@ class SettingsSource:
                 self._looked = float("-inf")
                 raise EnvironmentFault(str(error)) from None
             base = self._settings.base or self.base()
-            self._rules = rules_of(self._settings, self.tip(base), base)
+            has_remote = self._repository.has_remote()
+            self._rules = rules_of(self._settings, self.tip(base), base, has_remote=has_remote)
             self._watched = self._watch(base)
             self._seen = tuple(map(_stamp, self._watched))
         return self._settings
@@ -157,7 +158,7 @@ class SettingsSource:
         return ""
 
 
-def rules_of(settings: config.Settings, tip: str = "", base: str = "") -> Rules:
+def rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_remote: bool = False) -> Rules:
     """What the ledger decides by, out of a configuration."""
     return Rules(
         team=settings.as_team(),
@@ -169,6 +170,8 @@ def rules_of(settings: config.Settings, tip: str = "", base: str = "") -> Rules:
         base_branch=base,
         project=settings.project,
         trusted=settings.trusted,
+        has_keys=settings.has_keys,
+        has_remote=has_remote,
     )
 
 

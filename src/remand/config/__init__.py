@@ -51,6 +51,8 @@ class Settings(Record, kw_only=True):
     hosts: tuple[str, ...] = ()
     """The agents' hosts that every clone should have our hooks in."""
     trusted: tuple[PublicKey, ...] = ()
+    has_keys: bool = False
+    """True when there is a `[keys]` table."""
     source: str = ""
     """Empty when nothing was found, else the branch, or `working tree`."""
 
@@ -90,5 +92,6 @@ def parse(content: str, source: str = "") -> Settings:
         project=project_id(project),
         hosts=project_hosts(project),
         trusted=trusted_keys(table(data, "keys")),
+        has_keys="keys" in data,
         source=source,
     )

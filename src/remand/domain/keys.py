@@ -98,6 +98,15 @@ class Trust(Record, kw_only=True):
         return b"\0".join((_PURPOSE, self.project.encode(), content))
 
 
+def is_untrusted(key: str, trusted: tuple[PublicKey, ...], *, has_keys: bool, has_remote: bool) -> bool:
+    """True when what a machine signs with a key does not count for others, because the base does not list it.
+
+    Where there is no remote, or the base has no list of keys, nobody else is there to be told by.
+    """
+    is_listed = any(other.id == key and other.until is None for other in trusted)
+    return has_keys and has_remote and not is_listed
+
+
 @lru_cache(maxsize=8)
 def trust_in(text: str) -> Trust:
     """The trust in the line that tells it."""

@@ -66,6 +66,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The rejection is not earned yet: each issue says what is missing.",
         "Go on with the task, or reject it again with what the issues ask for.",
     ),
+    "key_not_trusted": (
+        "The base branch does not trust this machine's key, so what an agent writes here would count nowhere else.",
+        "The user runs `remand keys request` here; someone whom the base trusts runs `remand keys trust TEXT --write` with it.",
+    ),
     "key_reused": (
         "The idempotency key was used for another command.",
         "Use a new key for every new command; repeat a key only to repeat its command.",
@@ -212,3 +216,6 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Take another task; this one comes back by itself.",
     ),
 }
+
+ENVIRONMENT = frozenset({"key_not_trusted"})
+"""Refusals whose cause lies in how a machine is set up: they leave with the exit code of a fault there."""

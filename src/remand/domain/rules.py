@@ -330,3 +330,13 @@ def require_user(actor: Actor) -> None:
         raise Refused(
             "user_only", f"Only {USER} may do this; {actor.name} is not, or asks from an agent's place."
         )
+
+
+def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:
+    """Refuses an agent where this machine's key is one that the base does not trust."""
+    if untrusted and is_confined:
+        raise Refused(
+            "key_not_trusted",
+            f"The base branch does not trust this machine's key {untrusted}, so this would count nowhere else. "
+            "Tell the user.",
+        )

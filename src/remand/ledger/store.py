@@ -145,6 +145,8 @@ class UnconfirmedTable(Protocol):
 
     trust: str
     """As `Trust.text` says it; empty when nothing was judged yet."""
+    writer: str
+    """The id of the key that signs here, while the base does not trust it; empty when it does."""
 
     def every(self) -> list[Unconfirmed]:
         """All of them, in no order."""

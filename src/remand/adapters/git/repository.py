@@ -83,6 +83,10 @@ def ended(
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
+_REMOTE = b'[remote "'
+"""How the part of git's configuration begins that is about a remote."""
+
+
 class GitRepository:
     """The repository a ledger belongs to."""
 
@@ -165,6 +169,14 @@ class GitRepository:
         if not self.place.git_dir:
             return ()
         return tuple(git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
+
+    def has_remote(self) -> bool:
+        """True when the repository's own configuration names one to fetch from. It takes no process to tell."""
+        try:
+            with open(os.path.join(self.place.common_dir, "config"), "rb") as file:
+                return any(line.lstrip().lower().startswith(_REMOTE) for line in file)
+        except OSError:
+            return False
 
     def has_fetched(self) -> bool:
         """True when something here came from another repository."""

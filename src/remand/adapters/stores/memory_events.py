@@ -149,6 +149,15 @@ class MemoryUnconfirmed(Table):
     def trust(self, text: str) -> None:
         self._state.trust = text
 
+    @property
+    def writer(self) -> str:
+        """The key that signs here, while the base does not trust it."""
+        return self._state.writer
+
+    @writer.setter
+    def writer(self, key: str) -> None:
+        self._state.writer = key
+
     def every(self) -> list[Unconfirmed]:
         return list(self._state.unconfirmed.values())
 

@@ -31,6 +31,7 @@ class State:
         self.groups: dict[tuple[str, int, bytes], SignedGroup] = {}
         self.unconfirmed: dict[str, Unconfirmed] = {}
         self.trust = ""
+        self.writer = ""
         self.traces: list[Trace] = []
         self.handoffs: dict[str, str] = {}
         self.tasks: dict[str, Task] = {}

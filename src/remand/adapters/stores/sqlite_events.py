@@ -261,6 +261,16 @@ class SqliteUnconfirmed:
     def trust(self, text: str) -> None:
         self._db.run(sql.PUT_VALUE, ("trust", text))
 
+    @property
+    def writer(self) -> str:
+        """The key that signs here, while the base does not trust it."""
+        return self._db.value(sql.GET_VALUE, ("writer",)) or ""
+
+    @writer.setter
+    def writer(self, key: str) -> None:
+        if key != self.writer:
+            self._db.run(sql.PUT_VALUE, ("writer", key))
+
     def every(self) -> list[Unconfirmed]:
         """All of them."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.EVERY_UNCONFIRMED)]

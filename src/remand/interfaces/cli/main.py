@@ -11,6 +11,7 @@ from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
 from remand.bootstrap.reminding import look_after, reminder, reminder_at
+from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
 from remand.interfaces.cli.context import Command, Context, Parser, Surroundings
@@ -190,7 +191,7 @@ def _say_refused(call: Call, surroundings: Surroundings, refusal: Refused) -> in
         if remedy:
             lines.append(f"  {remedy}")
         surroundings.stderr.write("\n".join(lines) + "\n")
-    return REFUSED
+    return ENVIRONMENT if refusal.code in refusals.ENVIRONMENT else REFUSED
 
 
 def _say_error(call: Call, surroundings: Surroundings, kind: str, message: str, code: int) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-DONE, REFUSED = 0, 1
+DONE = 0
 COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
 AT_ONCE = 8
 LONGEST = 100_000
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     @property
     def is_refused(self) -> bool:
         """True when the rules said no, which is an answer like any other."""
-        return self.code == REFUSED and isinstance(self.data, dict) and "refused" in self.data
+        return self.code != DONE and isinstance(self.data, dict) and "refused" in self.data
 
 
 class Failed(Exception):  # noqa: N818 - it is the call that failed, and this says why and what to do
