@@ -92,7 +92,7 @@ class LegacyFile(NamedTuple):
         return LinesImported(file=self.name, sha256=self.sha256, count=len(self.events))
 
 
-def choose_imports(files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer) -> Vouched:
+def imports(files: Iterable[LegacyFile], at: Instant, tx: Transaction, signer: Signer) -> Vouched:
     """The groups that make the lines of these files count, and what is recorded; without files imported before."""
     known = {kept.group.session for kept in tx.groups.imports() if not kept.doubt}
     new = [file for file in files if file.session not in known]

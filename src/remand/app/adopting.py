@@ -23,6 +23,11 @@ class Adoptable(NamedTuple):
     session: str
     events: list[Event]
 
+    @property
+    def last(self) -> int:
+        """The number of the last one; 0 when there is none."""
+        return self.events[-1].meta.seq if self.events else 0
+
 
 def adopt(ledger: Ledger, names: Sequence[str], reason: str, actor: Actor) -> list[SessionAdopted]:
     """Makes sessions count whose events are here. Each is named as SESSION, or as SESSION:N up to that number."""
@@ -35,11 +40,10 @@ def adopt(ledger: Ledger, names: Sequence[str], reason: str, actor: Actor) -> li
             signed = _signed(tx, found, signer, ledger.clock.now())
             if signed:
                 groups += signed
-                last = found.events[-1].meta.seq
                 events.append(
                     SessionAdopted(
                         session=found.session,
-                        number=last,
+                        number=found.last,
                         count=len(found.events),
                         chain=signed[-1].after,
                         reason=reason,

@@ -9,15 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.absorb import (
-    LegacyFile,
-    absorb,
-    changed_files,
-    choose_imports,
-    fold_anew,
-    problems_in,
-    read_in,
-)
+from remand.app.absorb import LegacyFile, absorb, changed_files, fold_anew, imports, problems_in, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, head_tree, is_on_branch
@@ -92,6 +84,8 @@ class Ledger:
         self._machine_paths = machine_paths
         self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
+        self.written = 0
+        """How many events were written through this object."""
 
     def ask(self, request: Request) -> Answer:
         """Answers one ask."""
@@ -285,6 +279,7 @@ class Ledger:
             self._close_segment(tx, before.segment)
         tx.groups.add(SignedGroup(group, signatures.write(group)) for group in groups)
         tx.head = replace(after, chain=groups[-1].after)
+        self.written += len(entries)
 
     def _close_segment(self, tx: Transaction, segment: str) -> None:
         """Notes that a segment that is not written to any more holds nothing new."""
@@ -334,7 +329,7 @@ class Ledger:
 
     def import_lines(self, files: Sequence[LegacyFile], actor: Actor) -> int:
         """Makes lines of GoT tools count. Returns how many are new."""
-        recorded = self.vouch(partial(choose_imports, files, self.clock.now()), actor)
+        recorded = self.vouch(partial(imports, files, self.clock.now()), actor)
         return sum(event.count for event in recorded if isinstance(event, LinesImported))
 
     def vouch(self, choose: Callable[[Transaction, Signer], Vouched], actor: Actor) -> Sequence[Event]:

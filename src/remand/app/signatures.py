@@ -83,6 +83,10 @@ class Verifier:
         self.trust = trust
         self._keys = keys
 
+    def under(self, trust: Trust) -> Verifier:
+        """The same by another trust."""
+        return Verifier(trust, self._keys)
+
     def doubts(self, groups: Iterable[Group]) -> dict[Group, Doubt]:
         """Why each group does not count, or that it does.
 

@@ -11,7 +11,7 @@ from remand.adapters.git.place import Place
 from remand.adapters.git.publish import GitPublisher
 from remand.adapters.git.repository import GitRepository
 from remand.adapters.system.clock import RandomIds
-from remand.app.asking import Answer, Request, is_sound
+from remand.app.asking import Accepted, Answer, Request, is_sound
 from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import find_socket
 
@@ -24,6 +24,8 @@ class Gateway:
         self.repository = GitRepository(place)
         self.ids = RandomIds()
         self._given = opened
+        self._written_before = opened.ledger.written if opened else 0
+        self._has_sent = False
 
     @cached_property
     def opened(self) -> Opened:
@@ -34,6 +36,12 @@ class Gateway:
     def opened_already(self) -> Opened | None:
         """The ledger, when it is open."""
         return self.opened if self._given or "opened" in vars(self) else None
+
+    @property
+    def has_written(self) -> bool:
+        """True when events were written through this way to the ledger."""
+        opened = self.opened_already
+        return self._has_sent or (opened is not None and opened.ledger.written > self._written_before)
 
     @cached_property
     def publisher(self) -> GitPublisher:
@@ -50,9 +58,11 @@ class Gateway:
             try:
                 remote = RemoteLedger(path)
                 try:
-                    return remote.ask(request)
+                    answer = remote.ask(request)
                 finally:
                     remote.close()
+                self._has_sent |= isinstance(answer, Accepted) and bool(answer.events)
+                return answer
             except Lost:
                 pass
         return self.opened.ledger.ask(request)

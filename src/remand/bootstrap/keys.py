@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from remand import config
 from remand.adapters.git.place import Place
+from remand.adapters.git.publish import GitPublisher
 from remand.adapters.system.clock import RandomIds
 from remand.app.errors import EnvironmentFault
-from remand.app.trusting import with_key, without_key
-from remand.bootstrap.ledger import machine_keys
-from remand.domain.keys import PublicKey
+from remand.app.trusting import with_end, with_key
+from remand.bootstrap.ledger import Opened, machine_keys
+from remand.domain.key_requests import KeyRequest
+from remand.domain.keys import ChainEnd, PublicKey
+from remand.ledger import signatures
+from remand.ledger.problems import BadLine
+from remand.ledger.signatures import Group, is_group
 
 
 class Identity(NamedTuple):
@@ -28,13 +34,25 @@ def new_identity() -> Identity:
     return Identity(ids.hex() + ids.hex(), machine_keys().made().entry)
 
 
-def missing_lines(settings: config.Settings) -> list[str]:
-    """What to add to a configuration so that what this machine writes counts for others."""
-    identity = new_identity()
+def missing_lines(opened: Opened) -> list[str]:
+    """What to add to a configuration so that what this machine writes counts for others.
+
+    Where others are trusted already, one of them adds the key: `request_for_trust` is for them.
+    """
+    settings, identity = opened.settings.settings(), new_identity()
     lines = [] if settings.project else [f'`id = "{identity.project}"` to `[project]`']
-    if machine_keys().made().id not in {key.id for key in settings.trusted}:
+    is_listed = machine_keys().made().id in {key.id for key in settings.trusted}
+    if not is_listed and not request_for_trust(opened):
         lines.append(f'`"{identity.key}",` to `trusted = [ … ]` in `[keys]`')
     return lines
+
+
+def request_for_trust(opened: Opened) -> str:
+    """What another machine needs to trust this one's key, where the base does not; empty where it does."""
+    own = opened.ledger.keys.made()
+    if not opened.settings.rules().untrusted(own):
+        return ""
+    return KeyRequest(project=opened.settings.settings().project, key=own).text
 
 
 def listed_in(place: Place) -> tuple[PublicKey, ...]:
@@ -50,9 +68,24 @@ def write_trusted(place: Place, key: PublicKey) -> bool:
     return _rewrite(place, with_key(_sound(place), key))
 
 
-def write_revoked(place: Place, key: PublicKey) -> bool:
-    """Takes a key out of the working tree's configuration; False when that takes a human."""
-    return _rewrite(place, without_key(_sound(place), key))
+def write_end(place: Place, key: PublicKey, ends: Sequence[ChainEnd]) -> bool:
+    """Ends the trust in a key in the working tree's configuration; False when that takes a human."""
+    return _rewrite(place, with_end(_sound(place), key, ends))
+
+
+def published_groups(opened: Opened) -> list[Group]:
+    """The signed groups in the event files of the base branch."""
+    commit = opened.settings.tip()
+    lines = GitPublisher(opened.place).lines_at(commit) if commit else ()
+    return [group for line in lines if is_group(line) for group in _read_group(line.rstrip(b"\r"))]
+
+
+def _read_group(line: bytes) -> tuple[Group, ...]:
+    """The group of a line; nothing when it is damaged."""
+    try:
+        return (signatures.read(line),)
+    except BadLine:
+        return ()
 
 
 def _sound(place: Place) -> str:

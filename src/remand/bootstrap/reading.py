@@ -10,7 +10,16 @@ from remand.adapters.git.place import Place, locate
 from remand.adapters.stores.sqlite_views import Unseen, View
 from remand.app.errors import EnvironmentFault
 
-__all__ = ["Unseen", "has_held", "open_view", "reminder", "reminder_at", "task_list", "unseen"]
+__all__ = [
+    "Unseen",
+    "has_held",
+    "open_view",
+    "reminder",
+    "reminder_at",
+    "task_list",
+    "unseen",
+    "untrusted_writer",
+]
 
 
 def open_view(place: Place) -> View:
@@ -63,6 +72,15 @@ def reminder(found: Unseen) -> str:
         return ""
     waits = "question waits" if count == 1 else "questions wait"
     return f"remand: {count} {waits} for you: remand inbox\n"
+
+
+def untrusted_writer(place: Place, connection: apsw.Connection | None = None) -> str:
+    """The key that the events of a place's ledger are signed with, while the base does not trust it."""
+    path = os.path.join(place.got, "ledger.db")
+    try:
+        return View(path, connection).untrusted_writer()
+    except EnvironmentFault:
+        return ""
 
 
 def reminder_at(folder: str) -> str:

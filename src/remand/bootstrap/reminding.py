@@ -14,9 +14,9 @@ from remand.app.errors import EnvironmentFault
 from remand.app.files import Kind, is_in_step
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import Place, locate
-from remand.bootstrap.reading import Unseen, reminder, unseen
+from remand.bootstrap.reading import Unseen, reminder, unseen, untrusted_writer
 
-__all__ = ["look_after", "reminder", "reminder_at"]
+__all__ = ["key_warning", "look_after", "reminder", "reminder_at", "untrusted_key"]
 
 
 def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
@@ -38,6 +38,21 @@ def reminder_at(folder: str, opened: Opened | None) -> str:
     """The reminder of the repository around a folder, after a call that had nothing to do with its ledger."""
     place = opened.place if opened else locate(folder)
     return reminder(_unseen(place, opened)) if place else ""
+
+
+def untrusted_key(place: Place, opened: Opened | None) -> str:
+    """The key that this ledger's events are signed with, if the base does not trust it."""
+    return untrusted_writer(place, opened.store.connection if opened else None)
+
+
+def key_warning(key: str) -> str:
+    """The line that tells whoever writes with a key that the base does not trust; empty when it does."""
+    if not key:
+        return ""
+    return (
+        f"remand: the base branch does not trust this machine's key {key}: what is written here has no effect "
+        "elsewhere. `remand keys request` prints what to have trusted.\n"
+    )
 
 
 def record_files(opened: Opened) -> RecordFiles:

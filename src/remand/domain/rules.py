@@ -337,6 +337,6 @@ def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:
     if untrusted and is_confined:
         raise Refused(
             "key_not_trusted",
-            f"The base branch does not trust this machine's key {untrusted}, so this would count nowhere else. "
-            "Tell the user.",
+            f"The base branch does not trust this machine's key {untrusted}: what an agent writes here would count "
+            "nowhere else. The user has it trusted with `remand keys request`.",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 
 from remand.adapters.git.place import Place, current_branch, locate
 from remand.adapters.git.repository import git
@@ -12,6 +13,7 @@ from remand.adapters.git.worktree import bare_look, head
 from remand.app.errors import EnvironmentFault
 
 _FOLDER = ".got/events"
+_MAX_HEADER = 200
 
 
 class GitPublisher:
@@ -43,6 +45,23 @@ class GitPublisher:
     def read(self, branch: str, name: str) -> bytes:
         """An event file's content on a branch."""
         return git(self._place.worktree, "cat-file", "blob", f"refs/heads/{branch}:{_FOLDER}/{name}").stdout
+
+    def lines_at(self, commit: str) -> Iterator[bytes]:
+        """Every line of the event files that a commit has."""
+        listed = git(self._place.worktree, "ls-tree", "-z", "--end-of-options", commit, f"{_FOLDER}/")
+        rows = (row.partition("\t") for row in listed.stdout.decode(errors="replace").split("\0") if row)
+        blobs = [facts.split()[2] for facts, _, path in rows if path.endswith(".jsonl") and " blob " in facts]
+        if not blobs:
+            return
+        asked = "".join(f"{blob}\n" for blob in blobs).encode()
+        rest = memoryview(git(self._place.worktree, "cat-file", "--batch", stdin=asked).stdout)
+        while rest:
+            head, _, _ = bytes(rest[:_MAX_HEADER]).partition(b"\n")
+            name = head.split()
+            size = int(name[2]) if len(name) == len(("id", "kind", "size")) else -1
+            content = bytes(rest[len(head) + 1 : len(head) + 1 + max(size, 0)])
+            yield from content.split(b"\n")
+            rest = rest[len(head) + 1 + size + 1 :]
 
     def deleted(self, branch: str, names: set[str]) -> dict[str, bytes]:
         """Those of the files that the branch once had, with the content they had last."""

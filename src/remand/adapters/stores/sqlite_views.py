@@ -67,6 +67,10 @@ AND ifnull(state ->> '$.fixer', '') != ifnull(state ->> '$.claim.agent', '')
 """  # noqa: S608 - fixed text
 """The held findings, without those in the user's own work, which others settle."""
 
+_UNTRUSTED = """
+SELECT value FROM ledger WHERE key = 'writer' AND value != '' AND EXISTS (SELECT 1 FROM head WHERE seq > 0)
+"""
+
 
 class Unseen:
     """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
@@ -109,6 +113,14 @@ class View:
             raise EnvironmentFault(f"The ledger {self._path} cannot be read ({error}).") from None
         return Unseen(*(int(str(value)) for value in found))
 
+    def untrusted_writer(self) -> str:
+        """The key that this ledger's events are signed with, while the base does not trust it."""
+        try:
+            found = self._connection.execute(_UNTRUSTED).fetchone()
+        except apsw.Error as error:
+            raise EnvironmentFault(f"The ledger {self._path} cannot be read ({error}).") from None
+        return str(found[0]) if found else ""
+
     def is_current(self, folders: tuple[str, ...], files: dict[str, tuple[int, int, int]]) -> bool:
         """True when the ledger has read every file as it is now, and its own segment is as it left it."""
         run = self._connection.execute
@@ -119,7 +131,7 @@ class View:
             if own is None or (own[0], own[2]) != (size, inode):
                 return False
         known = {row[0]: tuple(row[1:]) for row in run("SELECT path, size, mtime, inode FROM file")}
-        if run("SELECT 1 FROM quarantine").fetchone():
+        if run("SELECT 1 FROM quarantine").fetchone() or run(_UNTRUSTED).fetchone():
             return False
         return all(known.get(path) == mark for path, mark in rest.items())
 

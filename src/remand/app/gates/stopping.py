@@ -56,7 +56,7 @@ class Nudges(Protocol):
 
 
 LET_GO = Reply(may_stop=True)
-MAY_STOP = ("gate_held", "gate_errored")
+MAY_STOP = ("gate_held", "gate_errored", "key_not_trusted")
 """Answers to a done claim after which a session may stop; after any other it goes on."""
 
 

@@ -32,6 +32,11 @@ TIERS = {
     "One that you start yourself is not held: what it tampers with is evident, not impossible.",
 }
 
+HOW_TO_BE_TRUSTED = (
+    "Run `remand keys request` here, and `remand keys trust TEXT --write` with what it prints in a clone whose key "
+    "the base trusts; commit that on the base and push it, then `git fetch` here."
+)
+
 
 def _nothing(parser: ArgumentParser) -> None:
     """Takes no arguments."""
@@ -42,12 +47,14 @@ def _doctor(context: Context) -> Result:
     is_off = _is_off(context)
     checks = [*_checks(context), *agent_checks(agents, is_off=is_off)]
     tier = 0 if is_off else tier_of(agents)
+    is_ok = all(check.ok for check in checks)
     data = {
+        "ok": is_ok,
         "tier": tier,
         "checks": [check._asdict() for check in checks],
         "agent_probes": [probe._asdict() for probe in agents.probes],
     }
-    return Result(data, _page(checks, tier), code=0 if all(check.ok for check in checks) else 1)
+    return Result(data, _page(checks, tier), code=0 if is_ok else 1)
 
 
 def _checks(context: Context) -> Iterator[Check]:
@@ -121,7 +128,13 @@ def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
         settings, own = context.opened.settings.settings(), context.opened.ledger.keys.own()
     except EnvironmentFault as fault:
         return Check("keys", False, str(fault), "Do what the message says, then repeat.")
-    count = f"{len(unconfirmed)} events unconfirmed" if unconfirmed else "nothing unconfirmed"
+    count = _count(unconfirmed)
+    rules = context.opened.settings.rules()
+    if rules.untrusted(own) or (own is None and rules.has_keys and rules.has_remote):
+        detail = (
+            f"the base does not trust this machine's key {own.id}" if own else "this machine has no key yet"
+        )
+        return Check("keys", False, f"{detail}, {count}", HOW_TO_BE_TRUSTED)
     if any(found.doubt is Doubt.NOT_IMPORTED for found in unconfirmed):
         fix = "Lines of GoT tools count after `remand log import .got`; `remand keys` says whose the others are."
         return Check("keys", True, count, fix)
@@ -136,6 +149,12 @@ def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
         return Check("keys", True, f"key {own.id}, {count}; {missing}", "`remand init` says what to add.")
     fix = "`remand keys` says whose they are." if unconfirmed else ""
     return Check("keys", True, f"key {own.id} is trusted, {count}", fix)
+
+
+def _count(unconfirmed: Sequence[Unconfirmed]) -> str:
+    if not unconfirmed:
+        return "nothing unconfirmed"
+    return "1 event unconfirmed" if len(unconfirmed) == 1 else f"{len(unconfirmed)} events unconfirmed"
 
 
 def _ignored(context: Context) -> tuple[bool, str, str]:

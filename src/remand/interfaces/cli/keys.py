@@ -1,13 +1,20 @@
-"""Commands on keys: whose events count."""
+"""Commands on keys: whose events count, and how far."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from remand.app.adopting import adopt, adoptable
 from remand.app.errors import UsageError
-from remand.bootstrap.keys import listed_in, write_revoked, write_trusted
+from remand.app.revoking import Revocation, revocation
+from remand.app.trust_changes import EventCount, TrustChange, trust_change
+from remand.app.trusting import entry_text
+from remand.app.unconfirmed import unconfirmed_lines, unconfirmed_signers
+from remand.bootstrap.keys import listed_in, published_groups, write_end, write_trusted
+from remand.domain.key_requests import KeyRequest, is_key_request, key_request
 from remand.domain.keys import ID_DIGITS, MAX_NAME, PREFIX, PublicKey, public_key
 from remand.domain.refusals import Refused
 from remand.domain.roles import Role
@@ -17,10 +24,14 @@ from remand.interfaces.cli.output import Result, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-_HOW = (
-    "Commit that on the base branch. What the key has signed then counts, or counts no more, from the next "
-    "command on."
-)
+_HOW = "Commit that on the base branch, and push it where the base is a remote's. It holds from the next command on."
+MOST_LINES = 100
+MOST_SESSIONS = 20
+MOST_SHOWN = 40
+_WHERE = {
+    "base": "what the base branch has published",
+    "ledger": "what this ledger has, as the base has nothing of it",
+}
 
 
 def _nothing(parser: ArgumentParser) -> None:
@@ -39,17 +50,23 @@ def _keys(context: Context) -> Result:
     opened = context.opened
     settings, own = opened.settings.settings(), opened.ledger.keys.made()
     with opened.store.read() as view:
-        counts = Counter((found.signer, found.doubt) for found in view.unconfirmed.every())
+        withheld = view.unconfirmed.every()
+        lines = unconfirmed_lines(view, opened.ledger.exchange, MOST_LINES)
     data = {
         "project": settings.project or None,
         "own": _plain(own),
-        "trusted": [_plain(key) for key in settings.trusted],
-        "unconfirmed": [
-            {"signer": signer or None, "why": doubt.value, "events": count}
-            for (signer, doubt), count in sorted(counts.items())
-        ],
+        "trusted": [_plain(key) | {"until": msgspec.to_builtins(key.until)} for key in settings.trusted],
+        "signers": [_row(signer) for signer in unconfirmed_signers(withheld, MOST_SESSIONS)],
+        "unconfirmed": [_row(line) for line in lines],
+        "unconfirmed_count": len(withheld),
     }
     return Result(data, _page(data))
+
+
+def _row(found: msgspec.Struct) -> dict[str, Any]:
+    """A record as JSON has it; what is not known is null."""
+    row = msgspec.structs.asdict(found)
+    return row | {name: row[name] or None for name in ("task_id", "signer", "session") if name in row}
 
 
 def _plain(key: PublicKey) -> dict[str, Any]:
@@ -59,24 +76,37 @@ def _plain(key: PublicKey) -> dict[str, Any]:
 def _page(data: dict[str, Any]) -> Any:
     own = data["own"]
     rows = [(own["id"], "this machine", own["name"] or "", own["key"])]
-    rows += [(key["id"], "trusted", key["name"] or "", key["key"]) for key in data["trusted"]]
+    rows += [
+        (key["id"], "trusted" if key["until"] is None else "revoked", key["name"] or "", key["key"])
+        for key in data["trusted"]
+    ]
     doubted = [
-        (row["signer"] or "nobody", row["events"], row["why"].replace("_", " "))
-        for row in data["unconfirmed"]
+        (row["signer"] or "nobody", row["events"], row["why"].replace("_", " "), " ".join(row["sessions"]))
+        for row in data["signers"]
     ]
 
     def show(out: Console) -> None:
         out.print(f"project {data['project'] or 'without an id (`remand init` says what to add)'}")
         table(("id", "", "name", "key"), rows, "")(out)
         if doubted:
-            table(("unconfirmed, signed by", "events", "why"), doubted, "")(out)
+            table(("unconfirmed, signed by", "events", "why", "sessions"), doubted, "")(out)
 
     return show
 
 
+def _request(context: Context) -> Result:
+    _require_user(context)
+    own = context.opened.ledger.keys.made()
+    project = context.opened.settings.settings().project
+    text = KeyRequest(project=project, key=own).text
+    return Result(_plain(own) | {"project": project or None, "text": text}, text)
+
+
 def _trust_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "key", metavar="KEY", help="ed25519:…, as `remand keys` prints it there; or a known id"
+        "key",
+        metavar="TEXT",
+        help="what `remand keys request` prints there; or the key as ed25519:…, or the id of a known one",
     )
     parser.add_argument("--name", default="", metavar="N", help="what to call it")
     parser.add_argument("--write", action="store_true", help="change remand.toml in the working tree")
@@ -85,15 +115,22 @@ def _trust_arguments(parser: ArgumentParser) -> None:
 def _trust(context: Context) -> Result:
     _require_user(context)
     options = context.arguments
-    key = _named(context, options.key)
+    key = _requested(context, options.key) if is_key_request(options.key) else _named(context, options.key)
     named = public_key(f"{key.text} {options.name or key.name}")
     if named is None:
         raise UsageError(f"--name must be printable and at most {MAX_NAME} characters long.")
-    trusted = context.opened.settings.settings().trusted
     data = {**_plain(named), "line": f'"{named.entry}",', "written": False}
-    if key.id in {other.id for other in trusted}:
+    here = {other.id: other for other in listed_in(context.place)}
+    known = {other.id: other for other in context.opened.settings.settings().trusted}
+    for listed in (known.get(key.id), here.get(key.id)):
+        if listed and listed.until is not None:
+            raise UsageError(
+                f"Key {key.id} was revoked. Let its machine have a new key, and trust that; "
+                "only you can take `until` out of its entry in remand.toml."
+            )
+    if key.id in known:
         return Result(data, f"The base branch trusts key {key.id} already.")
-    if options.write and key.id not in {other.id for other in listed_in(context.place)}:
+    if options.write and key.id not in here:
         data["written"] = write_trusted(context.place, named)
         _require_written(data)
     told = (
@@ -102,27 +139,162 @@ def _trust(context: Context) -> Result:
     return Result(data, f"{data['line']}\nThis line {told}. {_HOW}")
 
 
+def _requested(context: Context, text: str) -> PublicKey:
+    """The key that another machine asks to have trusted in this project."""
+    request = key_request(text)
+    if request is None:
+        raise UsageError("That text is damaged. Copy the whole line that `remand keys request` prints there.")
+    project = context.opened.settings.settings().project
+    if request.project != project:
+        raise UsageError(
+            f"That text is of another project ({_project(request.project)}); this is {_project(project)}. "
+            "Run `remand keys request` in a clone of this project, with its base branch fetched."
+        )
+    return request.key
+
+
+def _project(project: str) -> str:
+    return f"project {project}" if project else "one without an id"
+
+
 def _revoke_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEY", help="the key, or its id")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        default="",
+        metavar="SESSION:N",
+        help="of a stolen key: the first event that its owner did not write",
+    )
     parser.add_argument("--write", action="store_true", help="change remand.toml in the working tree")
 
 
 def _revoke(context: Context) -> Result:
     _require_user(context)
-    key = _named(context, context.arguments.key)
-    listed = {other.id: other for other in context.opened.settings.settings().trusted}
+    opened, options = context.opened, context.arguments
+    key = _named(context, options.key)
+    listed = {other.id: other for other in opened.settings.settings().trusted}
     here = {other.id: other for other in listed_in(context.place)}
-    entry = (here.get(key.id) or listed.get(key.id) or key).entry
-    data = {**_plain(key), "line": f'"{entry}",', "written": False}
+    key = here.get(key.id) or listed.get(key.id) or key
     if key.id not in listed and key.id not in here:
+        data = {**_plain(key), "line": "", "written": False}
         return Result(data, f"No configuration here trusts key {key.id}; there is nothing to revoke.")
-    if context.arguments.write and key.id in here:
-        data["written"] = write_revoked(context.place, key)
+    published = published_groups(opened)
+    with opened.store.read() as view:
+        found = revocation(view, key, published, verifier=opened.ledger.verifier(view), start=options.start)
+    data = {
+        **_plain(key),
+        "line": f"{entry_text(key, found.ends)},",
+        "written": False,
+        "until": msgspec.to_builtins(found.ends),
+        "source": found.source,
+        **_change_data(found.change),
+    }
+    if options.write and key.id in here:
+        data["written"] = write_end(context.place, key, found.ends)
         _require_written(data)
-    told = "is out of remand.toml now" if context.arguments.write else "goes out of `[keys]` of remand.toml"
-    own = context.opened.ledger.keys.own()
-    note = " Here the key still counts: it is this machine's own." if own and own.id == key.id else ""
-    return Result(data, f"{data['line']}\nThis line {told}. {_HOW}{note}")
+    own = opened.ledger.keys.own()
+    return Result(data, _revoked_page(context, data, found, is_own=bool(own and own.id == key.id)))
+
+
+def _revoked_page(context: Context, data: dict[str, Any], found: Revocation, *, is_own: bool) -> str:
+    options = context.arguments
+    where = _WHERE[found.source]
+    rows = [f"Key {data['id']} counts up to {where}, and no further."]
+    if options.start:
+        session = options.start.rpartition(":")[0]
+        rows = [
+            f"Session {session} counts up to the event before {options.start}; other sessions up to {where}."
+        ]
+    rows += _change_rows(found.change)
+    told = (
+        "is in remand.toml now"
+        if options.write
+        else "takes the place of the key's entry in `[keys]` of remand.toml"
+    )
+    rows += [data["line"], f"This {told}. {_HOW}"]
+    if is_own:
+        rows.append(
+            "It is this machine's own key, which counts here as long as it is in use: move its file away "
+            "(docs/keys.md says where it is), and a new one is made."
+        )
+    return "\n".join(rows)
+
+
+def _change_data(change: TrustChange) -> dict[str, Any]:
+    return {
+        "lost": [_count_data(row) for row in change.lost],
+        "gained": [_count_data(row) for row in change.gained],
+        "tasks": [
+            {"task_id": row.task_id, "before": row.before or None, "after": row.after or None}
+            for row in change.tasks
+        ],
+    }
+
+
+def _count_data(row: EventCount) -> dict[str, Any]:
+    return {"task_id": row.task_id or None, "event": row.event, "events": row.count}
+
+
+def _change_rows(change: TrustChange) -> list[str]:
+    """What would change, for people."""
+    rows = [*_count_rows("lose", change.lost), *_count_rows("gain", change.gained)]
+    rows += [
+        f"  {row.task_id} is {row.before or 'not there'} and becomes {row.after or 'unknown'}"
+        for row in change.tasks
+    ]
+    if not rows:
+        return ["No event loses or gains its effect."]
+    more = len(rows) - MOST_SHOWN
+    return [*rows[:MOST_SHOWN], *([f"  … and {more} more, see --json"] if more > 0 else [])]
+
+
+def _count_rows(verb: str, counts: tuple[EventCount, ...]) -> list[str]:
+    total = sum(row.count for row in counts)
+    if not total:
+        return []
+    what = f"1 event {verb}s its effect" if total == 1 else f"{total} events {verb} their effect"
+    return [
+        f"{what}:",
+        *(f"  {row.count} × {row.event}{f' of {row.task_id}' if row.task_id else ''}" for row in counts),
+    ]
+
+
+def _adopt_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "sessions", metavar="SESSION", nargs="+", help="a session, or SESSION:N for its events up to number N"
+    )
+    parser.add_argument("--reason", default="", metavar="T", help="why you vouch for it; with --yes")
+    parser.add_argument("--yes", action="store_true", help="do it; without, only what would change is shown")
+
+
+def _adopt(context: Context) -> Result:
+    actor = context.user()
+    opened, options = context.opened, context.arguments
+    reason = context.text(options.reason).strip()
+    if options.yes and not reason:
+        raise UsageError("Say why you vouch for these events: --reason TEXT. It is recorded.")
+    with opened.store.read() as view:
+        found = [adoptable(view, name) for name in dict.fromkeys(options.sessions)]
+        change = trust_change(view, gained=[event for one in found for event in one.events])
+    adopted = adopt(opened.ledger, options.sessions, reason, actor) if options.yes else []
+    data = {
+        "sessions": [
+            {"session": one.session, "events": len(one.events), "number": one.last or None} for one in found
+        ],
+        "adopted": bool(adopted),
+        "reason": reason or None,
+        **_change_data(change),
+    }
+    if adopted:
+        rows = ["These events count from now on, here and wherever this machine's key is trusted."]
+    elif any(one.events for one in found):
+        rows = [
+            "Nothing is done yet. Repeat with --yes --reason TEXT to vouch for these events with your key."
+        ]
+    else:
+        return Result(data, "There is nothing to adopt: all events of these sessions count, or are void.")
+    return Result(data, "\n".join([*_change_rows(change), *rows]))
 
 
 def _require_written(data: dict[str, Any]) -> None:
@@ -155,6 +327,8 @@ def _named(context: Context, text: str) -> PublicKey:
 
 COMMANDS = {
     "keys": Command(_nothing, _keys),
+    "keys request": Command(_nothing, _request),
     "keys trust": Command(_trust_arguments, _trust),
     "keys revoke": Command(_revoke_arguments, _revoke),
+    "keys adopt": Command(_adopt_arguments, _adopt),
 }

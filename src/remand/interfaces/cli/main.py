@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
-from remand.bootstrap.reminding import look_after, reminder, reminder_at
+from remand.bootstrap.reminding import key_warning, look_after, reminder, reminder_at, untrusted_key
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
@@ -80,9 +80,18 @@ def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
     context = Context(call, parser.parse_args(call.rest), surroundings)
     try:
-        return command.run(context)
+        result = command.run(context)
     finally:
         asides += _looked_after(context)
+    return _marked(result, context)
+
+
+def _marked(result: Result, context: Context) -> Result:
+    """The answer of a command that wrote events, marked where the base does not trust the key that signed them."""
+    if not isinstance(result.data, dict) or not context.has_looked or not context.gateway.has_written:
+        return result
+    is_unconfirmed = bool(untrusted_key(context.place, context.gateway.opened_already))
+    return result._replace(data={"unconfirmed": True} | result.data) if is_unconfirmed else result
 
 
 def _looked_after(context: Context) -> list[str]:
@@ -93,7 +102,8 @@ def _looked_after(context: Context) -> list[str]:
         return ["" if context.is_confined else reminder_at(context.folder, context.surroundings.opened)]
     found, fault = look_after(context.place, context.gateway.opened_already)
     failed = f"remand: {clean(fault)}\n" if fault else ""
-    return [failed, "" if context.is_confined else reminder(found)]
+    warning = key_warning(untrusted_key(context.place, context.gateway.opened_already))
+    return [failed, warning, "" if context.is_confined else reminder(found)]
 
 
 def command_parser(name: str) -> tuple[Command, Parser]:

@@ -70,7 +70,13 @@ COMMANDS: dict[str, Entry] = {
         "keys", "show this machine's key, the trusted ones, and whose events are unconfirmed", False
     ),
     "keys trust": Entry("keys", "say what to add to remand.toml so that what a key has signed counts", False),
-    "keys revoke": Entry("keys", "say what to take out of remand.toml so that it counts no more", False),
+    "keys revoke": Entry(
+        "keys", "say what to change in remand.toml so that what a key signs from now on does not count", False
+    ),
+    "keys request": Entry("keys", "print what `keys trust` takes on another machine", False),
+    "keys adopt": Entry(
+        "keys", "vouch for sessions whose key is lost or that no key signed, as the user", False
+    ),
     "hook": Entry("hooks", "answer a host of agents: --host HOST EVENT, its JSON on stdin", False),
     "hook relay": Entry("hooks", "answer a hook's call that was handed on"),
     "top": Entry("top", "show what the whole team is doing, live, with answers by one key", False),

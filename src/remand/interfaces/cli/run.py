@@ -15,6 +15,7 @@ from remand.app.scheduling.ports import Doors
 from remand.app.scheduling.staff import workers
 from remand.bootstrap.scheduling import Making, Shift
 from remand.domain.refusals import Refused
+from remand.domain.rules import require_trusted_key
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.keeper import Bring, LookAt, doors_of
 from remand.interfaces.cli.output import Result, clean
@@ -40,6 +41,7 @@ def _run(context: Context) -> Result:
     if context.is_confined:
         raise Refused("user_only", "Agents are not started from an agent's place.")
     opened, arguments = context.opened, context.arguments
+    require_trusted_key(opened.settings.rules().untrusted(opened.ledger.keys.made()), is_confined=True)
     root, is_live = opened.place.root, is_watched(context) and not arguments.plain
     shift = Making(opened, partial(_doors, root)).make(lambda text: None if is_live else _say(context, text))
     try:

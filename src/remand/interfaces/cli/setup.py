@@ -11,7 +11,7 @@ from remand.app.errors import EnvironmentFault, UsageError
 from remand.bootstrap import hooking, host_files
 from remand.bootstrap.host_settings import Installation, install_hosts, outdated_hosts, remove_hosts
 from remand.bootstrap.hosts import HOSTS
-from remand.bootstrap.keys import missing_lines, new_identity
+from remand.bootstrap.keys import missing_lines, new_identity, request_for_trust
 from remand.bootstrap.ledger import prepare_folder
 from remand.bootstrap.projects import as_toml, propose
 from remand.bootstrap.quick import Place
@@ -83,7 +83,8 @@ def _init(context: Context) -> Result:
     done = install_hosts(place, hosts, _executable(), is_portable=options.portable) if hosts else NOTHING_DONE
     unnamed = "" if is_new else _name_hosts(path, hosts)
     settings = context.opened.settings.settings()
-    missing = [*missing_lines(settings), *([unnamed] if unnamed else [])]
+    missing = [*missing_lines(context.opened), *([unnamed] if unnamed else [])]
+    request = request_for_trust(context.opened)
     data = {
         "root": place.root,
         "config": path,
@@ -92,9 +93,10 @@ def _init(context: Context) -> Result:
         "mcp": done.servers,
         "commit": sorted({*done.cleaned, *done.shared}),
         "missing": missing,
+        "request": request or None,
     }
     rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=done)
-    return Result(data, rows)
+    return Result(data, rows + _how_to_be_trusted(context, request))
 
 
 NOTHING_DONE = Installation([], [], [], [])
@@ -190,6 +192,25 @@ def _page(
     if local:
         rows += ["", f"In every other clone, run `remand init --hosts {','.join(hosts)}` once."]
     return "\n".join(rows)
+
+
+def _how_to_be_trusted(context: Context, request: str) -> str:
+    """What to do where the base does not trust this machine's key; empty where it does."""
+    if not request:
+        return ""
+    base = context.opened.settings.rules().base_branch
+    return "\n".join(
+        [
+            "",
+            "",
+            f"The base branch {base} does not trust this machine's key yet: what is written here has no effect elsewhere.",
+            "  1. Here, `remand keys request` prints this machine's key as one line of text.",
+            "  2. In a clone whose key the base trusts:",
+            f"       remand keys trust '{request}' --write",
+            f"     Commit remand.toml on {base} and push it.",
+            "  3. Here: `git fetch`, then `remand doctor`, which fails until the key is trusted.",
+        ]
+    )
 
 
 def _to_commit(place: Place, done: Installation) -> str:
