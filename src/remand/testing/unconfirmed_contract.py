@@ -196,3 +196,14 @@ class UnconfirmedContract:
             change("project:y", 0)
         with store.read() as view:
             assert view.unconfirmed.trust == "project:x"
+
+    def test_the_key_that_signs_here_is_remembered_while_the_base_does_not_trust_it(
+        self, store: Store
+    ) -> None:
+        with store.read() as view:
+            assert view.unconfirmed.writer == ""
+        for key in ("0123456789abcdef", "0123456789abcdef", ""):
+            with store.write() as tx:
+                tx.unconfirmed.writer = key
+            with store.read() as view:
+                assert view.unconfirmed.writer == key

@@ -9,17 +9,19 @@ from remand.app.adopting import adopt, adoptable
 from remand.app.asking import Rules
 from remand.app.digest import digest
 from remand.app.errors import UsageError
+from remand.app.group_lines import groups_without, lines_of_task
 from remand.app.ports import Keys
 from remand.app.trust_changes import trust_change
 from remand.app.verify import verify
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.instant import plus
 from remand.domain.keys import ChainEnd
 from remand.domain.refusals import Refused
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt
 from remand.testing.builders import MACHINE, T1, T2, THE_USER, Session, World, actor, added
-from remand.testing.fakes import FakeClock, FakeKeys
+from remand.testing.fakes import START, FakeClock, FakeKeys
 
 PROJECT = "0123456789abcdef"
 LOST, THIRD = FakeKeys("a lost machine"), FakeKeys("third machine")
@@ -253,3 +255,44 @@ def test_adopted_events_can_be_revoked_and_shown_as_before() -> None:
     with world.store.read() as view:
         assert view.unconfirmed.every() == []
     assert T2 not in world.tasks()
+
+
+def test_what_was_adopted_is_published_with_its_task_and_brought_back_where_it_was_deleted() -> None:
+    theirs = a_session(None)
+    here = a_world(theirs.lines)
+    adopt(here.ledger, [SESSION], REASON, THE_USER)
+
+    with here.store.read() as view:
+        lines, loose = lines_of_task(view, T1), groups_without(view, set(theirs.lines))
+
+    for published in (lines, [*theirs.lines, *loose]):
+        clone = a_world(published, trusted=(MACHINE, THIRD), keys=THIRD)
+        assert locked(clone) == {"Alice", "Bob"}
+
+
+def test_what_is_written_after_an_adoption_comes_after_it_everywhere() -> None:
+    session = Session(SESSION, keys=None)
+    session.write(added(T1), at=START)
+    session.write(e.LockoutSet(task_id=T1, agent="Alice"), at=plus(START, 300))
+    here = a_world(session.lines)
+    adopt(here.ledger, [SESSION], REASON, THE_USER)
+
+    here.ask(c.Unlock(task_id=T1, agent="Alice", reason="it was a mistake"))
+
+    assert locked(here) == set()
+    clone = a_world(session.lines, own_lines(here), trusted=(MACHINE, THIRD), keys=THIRD)
+    assert state(clone) == state(here)
+
+
+def test_what_is_written_after_a_key_came_to_be_trusted_comes_after_what_it_signed() -> None:
+    session = Session(SESSION, keys=LOST, project=PROJECT)
+    session.write(added(T1), at=START)
+    session.write(e.LockoutSet(task_id=T1, agent="Alice"), at=plus(START, 300))
+    here = a_world(session.lines)
+    here.rules = rules(MACHINE, LOST)
+
+    here.ask(c.Unlock(task_id=T1, agent="Alice", reason="it was a mistake"))
+
+    clone = a_world(session.lines, own_lines(here), trusted=(MACHINE, LOST, THIRD), keys=THIRD)
+    assert state(clone) == state(here)
+    assert locked(clone) == set()
