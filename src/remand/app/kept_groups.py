@@ -34,7 +34,8 @@ def keep_groups(
         if group.end in covered:
             doubts[group] = Doubt.NONE
             covered.add(group.start)
-    for kept in _leading_to(tx, [group for group, doubt in doubts.items() if not doubt], verifier.trust):
+    counted = [group for group, doubt in doubts.items() if not doubt] if verifier.trust.has_ends else []
+    for kept in _leading_to(tx, counted, verifier.trust):
         doubts[kept.group], new[kept.group] = Doubt.NONE, kept.line
     tx.groups.add(SignedGroup(group, new[group], doubt) for group, doubt in doubts.items())
     return known | doubts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -234,7 +234,7 @@ def judge(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
     kept += [group for session in _sessions(found) for group in tx.groups.of_session(adopting(session))]
     trust = trust_in(tx.unconfirmed.trust)
     for group, _, kept_doubt in kept:
-        last = last_counted(group, trust)
+        last = last_counted(group, trust) if trust.has_ends else group.last
         for seq, (event_id, task) in group.numbered():
             doubt = Doubt.REVOKED if seq > last and not kept_doubt else kept_doubt
             known = named.get(event_id)
@@ -285,14 +285,15 @@ def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
     for group in groups:
         if group.session.startswith(IMPORT):
             imported.update(name.id for name in group.events)
-        else:
-            first, last = spans.get(group.session, (group.first, group.last))
-            spans[group.session] = (min(first, group.first), max(last, group.last))
-            if group.session.startswith(ADOPT):
-                spans[group.session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
+        first, last = spans.get(group.session, (group.first, group.last))
+        spans[group.session] = (min(first, group.first), max(last, group.last))
+        if group.session.startswith(ADOPT):
+            spans[group.session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
     for session, (first, last) in spans.items():
         judged += _judged_anew(tx, tx.unconfirmed.of_session(session, first, last))
-    judged += _imported(tx, imported) if imported else []
+    if imported:
+        lines = tx.unconfirmed.of_session("", 0, MAX_SEQ - 1)
+        judged += _judged_anew(tx, [one for one in lines if one.event_id in imported])
     _apply(tx, judged)
     return {entry.subject for entry in judged if not entry.doubt} - {""}
 
@@ -307,25 +308,16 @@ def _apply(tx: Transaction, judged: Sequence[Entry]) -> None:
 
 def _judged_anew(tx: Transaction, withheld: Sequence[Unconfirmed]) -> Iterator[Entry]:
     """Those of the events without effect of which something else is doubted now, or nothing."""
+    subjects = Subjects(tx)
+    for one in withheld:
+        subjects.learn(codec.recall(one.line))
     for start in range(0, len(withheld), _BATCH):
         kept = withheld[start : start + _BATCH]
         events = [codec.recall(one.line) for one in kept]
-        entries = judge(
-            tx, [Found(event, one.line, subject(event)) for event, one in zip(events, kept, strict=True)]
-        )
-        for entry, before in zip(entries, kept, strict=True):
+        found = [Found(event, one.line, subjects.of(event)) for event, one in zip(events, kept, strict=True)]
+        for entry, before in zip(judge(tx, found), kept, strict=True):
             if (entry.doubt, entry.signer) != (before.doubt, before.signer):
                 yield entry
-
-
-def _imported(tx: Transaction, ids: Collection[str]) -> Iterator[Entry]:
-    """Those of the kept lines of GoT tools that have these ids, as events that count."""
-    lines = [found.line for found in tx.unconfirmed.of_session("", 0, MAX_SEQ - 1) if found.event_id in ids]
-    events = [codec.recall(line) for line in lines]
-    subjects = Subjects(tx)
-    for event in events:
-        subjects.learn(event)
-    return (Entry(event, line, subjects.of(event)) for event, line in zip(events, lines, strict=True))
 
 
 def judge_anew(tx: Transaction, verifier: Verifier) -> None:

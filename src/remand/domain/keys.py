@@ -89,6 +89,11 @@ class Trust(Record, kw_only=True):
         return next((key for key in self.keys if key.id == signer), None)
 
     @property
+    def has_ends(self) -> bool:
+        """True when the trust in some key ends somewhere."""
+        return any(key.until is not None for key in self.keys)
+
+    @property
     def text(self) -> str:
         """One line that tells this trust from any other. Names do not matter."""
         return " ".join([f"project:{self.project}", *sorted({_trust_text(key) for key in self.keys})])

@@ -5,14 +5,16 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
+from remand.app.absorb import legacy_lines
 from remand.app.asking import Rules
 from remand.app.digest import digest
+from remand.app.ports import Keys
 from remand.app.verify import verify
 from remand.domain import events as e
 from remand.domain.keys import ChainEnd
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt, Group, Named
-from remand.testing.builders import MACHINE, T1, T2, Session, World, added
+from remand.testing.builders import MACHINE, T1, T2, THE_USER, Session, World, added
 from remand.testing.fakes import FakeClock, FakeKeys
 
 PROJECT = "0123456789abcdef"
@@ -237,3 +239,44 @@ def test_what_this_machine_writes_counts_here_whatever_the_base_says_of_its_key(
     world.opened_again().refresh()
 
     assert task in world.tasks()
+
+
+# Lines of GoT tools, which count by the signature of whoever imported them.
+
+
+def an_import(lines: list[bytes], keys: Keys = OTHER) -> list[bytes]:
+    """The groups by which somebody imported lines."""
+    world = World(rules=whole(), keys=keys)
+    world.exchange.put("/events/old.jsonl", lines)
+    world.ledger.refresh()
+    world.ledger.import_lines([legacy_lines(world.exchange, "/events/old.jsonl")], THE_USER)
+    written = (file.data.splitlines() for path, file in world.exchange.contents.items() if "old" not in path)
+    return [line for part in written for line in part]
+
+
+OLD = [
+    b'{"ts":"2026-11-15T08:00:00.000000Z","event":"node.create","id":"T-%d","type":"TASK","data":{"title":"a"},"meta":{"session":"x"}}'
+    % number
+    for number in (1, 2, 3)
+]
+
+
+@pytest.mark.parametrize("is_import_first", [True, False])
+def test_an_import_by_a_key_that_is_not_trusted_makes_no_line_count(is_import_first: bool) -> None:
+    groups_of_stranger = an_import(OLD, FakeKeys("a stranger"))
+
+    files = [groups_of_stranger, OLD] if is_import_first else [OLD, groups_of_stranger]
+
+    assert a_world(*files, by=whole()).tasks() == {}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_an_end_holds_for_what_the_key_imported(number: int) -> None:
+    lines = an_import(OLD)
+    group = signatures.read(lines[0])
+    assert group.session.startswith("import-")
+    ends = (ChainEnd(session=group.session, number=number, chain=group.chain_at(number)),) if number else ()
+
+    outcomes = [set(a_world(*order, by=rules(*ends)).tasks()) for order in permutations([OLD, lines])]
+
+    assert outcomes == [{f"T-{n}" for n in range(1, number + 1)}] * 2

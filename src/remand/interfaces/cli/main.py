@@ -88,7 +88,8 @@ def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result
 
 def _marked(result: Result, context: Context) -> Result:
     """The answer of a command that wrote events, marked where the base does not trust the key that signed them."""
-    if not isinstance(result.data, dict) or not context.has_looked or not context.gateway.has_written:
+    is_answer = isinstance(result.data, dict) and context.call.command not in _UNATTENDED
+    if not is_answer or not context.has_looked or not context.gateway.has_written:
         return result
     is_unconfirmed = bool(untrusted_key(context.place, context.gateway.opened_already))
     return result._replace(data={"unconfirmed": True} | result.data) if is_unconfirmed else result
