@@ -52,8 +52,9 @@ def aged(path: Path, version: int) -> None:
     connection.execute("DROP INDEX task_running")
     connection.execute("DROP INDEX task_commit")
     connection.execute("DROP INDEX task_pr")
-    connection.execute("DROP TABLE signed_group")
-    for column in ("chain", "key", "project"):
+    for name in ("signed_group", "missing", "rewritten"):
+        connection.execute(f"DROP TABLE {name}")
+    for column in ("changed", "chain", "key", "project"):
         connection.execute(f"ALTER TABLE head DROP COLUMN {column}")
     connection.execute("DROP INDEX task_outages")
     connection.pragma("user_version", version)

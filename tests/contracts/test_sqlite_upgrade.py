@@ -13,6 +13,7 @@ from remand.testing.builders import World, a_task
 from remand.testing.builders import task_id as numbered
 
 VERSION_9 = """
+DROP TABLE missing; DROP TABLE rewritten; ALTER TABLE head DROP COLUMN changed;
 DROP TABLE signed_group;
 ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABLE head DROP COLUMN project;
 """

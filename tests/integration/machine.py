@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 NO_GATES = "[gates]\n"
 PATIENCE = 180.0
 """How long a busy machine may take for anything; what is there sooner is not waited for."""
-_REMINDER = re.compile(r"remand: \d+ questions? waits? for you[^\n]*\n")
+_REMINDER = re.compile(r"remand: (\d+ questions? waits? for you|the log is not whole)[^\n]*\n")
 """What every call says beside its answer while a question is open."""
 
 

@@ -141,6 +141,8 @@ class TestNothingGitDoesLiftsALockout:
         repository.git("revert", "--no-edit", "HEAD")
         assert is_locked_out(repository, task)
         assert repository.digest() == before
+        assert all(repository.head() in problem["problem"] for problem in repository.verify())
+        repository.ok("log", "publish")
         assert repository.verify() == []
 
     def test_the_merge_that_brought_it_is_reverted(self, machine: Machine, repository: Repository) -> None:
@@ -188,7 +190,7 @@ class TestWhatIsGoneIsShown:
         lock_out(repository)
         shutil.rmtree(repository.path / ".got")
         (problem,) = repository.verify()
-        assert "6 were seen" in problem["problem"]
+        assert "6 were seen on this machine" in problem["problem"]
         assert "0 are left" in problem["problem"]
 
     def test_it_is_shown_again_and_after_new_work(self, repository: Repository) -> None:
@@ -196,7 +198,9 @@ class TestWhatIsGoneIsShown:
         shutil.rmtree(repository.path / ".got")
         repository.add("new work")
         for _ in range(2):
-            assert ["6 were seen" in problem["problem"] for problem in repository.verify()] == [True]
+            assert [
+                "6 were seen on this machine" in problem["problem"] for problem in repository.verify()
+            ] == [True]
 
     def test_an_older_state_of_everything_is_shown(self, machine: Machine, repository: Repository) -> None:
         repository.add("first")
@@ -206,7 +210,7 @@ class TestWhatIsGoneIsShown:
         shutil.rmtree(repository.path / ".got")
         shutil.copytree(backup, repository.path / ".got")
         (problem,) = repository.verify()
-        assert "2 were seen" in problem["problem"]
+        assert "2 were seen on this machine" in problem["problem"]
 
     def test_foreign_events_that_were_seen_here_count(self, machine: Machine, repository: Repository) -> None:
         other = machine.clone(repository, "other")
@@ -216,7 +220,9 @@ class TestWhatIsGoneIsShown:
         assert repository.digest() == other.digest()
         repository.git("reset", "-q", "--hard", "HEAD~1")
         shutil.rmtree(repository.path / ".got")
-        assert ["6 were seen" in problem["problem"] for problem in repository.verify()] == [True]
+        assert ["6 were seen on this machine" in problem["problem"] for problem in repository.verify()] == [
+            True
+        ]
 
     def test_a_resident_process_goes_on_raising_the_mark(
         self, machine: Machine, repository: Repository
@@ -229,7 +235,7 @@ class TestWhatIsGoneIsShown:
             repository.add("two")
             repository.add("three")
         shutil.rmtree(repository.path / ".got")
-        assert any("3 were seen" in problem["problem"] for problem in repository.verify())
+        assert any("3 were seen on this machine" in problem["problem"] for problem in repository.verify())
 
     @pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\x85b", "a b"], ids=["lf", "2028", "85", "space"])
     def test_whatever_the_folder_is_called(self, machine: Machine, name: str) -> None:
@@ -435,7 +441,7 @@ class TestPublishingATask:
         assert changed[0].startswith(".got/events/")
         content = repository.git("show", f"feature:{changed[0]}")
         assert task in content
-        assert other not in content
+        assert f"task:{other}" not in content, "of others it has the bare ids alone"
         assert repository.ok("log", "publish", "--task", task)["commit"] is None, "it is there already"
 
     def test_a_branch_that_is_not_there_yet_grows_from_the_base(self, repository: Repository) -> None:

@@ -219,7 +219,7 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES.keys())
 def test_a_bad_line_is_named_and_its_neighbours_stay(inside: Inside, line: bytes) -> None:
-    put(inside.repository, b"\n".join([*SIGNED[2:4], line, *SIGNED[4:]]) + b"\n")
+    put(inside.repository, b"\n".join([*SIGNED[2:4], line, *SIGNED[4:], GROUPS[0]]) + b"\n")
     problems = inside.call("log", "verify")["problems"]
     assert places(problems) == [(HOSTILE, 3)], problems
     assert len(problems[0]["problem"]) < 300

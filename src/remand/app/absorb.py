@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from remand.app.kept_groups import keep_groups
+from remand.app.missing import Expected
 from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Exchange, Marks, Segment
 from remand.app.rebuild import Fold, assign_imported, rebuild, story, uncollected
@@ -19,7 +20,7 @@ from remand.domain.events import Event, LinesImported, subject
 from remand.domain.evolve import replay
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
-from remand.ledger.order import horizon
+from remand.ledger.order import horizon, tick
 from remand.ledger.problems import BadLine, Problem
 from remand.ledger.signatures import IMPORT, Group, Named, chain_start
 from remand.ledger.store import Entry, FileMark, Transaction
@@ -42,32 +43,57 @@ def read_in(
     marks: Marks,
     *,
     verifier: Verifier,
+    recovered: Sequence[bytes] = (),
 ) -> None:
-    """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew."""
+    """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew.
+
+    What was recovered is what files once held, with the same rules.
+    """
     limit = horizon(clock.now())
     held = tx.files.earliest_held()
-    if not files and not (held and held <= limit):
+    if not files and not recovered and not (held and held <= limit):
         return
-    touched = _Touched(tx)
+    touched = _Touched(tx, limit)
     with uncollected():
         for mark in files:
             problems: list[Problem] = []
             groups = list(_groups(exchange.read(mark.path), mark.path, problems))
-            doubts = keep_groups(tx, groups, verifier)
             events = _events(exchange.read(mark.path), mark.path, problems)
-            while batch := list(islice(events, _BATCH)):
-                _keep(tx, batch, limit, touched)
-            touched.tasks |= confirm(tx, doubts)
+            _take(tx, groups, events, touched, verifier)
             tx.files.note(mark, problems)
+        for content in recovered:
+            groups, events = list(_groups(_numbered(content), "", [])), _events(_numbered(content), "", [])
+            _take(tx, groups, events, touched, verifier)
         ripe = [(codec.recall(line), line) for line in tx.files.ripe(limit)]
-        _keep(tx, ripe, limit, touched)
+        _keep(tx, ripe, touched)
         if touched.has_imported_handoffs:
             assign_imported(tx)
         touched.finish(tx)
+        touched.expected.settle(marks.all(), tick(clock.now(), max(touched.clock, tx.head.clock)))
     if touched.clock > tx.head.clock:
         tx.head = replace(tx.head, clock=touched.clock)
     for session, (seq, tip) in touched.sessions.items():
         marks.raise_to(session, seq, tip)
+
+
+def _take(
+    tx: Transaction,
+    groups: list[tuple[Group, bytes]],
+    events: Iterator[tuple[Event, bytes]],
+    touched: _Touched,
+    verifier: Verifier,
+) -> None:
+    """Keeps what the lines of a file hold, its groups first."""
+    doubts = keep_groups(tx, groups, verifier)
+    sound = [group for group, doubt in doubts.items() if not doubt]
+    touched.expected.name(sound)
+    while batch := list(islice(events, _BATCH)):
+        _keep(tx, batch, touched)
+    touched.tasks |= confirm(tx, doubts)
+
+
+def _numbered(content: bytes) -> Iterator[tuple[int, bytes | str]]:
+    return enumerate(content.split(b"\n"), 1)
 
 
 class LegacyFile(NamedTuple):
@@ -140,10 +166,11 @@ def problems_in(exchange: Exchange, path: str, now: Instant) -> list[Problem]:
     return problems
 
 
-def held_in(exchange: Exchange, path: str, now: Instant) -> list[Event]:
-    """The events of a file that are held back for their time."""
-    limit = horizon(now)
-    return [event for event, _ in _events(exchange.read(path), path, []) if event.ts > limit]
+def events_in(exchange: Exchange, path: str) -> Iterator[tuple[int, Event]]:
+    """The good events of a file with the numbers of their lines."""
+    for number, line in exchange.read(path):
+        for event, _ in _events(iter([(number, line)]), path, []):
+            yield number, event
 
 
 def _ahead(event: Event, exchange: Exchange, path: str, line: bytes) -> Problem:
@@ -163,8 +190,11 @@ class _Touched:
     A ledger that was empty before is folded while its files are read.
     """
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, limit: Instant) -> None:
+        self.limit = limit
+        """Later events are held back."""
         self.subjects = Subjects(tx)
+        self.expected = Expected(tx)
         self.sessions: dict[str, tuple[int, str]] = {}
         self.clock: Instant = ""
         self._known = tx.events.count()
@@ -200,10 +230,11 @@ class _Touched:
             fold_anew(tx, self.tasks)
 
 
-def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], limit: Instant, touched: _Touched) -> None:
+def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], touched: _Touched) -> None:
     found: list[Found] = []
+    touched.expected.arrive(event for event, _ in batch)
     for event, line in batch:
-        if event.ts > limit:
+        if event.ts > touched.limit:
             tx.files.hold_back(event, line)
             continue
         found.append(Found(event, line, touched.subjects.of(event)))

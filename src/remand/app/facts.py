@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from remand.app.asking import Rules
 from remand.app.family import Family
 from remand.app.in_hand import room
+from remand.app.missing import concerning
 from remand.app.ports import Commit, Difference, Ids, LookedUp, Repository
 from remand.domain import commands as c
 from remand.domain import ids
@@ -93,6 +94,7 @@ class Lookup:
             deadline_seconds=self._rules.policy.deadline_seconds,
             inherited=self._family.inherited(task) if task and task.parent else (),
             open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),
+            missing=concerning(self._tx, task) if task else (),
         )
         match ask:
             case c.ClaimTask():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
+from remand.domain.events import subject
 from remand.ledger import codec
 from remand.ledger.signatures import ADOPT, Doubt, adopting
 from remand.ledger.store import SignedGroup, Transaction
@@ -22,20 +23,20 @@ def groups_without(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
     return found
 
 
-def lines_of_task(tx: Transaction, task_id: str) -> list[bytes]:
-    """The lines of a task's events, and of every group from its first to its last in each session."""
+def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()) -> list[bytes]:
+    """The lines of a task's events that are not present, with every group of their sessions up to the last of them.
+
+    So a reader knows each number by its id at least, and can tell that nothing was left out. Events of no task, as when
+    lines are given up, concern every reader: they are passed on, too.
+    """
     lines = [*tx.events.of_task(task_id), *(one.line for one in tx.unconfirmed.of_task(task_id))]
     events = {codec.recall(line).meta.id: line for line in lines}
-    numbers: dict[str, list[int]] = defaultdict(list)
+    last: dict[str, int] = defaultdict(int)
     for line in lines:
         meta = codec.recall(line).meta
-        numbers[meta.session].append(meta.seq)
+        last[meta.session] = max(last[meta.session], meta.seq)
     found = [
-        line
-        for session, seqs in sorted(numbers.items())
-        for kept in (*tx.groups.of_session(session, min(seqs), max(seqs)), *_adopting(tx, session, events))
-        if kept.doubt is not Doubt.WRONG_SIGNATURE
-        for line in (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
+        line for session, end in sorted(last.items()) for line in _up_to(tx, session, end, events, present)
     ]
     return list(dict.fromkeys(found))
 
@@ -45,6 +46,24 @@ def _adopting(tx: Transaction, session: str, ids: Collection[str]) -> Iterator[S
     for kept in tx.groups.of_session(adopting(session)):
         if any(name.id in ids for name in kept.group.events):
             yield kept
+
+
+def _up_to(
+    tx: Transaction, session: str, end: int, events: dict[str, bytes], present: Collection[bytes]
+) -> Iterator[bytes]:
+    found = (*tx.groups.of_session(session, 1, end), *_adopting(tx, session, events))
+    groups = [kept for kept in found if kept.doubt is not Doubt.WRONG_SIGNATURE]
+    if any(not name.task for kept in groups for name in kept.group.events):
+        events = events | _of_no_task(tx, session)
+    for kept in groups:
+        lines = (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
+        if any(line not in present for line in lines):
+            yield from lines
+
+
+def _of_no_task(tx: Transaction, session: str) -> dict[str, bytes]:
+    found = ((codec.recall(line), line) for line in tx.events.lines(session))
+    return {event.meta.id: line for event, line in found if not subject(event)}
 
 
 def _whole(groups: Iterable[SignedGroup], events: dict[str, bytes]) -> Iterator[list[bytes]]:

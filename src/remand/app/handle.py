@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from remand.app.asking import Accepted, Answer, Request, Rules, require_sound
 from remand.app.facts import NOTHING_SEEN, Lookup, Seen
 from remand.app.family import Family
+from remand.app.missing import concerning
 from remand.app.naming import locate
 from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Ids, Repository
@@ -121,6 +122,7 @@ class Handler:
             deadline_seconds=policy.deadline_seconds,
             lease_seconds=policy.lease_seconds,
             budget=policy.budget,
+            missing=concerning(self.tx, task),
         )
         command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
         return bool(self._carry_out(task, command, Origin()).events)
@@ -265,9 +267,9 @@ class Handler:
         )
 
     def _may_have(self, task: Task, actor: Actor) -> bool:
-        """False when the agent is locked out under an older name, or of a task that this one was cut from."""
+        """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
         name = self._team(task).actor(actor.name).name
-        if task.is_locked_out(name) or name in task.reviewers:
+        if task.is_locked_out(name) or name in task.reviewers or concerning(self.tx, task):
             return False
         if not task.parent or name in task.unlocked:
             return True

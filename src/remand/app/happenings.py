@@ -141,6 +141,12 @@ def _adopted(event: Any) -> str:
     return f"the user vouched for {events} of session {event.session}{_because(event.reason)}"
 
 
+def _given_up(event: Any) -> str:
+    count = sum(one.last - one.first + 1 for one in event.lines)
+    lines = "1 missing line was" if count == 1 else f"{count} missing lines were"
+    return f"{lines} given up{_because(event.reason)}"
+
+
 def _ended(event: Any) -> str:
     how = "failed" if event.is_fault else str(event.how).replace("_", " ")
     cost = f", ${event.cost:.2f}" if event.cost else ""
@@ -160,6 +166,7 @@ _LONGER: dict[type[e.Event], Callable[[Any], str]] = {
     e.RunEnded: _ended,
     e.LinesImported: _imported,
     e.SessionAdopted: _adopted,
+    e.LinesGivenUp: _given_up,
 }
 
 

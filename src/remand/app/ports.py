@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from remand.domain.instant import Instant
@@ -183,6 +183,31 @@ class Keys(Protocol):
         """Of each, True when the holder of the key signed exactly that."""
 
 
+class Rewrite(NamedTuple):
+    """A change of an event file that the base had: the commit, the file's name, and what it held before and after."""
+
+    commit: str
+    name: str
+    before: bytes
+    after: bytes
+
+
+class History(Protocol):
+    """What the base branch has had of event files, as far as it is known here."""
+
+    def base(self) -> tuple[str, str]:
+        """The ref of the base and its tip; empty when there is none."""
+
+    def rewrites(self, since: str, tip: str) -> list[Rewrite]:
+        """Every change of an event file, in what is new since a commit, that was more than its addition."""
+
+    def files(self, tip: str, without: Collection[str] = ()) -> dict[str, bytes]:
+        """The event files at a commit without those of some names: name to content."""
+
+    def differing(self, tip: str, paths: Collection[str]) -> dict[str, bytes]:
+        """What a commit has of those event files here that are not as it has them: path to content."""
+
+
 class Exchange(Protocol):
     """The event files that travel with git: reading them, and writing the one that is ours."""
 
@@ -216,6 +241,9 @@ class Segment(Protocol):
 
     def surplus(self, head: Head) -> list[bytes]:
         """Whole lines behind what the ledger knows of: written by a command that was killed."""
+
+    def stamped(self, head: Head) -> Head:
+        """The head with when the file was last changed: it was found to be as it should be."""
 
     def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
         """True when the file has lost none of these lines."""

@@ -12,7 +12,7 @@ from remand.app.group_lines import groups_without, lines_of_task
 from remand.app.ledger import Ledger
 from remand.domain.ids import session_name
 from remand.domain.task import Task
-from remand.ledger import codec
+from remand.ledger import codec, signatures
 from remand.ledger.signatures import is_group
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
@@ -71,6 +71,7 @@ def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Published:
             damaged |= not is_whole
         elif content and there[name] != len(content):
             damaged = True
+    damaged |= ledger.has_lost_lines()
     gone = ledger.vanished_files() - set(there)
     if gone:
         files |= publisher.deleted(branch, gone)
@@ -95,9 +96,8 @@ def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Published:
         raise UsageError(f"There is no branch {branch} yet. Create it first: git branch {branch}")
     present = _lines_on(publisher, branch)
     with ledger.store.read() as view:
-        lines = lines_of_task(view, task.id)
-    is_there = all(line in present for line in lines)
-    files = {} if is_there else _named(lines)
+        lines = lines_of_task(view, task.id, present)
+    files = _named(lines) if lines else {}
     return _commit(publisher, branch, files, f"log: publish events of {task.id}")
 
 
@@ -121,7 +121,7 @@ def _in_no_file(ledger: Ledger, publisher: Publisher, branch: str, files: Iterab
 def _named(lines: list[bytes]) -> dict[str, bytes]:
     """Lines as a new file, named after its content: two who bring the same back make the same file."""
     content = _joined(lines)
-    first = min(codec.recall(line).ts for line in lines if not is_group(line))
+    first = min(signatures.read(line).ts if is_group(line) else codec.recall(line).ts for line in lines)
     return {f"{session_name(first, sha256(content).hexdigest()[:8])}.jsonl": content}
 
 

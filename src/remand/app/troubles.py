@@ -54,7 +54,13 @@ def troubles(
 ) -> tuple[Trouble, ...]:
     """Everything that goes wrong, the worst first."""
     policy = around.rules.policy
-    found = [*_of_scheduler(around), *_of_gates(questions), *_of_files(view), *_of_questions(questions)]
+    found = [
+        *_of_scheduler(around),
+        *_of_gates(questions),
+        *_of_files(view),
+        *_of_log(view),
+        *_of_questions(questions),
+    ]
     for task in active[Status.CLAIMED]:
         found += _of_claim(task, policy, around.now)
     for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED):
@@ -100,6 +106,14 @@ def _of_files(view: Transaction) -> Iterator[Trouble]:
     if problems:
         many = f"{len(problems)} lines" if len(problems) > 1 else "One line"
         yield _of_system(f"{many} of the event files cannot be read; `remand log verify` says which.")
+
+
+def _of_log(view: Transaction) -> Iterator[Trouble]:
+    """A log that is not whole, by which work is barred."""
+    count = len(view.missing.faults()) + len(view.rewritten.every())
+    if count:
+        many = f"{count} findings" if count > 1 else "one finding"
+        yield _of_system(f"The log is not whole ({many}); `remand log repair` says what to do.")
 
 
 def _of_questions(questions: Sequence[Question]) -> Iterator[Trouble]:

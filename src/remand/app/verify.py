@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, pairwise
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 
-from remand.app.absorb import held_in, problems_in
+from remand.app.absorb import events_in, problems_in
+from remand.app.missing import Repair, Seen, find_missing, is_fault, repairs
 from remand.app.ports import Clock, Exchange, Marks
+from remand.app.published import rewritten_problems
 from remand.app.signatures import Found, Verifier, judge
 from remand.domain.events import Event, subject
+from remand.domain.missing import MissingLines
 from remand.domain.record import Record
 from remand.ledger import codec, signatures
+from remand.ledger.order import tick
 from remand.ledger.problems import BadLine, Problem
-from remand.ledger.signatures import ADOPT, IMPORT, Doubt, Group, Named
+from remand.ledger.signatures import ADOPT, IMPORT, Doubt, Group
 from remand.ledger.store import Transaction, Unconfirmed
 
 LEDGER = ".got/ledger.db"
@@ -27,6 +31,8 @@ class Verified(Record, kw_only=True):
     problems: tuple[Problem, ...]
     unconfirmed: tuple[Unconfirmed, ...] = ()
     """Events that no trusted key covers. That alone is no problem: the user may come to trust the key."""
+    given_up: tuple[Repair, ...] = ()
+    """Missing lines that the user has given up."""
 
     @property
     def ok(self) -> bool:
@@ -39,11 +45,10 @@ def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, veri
     now = clock.now()
     problems = [problem for mark in exchange.files() for problem in problems_in(exchange, mark.path, now)]
     problems += _group_problems(tx, exchange, verifier)
+    problems += _not_kept(tx, exchange)
     unconfirmed = tx.unconfirmed.every()
     withheld = {found.event_id for found in unconfirmed}
-    chains = _Chains(_adopted(tx))
-    if tx.files.earliest_held():
-        chains.hold(event for mark in exchange.files() for event in held_in(exchange, mark.path, now))
+    chains = _Chains()
     count = 0
     lines = iter(list(tx.events.lines()))
     while batch := list(islice(lines, _BATCH)):
@@ -60,9 +65,58 @@ def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, veri
         for entry in judge(tx, found):
             if bool(entry.doubt) != (entry.event.meta.id in withheld):
                 problems.append(_wrongly_judged(entry.event, entry.doubt))
-    problems += chains.missing(tx)
-    problems += chains.behind(marks)
-    return Verified(events=count, problems=tuple(problems), unconfirmed=tuple(unconfirmed))
+    problems += rewritten_problems(tx.rewritten.every())
+    seen = marks.all()
+    lost = find_missing(tx, seen, tick(now, tx.head.clock))
+    problems += _missing(tx, [one for lines in lost.values() for one in lines], chains.tasks, seen)
+    return Verified(
+        events=count, problems=tuple(problems), unconfirmed=tuple(unconfirmed), given_up=tuple(repairs(tx))
+    )
+
+
+def _not_kept(tx: Transaction, exchange: Exchange) -> Iterator[Problem]:
+    """Events that a file has and the ledger lost after it had read them."""
+    held, legacy = tx.files.held(), tx.events.ids("")
+    for mark in exchange.files():
+        lines = events_in(exchange, mark.path)
+        while batch := list(islice(lines, _BATCH)):
+            kept = held | legacy | _kept_among(tx, [event for _, event in batch])
+            for number, event in batch:
+                if event.meta.id not in kept:
+                    problem = f"({_name(event)}) is not in the ledger any more. Run `remand log rebuild`"
+                    yield Problem(file=mark.path, line=number, problem=problem)
+
+
+def _kept_among(tx: Transaction, events: Iterable[Event]) -> set[str]:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for event in events:
+        if not event.is_legacy:
+            numbers[event.meta.session].append(event.meta.seq)
+    spans = ((session, min(seqs), max(seqs)) for session, seqs in numbers.items())
+    return {event_id for span in spans for event_id in tx.events.ids(*span)}
+
+
+def _missing(
+    tx: Transaction, lost: Iterable[MissingLines], tasks: Collection[str], seen: Seen
+) -> Iterator[Problem]:
+    """Events that signed groups name or leave out, or that this machine has seen, and that are not here."""
+    for one in lost:
+        if not is_fault(one, tasks, tx.head.session):
+            continue
+        others = ", and others of it are here" if one.task in tasks and one.task else ""
+        what = f"{one.description}{others}"
+        if not one.id and seen.get(one.session, (0, ""))[0] == one.last:
+            what = f"{what}; {one.last} were seen on this machine, {one.first - 1} are left"
+        if one.session.startswith(IMPORT):
+            about = f" about {one.task}" if one.task else ""
+            what = f"a line of a GoT tool{about} (id {one.id}) was imported and is missing"
+        if one.session.startswith(ADOPT):
+            about = f" about {one.task}" if one.task else ""
+            what = f"an event{about} (id {one.id}) was adopted and is missing"
+        yield _in_ledger(
+            f"{what}. Get the event files of every branch with git fetch, or restore them from a "
+            "clone or a backup. If they are lost, give them up: remand log repair"
+        )
 
 
 def _wrongly_judged(event: Event, doubt: Doubt) -> Problem:
@@ -114,24 +168,19 @@ def _numbers(session: str, first: int, last: int) -> str:
 class _Chains:
     """Follows each session's chain while its events pass by."""
 
-    def __init__(self, adopted: dict[str, Named]) -> None:
-        self._adopted = adopted
+    def __init__(self) -> None:
         self._last: dict[str, Event] = {}
-        self._kept: dict[str, set[int]] = defaultdict(set)
-        self._tasks: set[str] = set()
-        self._legacy: set[str] = set()
+        self.tasks: set[str] = set()
+        """The tasks that have events here."""
 
     def check(self, event: Event) -> Iterator[Problem]:
         """What is wrong with the place of one kept event in its chain."""
         meta = event.meta
-        self._tasks.add(subject(event))
+        self.tasks.add(subject(event))
         if event.is_legacy:
-            self._legacy.add(meta.id)
             return
-        self._adopted.pop(meta.id, None)
         last = self._last.get(meta.session)
         self._last[meta.session] = event
-        self._kept[meta.session].add(meta.seq)
         if last is not None and meta.seq <= last.meta.seq:
             yield _in_ledger(
                 f"session {meta.session} was written twice: event {meta.seq} is there in two versions. "
@@ -139,72 +188,6 @@ class _Chains:
             )
         elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
             yield _in_ledger(f"event {meta.seq} of session {meta.session} does not follow the one before it")
-
-    def hold(self, events: Iterable[Event]) -> None:
-        """Takes events into account that are held back for their time: they are there."""
-        for event in events:
-            self._kept[event.meta.session].add(event.meta.seq)
-
-    def missing(self, tx: Transaction) -> Iterator[Problem]:
-        """Events that signed groups name, or leave out, and that are not here."""
-        sessions: dict[str, dict[int, str]] = defaultdict(dict)
-        yield from (_missing_line("an event", name, "adopted") for name in self._adopted.values())
-        for group, _, doubt in tx.groups.every():
-            if group.session.startswith(IMPORT):
-                yield from () if doubt else self._missing_lines(group)
-            elif not doubt and not group.session.startswith(ADOPT):
-                sessions[group.session].update((seq, task) for seq, (_, task) in group.numbered())
-        for session, named in sessions.items():
-            yield from self._missing_of(session, named)
-
-    def _missing_lines(self, group: Group) -> Iterator[Problem]:
-        """Imported lines of GoT tools that are not here."""
-        for name in group.events:
-            if name.id not in self._legacy:
-                yield _missing_line("a line of a GoT tool", name, "imported")
-
-    def _missing_of(self, session: str, named: Mapping[int, str]) -> Iterator[Problem]:
-        kept = self._kept[session]
-        for seq, task in sorted(named.items()):
-            if seq not in kept and task in self._tasks:
-                about = f" about {task}" if task else ""
-                yield _in_ledger(
-                    f"event {seq} of session {session}{about} is missing, and others of it are here. "
-                    "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
-                )
-        known = sorted(named)
-        for before, after in pairwise(known):
-            if after > before + 1:
-                yield _in_ledger(
-                    f"{_numbers(session, before + 1, after - 1)} "
-                    f"{'is' if after == before + 2 else 'are'} missing: neither the lines nor their ids are here. "
-                    "Restore the event files from a clone or a backup"
-                )
-
-    def behind(self, marks: Marks) -> Iterator[Problem]:
-        """Sessions that reach less far than they were seen to."""
-        for session, (seq, _) in sorted(marks.all().items()):
-            reach = max(self._kept[session], default=0)
-            if reach < seq:
-                yield _in_ledger(
-                    f"events of session {session} are gone: {seq} were seen here, {reach} are left. "
-                    "Restore the ledger or its event files from a clone or a backup; if they were deleted on "
-                    f"purpose, delete the marks that name this folder in the state folder ({marks.folder})"
-                )
-
-
-def _adopted(tx: Transaction) -> dict[str, Named]:
-    """The events by id that somebody has vouched for."""
-    kept = (group for group, _, doubt in tx.groups.every() if group.session.startswith(ADOPT) and not doubt)
-    return {name.id: name for group in kept for name in group.events}
-
-
-def _missing_line(what: str, name: Named, done: str) -> Problem:
-    about = f" about {name.task}" if name.task else ""
-    return _in_ledger(
-        f"{what}{about} (id {name.id}) was {done} and is missing. "
-        "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
-    )
 
 
 def _in_ledger(problem: str) -> Problem:

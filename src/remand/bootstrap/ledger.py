@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from remand.adapters.exchange.segments import Segments
+from remand.adapters.git.history import GitHistory
 from remand.adapters.git.place import ROOT_NOTE, Place, locate
 from remand.adapters.git.repository import GitIndex, GitRepository
 from remand.adapters.stores.sqlite import SqliteStore
@@ -26,6 +27,7 @@ from remand.domain.ids import session_name
 from remand.domain.task import Task
 
 IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
+_MAX_ID = 4096
 ATTRIBUTES = "# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n"
 
 
@@ -56,7 +58,19 @@ def open_ledger(folder: str = ".") -> Opened:
 
 
 def open_at(place: Place) -> Opened:
-    """Opens the ledger of a place."""
+    """Opens the ledger of a place; says what to do when its folder cannot be used."""
+    try:
+        return _open_at(place)
+    except OSError as error:
+        path = error.filename or place.got
+        raise EnvironmentFault(
+            f"The ledger in {place.got} cannot be opened: {path} cannot be written ({error.strerror}). "
+            "Give yourself the right to write there (chmod -R u+w), move away what is in its place, or mount the disk "
+            "for writing; then repeat."
+        ) from error
+
+
+def _open_at(place: Place) -> Opened:
     prepare_folder(place)
     store = SqliteStore(os.path.join(place.got, "ledger.db"))
     clock, ids = SystemClock(), RandomIds()
@@ -81,6 +95,7 @@ def open_at(place: Place) -> Opened:
         # Loaded by name: the files are made from the ledger, and few commands change what they say.
         machine_paths=PathSource(place).paths,
         keep_files=lambda: import_module("remand.bootstrap.records").keep_files(opened),
+        history=GitHistory(place, settings.base_ref),
     )
     opened = Opened(ledger, place, settings, store)
     return opened
@@ -148,8 +163,12 @@ def _write(path: str, text: str) -> None:
 
 
 def _content(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    """What a small file holds; empty when it cannot be read, or is damaged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(_MAX_ID)
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _identity(
@@ -162,6 +181,6 @@ def _identity(
     if not ledger_id or known != body:
         ledger_id = store.adopt(body, session_name(clock.now(), ids.hex()), segments.rename)
     path = os.path.join(place.got, "ledger.id")
-    if not os.path.exists(path) or _content(path) != ledger_id:
+    if _content(path) != ledger_id:
         _write(path, ledger_id)
     return ledger_id

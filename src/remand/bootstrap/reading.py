@@ -14,11 +14,12 @@ __all__ = [
     "Unseen",
     "has_held",
     "open_view",
+    "remarks_at",
     "reminder",
-    "reminder_at",
     "task_list",
     "unseen",
     "untrusted_writer",
+    "warning",
 ]
 
 
@@ -83,10 +84,24 @@ def untrusted_writer(place: Place, connection: apsw.Connection | None = None) ->
         return ""
 
 
-def reminder_at(folder: str) -> str:
-    """The reminder of the repository around a folder."""
+def warning(found: Unseen) -> str:
+    """The line that warns of a log that is not whole; empty when nothing is known to be wrong."""
+    if not found.damage:
+        return ""
+    count = "1 finding" if found.damage == 1 else f"{found.damage} findings"
+    return (
+        f"remand: the log is not whole: events are missing or were changed ({count}). "
+        "`remand log verify` names them, `remand log repair` says what to do\n"
+    )
+
+
+def remarks_at(folder: str, *, is_users: bool) -> str:
+    """What is said beside an answer in the repository around a folder: the warning, and to the user the reminder."""
     place = locate(folder)
-    return reminder(unseen(place)) if place else ""
+    if place is None:
+        return ""
+    found = unseen(place)
+    return warning(found) + (reminder(found) if is_users else "")
 
 
 def _files(folders: tuple[str, ...]) -> dict[str, tuple[int, int, int]]:

@@ -14,9 +14,9 @@ from remand.app.errors import EnvironmentFault
 from remand.app.files import Kind, is_in_step
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import Place, locate
-from remand.bootstrap.reading import Unseen, reminder, unseen, untrusted_writer
+from remand.bootstrap.reading import Unseen, reminder, unseen, untrusted_writer, warning
 
-__all__ = ["key_warning", "look_after", "reminder", "reminder_at", "untrusted_key"]
+__all__ = ["key_warning", "look_after", "reminder", "unseen_at", "untrusted_key", "warning"]
 
 
 def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
@@ -34,10 +34,10 @@ def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
     return found, fault
 
 
-def reminder_at(folder: str, opened: Opened | None) -> str:
-    """The reminder of the repository around a folder, after a call that had nothing to do with its ledger."""
+def unseen_at(folder: str, opened: Opened | None) -> Unseen:
+    """What is to be told in the repository around a folder, after a call that had nothing to do with its ledger."""
     place = opened.place if opened else locate(folder)
-    return reminder(_unseen(place, opened)) if place else ""
+    return _unseen(place, opened) if place else Unseen()
 
 
 def untrusted_key(place: Place, opened: Opened | None) -> str:

@@ -106,6 +106,15 @@ class SettingsSource:
         protected = self.protected_tip(branch)
         return protected or self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
 
+    def base_ref(self) -> tuple[str, str]:
+        """Which branch of that name is the base, here or of the remote, and its tip; empty when there is none."""
+        branch = self.settings().base or self.base()
+        protected = self.protected_tip(branch)
+        if protected:
+            return f"origin/{branch}", protected
+        own = self._repository.tip(branch)
+        return (branch, own) if own else (f"origin/{branch}", self._repository.tip(f"origin/{branch}"))
+
     def protected_tip(self, branch: str = "") -> str:
         """The tip of the remote's own branch, which outranks the local one once it has a configuration.
 

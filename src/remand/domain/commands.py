@@ -11,6 +11,7 @@ from remand.domain.forge_asks import IntendAct, NoteAct, NoteActFailure
 from remand.domain.gate_asks import NoteGatesMeasured, OverrideGate, RecordVerdict, SettleFinding
 from remand.domain.gates.outages import Outage
 from remand.domain.instant import Instant
+from remand.domain.missing import MissingLines
 from remand.domain.record import Record
 from remand.domain.review_asks import (
     AcknowledgeEscalation,
@@ -344,6 +345,8 @@ class Facts(Record, kw_only=True):
     """How many runs in a row may fail before the user is asked."""
     acts: tuple[str, ...] = ()
     """What the policy lets be done on the forge."""
+    missing: tuple[MissingLines, ...] = ()
+    """Lines of the log that are missing and may concern the task, or one that it was cut from."""
     next_agent: str = ""
     """Another agent that may take the task over; empty when the team has none."""
 

@@ -38,7 +38,10 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
             return _add(task, command.ask, command)
         if task is None:
             raise _nothing_there(command)
-        return mark_overrides(_RULES[type(command.ask)](task, command.ask, command), command.actor)
+        events = _RULES[type(command.ask)](task, command.ask, command)
+        if any(map(r.is_release, events)):
+            r.require_whole_log(task, command.facts)
+        return mark_overrides(events, command.actor)
     except Refused as refusal:
         return refusal
 
@@ -311,6 +314,8 @@ def _wake(task: Task, ask: c.WakeTask, command: c.Command) -> Events:
 def _settle(task: Task, ask: c.SettleTask, command: c.Command) -> Events:
     statuses = command.facts.child_statuses
     if task.status != Status.DECOMPOSED or not all(status in TERMINAL for status in statuses):
+        return ()
+    if command.facts.missing:
         return ()
     status = Status.DONE if Status.DONE in statuses else Status.CANCELLED
     return (e.TaskSettled(task_id=task.id, status=status),)

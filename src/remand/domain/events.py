@@ -34,6 +34,7 @@ from remand.domain.gate_events import (
     GateRecovered,
     GateRejected,
 )
+from remand.domain.missing import GivenUp
 from remand.domain.record import Record
 from remand.domain.rejection_events import (
     Decision,
@@ -104,6 +105,7 @@ __all__ = [
     "IssueImported",
     "LeaseExpired",
     "LeaseRenewed",
+    "LinesGivenUp",
     "LinesImported",
     "LockoutCleared",
     "LockoutSet",
@@ -287,6 +289,13 @@ class SessionAdopted(Event, tag="keys.adopt", kw_only=True):
     reason: str
 
 
+class LinesGivenUp(Event, tag="log.repair", kw_only=True):
+    """The user has given lines of the log up that are missing: they bar nothing any more. Should they come, they count."""
+
+    lines: tuple[GivenUp, ...]
+    reason: str = ""
+
+
 class Unknown(Event, tag="?", kw_only=True):
     """An event kept and carried without effect: of another graph element, or of a newer version."""
 
@@ -351,6 +360,7 @@ NATIVE = (
     TaskDecomposed,
     LinesImported,
     SessionAdopted,
+    LinesGivenUp,
     LockoutSet,
     LockoutCleared,
     ReviewRequested,

@@ -164,6 +164,7 @@ def _require(task: Task, ask: c.IntendAct, command: c.Command) -> None:
         case Act.MERGE:
             _require_pull_request(task)
             _require_approved(task, ask)
+            r.require_whole_log(task, command.facts)
         case Act.CLOSE:
             _require_over(task, ask, command)
 

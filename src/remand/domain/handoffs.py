@@ -112,6 +112,7 @@ def done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Claim:
             f"Read `remand task prompt {task.id} --agent {ask.agent}` first.",
         )
     _require_branch(task, ask, command.facts)
+    r.require_whole_log(task, command.facts)
     return claim
 
 

@@ -78,6 +78,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The claim this was meant for has ended: its lease ran out or another claim followed.",
         "Claim the task again before going on; what was committed is not lost.",
     ),
+    "lines_missing": (
+        "Lines of the log are missing that may be a no to this task.",
+        "Bring the event files back (`git fetch`, a clone, a backup), or let the user decide: `remand log repair`.",
+    ),
     "locked_out": (
         "The agent's work on this task was rejected, or it rejected the task without cause too often.",
         "Take another task. Only the user can lift a lockout.",

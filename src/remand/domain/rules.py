@@ -19,6 +19,19 @@ MAX_SKILLS = 32
 MAX_FINDINGS = 300
 MAX_NAMES = 20
 MAX_NUMBER = 1 << 31
+MAX_SHOWN = 3
+_RELEASES = (
+    e.TaskClaimed,
+    e.HandoffAccepted,
+    e.GatePassed,
+    e.TaskSubmitted,
+    e.HandoffCompleted,
+    e.FindingAccepted,
+    e.GateOverridden,
+    e.ReviewApproved,
+    e.ReviewRetracted,
+    e.LockoutCleared,
+)
 
 _DIRECTORS = frozenset({Role.USER, Role.DIRECTOR})
 _LEADERS = _DIRECTORS | REVIEWERS
@@ -322,6 +335,25 @@ def require_no_cycle(facts: c.Facts) -> None:
     """Refuses dependencies that close a circle."""
     if facts.cycle:
         raise Refused("closes_cycle", f"That would close a circle: {' → '.join(facts.cycle)}.")
+
+
+def require_whole_log(task: Task, facts: c.Facts) -> None:
+    """Refuses to release a task while lines of the log are missing that may be a no to it."""
+    if not facts.missing:
+        return
+    shown = "; ".join(lines.description for lines in facts.missing[:MAX_SHOWN])
+    more = len(facts.missing) - MAX_SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    raise Refused(
+        "lines_missing",
+        f"The log of task {task.id} is not whole: {shown}{rest}. Get the event files of every branch with git fetch, "
+        "or restore them from a clone or a backup. If they are lost, the user gives them up: remand log repair",
+    )
+
+
+def is_release(event: e.Event) -> bool:
+    """True for what a missing line could forbid: work that is let through or begun, and a lockout or a no that ends."""
+    return isinstance(event, _RELEASES)
 
 
 def require_user(actor: Actor) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from remand.domain.events import Event
 from remand.domain.instant import BEGINNING, Instant
+from remand.domain.missing import MissingLines
 from remand.domain.record import Record
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
@@ -74,6 +75,8 @@ class Head(Record, kw_only=True):
     """The number of the segment's first event."""
     size: int = 0
     inode: int = 0
+    changed: int = 0
+    """When the segment's file was last changed, in nanoseconds of its file system; 0 when that is not known."""
     chain: str = ""
     """The value of the session's chain after its last event (`ledger/signatures`)."""
     key: str = ""
@@ -103,6 +106,9 @@ class EventLog(Protocol):
     def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
         """Every line, session by session; with a session, its own from that number on."""
 
+    def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
+        """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
+
     def tail(self, count: int) -> list[bytes]:
         """At least the latest lines, in no order."""
 
@@ -129,6 +135,9 @@ class GroupTable(Protocol):
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
         """A session's groups that name one of these numbers, by their first."""
+
+    def spans(self, session: str) -> list[tuple[int, int]]:
+        """The first and last number of a session's groups that count, by their first."""
 
     def wrong(self, session: str) -> list[SignedGroup]:
         """A session's groups whose signature is wrong, by their first."""
@@ -166,6 +175,58 @@ class UnconfirmedTable(Protocol):
         One that is doubted no more leaves its trace, and names its handoff. Where one is doubted that was not before,
         all tables are to be made anew.
         """
+
+
+class MissingTable(Protocol):
+    """The lines of the log that are known to be missing and were not given up (`app/missing`)."""
+
+    def replace(self, session: str, lines: Iterable[MissingLines]) -> None:
+        """Keeps these as what is missing of a session, in place of what was."""
+
+    def drop(self, ids: Iterable[str]) -> None:
+        """Forgets events that have come."""
+
+    def of_session(self, session: str) -> list[MissingLines]:
+        """What is missing of a session, by its numbers."""
+
+    def every(self) -> list[MissingLines]:
+        """All that is missing, session by session."""
+
+    def concerning(self, tasks: Collection[str]) -> list[MissingLines]:
+        """What is missing of one of these tasks, or of nobody knows which."""
+
+    def tell_apart(self) -> None:
+        """Finds out which of them are faults: the others are lines of tasks of which nothing is here."""
+
+    def faults(self) -> list[MissingLines]:
+        """Those that are faults."""
+
+
+class RewrittenLine(NamedTuple):
+    """A line that a published event file had once, and has no more or not as it was."""
+
+    commit: str
+    """The commit on the base that took it away; empty when only the file here lacks it."""
+    file: str
+    line: int
+    hash: str
+    """What tells the line from others."""
+
+
+class RewrittenTable(Protocol):
+    """Published lines that are gone from their files, and how far the base's history was looked at."""
+
+    looked_at: str
+    """The ref of the base and its commit then; empty when nothing was looked at."""
+
+    def add(self, lines: Iterable[RewrittenLine]) -> None:
+        """Keeps lines that were found."""
+
+    def drop(self, lines: Iterable[RewrittenLine]) -> None:
+        """Forgets lines that are there again, or were given up."""
+
+    def every(self) -> list[RewrittenLine]:
+        """All of them, by file and line."""
 
 
 class TraceTable(Protocol):
@@ -292,6 +353,9 @@ class FileBook(Protocol):
     def earliest_held(self) -> Instant:
         """The earliest time held back; empty when there is none."""
 
+    def held(self) -> set[str]:
+        """The ids of the events that are held back."""
+
     def ripe(self, horizon: Instant) -> list[bytes]:
         """Takes out the lines held back whose time has come near enough."""
 
@@ -334,6 +398,8 @@ class Transaction(Protocol):
     events: EventLog
     groups: GroupTable
     unconfirmed: UnconfirmedTable
+    missing: MissingTable
+    rewritten: RewrittenTable
     traces: TraceTable
     tasks: TaskTable
     queue: Queue

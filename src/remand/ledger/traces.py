@@ -11,7 +11,8 @@ from remand.domain.reasons import decision_named, reason_named
 
 FILED, INVALID, ANSWERED = "handoff.reject", "handoff.reject.invalid", "handoff.reject.response"
 WOKEN, LOCKED_OUT, ESCALATED = "task.wake", "lockout.set", "escalation.open"
-NAMES = (FILED, INVALID, ANSWERED, WOKEN, LOCKED_OUT, ESCALATED)
+REPAIRED = "log.repair"
+NAMES = (FILED, INVALID, ANSWERED, WOKEN, LOCKED_OUT, ESCALATED, REPAIRED)
 MAX_TEXT = 400
 MAX_NAME = 200
 
@@ -102,6 +103,7 @@ _TRACERS: dict[type[e.Event], Callable[[Any, str], Trace | None]] = {
     e.TaskWoken: _trace,
     e.LockoutSet: _of_agent,
     e.EscalationOpened: _trace,
+    e.LinesGivenUp: _trace,
 }
 
 TRACED = frozenset(_TRACERS)

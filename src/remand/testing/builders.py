@@ -20,6 +20,7 @@ from remand.domain.filed import Filed
 from remand.domain.gates.verdict import GateResult, GateStatus, Verdict, overall
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
+from remand.domain.missing import GivenUp
 from remand.domain.refusals import Refused
 from remand.domain.roles import USER, Actor, Member, Role
 from remand.domain.task import Claim, Lockout, Offer, Submission, Task
@@ -223,6 +224,7 @@ def an_event(kind: type[e.Event]) -> e.Event:
         e.TaskChanges: e.TaskChanges(title="New"),
         e.Decision: e.Decision(decision_type="ACCEPT"),
         Verdict: a_verdict(),
+        tuple[GivenUp, ...]: (GivenUp(session="s", first=1, last=2),),
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")

@@ -190,7 +190,7 @@ class MemoryExchange:
         if self._dies_after_append:
             self._dies_after_append = False
             raise Killed
-        return replace(head, size=len(file.data))
+        return replace(head, size=len(file.data), changed=crc32(file.data))
 
     def _begin(self, head: Head, first: int) -> Head:
         segment = session_name(self._clock.now(), self._ids.hex())
@@ -218,7 +218,12 @@ class MemoryExchange:
         file = self.contents.get(self.path(head.segment))
         if not head.segment or file is None:
             return not head.segment
-        return (len(file.data), file.inode) == (head.size, head.inode)
+        is_same = (len(file.data), file.inode) == (head.size, head.inode)
+        return is_same and head.changed in (0, crc32(file.data))
+
+    def stamped(self, head: Head) -> Head:
+        """The head with when the segment was last changed: each content is a time of its own."""
+        return replace(head, changed=crc32(self.contents[self.path(head.segment)].data))
 
     def cut_off(self, head: Head) -> str:
         """Moves what is behind the head away."""

@@ -32,7 +32,7 @@ from remand.testing.records_contract import RecordsContract
 from remand.testing.rejected_contract import RejectedContract
 from remand.testing.rejection_events import answered, of_got
 from remand.testing.trace_contract import TraceContract
-from remand.testing.unconfirmed_contract import UnconfirmedContract
+from remand.testing.unconfirmed_contract import MissingContract, UnconfirmedContract
 
 
 class EventContract:
@@ -340,6 +340,7 @@ class StoreContract(
     RejectedContract,
     TraceContract,
     UnconfirmedContract,
+    MissingContract,
     FileContract,
     TransactionContract,
 ):

@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import events as e
+from remand.domain.missing import MissingLines
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt, Named
-from remand.ledger.store import Entry, SignedGroup, Store
+from remand.ledger.store import Entry, RewrittenLine, SignedGroup, Store
 from remand.ledger.traces import ANSWERED, FILED
 from remand.testing.builders import H1, SHA, T1, T2, Session, added, claimed, task_id
 from remand.testing.rejection_events import answered, filed
@@ -207,3 +208,63 @@ class UnconfirmedContract:
                 tx.unconfirmed.writer = key
             with store.read() as view:
                 assert view.unconfirmed.writer == key
+
+
+def _missing(first: int, task: str = "", last: int = 0, **more: str) -> MissingLines:
+    return MissingLines(session="s", first=first, last=last or first, task=task, **more)
+
+
+class MissingContract:
+    """What is missing is known by session, task and id, and told apart from what is elsewhere."""
+
+    def test_what_is_missing_is_found_by_session_and_task(self, store: Store) -> None:
+        line, other, gap = _missing(2, T1, id="a"), _missing(3, T2, id="b"), _missing(5, last=7, until="2026")
+
+        with store.write() as tx:
+            tx.missing.replace("s", [line, other, gap])
+            tx.missing.replace("t", [])
+
+            assert tx.missing.every() == tx.missing.of_session("s") == [line, other, gap]
+            assert sorted(one.first for one in tx.missing.concerning([T1])) == [2, 5]
+            tx.missing.drop(["b", ""])
+            assert tx.missing.every() == [line, gap]
+            tx.missing.replace("s", [gap])
+            assert tx.missing.every() == [gap]
+
+    def test_lines_of_tasks_that_are_not_here_are_no_faults(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.events.add([Session().entry(added(T1))])
+            tx.missing.replace(
+                "s", [_missing(2, T1, id="a"), _missing(3, T2, id="b"), _missing(4, until="2026")]
+            )
+            tx.missing.tell_apart()
+
+            assert [one.first for one in tx.missing.faults()] == [2, 4]
+
+    def test_of_its_own_session_and_of_imported_lines_everything_is_a_fault(self, store: Store) -> None:
+        with store.write() as tx:
+            own = replace(_missing(2, T2, id="a"), session=tx.head.session)
+            imported = replace(_missing(2, T2, id="b"), session="import-0123")
+            tx.missing.replace(own.session, [own])
+            tx.missing.replace(imported.session, [imported])
+            tx.missing.tell_apart()
+
+            assert len(tx.missing.faults()) == 2
+
+    def test_a_line_that_is_gone_from_a_published_file_is_kept_until_it_is_back(self, store: Store) -> None:
+        one, two = RewrittenLine("c", "a.jsonl", 1, "x"), RewrittenLine("c", "a.jsonl", 2, "y")
+        with store.write() as tx:
+            tx.rewritten.add([two, one, one])
+            assert tx.rewritten.every() == [one, two]
+            tx.rewritten.drop([one])
+            assert tx.rewritten.every() == [two]
+            assert tx.rewritten.looked_at == ""
+            tx.rewritten.looked_at = "main 0123"
+            assert tx.rewritten.looked_at == "main 0123"
+
+    def test_an_event_is_known_by_its_id_in_whichever_version_of_its_session(self, store: Store) -> None:
+        first, second = Session("s").entry(added(T1)), Session("s").entry(added(T2))
+        with store.write() as tx:
+            tx.events.add([first, second])
+            assert tx.events.ids("s", 1, 1) == {first.event.meta.id, second.event.meta.id}
+            assert tx.events.ids("s", 2, 9) == tx.events.ids("t") == set()

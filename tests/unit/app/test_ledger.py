@@ -523,7 +523,7 @@ def test_a_log_that_was_set_back_is_told_by_its_mark() -> None:
     set_back.opened_again()
     set_back.ledger.refresh()
 
-    assert any("gone" in problem.problem for problem in problems(set_back))
+    assert any("events 2 to 3 of session" in problem.problem for problem in problems(set_back))
 
 
 # The clock.

@@ -88,7 +88,13 @@ class Segments:
             status = os.stat(self.path(head.segment), follow_symlinks=False)
         except OSError:
             return False
-        return (status.st_size, status.st_ino) == (head.size, head.inode)
+        is_same = (status.st_size, status.st_ino) == (head.size, head.inode)
+        return is_same and head.changed in (0, status.st_ctime_ns)
+
+    def stamped(self, head: Head) -> Head:
+        """The head with when the segment's file was last changed."""
+        status = os.stat(self.path(head.segment), follow_symlinks=False)
+        return replace(head, changed=status.st_ctime_ns)
 
     def append(self, head: Head, first: int, lines: Sequence[bytes]) -> Head:
         """Writes lines in one go: all of them are there afterwards, or none."""
@@ -97,10 +103,11 @@ class Segments:
             return self._begin(head, first, data)
         try:
             _write_whole(self._handle(head.segment), data)
+            changed = os.fstat(self._open[1]).st_ctime_ns
         except OSError as error:
             self.shrink(head.segment, head.size)
             raise _cannot_write(self.path(head.segment), error) from error
-        return replace(head, size=head.size + len(data))
+        return replace(head, size=head.size + len(data), changed=changed)
 
     def shrink(self, segment: str, size: int) -> None:
         """Takes back what was appended by a change that did not come to be; an empty segment is removed."""
@@ -205,8 +212,15 @@ class Segments:
                 os.unlink(draft)
             self._keep("", -1)
             raise _cannot_write(self.path(segment), error) from error
-        inode = os.fstat(self._open[1]).st_ino
-        return replace(head, segment=segment, first=first, size=len(data), inode=inode)
+        status = os.fstat(self._open[1])
+        return replace(
+            head,
+            segment=segment,
+            first=first,
+            size=len(data),
+            inode=status.st_ino,
+            changed=status.st_ctime_ns,
+        )
 
     def _handle(self, segment: str) -> int:
         if self._open[0] != segment:

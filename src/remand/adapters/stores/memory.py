@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 
 from remand.adapters.stores.memory_events import MemoryEvents, MemoryGroups, MemoryTraces, MemoryUnconfirmed
+from remand.adapters.stores.memory_missing import MemoryMissing, MemoryRewritten
 from remand.adapters.stores.memory_records import MemoryLogLines, MemoryOutdated
 from remand.adapters.stores.memory_state import Standing, State, Table
 from remand.app import ready, waiting
@@ -27,9 +28,11 @@ from remand.ledger.store import (
     GroupTable,
     Head,
     LogLines,
+    MissingTable,
     Outdated,
     Queue,
     RejectedTasks,
+    RewrittenTable,
     TaskTable,
     TraceTable,
     UnconfirmedTable,
@@ -253,6 +256,9 @@ class MemoryFiles(Table):
     def earliest_held(self) -> Instant:
         return min((ts for ts, _ in self._state.quarantine.values()), default="")
 
+    def held(self) -> set[str]:
+        return set(self._state.quarantine)
+
     def ripe(self, horizon: Instant) -> list[bytes]:
         quarantine = self._state.quarantine
         names = [name for name, (ts, _) in quarantine.items() if ts <= horizon]
@@ -269,6 +275,8 @@ class MemoryTransaction:
         self.events: EventLog = MemoryEvents(state)
         self.groups: GroupTable = MemoryGroups(state)
         self.unconfirmed: UnconfirmedTable = MemoryUnconfirmed(state)
+        self.missing: MissingTable = MemoryMissing(state)
+        self.rewritten: RewrittenTable = MemoryRewritten(state)
         self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)
         self.queue: Queue = MemoryQueue(state)

@@ -71,6 +71,14 @@ class MemoryEvents(Table):
             if not session or (name == session and not fork and number >= first):
                 yield entry.line
 
+    def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
+        """The ids of a session's events with these numbers, in whichever version."""
+        return {
+            entry.event.meta.id
+            for (name, _, number), entry in self._state.events.items()
+            if name == session and (not session or first <= number <= last)
+        }
+
     def tail(self, count: int) -> list[bytes]:
         latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
         return [entry.line for entry in latest[-count:]]
@@ -126,6 +134,9 @@ class MemoryGroups(Table):
             for kept in self.every()
             if kept.group.session == session and kept.group.first <= last and kept.group.last >= first
         ]
+
+    def spans(self, session: str) -> list[tuple[int, int]]:
+        return [(kept.group.first, kept.group.last) for kept in self.of_session(session) if not kept.doubt]
 
     def wrong(self, session: str) -> list[SignedGroup]:
         return [kept for kept in self.of_session(session) if kept.doubt is Doubt.WRONG_SIGNATURE]

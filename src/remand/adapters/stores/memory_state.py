@@ -6,9 +6,10 @@ from copy import copy
 from typing import NamedTuple
 
 from remand.domain.instant import Instant
+from remand.domain.missing import MissingLines
 from remand.domain.task import Task
 from remand.ledger.problems import Problem
-from remand.ledger.store import Entry, FileMark, Head, SignedGroup, Unconfirmed
+from remand.ledger.store import Entry, FileMark, Head, RewrittenLine, SignedGroup, Unconfirmed
 from remand.ledger.traces import Trace
 
 
@@ -32,6 +33,11 @@ class State:
         self.unconfirmed: dict[str, Unconfirmed] = {}
         self.trust = ""
         self.writer = ""
+        self.missing: dict[tuple[str, int, str], MissingLines] = {}
+        self.faults: set[tuple[str, int, str]] = set()
+        """Which of the missing lines are faults."""
+        self.rewritten: set[RewrittenLine] = set()
+        self.looked_at = ""
         self.traces: list[Trace] = []
         self.handoffs: dict[str, str] = {}
         self.tasks: dict[str, Task] = {}

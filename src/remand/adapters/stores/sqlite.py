@@ -21,6 +21,7 @@ from remand.adapters.stores.sqlite_events import (
     SqliteTraces,
     SqliteUnconfirmed,
 )
+from remand.adapters.stores.sqlite_missing import SqliteMissing, SqliteRewritten
 from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -33,9 +34,11 @@ from remand.ledger.store import (
     GroupTable,
     Head,
     LogLines,
+    MissingTable,
     Outdated,
     Queue,
     RejectedTasks,
+    RewrittenTable,
     TaskTable,
     TraceTable,
     Transaction,
@@ -61,6 +64,8 @@ class SqliteTransaction:
         self.events: EventLog = events
         self.groups: GroupTable = SqliteGroups(statements)
         self.unconfirmed: UnconfirmedTable = SqliteUnconfirmed(statements, events)
+        self.missing: MissingTable = SqliteMissing(statements)
+        self.rewritten: RewrittenTable = SqliteRewritten(statements)
         self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
         self.queue: Queue = SqliteQueue(statements)

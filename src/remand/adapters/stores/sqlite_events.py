@@ -11,7 +11,7 @@ from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_statements import Row, Statements
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
-from remand.ledger import signatures
+from remand.ledger import codec, signatures
 from remand.ledger.filings import Filing
 from remand.ledger.problems import Problem
 from remand.ledger.signatures import MAX_SEQ, Doubt, Group
@@ -170,8 +170,18 @@ class SqliteEvents:
         """Every line, session by session; with a session, its own from that number on."""
         if not session:
             return (row[0] for row in self._db.rows(sql.LINES))
-        start = self._number(session) << _SEQ_BITS
+        start = self._known_number(session, 0) << _SEQ_BITS
         return (row[0] for row in self._db.rows(sql.LINES_BETWEEN, (start | first, start | _SEQ_MASK)))
+
+    def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
+        """The ids of a session's events with these numbers, in whichever version."""
+        spans = [
+            (number << _SEQ_BITS | first, number << _SEQ_BITS | min(last, _SEQ_MASK))
+            for number in self.numbers(session)
+        ]
+        return {
+            codec.recall(row[0]).meta.id for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span)
+        }
 
     def tail(self, count: int) -> list[bytes]:
         """The latest lines of each session, in no order."""
@@ -222,6 +232,10 @@ class SqliteGroups:
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
         """A session's groups that name one of these numbers."""
         return [_as_group(row) for row in self._db.rows(sql.GROUPS_OF_SESSION, (session, first, last))]
+
+    def spans(self, session: str) -> list[tuple[int, int]]:
+        """The first and last number of a session's groups that count."""
+        return [(first, last) for first, last in self._db.rows(sql.SPANS, (session,))]
 
     def wrong(self, session: str) -> list[SignedGroup]:
         """A session's groups whose signature is wrong."""
@@ -373,6 +387,10 @@ class SqliteFiles:
         """The earliest time held back."""
         found: Instant | None = self._db.value(sql.EARLIEST_HELD)
         return found or ""
+
+    def held(self) -> set[str]:
+        """The ids of the events that are held back."""
+        return {row[0] for row in self._db.rows(sql.HELD_IDS)}
 
     def ripe(self, horizon: Instant) -> list[bytes]:
         """Takes out what is not too far ahead any more."""

@@ -89,6 +89,18 @@ def _keep_groups(connection: apsw.Connection) -> None:
     Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
 
 
+def _keep_missing(connection: apsw.Connection) -> None:
+    """Version 11 knows which lines of the log are missing, and when the open segment was last changed.
+
+    What is missing is looked for when the ledger is next used.
+    """
+    connection.execute(sql.MISSING_TABLES).fetchall()
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(head)").fetchall()}
+    if "changed" not in columns:
+        connection.execute("ALTER TABLE head ADD COLUMN changed INTEGER NOT NULL DEFAULT 0").fetchall()
+    Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
+
+
 def _index_outages(connection: apsw.Connection) -> None:
     """Version 9 finds the tasks for which a gate could not be measured."""
     connection.execute(sql.OUTAGE_INDEX).fetchall()
@@ -104,5 +116,6 @@ _STEPS = (
     _index_work,
     _index_outages,
     _keep_groups,
+    _keep_missing,
 )
 """The step from version n stands at place n - 1."""

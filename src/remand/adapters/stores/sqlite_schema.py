@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remand.ledger.signatures import MAX_GROUP
 
-VERSION = 10
+VERSION = 11
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -39,12 +39,26 @@ CREATE UNIQUE INDEX signed_group_place ON signed_group(session, first, hash);
 CREATE INDEX signed_group_wrong ON signed_group(session) WHERE doubt = 'wrong_signature';
 """
 
+MISSING_TABLES = """
+CREATE TABLE missing(
+    session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, id TEXT NOT NULL, task TEXT NOT NULL,
+    until TEXT NOT NULL, is_fault INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session, first, id)
+) WITHOUT ROWID;
+CREATE INDEX missing_id ON missing(id);
+CREATE INDEX missing_task ON missing(task);
+CREATE INDEX missing_fault ON missing(is_fault) WHERE is_fault;
+CREATE TABLE rewritten(
+    commit_id TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, hash TEXT NOT NULL,
+    PRIMARY KEY (file, line, hash, commit_id)
+) WITHOUT ROWID;
+"""
+
 HEAD_TABLE = """
 CREATE TABLE head(
     only INTEGER PRIMARY KEY CHECK (only = 1),
     session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
     segment TEXT NOT NULL, first INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
-    chain TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '', project TEXT NOT NULL DEFAULT ''
+    changed INTEGER NOT NULL DEFAULT 0, chain TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '', project TEXT NOT NULL DEFAULT ''
 );
 """
 
@@ -76,7 +90,7 @@ CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
 
 SCHEMA = f"""
 {TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-{HEAD_TABLE}{GROUP_TABLE}CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
+{HEAD_TABLE}{GROUP_TABLE}{MISSING_TABLES}CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
 CREATE TABLE event(n INTEGER PRIMARY KEY, subject TEXT NOT NULL, key TEXT NOT NULL, line BLOB NOT NULL);
 CREATE INDEX event_subject ON event(subject) WHERE subject != '';
 CREATE INDEX event_key ON event(key) WHERE key != '';
@@ -115,8 +129,13 @@ PRAGMA temp_store = MEMORY;
 STAY = "PRAGMA wal_autocheckpoint = 4000"
 """For a process that stays: it moves more at once. One that comes and goes keeps the file short to open fast."""
 
-GET_HEAD = "SELECT session, seq, tip, clock, segment, first, size, inode, chain, key, project FROM head"
-PUT_HEAD = "REPLACE INTO head VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+GET_HEAD = (
+    "SELECT session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project FROM head"
+)
+PUT_HEAD = """
+REPLACE INTO head(only, session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project)
+VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 GET_SESSION = "SELECT number FROM session WHERE name = ? AND fork = ?"
 ADD_SESSION = "INSERT INTO session(name, fork) VALUES (?, ?) RETURNING number"
@@ -152,6 +171,23 @@ GROUPS_OF_SESSION = f"""
 SELECT line, doubt FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?3 AND last >= ?2
 ORDER BY first
 """  # noqa: S608 - a number of ours
+SPANS = "SELECT first, last FROM signed_group WHERE session = ? AND doubt = '' ORDER BY first"
+DROP_MISSING_OF_SESSION = "DELETE FROM missing WHERE session = ?"
+ADD_MISSING = "REPLACE INTO missing VALUES (?, ?, ?, ?, ?, ?, 0)"
+DROP_MISSING = "DELETE FROM missing WHERE id = ?"
+GET_MISSING = "SELECT session, first, last, id, task, until FROM missing"
+MISSING_OF_SESSION = f"{GET_MISSING} WHERE session = ? ORDER BY first"
+EVERY_MISSING = f"{GET_MISSING} ORDER BY session, first"
+MISSING_OF_TASK = f"{GET_MISSING} WHERE task = ?"
+MARK_FAULTS = """
+UPDATE missing SET is_fault = task = '' OR session = (SELECT session FROM head)
+OR session BETWEEN 'import-' AND 'import-~'
+OR EXISTS (SELECT 1 FROM event WHERE subject = missing.task AND subject != '')
+"""
+MISSING_FAULTS = f"{GET_MISSING} INDEXED BY missing_fault WHERE is_fault ORDER BY session, first"
+ADD_REWRITTEN = "REPLACE INTO rewritten VALUES (?, ?, ?, ?)"
+DROP_REWRITTEN = "DELETE FROM rewritten WHERE commit_id = ? AND file = ? AND line = ? AND hash = ?"
+EVERY_REWRITTEN = "SELECT commit_id, file, line, hash FROM rewritten ORDER BY file, line"
 ADD_UNCONFIRMED = "REPLACE INTO unconfirmed VALUES (?, ?, ?, ?, ?)"
 DROP_UNCONFIRMED = "DELETE FROM unconfirmed WHERE n = ?"
 CHANGE_EVENT = "UPDATE event SET subject = ?2, key = ?3 WHERE n = ?1"
@@ -308,6 +344,7 @@ ADD_PROBLEM = "INSERT INTO problem VALUES (?, ?, ?)"
 GET_PROBLEMS = "SELECT file, line, problem FROM problem ORDER BY file, line"
 QUARANTINE = "INSERT OR IGNORE INTO quarantine VALUES (?, ?, ?)"
 EARLIEST_HELD = "SELECT min(ts) FROM quarantine"
+HELD_IDS = "SELECT id FROM quarantine"
 RIPE = "DELETE FROM quarantine WHERE ts <= ? RETURNING line"
 GET_VALUE = "SELECT value FROM ledger WHERE key = ?"
 PUT_VALUE = "REPLACE INTO ledger VALUES (?, ?)"

@@ -72,13 +72,24 @@ SELECT value FROM ledger WHERE key = 'writer' AND value != '' AND EXISTS (SELECT
 """
 
 
+_COUNT_DAMAGE = """
+SELECT (SELECT count(*) FROM missing INDEXED BY missing_fault WHERE is_fault) + (SELECT count(*) FROM rewritten)
+"""
+
+
 class Unseen:
     """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
 
-    __slots__ = ("count", "held", "least", "overdue", "untold")
+    __slots__ = ("count", "damage", "held", "least", "overdue", "untold")
 
-    def __init__(
-        self, count: int = 0, untold: int = 0, overdue: int = 0, least: int = 0, held: int = 0
+    def __init__(  # noqa: PLR0917 - one number a column
+        self,
+        count: int = 0,
+        untold: int = 0,
+        overdue: int = 0,
+        least: int = 0,
+        held: int = 0,
+        damage: int = 0,
     ) -> None:
         self.count = count
         """How many questions, alerts and overrides there are for the channels."""
@@ -90,6 +101,8 @@ class Unseen:
         """By how many channels one of them was taken at least."""
         self.held = held
         """How many findings wait for somebody to settle them."""
+        self.damage = damage
+        """How many lines or gaps of the log are missing, or were changed after they were published."""
 
 
 class View:
@@ -109,6 +122,7 @@ class View:
         try:
             (found,) = self._connection.execute(_UNSEEN, (now,)).fetchall()
             found += self._connection.execute(_COUNT_HELD).fetchall()[0]
+            found += self._connection.execute(_COUNT_DAMAGE).fetchall()[0]
         except apsw.Error as error:
             raise EnvironmentFault(f"The ledger {self._path} cannot be read ({error}).") from None
         return Unseen(*(int(str(value)) for value in found))

@@ -72,6 +72,7 @@ def _checks(context: Context) -> Iterator[Check]:
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
     yield from _commands(context)
+    opened.ledger.look_closely()
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))

@@ -74,8 +74,7 @@ def run(arguments: list[str]) -> int:
         listed = reading.task_list(call.folder, call.rest)
         if listed is not None:
             sys.stdout.write(listed + "\n")
-            if not os.environ.get("REMAND_TASK"):
-                sys.stderr.write(reading.reminder_at(call.folder))
+            sys.stderr.write(reading.remarks_at(call.folder, is_users=not os.environ.get("REMAND_TASK")))
             return 0
     here = import_module("remand.interfaces.cli.main")
     environment = {name: os.environ.get(name, "") for name in ENVIRONMENT}

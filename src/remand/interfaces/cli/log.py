@@ -8,13 +8,15 @@ from argparse import ArgumentParser
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from remand.app.digest import digest
 from remand.app.errors import UsageError
 from remand.app.happenings import ABOUT_REJECTIONS, words
 from remand.app.importing import import_folder
+from remand.app.missing import Repair
 from remand.app.publish import publish_all, publish_task
-from remand.app.rebuild import rebuild
+from remand.app.repairing import find_damage, repair
 from remand.app.verify import verify
 from remand.domain.events import Event
 from remand.interfaces.cli.context import Command, Context
@@ -101,6 +103,7 @@ def _gist(event: Event) -> str:
 
 def _verify(context: Context) -> Result:
     opened = context.opened
+    opened.ledger.look_closely()
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))
@@ -112,19 +115,72 @@ def _verify(context: Context) -> Result:
             else problem["file"]
         )
     unconfirmed = [shown_unconfirmed(one) for one in found.unconfirmed]
-    data = {"events": found.events, "ok": found.ok, "problems": problems, "unconfirmed": unconfirmed}
+    given = [_shown_repair(one) for one in found.given_up]
+    data = {
+        "events": found.events,
+        "ok": found.ok,
+        "problems": problems,
+        "unconfirmed": unconfirmed,
+        "given_up": given,
+    }
     if found.ok:
         told = f", {len(unconfirmed)} of them unconfirmed (`remand keys` says whose)" if unconfirmed else ""
-        return Result(data, f"{found.events} events, all in order{told}.")
+        rest = "".join(f"\n{one['text']}" for one in given)
+        return Result(data, f"{found.events} events, all in order{told}.{rest}")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
     return Result(data, table(("file", "line", "problem"), rows, "", wraps=True), code=1)
 
 
+def _shown_repair(found: Repair) -> dict[str, Any]:
+    lines, event = found.lines, found.event
+    numbers = f"event {lines.first}" if lines.first == lines.last else f"events {lines.first} to {lines.last}"
+    where = (
+        f"{numbers} of session {lines.session}" if lines.session else f"line {lines.first} of a changed file"
+    )
+    about = f" about {lines.task}" if lines.task else ""
+    why = f": {one_line(found.reason, 200)}" if found.reason else ""
+    return {
+        "session": lines.session or None,
+        "first": lines.first,
+        "last": lines.last,
+        "task_id": lines.task or None,
+        "by": found.by,
+        "at": event.ts,
+        "reason": found.reason,
+        "text": f"{where}{about}: given up by {found.by} on {event.ts[:16]}{why}",
+    }
+
+
+def _repair_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--reason", metavar="TEXT", help="why, for those who read the log later")
+    parser.add_argument(
+        "--yes", action="store_true", help="do what is proposed; without it nothing is changed"
+    )
+
+
+def _repair(context: Context) -> Result:
+    actor, ledger = context.user(), context.opened.ledger
+    ledger.look_closely()
+    found = find_damage(ledger)
+    is_done = bool(found) and context.arguments.yes
+    if is_done:
+        repair(ledger, actor, context.text(context.arguments.reason))
+    shown = [msgspec.to_builtins(replace(one, file=_relative(context, one.file))) for one in found]
+    data = {"found": shown, "repaired": is_done}
+    if not found:
+        return Result(data, "Nothing is missing, and no published file was changed.")
+    rows = [(one.what, one.proposal) for one in found]
+    if is_done:
+        return Result(data, f"{_count(len(found), 'finding')} settled, and recorded as log.repair.")
+    return Result(data, table(("what was found", "what to do"), rows, "Nothing.", wraps=True))
+
+
+def _relative(context: Context, path: str) -> str:
+    return os.path.relpath(path, context.opened.place.root) if os.path.isabs(path) else path
+
+
 def _rebuild(context: Context) -> Result:
-    opened = context.opened
-    with opened.store.write() as tx:
-        rebuild(tx)
-        count = tx.events.count()
+    count = context.opened.ledger.rebuild()
     return Result({"events": count}, f"Every table was made anew from {count} events.")
 
 
@@ -186,6 +242,7 @@ COMMANDS = {
     "log tail": Command(_tail_arguments, _tail),
     "log verify": Command(_nothing, _verify),
     "log rebuild": Command(_nothing, _rebuild),
+    "log repair": Command(_repair_arguments, _repair),
     "log import": Command(_import_arguments, _import),
     "log publish": Command(_publish_arguments, _publish),
     "log digest": Command(_nothing, _digest),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
-from remand.bootstrap.reminding import key_warning, look_after, reminder, reminder_at, untrusted_key
+from remand.bootstrap.reminding import key_warning, look_after, reminder, unseen_at, untrusted_key, warning
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
@@ -19,6 +19,7 @@ from remand.interfaces.cli.output import Result, as_json, clean, console
 from remand.interfaces.cli.registry import COMMANDS
 from remand.ledger.problems import BadLine
 
+NOTHING_MORE: Mapping[str, str] = {}
 DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
 LOCK_PATIENCE = 60
 _UNATTENDED = ("serve", "hook", "hook relay", "completion")
@@ -29,13 +30,25 @@ __all__ = ["Surroundings", "command_parser", "run", "say_failure", "unknown"]
 
 def run(arguments: list[str], surroundings: Surroundings) -> int:
     """Runs a call and returns its exit code. Every failure is said, never thrown."""
-    asides: list[str] = []
+    asides = _Asides()
     code = _run(split(arguments), surroundings, asides)
-    surroundings.stderr.write("".join(asides))
+    surroundings.stderr.write(f"{asides.fault}{asides.key}{asides.warning}{asides.reminder}")
     return code
 
 
-def _run(call: Call, surroundings: Surroundings, asides: list[str]) -> int:
+class _Asides:
+    """What is said after an answer."""
+
+    def __init__(self) -> None:
+        self.fault = self.key = self.warning = self.reminder = ""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """The same for programs."""
+        return {"log_warning": self.warning.removeprefix("remand: ").strip()} if self.warning else {}
+
+
+def _run(call: Call, surroundings: Surroundings, asides: _Asides) -> int:
     """Runs a call; what is to be said after its answer is left aside."""
     try:
         with _patience(call, surroundings):
@@ -43,20 +56,25 @@ def _run(call: Call, surroundings: Surroundings, asides: list[str]) -> int:
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and surroundings.opened is not None:
             raise
-        told = clean(str(error))
-        asides[:] = [aside for aside in asides if told not in aside]
-        return say_failure(call, surroundings, error)
+        if clean(str(error)) in asides.fault:
+            asides.fault = ""
+        return say_failure(call, surroundings, error, asides.data)
+    if call.is_json and asides.data and type(result.data) is dict:
+        result = result._replace(data=result.data | asides.data)
     _show(call, surroundings, result)
     return result.code
 
 
 def say_failure(
-    call: Call, surroundings: Surroundings, error: Refused | BadLine | RemandError | OSError
+    call: Call,
+    surroundings: Surroundings,
+    error: Refused | BadLine | RemandError | OSError,
+    more: Mapping[str, str] = NOTHING_MORE,
 ) -> int:
     """Says why a call was not carried out; gives its exit code."""
     match error:
         case Refused():
-            return _say_refused(call, surroundings, error)
+            return _say_refused(call, surroundings, error, more)
         case UsageError():
             return _say_error(call, surroundings, "usage", str(error), USAGE)
         case BadLine():
@@ -66,7 +84,7 @@ def say_failure(
             return _say_error(call, surroundings, "environment", str(error), ENVIRONMENT)
 
 
-def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result:
+def _result(call: Call, surroundings: Surroundings, asides: _Asides) -> Result:
     if call.is_broken:
         raise UsageError(call.is_broken)
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
@@ -82,7 +100,7 @@ def _result(call: Call, surroundings: Surroundings, asides: list[str]) -> Result
     try:
         result = command.run(context)
     finally:
-        asides += _looked_after(context)
+        _look_after(context, asides)
     return _marked(result, context)
 
 
@@ -95,16 +113,18 @@ def _marked(result: Result, context: Context) -> Result:
     return result._replace(data={"unconfirmed": True} | result.data) if is_unconfirmed else result
 
 
-def _looked_after(context: Context) -> list[str]:
-    """Keeps the files in step with the ledger, and reminds the user of questions nothing else told of."""
+def _look_after(context: Context, asides: _Asides) -> None:
+    """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
     if context.call.command in _UNATTENDED:
-        return []
-    if not context.has_looked:
-        return ["" if context.is_confined else reminder_at(context.folder, context.surroundings.opened)]
-    found, fault = look_after(context.place, context.gateway.opened_already)
-    failed = f"remand: {clean(fault)}\n" if fault else ""
-    warning = key_warning(untrusted_key(context.place, context.gateway.opened_already))
-    return [failed, warning, "" if context.is_confined else reminder(found)]
+        return
+    if context.has_looked:
+        found, fault = look_after(context.place, context.gateway.opened_already)
+        asides.fault = f"remand: {clean(fault)}\n" if fault else ""
+        asides.key = key_warning(untrusted_key(context.place, context.gateway.opened_already))
+    else:
+        found = unseen_at(context.folder, context.surroundings.opened)
+    asides.warning = warning(found)
+    asides.reminder = "" if context.is_confined else reminder(found)
 
 
 def command_parser(name: str) -> tuple[Command, Parser]:
@@ -193,9 +213,10 @@ def _show(call: Call, surroundings: Surroundings, result: Result) -> None:
         )
 
 
-def _say_refused(call: Call, surroundings: Surroundings, refusal: Refused) -> int:
+def _say_refused(call: Call, surroundings: Surroundings, refusal: Refused, more: Mapping[str, str]) -> int:
     if call.is_json:
-        surroundings.stdout.write(as_json({"refused": refusal.code, "message": refusal.message}) + "\n")
+        data = {"refused": refusal.code, "message": refusal.message, **more}
+        surroundings.stdout.write(as_json(data) + "\n")
     else:
         remedy = MEANINGS.get(refusal.code, ("", ""))[1]
         lines = [f"refused ({refusal.code}): {clean(refusal.message)}"]
