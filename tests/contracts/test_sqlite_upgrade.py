@@ -8,11 +8,13 @@ from remand.adapters.stores.sqlite import SqliteStore
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.acts import Act, OnForge
+from remand.domain.names import looks, name_key
 from remand.domain.task import Status, Task
 from remand.testing.builders import World, a_task
 from remand.testing.builders import task_id as numbered
 
 VERSION_9 = """
+DROP TABLE name;
 DROP TABLE missing; DROP TABLE rewritten; ALTER TABLE head DROP COLUMN changed;
 DROP TABLE signed_group;
 ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABLE head DROP COLUMN project;
@@ -96,4 +98,18 @@ def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: P
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
         assert [task.id for task in view.tasks.with_errand([Act.CLOSE])] == [numbered(1)]
+    store.close()
+
+
+def test_a_ledger_of_version_10_knows_the_names_on_its_tasks(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    with store.write() as tx:
+        tx.tasks.put(a_task(numbered(1), holders=("Fenster",), created_by="user"))
+    store.connection.execute("DROP TABLE name; PRAGMA user_version = 10").fetchall()
+    store.close()
+
+    store = opened(tmp_path / "ledger.db")
+    with store.read() as view:
+        assert view.names.having(name_key("FENSTER")) == ["Fenster"]
+        assert view.names.having(looks("Fenst\u0435r")[0]) == ["Fenster"]
     store.close()

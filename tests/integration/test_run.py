@@ -91,6 +91,7 @@ def test_a_task_goes_through_its_whole_life(opened: Open, start: Start, machine:
         office.repository.git("show", f"remand/{task}:before.txt") == f"good roof by Fenster, 2, on {task}\n"
     )
     assert office.shown(task)["status"] == "done"
+    assert not {"Fenster", "Verbal"} & set(office.shown(task)["asserted"]), "both are known by their sockets"
     office.check_worktrees()
     assert {one["tier"] for one in office.events("run.start")} == {tier}
     assert f"({'tier 1' if tier == 'bubblewrap' else 'tier 0'})" in scheduler.said

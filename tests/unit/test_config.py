@@ -184,6 +184,15 @@ def test_an_unknown_key_like_no_other_is_named_with_all_there_are() -> None:
         ("[team]\nmembers = [{name = 'A', roles = 'agent'}]", "team.members[0].roles", "list"),
         ("[team]\nmembers = [{name = 'A', skills = 'css'}]", "team.members[0].skills", "list"),
         ("[team]\nmembers = [{name = 'A', skills = [1]}]", "team.members[0].skills", "list"),
+        ("[team]\nmembers = [{name = 'A'}, {name = 'a'}]", "a", "differ in case"),
+        (
+            "[team]\nmembers = [{name = 'A'}, {name = 'B', aliases = ['\uff21']}]",
+            "\uff21",
+            "differ in case",
+        ),
+        ("[team]\nformer = 'A'", "team.former", "list"),
+        ('[team]\nformer = ["a\\nb"]', "team.former", "no name"),
+        ("[team]\nmembers = [{name = 'A'}]\nformer = ['a']", "team.former", "one or the other"),
         ("[team]\nmembers = [{name = 'A', capacity = 0}]", "team.members[0].capacity", "at least 1"),
         ("[team]\nmembers = [{name = 'A', capacity = true}]", "team.members[0].capacity", "whole number"),
         ("[team]\nmembers = [{name = 'A', capacity = '2'}]", "team.members[0].capacity", "whole number"),
@@ -246,3 +255,13 @@ def test_what_is_no_toml_is_told_so(text: str) -> None:
 def test_what_says_nothing_or_says_it_twice_is_an_error(text: str, key: str) -> None:
     with pytest.raises(ConfigError, match=key):
         parse(text)
+
+
+def test_former_members_are_named_with_the_team() -> None:
+    settings = parse("[team]\nmembers = [{name = 'A'}]\nformer = ['B']")
+    assert settings.as_team().former == ("B",)
+
+
+def test_a_member_may_have_several_spellings_of_its_own_name() -> None:
+    settings = parse("[team]\nmembers = [{name = 'Alice', accounts = ['alice']}]")
+    assert settings.as_team().actor("ALICE").name == "Alice"

@@ -9,8 +9,10 @@ from typing import Union
 import msgspec
 
 from remand.domain import commands as c
+from remand.domain.event import KnownBy
 from remand.domain.events import Event
 from remand.domain.keys import PublicKey, Trust, is_untrusted
+from remand.domain.names import fold
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
@@ -27,6 +29,8 @@ class Request(Record, kw_only=True):
     key: str = ""
     branch: str = ""
     """The branch checked out where it was asked."""
+    known_by: KnownBy = KnownBy.UNSAID
+    """How it is known who asks; where nothing is said, by its own word."""
 
 
 class Accepted(Record, kw_only=True):
@@ -79,7 +83,7 @@ def acting(named: str, environment: Mapping[str, str]) -> str:
     Refuses another name inside an agent's environment.
     """
     own, is_confined = environment.get("REMAND_ACTOR", ""), is_agents(environment)
-    if is_confined and own and named not in ("", own):
+    if is_confined and own and named and fold(named) != fold(own):
         raise Refused("not_yours", f"This is {own}'s place; nobody acts as {named} from here.")
     return named or own or ("agent" if is_confined else USER)
 

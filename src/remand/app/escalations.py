@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from remand.app.family import Family
+from remand.app.people import may_be_locked_out
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.escalations import FIX, REASSIGN, REOPEN, UNLOCK, WONTFIX, Option, options
@@ -93,7 +94,8 @@ def able(view: Transaction, team: Team, task: Task) -> list[Actor]:
     members = [team.actor(member.name) for member in team.members]
     agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
     inherited = Family(view).inherited(task) if task.parent else ()
-    return left(task, c.Facts(agents=agents, inherited=inherited))
+    unsure = may_be_locked_out(view, team, task)
+    return left(task, c.Facts(agents=agents, inherited=inherited, may_be=unsure))
 
 
 def question(task: Task, offered: Sequence[Option]) -> str:

@@ -10,6 +10,7 @@ from remand.app.asking import Rules
 from remand.app.family import Family
 from remand.app.in_hand import room
 from remand.app.missing import concerning
+from remand.app.people import may_be_locked_out
 from remand.app.ports import Commit, Difference, Ids, LookedUp, Repository
 from remand.domain import commands as c
 from remand.domain import ids
@@ -80,6 +81,8 @@ class Lookup:
         facts = c.Facts(
             lease_seconds=self._rules.policy.lease_seconds,
             has_team=self._rules.team.has_members,
+            members=self._rules.team.member_names,
+            may_be=may_be_locked_out(self._tx, self._rules.team, task) if task else (),
             gates=seen.terms.gates if seen.terms else self._rules.gates,
             policy=seen.terms.digest if seen.terms else self._rules.gates_digest,
             base=self._rules.base,

@@ -8,6 +8,16 @@ from remand.domain.task import Task
 from remand.ledger.store import Transaction
 
 
+def people(task: Task) -> Iterator[str]:
+    """Everyone who has a part in a task: first those kept away, then those who had a part in its work."""
+    yield from (lockout.agent for lockout in task.lockouts)
+    yield from (task.claim.agent,) if task.claim else ()
+    yield from (offer.target for offer in task.offers)
+    yield from (*task.holders, *task.authors, *task.reviewers, *task.gating.questioned, task.fixer)
+    yield from (task.filed.agent,) if task.filed else ()
+    yield from (*task.requested, *task.unlocked, *task.invalid_by, *task.accepted_by, task.created_by)
+
+
 class Family:
     """The tasks above a task and below it."""
 
@@ -35,10 +45,7 @@ class Family:
         """Every name by which somebody is known on a task: first of those kept away, then of who had a part in it."""
         yield from (lockout.agent for lockout in task.lockouts)
         yield from (agent for agent, _ in self.inherited(task) if task.parent)
-        yield from (task.claim.agent,) if task.claim else ()
-        yield from (offer.target for offer in task.offers)
-        yield from (*task.holders, *task.authors, *task.reviewers, *task.gating.questioned, task.fixer)
-        yield from (task.filed.agent,) if task.filed else ()
+        yield from people(task)
 
     def heirs(self, task: Task) -> tuple[tuple[str, str], ...]:
         """The tasks below this one, each with every agent that is locked out there because it is here."""

@@ -15,6 +15,7 @@ from remand.app.family import Family
 from remand.app.missing import concerning
 from remand.app.naming import locate
 from remand.app.orchestration import is_on_file
+from remand.app.people import People, may_be_locked_out
 from remand.app.ports import Clock, Ids, Repository
 from remand.app.ready import pool, suits
 from remand.app.rebuild import story
@@ -22,6 +23,8 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
 from remand.domain.decide import HANDOFF_ASKS, decide
+from remand.domain.escalations import REASSIGN, UNLOCK
+from remand.domain.event import KnownBy
 from remand.domain.evolve import evolve, replay
 from remand.domain.forging import issue_task_id
 from remand.domain.instant import Instant
@@ -44,6 +47,7 @@ class Origin(NamedTuple):
     key: str = ""
     fingerprint: str = ""
     branch: str = ""
+    known_by: str = KnownBy.UNSAID
 
 
 class Handler:
@@ -78,18 +82,25 @@ class Handler:
 
     def _answer(self, request: Request, seen: Seen, actor: Actor | None) -> Answer:
         require_trusted_key(self.tx.unconfirmed.writer, is_confined=request.confined)
-        origin = Origin(request.key, _fingerprint(request) if request.key else "", request.branch)
+        fingerprint = _fingerprint(request) if request.key else ""
+        known_by = request.known_by or (KnownBy.UNSAID if actor else KnownBy.WORD)
+        origin = Origin(request.key, fingerprint, request.branch, known_by)
         if request.key:
             known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]
             if known:
                 return self._repeat(known, origin.fingerprint)
-        task = self._task(request.ask, actor or self._rules.team.actor(request.actor))
+        said = "" if actor else request.actor
+        task = self._task(request.ask, said, actor)
         team = self._team(task)
-        actor = actor or team.actor(request.actor, confined=request.confined)
-        ask = self._in_own_words(request.ask, actor, team)
+        people = People(self.tx, team)
+        actor = actor or team.actor(people.name(said), confined=request.confined)
+        ask = self._in_own_words(request.ask, actor, people)
         now = self._clock.now()
         lookup = self._lookup.under(team) if team is not self._rules.team else self._lookup
-        command = c.Command(ask=ask, actor=actor, at=now, facts=lookup.facts(ask, task, now, seen))
+        facts = lookup.facts(ask, task, now, seen)
+        alike = people.look_alikes((said, *_others(request.ask)))
+        facts = replace(facts, look_alikes=alike) if alike else facts
+        command = c.Command(ask=ask, actor=actor, at=now, facts=facts)
         return self._carry_out(task, command, origin)
 
     def _team(self, task: Task | None) -> Team:
@@ -98,7 +109,8 @@ class Handler:
 
     def note(self, events: Sequence[e.Event], actor: Actor) -> None:
         """Keeps events that belong to no task."""
-        self._record(None, events, actor, Origin())
+        known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else KnownBy.WORD
+        self._record(None, events, actor, Origin(known_by=known_by))
 
     def settle_due(self) -> None:
         """Lets happen what happens by itself: leases end, offers lapse, deferred tasks wake, parents close."""
@@ -163,6 +175,7 @@ class Handler:
                 key=origin.key,
                 ask=origin.fingerprint,
                 more=more,
+                known_by=origin.known_by,
             )
             try:
                 stamped, line = codec.write(replace(event, ts=ts), meta, self._paths)
@@ -200,21 +213,19 @@ class Handler:
             return Refused("key_reused", "This idempotency key belongs to a task that is not there any more.")
         return Accepted(events=tuple(known), task=task)
 
-    def _in_own_words(self, ask: c.Ask, actor: Actor, team: Team) -> c.Ask:
+    def _in_own_words(self, ask: c.Ask, actor: Actor, people: People) -> c.Ask:
         """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
         changes: dict[str, Any] = {}
         if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff | c.RejectHandoff):
             changes["agent"] = actor.name
         changes |= {
-            name: team.actor(value).name
-            for name in _NAMES.get(type(ask), ())
-            if (value := getattr(ask, name))
+            name: people.name(value) for name in _NAMES.get(type(ask), ()) if (value := getattr(ask, name))
         }
-        if isinstance(ask, c.AnswerEscalation) and ":" in ask.option:
+        if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_WITH_NAME):
             choice, _, name = ask.option.partition(":")
-            changes["option"] = f"{choice}:{team.actor(name).name}"
+            changes["option"] = f"{choice}:{people.name(name)}"
         if isinstance(ask, c.RejectHandoff):
-            changes["rejection"] = self._plain(ask.rejection, team)
+            changes["rejection"] = self._plain(ask.rejection, people)
         for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks"):
             value = getattr(ask, name, None)
             if value:
@@ -224,17 +235,17 @@ class Handler:
             changes["handoff_id"] = ids.handoff_id(handoff) or handoff
         return replace(ask, **changes) if changes else ask
 
-    def _plain(self, rejection: dict[str, Any], team: Team) -> dict[str, Any]:
+    def _plain(self, rejection: dict[str, Any], people: People) -> dict[str, Any]:
         """A record as the ledger would read it again, its agent and its task by their own names."""
         plain: dict[str, Any] = msgspec.json.decode(_encode(rejection))
         agent, task = plain.get("agent_id"), plain.get("task_id")
         if isinstance(agent, str) and agent:
-            plain["agent_id"] = team.actor(agent).name
+            plain["agent_id"] = people.name(agent)
         if isinstance(task, str) and ids.is_alias(task):
             plain["task_id"] = locate(self.tx, task) or task
         return plain
 
-    def _task(self, ask: c.Ask, actor: Actor) -> Task | None:
+    def _task(self, ask: c.Ask, said: str, actor: Actor | None) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""
         if isinstance(ask, c.ImportIssue):
             return self.tx.tasks.get(issue_task_id(ask))
@@ -245,7 +256,8 @@ class Handler:
             return self.tx.tasks.get(self.tx.tasks.named(name))
         name = getattr(ask, "task_id", "")
         if isinstance(ask, c.ClaimTask) and not name:
-            return self._next(actor)
+            team = self._rules.team
+            return self._next(actor or team.actor(People(self.tx, team).name(said)))
         if isinstance(ask, c.AssignTask) and not name:
             return self._next(self._rules.team.actor(ask.agent))
         return self.tx.tasks.get(locate(self.tx, name))
@@ -268,8 +280,11 @@ class Handler:
 
     def _may_have(self, task: Task, actor: Actor) -> bool:
         """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
-        name = self._team(task).actor(actor.name).name
+        team = self._team(task)
+        name = team.actor(actor.name).name
         if task.is_locked_out(name) or name in task.reviewers or concerning(self.tx, task):
+            return False
+        if any(name == who for who, _ in may_be_locked_out(self.tx, team, task)):
             return False
         if not task.parent or name in task.unlocked:
             return True
@@ -289,6 +304,14 @@ def _fingerprint(request: Request) -> str:
     return _hashed(request.actor, replace(ask, branch="") if getattr(ask, "branch", "") else ask)
 
 
+def _others(ask: c.Ask) -> tuple[str, ...]:
+    """Whom an ask names besides the one who asks."""
+    named = tuple(getattr(ask, name) for name in _NAMES.get(type(ask), ()))
+    if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_WITH_NAME):
+        return (*named, ask.option.partition(":")[2])
+    return named
+
+
 def _hashed(*parts: object) -> str:
     return sha256(_encode(parts)).hexdigest()[:16]
 
@@ -305,5 +328,9 @@ _NAMES: dict[type[c.Ask], tuple[str, ...]] = {
     c.Unlock: ("agent",),
     c.ReassignTask: ("source", "target"),
     c.RequestReview: ("reviewer",),
+    c.InitiateHandoff: ("source", "target"),
+    c.AnswerRejection: ("reassign_to",),
 }
 """Where an ask names others, whom the ledger knows by their own names."""
+_WITH_NAME = (f"{UNLOCK}:", f"{REASSIGN}:")
+"""How the answers to a question begin that name an agent."""

@@ -11,6 +11,7 @@ from remand.app.family import Family
 from remand.app.in_hand import room
 from remand.app.named import described
 from remand.app.naming import locate
+from remand.app.people import may_be_locked_out
 from remand.app.ports import LookedUp
 from remand.app.witness import merged, task_grades
 from remand.domain import commands as c
@@ -170,6 +171,7 @@ class Judging:
     def _next_agent(self, task: Task, agent: str, now: Instant) -> str:
         """Of the other members that may take the task over, the one that could take on most; then the first."""
         barred = {name for name, _ in self._family.inherited(task)} - set(task.unlocked) | {agent}
+        barred |= {name for name, _ in may_be_locked_out(self._tx, self._rules.team, task)}
         actors = [self._rules.team.actor(member.name) for member in self._rules.team.members]
         able = [
             actor.name

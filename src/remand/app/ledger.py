@@ -35,6 +35,7 @@ from remand.app.rebuild import assign_imported, rebuild
 from remand.app.signatures import Signer, Verifier, Vouched, confirm, judge_anew
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
+from remand.domain.event import KnownBy
 from remand.domain.events import Event, LinesGivenUp, LinesImported
 from remand.domain.handoffs import branch_of_claim
 from remand.domain.ids import handoff_id, session_name
@@ -102,9 +103,9 @@ class Ledger:
         """Answers asks in their order, all made durable by one sync before the first answer is given."""
         return self._answer_all([(request, None) for request in requests])
 
-    def ask_as(self, actor: Actor, ask: c.Ask, key: str = "") -> Answer:
+    def ask_as(self, actor: Actor, ask: c.Ask, key: str = "", known_by: KnownBy = KnownBy.UNSAID) -> Answer:
         """Answers an ask of the system's own, which comes through no door."""
-        return self._answer_all([(Request(ask=ask, actor=actor.name, key=key), actor)])[0]
+        return self._answer_all([(Request(ask=ask, actor=actor.name, key=key, known_by=known_by), actor)])[0]
 
     def ask_all_as(self, actor: Actor, asks: Sequence[c.Ask]) -> list[Answer]:
         """Answers asks of the system's own, all made durable by one sync."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from remand.app.escalations import line
 from remand.app.family import Family
+from remand.app.people import People, may_be_locked_out
 from remand.app.rebuild import story
 from remand.domain import events as e
 from remand.domain.instant import Instant
@@ -58,23 +59,29 @@ def lockouts(view: Transaction, task_id: str = "", agent: str = "") -> list[Lock
 
 def explained(view: Transaction, team: Team, agent: str, task_id: str = "") -> list[Explained]:
     """Why an agent may not work on a task, or on each task that it is locked out of, whatever it was called then."""
-    own = team.actor(agent).name
+    own = People(view, team).name(agent)
     rows = () if task_id else lockouts(view)
     names = [task_id] if task_id else [row.task_id for row in rows if team.actor(row.agent).name == own]
     tasks = [task for task in map(view.tasks.get, names) if task is not None]
-    return [
-        _explained(view, task, team.as_known(Family(view).names(task)).actor(agent).name) for task in tasks
-    ]
+    return [_explained(view, task, team.as_known(Family(view).names(task)), own) for task in tasks]
 
 
-def _explained(view: Transaction, task: Task, agent: str) -> Explained:
+def _explained(view: Transaction, task: Task, team: Team, name: str) -> Explained:
+    agent = team.actor(name).name
     above = dict(Family(view).inherited(task)).get(agent, "") if task.parent else ""
     is_own = any(lockout.agent == agent for lockout in task.active_lockouts)
     is_inherited = bool(above) and agent not in task.unlocked
     text = why(task, story(view, task.id), agent)
     if is_inherited and not is_own:
         text = f"{agent} is locked out of task {above}, which {task.label} was cut from."
-    return Explained(task_id=task.id, agent=agent, is_locked_out=is_own or is_inherited, why=text)
+    former = dict(may_be_locked_out(view, team, task)).get(agent, "") if not task.is_terminal else ""
+    if former:
+        text = (
+            f"{agent} may be {former}, who is locked out for {task.label} and not on the team any more. "
+            "`aliases` or `former` in remand.toml says which it is."
+        )
+    is_locked_out = is_own or is_inherited or bool(former)
+    return Explained(task_id=task.id, agent=agent, is_locked_out=is_locked_out, why=text)
 
 
 def why(task: Task, events: Sequence[e.Event], agent: str) -> str:

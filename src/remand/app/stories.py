@@ -12,6 +12,7 @@ from remand.domain.pulls.sources import review_of
 from remand.domain.reasons import decision_named
 from remand.domain.record import Record
 from remand.domain.review_steps import escalation_id
+from remand.domain.roles import COORDINATOR, USER
 from remand.domain.task import Task
 
 
@@ -331,6 +332,13 @@ def uncounted_reviews(events: list[e.Event]) -> list[UncountedReview]:
     return list(found.values())
 
 
+def asserted(events: list[e.Event]) -> tuple[str, ...]:
+    """Who acted on a task by their own word alone; nobody where all that was done is the user's."""
+    actors = {event.meta.actor for event in events} - {"", COORDINATOR}
+    found = {event.meta.actor for event in events if event.meta.is_asserted}
+    return tuple(sorted(found)) if actors - {USER} else ()
+
+
 def history(events: list[e.Event]) -> list[dict[str, Any]]:
     """The events of a task as plain rows: time, name, actor, and what they say."""
     rows = []
@@ -338,5 +346,5 @@ def history(events: list[e.Event]) -> list[dict[str, Any]]:
         fields = msgspec.to_builtins(event)
         fields.pop("meta", None)
         who = {"ts": event.ts, "event": event.name, "actor": event.meta.actor, "event_id": event.meta.id}
-        rows.append(fields | who)
+        rows.append(fields | who | {"asserted": event.meta.is_asserted})
     return rows

@@ -26,6 +26,8 @@ class UnderReview(Record, kw_only=True, omit_defaults=False):
     """The reviewers who were asked for their word."""
     attempt: int = 0
     rejection_count: int = 0
+    asserted: bool = False
+    """Only the author's own word says who it is."""
     not_counted: tuple[UncountedReview, ...] = ()
     """Reviews of it on the forge that were seen and do not count."""
 
@@ -55,5 +57,6 @@ def _entry(task: Task, submission: Submission, view: Transaction) -> UnderReview
         requested=task.requested,
         attempt=task.attempt_count,
         rejection_count=task.rejection_count,
+        asserted=submission.is_asserted,
         not_counted=tuple(uncounted),
     )

@@ -32,6 +32,7 @@ from remand.config import ForgeSettings
 from remand.config.forge import LABEL
 from remand.domain import events as e
 from remand.domain.acts import Act
+from remand.domain.event import KnownBy
 from remand.domain.forging import acts_of, due
 from remand.domain.forging import waits_for as act_waits
 from remand.domain.roles import Actor
@@ -219,7 +220,7 @@ class Forges:
             opened.store,
             opened.settings.rules().team,
             actor,
-            lambda ask: opened.ledger.ask_as(actor, ask, key=key),
+            lambda ask: opened.ledger.ask_as(actor, ask, key=key, known_by=KnownBy.FORGE),
         )
         said = saying.hear(text)
         return f"> {text}\n\n{said.done}"

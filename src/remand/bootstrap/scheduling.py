@@ -44,7 +44,7 @@ HANDS = 8
 """How many worktrees are prepared and processes started at once."""
 PATIENT_HANDS = 8
 """How many done claims are measured at once."""
-MODULE = "remand.interfaces.cli.entry"
+MODULE = "remand.interfaces.cli.outside"
 """Our own command line. It is started by its name: nothing here may know it otherwise."""
 PLAIN = "plain"
 LOGS = "logs"

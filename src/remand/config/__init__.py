@@ -12,7 +12,7 @@ from remand.config.keys import project_id, trusted_keys
 from remand.config.policy import policy
 from remand.config.records import RecordSettings, records
 from remand.config.run import RunSettings, run
-from remand.config.team import members
+from remand.config.team import former_names, members
 from remand.config.values import NAME, ConfigError, known, table, text
 from remand.domain.gates.gate import GatePolicy
 from remand.domain.keys import PublicKey
@@ -40,6 +40,8 @@ class Settings(Record, kw_only=True):
     """The configuration, and where it was read."""
 
     team: tuple[Member, ...] = ()
+    former: tuple[str, ...] = ()
+    """The names of members who have left the team."""
     policy: Policy = Policy()
     gate_policy: GatePolicy = GatePolicy()
     forge: ForgeSettings = ForgeSettings()
@@ -64,7 +66,7 @@ class Settings(Record, kw_only=True):
 
     def as_team(self) -> Team:
         """The members, ready to be looked up."""
-        return Team(self.team)
+        return Team(self.team, self.former)
 
 
 def inherited_environment(*without: str) -> dict[str, str]:
@@ -83,6 +85,7 @@ def parse(content: str, source: str = "") -> Settings:
     known(project, ("base", "id", "hosts"), "project.")
     return Settings(
         team=members(table(data, "team")),
+        former=former_names(table(data, "team")) if "former" in data.get("team", {}) else (),
         policy=policy(table(data, "policy")),
         gate_policy=gate_policy(data),
         forge=forge(table(data, "forge")),

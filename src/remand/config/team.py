@@ -7,22 +7,41 @@ from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, known, text, texts
 from remand.domain.ids import is_agent_name
+from remand.domain.names import fold
 from remand.domain.roles import Member, Role
 
 _MEMBER = ("name", "role", "roles", "skills", "aliases", "accounts", "paths", "command", "capacity")
 _ROLES = (Role.AGENT, Role.LEAD, Role.TESTER, Role.DIRECTOR, Role.USER)
 
 
+def former_names(team: dict[str, Any]) -> tuple[str, ...]:
+    """The names of members who have left the team."""
+    names = texts(team.get("former", []), "team.former")
+    taken = {fold(name): member.name for member in members(team) for name in _names(member)}
+    for name in names:
+        if not is_agent_name(name):
+            raise ConfigError(f"{NAME}: `team.former` has {name[:80]!r}, which is no name of a member.")
+        if fold(name) in taken:
+            raise ConfigError(
+                f"{NAME}: `team.former` has `{name}`, which is {taken[fold(name)]}'s name; it is one or the other."
+            )
+    return names
+
+
+def _names(member: Member) -> tuple[str, ...]:
+    return (member.name, *member.aliases, *member.accounts)
+
+
 def members(team: dict[str, Any]) -> tuple[Member, ...]:
     """The members of the team."""
-    known(team, ("members",), "team.")
+    known(team, ("members", "former"), "team.")
     rows = team.get("members", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(
             f'{NAME}: `team.members` must be a list of tables such as {{name = "A", role = "agent"}}.'
         )
     found = tuple(_member(row, f"team.members[{number}].") for number, row in enumerate(rows))
-    names = [name for member in found for name in (member.name, *member.aliases, *member.accounts)]
+    names = [name for member in found for name in _names(member)]
     if not all(map(is_agent_name, names)):
         raise ConfigError(
             f"{NAME}: a member's alias or account is no name: use up to 64 letters, digits or @ . + - _ / :"
@@ -32,6 +51,15 @@ def members(team: dict[str, Any]) -> tuple[Member, ...]:
         raise ConfigError(
             f"{NAME}: two members go by the name `{double}`; every name and alias is one member's."
         )
+    owners: dict[str, tuple[str, str]] = {}
+    for member in found:
+        for name in _names(member):
+            other, own = owners.setdefault(fold(name), (member.name, name))
+            if other != member.name:
+                raise ConfigError(
+                    f"{NAME}: `{name}` of {member.name} and `{own}` of {other} differ in case, width or spaces "
+                    "alone, which makes no other name. Change one of them."
+                )
     return found
 
 

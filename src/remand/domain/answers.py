@@ -224,6 +224,7 @@ def _inherited(task: Task, name: str) -> list[e.Event]:
             reason=f"locked out of {task.id}: {lockout.reason}"[:500],
             inherited_from=task.id,
             by=lockout.by,
+            team=lockout.team,
         )
         for lockout in task.inheritable_lockouts
     ]

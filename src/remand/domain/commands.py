@@ -347,6 +347,12 @@ class Facts(Record, kw_only=True):
     """What the policy lets be done on the forge."""
     missing: tuple[MissingLines, ...] = ()
     """Lines of the log that are missing and may concern the task, or one that it was cut from."""
+    members: tuple[str, ...] = ()
+    """The names of the team's members."""
+    may_be: tuple[tuple[str, str], ...] = ()
+    """Members who may be somebody that is locked out under a name which the team does not have any more, with that name."""
+    look_alikes: tuple[tuple[str, str], ...] = ()
+    """Each new name in the ask that looks like a known one, and that one."""
     next_agent: str = ""
     """Another agent that may take the task over; empty when the team has none."""
 

@@ -15,6 +15,7 @@ from remand.domain import handoffs as h
 from remand.domain import reviews as v
 from remand.domain import rules as r
 from remand.domain.broken_gates import note_measured
+from remand.domain.former_names import note_team
 from remand.domain.instant import plus
 from remand.domain.notices import mark_overrides
 from remand.domain.questions import opened
@@ -29,6 +30,7 @@ HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRej
 def decide(task: Task | None, command: c.Command) -> Events | Refused:
     """The events that follow from a command, or the refusal of it."""
     try:
+        r.require_distinct_names(command.facts)
         r.require_permission(command.ask, command.actor)
         r.require_names(command.actor.name)
         r.require_own_name(command.ask, command.actor)
@@ -41,7 +43,7 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
         events = _RULES[type(command.ask)](task, command.ask, command)
         if any(map(r.is_release, events)):
             r.require_whole_log(task, command.facts)
-        return mark_overrides(events, command.actor)
+        return mark_overrides(note_team(task, events, command.facts.members), command.actor)
     except Refused as refusal:
         return refusal
 

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from remand.domain.instant import Instant
 from remand.domain.record import Record
+
+
+class KnownBy(StrEnum):
+    """How it is known who the actor of an event was."""
+
+    UNSAID = ""
+    """The system itself acted, or an earlier version wrote the event."""
+    SOCKET = "socket"
+    """The agent's own socket, or the run that Remand started it in."""
+    TOKEN = "token"  # noqa: S105 - the name of a way, not a secret
+    """A token that the server gave out."""
+    FORGE = "forge"
+    """The account it used on the forge."""
+    WORD = "word"
+    """Its own word alone: an option, an environment variable, or the user's name where nobody is named."""
 
 
 class Meta(Record, kw_only=True):
@@ -26,6 +43,13 @@ class Meta(Record, kw_only=True):
     signer: str = ""
     signature: str = ""
     """Both are of an earlier form, in which single events were signed. They say nothing any more."""
+    known_by: str = ""
+    """How the actor was known: one of `KnownBy`, or what a later version adds."""
+
+    @property
+    def is_asserted(self) -> bool:
+        """True when nothing but its own word says that the actor is who it says."""
+        return self.known_by == KnownBy.WORD
 
 
 UNSTAMPED = Meta(id="")

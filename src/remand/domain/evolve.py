@@ -261,6 +261,7 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
         handoff_id=event.handoff_id,
         at=event.ts,
         base=task.claim.base if task.claim else "",
+        is_asserted=event.meta.is_asserted,
     )
     # A pull request that Remand opened shows the branch of before.
     is_moved = event.is_branch_given and event.branch not in ("", task.branch)

@@ -86,6 +86,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The agent's work on this task was rejected, or it rejected the task without cause too often.",
         "Take another task. Only the user can lift a lockout.",
     ),
+    "name_taken": (
+        "The name is new and looks like one that is known here, or only adds to it.",
+        "Use the known name if it is meant, else a name that nobody can mistake for it.",
+    ),
     "no_gates": (
         "There is no `[gates]` table in `remand.toml`, so it is not decided what a done claim must pass.",
         "Add the line `[gates]` to `remand.toml` on the base branch: empty, it means that there are no gates.",

@@ -18,6 +18,8 @@ class LockoutSet(TaskEvent, tag="lockout.set", kw_only=True):
     """The task it was set on, when this one was cut from that."""
     by: str = ""
     """On whose word, when that is not who asked."""
+    team: tuple[str, ...] = ()
+    """The other members of the team then: none of them is the agent, whatever it may be called later."""
 
 
 class LockoutCleared(OverridingEvent, tag="lockout.clear", kw_only=True):

@@ -204,7 +204,11 @@ def locked(task: Task, event: e.LockoutSet) -> Task:
     cause = Cause(review_id=event.review_id, inherited_from=event.inherited_from)
     known = next((lockout for lockout in task.lockouts if lockout.agent == event.agent), None)
     if known is not None:
-        more = replace(known, also=known.also if cause in known.causes else (*known.also, cause))
+        more = replace(
+            known,
+            also=known.also if cause in known.causes else (*known.also, cause),
+            team=tuple(sorted({*known.team, *event.team})),
+        )
         return replace(task, lockouts=tuple(more if one is known else one for one in task.lockouts))
     lockout = Lockout(
         agent=event.agent,
@@ -213,6 +217,7 @@ def locked(task: Task, event: e.LockoutSet) -> Task:
         since=event.ts,
         review_id=event.review_id,
         inherited_from=event.inherited_from,
+        team=event.team,
     )
     offers = tuple(offer for offer in task.offers if offer.target != event.agent)
     unlocked = tuple(name for name in task.unlocked if name != event.agent)

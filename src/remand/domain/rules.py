@@ -199,6 +199,14 @@ def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
             "locked_out",
             f"{agent} is locked out of task {above}, which task {task.id} was cut from. Other tasks are free.",
         )
+    former = next((name for who, name in facts.may_be if who == agent), "")
+    if former:
+        raise Refused(
+            "locked_out",
+            f"{former} may not work on task {task.id} and is not on the team any more; {agent} came later and may be "
+            f'the same. The user says so in remand.toml: `aliases = ["{former}"]` for {agent} if it is, else '
+            f'`former = ["{former}"]` in [team]. Other tasks are free.',
+        )
 
 
 def require_leader(task: Task, actor: Actor) -> None:
@@ -322,6 +330,16 @@ def require_names(*names: str) -> None:
             raise Refused(
                 "bad_value", f"{name[:80]!r} is no name: use up to 64 letters, digits or @ . + - _ / :"
             )
+
+
+def require_distinct_names(facts: c.Facts) -> None:
+    """Refuses a new name that looks like a known one: people would take it for that."""
+    for name, known in facts.look_alikes:
+        raise Refused(
+            "name_taken",
+            f"{name[:80]!a} is a new name that looks like {known}, who is known here. "
+            f"Use that name if {known} is meant, else one that nobody can mistake for it.",
+        )
 
 
 def require_known(facts: c.Facts) -> None:

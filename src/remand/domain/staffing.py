@@ -20,11 +20,13 @@ _STEM = 3
 def left(task: Task, facts: c.Facts, *, without: Collection[str] = ()) -> list[Actor]:
     """The agents of the team that may work on the task, in the team's order."""
     inherited = {agent for agent, _ in facts.inherited} - set(task.unlocked)
+    unsure = {agent for agent, _ in facts.may_be}
     return [
         agent
         for agent in facts.agents
         if agent.name not in without
         and agent.name not in inherited
+        and agent.name not in unsure
         and not task.is_locked_out(agent.name)
         and is_eligible(task, agent)
     ]

@@ -139,6 +139,8 @@ class Submission(Record, kw_only=True):
     tree: str = ""
     base: str = ""
     """The commit the base was at when the task was claimed."""
+    is_asserted: bool = False
+    """Only the agent's own word says whose it is."""
 
 
 class Cause(Record, kw_only=True):
@@ -161,6 +163,8 @@ class Lockout(Record, kw_only=True):
     """The task it was set on, when this one was cut from that."""
     also: tuple[Cause, ...] = ()
     """Further causes."""
+    team: tuple[str, ...] = ()
+    """Who else was on the team when the lockout was set."""
 
     @property
     def causes(self) -> tuple[Cause, ...]:

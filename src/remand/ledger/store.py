@@ -303,6 +303,13 @@ class TaskTable(Protocol):
         """How many tasks there are of each status that any has."""
 
 
+class NameTable(Protocol):
+    """The names of everyone who has a part in a task, each found by its keys (`domain/names`)."""
+
+    def having(self, key: str) -> list[str]:
+        """The names with a key, sorted: spellings of one name, or names that look alike."""
+
+
 class Queue(Protocol):
     """The ready set: what can be claimed, what is due, and what waits for what."""
 
@@ -402,6 +409,7 @@ class Transaction(Protocol):
     rewritten: RewrittenTable
     traces: TraceTable
     tasks: TaskTable
+    names: NameTable
     queue: Queue
     rejected: RejectedTasks
     files: FileBook

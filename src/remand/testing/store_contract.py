@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from remand.domain.names import looks, name_key
 from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.problems import Problem
@@ -179,6 +180,20 @@ class TaskContract:
             assert tx.tasks.named("#1") == T1
             tx.tasks.put(a_task(T1))
             assert tx.tasks.named("#1") == T2
+
+    def test_everyone_with_a_part_in_a_task_is_found_by_spelling_and_looks(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T1, created_by="user"))
+            tx.tasks.put(a_task(T1, created_by="user", holders=("Fenster",)))
+            tx.tasks.put(a_task(T2, lockouts=(a_lockout("fenster"),)))
+
+            assert tx.names.having(name_key(" FENSTER")) == ["Fenster", "fenster"]
+            assert tx.names.having(looks("Fenst\u0435r")[0]) == ["Fenster"]
+            assert tx.names.having(name_key("User")) == ["user"]
+            assert tx.names.having(name_key("Keyser")) == []
+            tx.tasks.replace_all([a_task(T2, holders=("Keyser",))], [])
+            assert tx.names.having(name_key("Fenster")) == []
+            assert tx.names.having(name_key("Keyser")) == ["Keyser"]
 
     def test_a_task_is_found_by_its_handoffs(self, store: Store) -> None:
         with store.write() as tx:

@@ -13,11 +13,13 @@ from remand.adapters.stores.memory_missing import MemoryMissing, MemoryRewritten
 from remand.adapters.stores.memory_records import MemoryLogLines, MemoryOutdated
 from remand.adapters.stores.memory_state import Standing, State, Table
 from remand.app import ready, waiting
+from remand.app.family import people
 from remand.app.similar import richest, was_rejected
 from remand.app.words import all_words_of
 from remand.domain.events import Event
 from remand.domain.forging import errands
 from remand.domain.instant import Instant
+from remand.domain.names import keys
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
 from remand.ledger.problems import Problem
@@ -29,6 +31,7 @@ from remand.ledger.store import (
     Head,
     LogLines,
     MissingTable,
+    NameTable,
     Outdated,
     Queue,
     RejectedTasks,
@@ -107,6 +110,13 @@ class MemoryRejected(Table):
         return list(islice(names, most))
 
 
+class MemoryNames(Table):
+    """Everyone with a part in a task."""
+
+    def having(self, key: str) -> list[str]:
+        return sorted(self._state.names.get(key, ()))
+
+
 class MemoryTasks(Table):
     """The tasks and what follows from them."""
 
@@ -120,6 +130,9 @@ class MemoryTasks(Table):
         self._rename(task, before.aliases if before else ())
         self._link(task, before)
         self._stand(task)
+        for name in set(people(task)) - set(people(before) if before else ()) - {""}:
+            for key in keys(name):
+                self._state.names[key] = self._state.names.get(key, frozenset()) | {name}
         self._state.rejected.pop(task.id, None)
         if was_rejected(task):
             self._state.rejected[task.id] = frozenset(all_words_of(task))
@@ -177,8 +190,9 @@ class MemoryTasks(Table):
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         state = self._state
         state.handoffs = dict(handoffs)
-        tables = (state.tasks, state.aliases, state.standings, state.positions, state.waiters, state.rejected)
-        for table in tables:
+        for table in (state.tasks, state.aliases, state.names, state.standings, state.positions):
+            table.clear()
+        for table in (state.waiters, state.rejected):
             table.clear()
         state.void.clear()
         for task in tasks:
@@ -279,6 +293,7 @@ class MemoryTransaction:
         self.rewritten: RewrittenTable = MemoryRewritten(state)
         self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)
+        self.names: NameTable = MemoryNames(state)
         self.queue: Queue = MemoryQueue(state)
         self.rejected: RejectedTasks = MemoryRejected(state)
         self.outdated: Outdated = MemoryOutdated(state)

@@ -42,6 +42,8 @@ class State:
         self.handoffs: dict[str, str] = {}
         self.tasks: dict[str, Task] = {}
         self.aliases: dict[str, tuple[str, ...]] = {}
+        self.names: dict[str, frozenset[str]] = {}
+        """Everyone with a part in a task, by the keys of their names."""
         self.standings: dict[str, Standing] = {}
         self.positions: dict[str, int] = {}
         self.waiters: dict[str, tuple[str, ...]] = {}

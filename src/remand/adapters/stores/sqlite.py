@@ -22,6 +22,7 @@ from remand.adapters.stores.sqlite_events import (
     SqliteUnconfirmed,
 )
 from remand.adapters.stores.sqlite_missing import SqliteMissing, SqliteRewritten
+from remand.adapters.stores.sqlite_names import SqliteNames
 from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -35,6 +36,7 @@ from remand.ledger.store import (
     Head,
     LogLines,
     MissingTable,
+    NameTable,
     Outdated,
     Queue,
     RejectedTasks,
@@ -68,6 +70,7 @@ class SqliteTransaction:
         self.rewritten: RewrittenTable = SqliteRewritten(statements)
         self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
+        self.names: NameTable = SqliteNames(statements)
         self.queue: Queue = SqliteQueue(statements)
         self.rejected: RejectedTasks = SqliteRejected(statements)
         self.outdated: Outdated = SqliteOutdated(statements)

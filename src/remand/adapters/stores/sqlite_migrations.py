@@ -7,8 +7,10 @@ import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteTraces
+from remand.adapters.stores.sqlite_names import SqliteNames
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
+from remand.app.family import people
 from remand.domain.events import subject
 from remand.domain.forging import errands
 from remand.domain.task import Task
@@ -106,6 +108,14 @@ def _index_outages(connection: apsw.Connection) -> None:
     connection.execute(sql.OUTAGE_INDEX).fetchall()
 
 
+def _keep_names(connection: apsw.Connection) -> None:
+    """Version 12 knows everyone who has a part in a task by name."""
+    statements = Statements(connection)
+    statements.run(sql.NAME_TABLE)
+    tasks = (_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS))
+    SqliteNames(statements).note(name for task in tasks for name in people(task))
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
@@ -117,5 +127,6 @@ _STEPS = (
     _index_outages,
     _keep_groups,
     _keep_missing,
+    _keep_names,
 )
 """The step from version n stands at place n - 1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remand.ledger.signatures import MAX_GROUP
 
-VERSION = 11
+VERSION = 12
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -84,6 +84,10 @@ CREATE INDEX task_commit ON task(json_extract(state, '$.submission.commit')) WHE
 CREATE INDEX task_pr ON task(json_extract(state, '$.pr')) WHERE instr(state, '"pr":') > 0;
 """
 
+NAME_TABLE = """
+CREATE TABLE name(key TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (key, name)) WITHOUT ROWID;
+"""
+
 OUTAGE_INDEX = """
 CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
 """
@@ -115,9 +119,9 @@ CREATE TABLE file(
 CREATE TABLE problem(file TEXT NOT NULL, line INTEGER NOT NULL, problem TEXT NOT NULL);
 CREATE INDEX problem_file ON problem(file);
 CREATE TABLE quarantine(id TEXT PRIMARY KEY, ts TEXT NOT NULL, line BLOB NOT NULL) WITHOUT ROWID;
-{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}{OUTAGE_INDEX}"""
+{RECORD_TABLES}{RUN_INDEXES}{ERRAND_TABLE}{HANDED_IN_INDEXES}{OUTAGE_INDEX}{NAME_TABLE}"""
 
-READ_MODELS = ("task", "blocker", "alias", "handoff", "errand")
+READ_MODELS = ("task", "blocker", "alias", "handoff", "errand", "name")
 
 SETTINGS = """
 PRAGMA synchronous = NORMAL;
@@ -325,6 +329,9 @@ SELECT blocker.task, position FROM blocker JOIN task ON task.id = blocker.task
 WHERE blocker = ? AND NOT is_void AND status NOT IN ('done', 'cancelled', 'infeasible')
 """
 ADD_ALIAS = "INSERT OR IGNORE INTO alias VALUES (?, ?)"
+NAMES_WITH_KEY = "SELECT name FROM name WHERE key = ? ORDER BY name"
+HAS_NAME = "SELECT 1 FROM name WHERE key = ? AND name = ?"
+ADD_NAME = "INSERT OR IGNORE INTO name VALUES (?, ?)"
 DROP_ALIAS = "DELETE FROM alias WHERE alias = ? AND task = ?"
 
 OUTDATE = "INSERT OR IGNORE INTO outdated VALUES (?)"

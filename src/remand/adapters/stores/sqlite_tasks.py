@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_names import SqliteNames
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.app import ready, waiting
+from remand.app.family import people
 from remand.domain.forging import errands
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
@@ -93,6 +95,7 @@ class SqliteTasks:
         self._db = statements
         self._waiting = SqliteWaiting(statements)
         self._rejected = SqliteRejected(statements)
+        self._names = SqliteNames(statements)
         self._loaded: dict[str, Task | None] = {}
 
     def get(self, task_id: str) -> Task | None:
@@ -120,6 +123,7 @@ class SqliteTasks:
             self._rename(task, before.aliases if before else ())
         self._rejected.follow(before, task)
         self._send(task, errands(before) if before else ())
+        self._names.note(set(people(task)) - set(people(before) if before else ()))
         self._stand_again(waiters)
         has_turned = before is not None and before.is_terminal != task.is_terminal
         if has_turned and (not task.is_terminal or self._db.value(sql.HAS_VOID)):
@@ -205,6 +209,7 @@ class SqliteTasks:
         self._db.run_many(
             sql.ADD_ERRAND, ((name, task.id) for task in by_id.values() for name in errands(task))
         )
+        self._names.note({name for task in by_id.values() for name in people(task)})
         self._rejected.replace_all((n, by_id[name]) for n, name in enumerate(order, 1))
         self._loaded.clear()
 

@@ -12,6 +12,7 @@ from remand.app.ledger import Ledger
 from remand.app.stories import UncountedReview, uncounted
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.event import KnownBy
 from remand.domain.feedback.commands import commands_in
 from remand.domain.pulls.judging import Judged, Seen, judged, refused
 from remand.domain.pulls.merging import is_news, judged_merge, merge_source, past_the_rules
@@ -147,7 +148,7 @@ class Taking:
         }
         count = 0
         for member, ask in asks(found, members, reading):
-            answer = self._ledger.ask_as(member, ask)
+            answer = self._ledger.ask_as(member, ask, known_by=KnownBy.FORGE)
             if not isinstance(answer, Refused) and answer.events:
                 count += len(ask.findings)
         return Taken(comments=count)
@@ -173,7 +174,7 @@ class Taking:
                 return Taken()
             noted = (event for event in answer.events if isinstance(event, e.ReviewNoted))
             return Taken(noted=1, not_counted=tuple(map(uncounted, noted)))
-        answer = self._ledger.ask_as(member, ask)
+        answer = self._ledger.ask_as(member, ask, known_by=KnownBy.FORGE)
         if isinstance(answer, Refused):
             return self._recorded(seen, refused(seen, answer))
         if not answer.events:
@@ -188,7 +189,7 @@ class Taking:
         member = self._accounts.member(pull.merged_by)
         ask = judged_merge(task, pull, member, source)
         if isinstance(ask, c.ApproveReview) and member is not None:
-            answer = self._ledger.ask_as(member, ask)
+            answer = self._ledger.ask_as(member, ask, known_by=KnownBy.FORGE)
             if not isinstance(answer, Refused):
                 return Taken(approvals=1)
             ask = past_the_rules(task, pull, member, source, answer.message)

@@ -9,6 +9,7 @@ from remand.app.asking import Request
 from remand.app.gates.claims import Claimed
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
+from remand.domain.event import KnownBy
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR
 from remand.domain.task import Status, Task
@@ -30,6 +31,8 @@ class Stop(NamedTuple):
     has_background_work: bool = False
     is_broken: str = ""
     """Why the host's word could not be read."""
+    is_through_socket: bool = False
+    """It came through the agent's own socket."""
     fault: str = ""
     """What keeps the work from being looked at, as the agent is told it."""
 
@@ -126,6 +129,7 @@ class Stopping:
                 ),
                 actor=agent,
                 confined=True,
+                known_by=KnownBy.SOCKET if stop.is_through_socket else KnownBy.WORD,
                 key=stop.key,
                 branch=stop.branch,
             )

@@ -12,11 +12,13 @@ from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.family import Family
 from remand.app.gates.outages import BrokenGates, find_broken_gates
 from remand.app.ledger import Ledger
+from remand.app.people import may_be_locked_out
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
 from remand.app.rejection_context import rejection_context
 from remand.domain import commands as c
 from remand.domain import ids
+from remand.domain.event import KnownBy
 from remand.domain.events import Event
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Actor
@@ -70,11 +72,13 @@ class Books:
         return found.paths if found else None
 
     def kept_away(self, task: Task) -> tuple[str, ...]:
-        """Who is locked out of a task that this one was cut from."""
-        if not task.parent:
+        """Who is locked out of a task that this one was cut from, or may be locked out under a former name."""
+        if not (task.parent or task.lockouts):
             return ()
         with self._lock, self._ledger.store.read() as view:
-            return tuple(agent for agent, _ in Family(view).inherited(task))
+            unsure = may_be_locked_out(view, self.rules.team, task)
+            inherited = Family(view).inherited(task) if task.parent else ()
+        return tuple(agent for agent, _ in (*inherited, *unsure))
 
     def now(self) -> str:
         """The time."""
@@ -168,7 +172,12 @@ class Books:
             task = self._require(task_id)
             if task.feedback or task.lockouts or task.parent:
                 fetched = self.ask_as(
-                    Request(ask=c.FetchFeedback(task_id=task.id, agent=agent), actor=agent, confined=True)
+                    Request(
+                        ask=c.FetchFeedback(task_id=task.id, agent=agent),
+                        actor=agent,
+                        confined=True,
+                        known_by=KnownBy.SOCKET,
+                    )
                 )
                 if isinstance(fetched, Refused):
                     raise fetched
@@ -191,6 +200,7 @@ class Books:
                     ask=c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id),
                     actor=claim.agent,
                     confined=True,
+                    known_by=KnownBy.SOCKET,
                 )
             )
 

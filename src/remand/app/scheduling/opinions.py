@@ -13,6 +13,7 @@ from remand.app.scheduling.reviewing import direct_prompt, review_prompt
 from remand.app.scheduling.scheduler import Choosers
 from remand.app.scheduling.staff import Load
 from remand.domain import commands as c
+from remand.domain.event import KnownBy
 from remand.domain.events import Purpose
 from remand.domain.refusals import Refused
 from remand.domain.reviewing.answer import Approved, Rejected, review
@@ -157,4 +158,4 @@ def _decision(run: Run, task: Task, text: str) -> Request | Unclear | None:
 
 
 def _asked(run: Run, ask: c.ApproveReview | c.RejectReview | c.AnswerRejection) -> Request:
-    return Request(ask=ask, actor=run.agent, confined=True, key=f"{run.id}:opinion")
+    return Request(ask=ask, actor=run.agent, confined=True, key=f"{run.id}:opinion", known_by=KnownBy.SOCKET)

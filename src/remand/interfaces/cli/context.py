@@ -19,6 +19,7 @@ from remand.bootstrap.gateway import Gateway
 from remand.bootstrap.ledger import Opened, find_place
 from remand.bootstrap.quick import Place, current_branch
 from remand.domain import commands as c
+from remand.domain.event import KnownBy
 from remand.domain.instant import Instant, parse_local
 from remand.domain.refusals import Refused
 from remand.domain.roles import USER, Actor
@@ -53,6 +54,9 @@ class Surroundings(NamedTuple):
     """The ledger, where it is open already: in the coordinator."""
     given: str | None = None
     """What came through an agent's door in place of standard input. Then no file is read: a value is what it says."""
+
+    known_by: KnownBy = KnownBy.WORD
+    """How it is known who makes the call."""
 
     @classmethod
     def of_this_process(cls, environment: Mapping[str, str]) -> Surroundings:
@@ -149,6 +153,7 @@ class Context:
             confined=self.is_confined,
             key=self.call.key,
             branch=current_branch(self.place.git_dir),
+            known_by=self.surroundings.known_by,
         )
 
     def commit(self, name: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from remand.app.errors import EnvironmentFault
+from remand.app.people import lost_names
 from remand.app.verify import verify
 from remand.bootstrap.crew import self_test
 from remand.bootstrap.health import git_version, sqlite_version
@@ -85,6 +86,8 @@ def _checks(context: Context) -> Iterator[Check]:
         "" if found.ok else "`remand log verify` names each by file and line.",
     )
     yield _keys(context, found.unconfirmed)
+    with suppress(EnvironmentFault):
+        yield _names(context)
     yield Check(
         "conflicts",
         not conflicts,
@@ -156,6 +159,23 @@ def _count(unconfirmed: Sequence[Unconfirmed]) -> str:
     if not unconfirmed:
         return "nothing unconfirmed"
     return "1 event unconfirmed" if len(unconfirmed) == 1 else f"{len(unconfirmed)} events unconfirmed"
+
+
+def _names(context: Context) -> Check:
+    """Names of the team that look alike, and locked-out names that the team has lost."""
+    team = context.opened.settings.rules().team
+    alike = [f"{one} looks like {other}" for one, other in team.look_alikes()]
+    with context.opened.store.read() as view:
+        lost = lost_names(view, team)
+    gone = [f"{name} is locked out and not on the team any more" for name in lost]
+    fixes = ["Rename one of those that look alike."] if alike else []
+    fixes += [
+        f"Say in remand.toml what became of {name}: `aliases` of a member if it was renamed, else `former` in [team]."
+        for name in lost
+    ]
+    return Check(
+        "names", True, "; ".join((*alike, *gone)) or "none to be mistaken for another", " ".join(fixes)
+    )
 
 
 def _ignored(context: Context) -> tuple[bool, str, str]:

@@ -16,6 +16,7 @@ from remand.app.scheduling.ports import CannotRun, Look, Workplace
 from remand.bootstrap import doors, quick
 from remand.bootstrap.doors import Answered, Asked, Caller, SocketDoors
 from remand.bootstrap.ledger import find_place
+from remand.domain.event import KnownBy
 from remand.domain.refusals import Refused
 from remand.interfaces.cli import door, main
 from remand.interfaces.cli.arguments import Call, split
@@ -169,7 +170,7 @@ def settings(asked: Asked) -> list[str]:
     width = said.get("width", "")
     own = [forced.get(name, said.get(name, "")[:200]) for name in ENVIRONMENT]
     is_width = width.isascii() and width.isdigit() and len(width) <= 4
-    return [*own, "1" if said.get("is_terminal") else "", width if is_width else ""]
+    return [*own, "1" if said.get("is_terminal") else "", width if is_width else "", KnownBy.SOCKET]
 
 
 def _said(call: Call, error: Refused | RemandError | OSError) -> Answered:

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 import msgspec
 
 from remand.app.lockouts import explained, lockouts
+from remand.app.people import People
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.interfaces.cli.context import Command, Context
@@ -64,8 +65,8 @@ def _why(context: Context) -> Result:
     options = context.arguments
     task_id = find_task(context, options.task)[0].id if options.task else ""
     team = context.opened.settings.rules().team
-    agent = team.actor(options.agent).name
     with context.opened.store.read() as view:
+        agent = People(view, team).name(options.agent)
         found = explained(view, team, agent, task_id)
     text = "\n".join(one.why for one in found) or f"{agent} is not locked out of any task."
     data = {

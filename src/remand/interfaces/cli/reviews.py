@@ -11,6 +11,7 @@ import msgspec
 from remand.app.asking import Accepted
 from remand.app.escalations import question, ways
 from remand.app.held import HeldWork
+from remand.app.stories import asserted as asserted_names
 from remand.app.under_review import UnderReview, awaiting
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -70,7 +71,7 @@ def _shown(found: list[UnderReview], held: list[HeldWork]) -> Callable[[Console]
 
 def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
     """Held work as a row beside the submissions; what it waits for is in `held`, one entry a finding."""
-    task, _ = find_task(context, work.task_id)
+    task, events = find_task(context, work.task_id)
     return {
         "task_id": work.task_id,
         "title": work.title,
@@ -82,6 +83,7 @@ def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
         "requested": [],
         "attempt": task.attempt_count,
         "rejection_count": task.rejection_count,
+        "asserted": work.agent in asserted_names(events),
         "waits_for_forge": None,
         "held": msgspec.to_builtins(work.findings),
         "report": context.gates.report_path(work.report) or None if work.report else None,
@@ -99,7 +101,7 @@ def _cells(entry: UnderReview) -> tuple[object, ...]:
     return (
         entry.task_id,
         entry.commit[:12],
-        entry.author,
+        f"{entry.author} (asserted)" if entry.asserted else entry.author,
         entry.since[:19],
         f"#{entry.pr}" if entry.pr else "",
         ", ".join(entry.requested),

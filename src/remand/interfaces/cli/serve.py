@@ -18,6 +18,7 @@ from remand.bootstrap.forges import PATH, Forges, still_open
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import find_socket
 from remand.config import inherited_environment
+from remand.domain.event import KnownBy
 from remand.interfaces.cli import main
 from remand.interfaces.cli.arguments import split
 from remand.interfaces.cli.context import Command, Context, Surroundings
@@ -137,7 +138,7 @@ def _called(
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
         return main.USAGE, b"", b"remand: this command is not run by a coordinator.\n"
     environment = dict(zip(ENVIRONMENT, settings, strict=False))
-    is_terminal, width = settings[len(ENVIRONMENT) :]
+    is_terminal, width, *known_by = settings[len(ENVIRONMENT) :]
     out, err = io.StringIO(), io.StringIO()
     surroundings = Surroundings(
         folder=folder,
@@ -147,6 +148,7 @@ def _called(
         is_terminal=bool(is_terminal),
         width=int(width or 0),
         opened=opened,
+        known_by=KnownBy.SOCKET if known_by == [KnownBy.SOCKET] else KnownBy.WORD,
     )
     opened.store.require_same_file()
     try:

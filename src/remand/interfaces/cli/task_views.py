@@ -198,6 +198,7 @@ def _show(context: Context) -> Result:
         "bypasses": _named(history, "review.bypass"),
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
         "unconfirmed": _unconfirmed(context, task),
+        "asserted": list(stories.asserted(events)),
     }
     held = held_work_of(context, task)
     if held is not None:
@@ -248,6 +249,7 @@ def _page(
         rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
         rows += [
             ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
+            ("asserted", _asserted(data)),
             ("scope", task.scope),
         ]
         facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
@@ -273,10 +275,16 @@ def _page(
     return show
 
 
+def _asserted(data: dict[str, Any]) -> str:
+    """Whose name on the task is nothing but their own word."""
+    names = ", ".join(data["asserted"])
+    return f"{names} (only their own word says who they are)" if names else ""
+
+
 def _reviewed(data: dict[str, Any]) -> list[str]:
     """The rejections of reviewers, each with the id to retract it by."""
     return [
-        f"{row['review_id']}: {row['reviewer']} rejected {row['commit'][:12]}"
+        f"{row['review_id']}: {row['reviewer']}{' (asserted)' if row['asserted'] else ''} rejected {row['commit'][:12]}"
         f"{', retracted' if row['is_retracted'] else ''}"
         for row in data["reviews"]
         if row["event"] == "review.reject"
@@ -297,7 +305,7 @@ def _told(event: e.Event, row: dict[str, Any]) -> str:
 
 
 def _gist(row: dict[str, Any]) -> str:
-    skipped = ("ts", "event", "actor", "event_id", "id", "type", "task_id", "context", "epoch")
+    skipped = ("ts", "event", "actor", "event_id", "id", "type", "task_id", "context", "epoch", "asserted")
     parts = [
         f"{name}={value}"
         for name, value in row.items()

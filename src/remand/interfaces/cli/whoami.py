@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from remand.app.people import People
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result
 
@@ -14,7 +15,9 @@ def _nothing(parser: ArgumentParser) -> None:
 
 def _whoami(context: Context) -> Result:
     team = context.opened.settings.rules().team
-    actor = team.actor(context.actor(), confined=context.is_confined)
+    with context.opened.store.read() as view:
+        name = People(view, team).name(context.actor())
+    actor = team.actor(name, confined=context.is_confined)
     roles = sorted(role.value for role in actor.roles)
     data = {
         "name": actor.name,

@@ -22,6 +22,7 @@ from remand.bootstrap.ledger import Opened, open_at
 from remand.bootstrap.quick import Place, current_branch
 from remand.config import inherited_environment
 from remand.domain import commands as c
+from remand.domain.event import KnownBy
 from remand.domain.gates import message
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.own_files import OwnFiles
@@ -124,7 +125,9 @@ class _Session:
         lines = (f"{self._words.task_id} {self._words.agent}", *self._words.earlier)
         said = next((who for line in lines for name, _, who in [line.partition(" ")] if name == task.id), "")
         name = said or self._words.agent
-        return self._opened.settings.rules().team.actor(name).name if name else ""
+        with self._opened.store.read() as view:
+            team = self._opened.settings.rules().team.as_known(Family(view).names(task))
+        return team.actor(name).name if name else ""
 
     def _guard(self, task: Task) -> Answer:
         """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
@@ -198,13 +201,17 @@ class _Session:
             context = rejection_context(view, task, events)
         return Answer.context(prompt(task, events, context, self._opened.settings.settings().forge.home))
 
+    @property
+    def _known_by(self) -> KnownBy:
+        return KnownBy.SOCKET if self._words.workplace else KnownBy.WORD
+
     def _receipt(self, task: Task) -> None:
         """Notes that the agent was given its feedback."""
         claim = task.claim
         if claim is None or claim.read >= task.feedback:
             return
         ask = c.FetchFeedback(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
-        self._opened.ledger.ask(Request(ask=ask, actor=claim.agent, confined=True))
+        self._opened.ledger.ask(Request(ask=ask, actor=claim.agent, confined=True, known_by=self._known_by))
 
     def _is_news(self, task: Task, count: int) -> bool:
         """True when something was rejected since this session was last told."""
@@ -226,6 +233,7 @@ class _Session:
             has_background_work=words.has_background_work,
             is_broken=words.is_broken,
             fault=words.fault,
+            is_through_socket=bool(words.workplace),
         )
         stopping = self._gates.stopping()
         reply = stopping.reply(stop)
@@ -257,8 +265,9 @@ class _Session:
         claim = self._task.claim if self._task else None
         # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
         branch = ("--branch", stop.branch) if self._words.workplace else ()
+        module = "outside" if stop.is_through_socket else "entry"
         return [
-            *(sys.executable, "-m", "remand.interfaces.cli.entry", "-C", self._place.worktree, "--json"),
+            *(sys.executable, "-m", f"remand.interfaces.cli.{module}", "-C", self._place.worktree, "--json"),
             *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
             *("--agent", claim.agent if claim else "", *branch),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remand.app.naming import locate
+from remand.app.people import People
 from remand.bootstrap.ledger import open_at
 from remand.bootstrap.quick import Bound, Place
 from remand.domain.instant import plus
@@ -11,9 +12,9 @@ from remand.domain.instant import plus
 def claimed_lately(place: Place, agent: str, ids: set[str], seconds: float) -> tuple[str, str] | None:
     """The task and agent of the latest claim that fits: by that agent, or of a task that was named."""
     opened = open_at(place)
-    own = opened.settings.rules().team.actor(agent).name if agent else ""
     now = opened.ledger.clock.now()
     with opened.store.read() as view:
+        own = People(view, opened.settings.rules().team).name(agent)
         held = [task for task in view.tasks.every() if task.claim is not None]
     fitting = [
         (task.claim.claimed_at, task.id, task.claim.agent)

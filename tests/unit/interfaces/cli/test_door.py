@@ -160,9 +160,9 @@ def test_a_key_counts_for_its_run_alone() -> None:
 
 def test_the_doors_own_agent_and_task_are_forced() -> None:
     said = asked()._replace(settings=["Bob", "T-2", "H-1", "", "80", "1", "120"])
-    assert settings(said) == ["Alice", "T-1", "H-1", "", "80", "1", "120"]
-    assert settings(said._replace(settings=[])) == ["Alice", "T-1", "", "", "", "", ""]
-    assert settings(said._replace(settings=["", "", "", "", "", "", "-1e9"]))[-1] == ""
+    assert settings(said) == ["Alice", "T-1", "H-1", "", "80", "1", "120", "socket"]
+    assert settings(said._replace(settings=[])) == ["Alice", "T-1", "", "", "", "", "", "socket"]
+    assert settings(said._replace(settings=["", "", "", "", "", "", "-1e9", "token"]))[-2:] == ["", "socket"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,125 @@
+"""Holds that an event says how its actor was known, and that views tell whose name is only asserted."""
+
+from msgspec.structs import replace
+
+from remand.app import stories
+from remand.app.asking import Accepted, Request
+from remand.app.handle import Handler
+from remand.app.under_review import awaiting
+from remand.domain import commands as c
+from remand.domain import events as e
+from remand.domain.event import KnownBy
+from remand.domain.roles import THE_COORDINATOR, Actor, Role
+from remand.ledger import codec
+from remand.testing.builders import World, added
+
+LEA = Actor(name="Lea", roles=frozenset({Role.LEAD}))
+
+
+def through_socket(world: World, ask: c.Ask, by: str) -> Accepted:
+    answer = world.ledger.ask(Request(ask=ask, actor=by, known_by=KnownBy.SOCKET))
+    assert isinstance(answer, Accepted)
+    return answer
+
+
+def test_whoever_only_says_its_name_is_known_by_its_word() -> None:
+    world = World()
+    world.claim(world.add(), "Fenster")
+    assert {event.meta.known_by for event in world.events()} == {"word"}
+
+
+def test_an_agent_at_its_socket_is_known_by_it() -> None:
+    world = World()
+    answer = through_socket(world, c.ClaimTask(agent="Fenster", task_id=world.add()), "Fenster")
+    assert [event.meta.known_by for event in answer.events] == ["socket"]
+
+
+def test_a_request_that_does_not_say_is_known_by_its_word() -> None:
+    world = World()
+    request = Request(ask=c.AddTask(title="x"), actor="user")
+    answer = world.ledger.ask(request)
+    assert isinstance(answer, Accepted)
+    assert [event.meta.known_by for event in answer.events] == ["word"]
+
+
+def test_the_systems_own_events_and_a_forges_reviews_are_not_asserted() -> None:
+    world = World()
+    task = world.add()
+    world.claim(task)
+    world.submit(task)
+    world.ledger.ask_as(
+        LEA,
+        c.RejectReview(task_id=task, commit="work", findings=(e.Finding(text="no"),)),
+        known_by=KnownBy.FORGE,
+    )
+    world.ledger.ask_as(THE_COORDINATOR, c.OpenEscalation(task_id=task, reason="stuck"))
+    by = {event.meta.actor: event.meta.known_by for event in world.events()}
+    assert (by["Lea"], by["coordinator"]) == ("forge", "")
+
+
+def test_what_the_user_imports_rests_on_their_word() -> None:
+    world = World()
+    with world.store.write() as tx:
+        handler = Handler(tx, world.rules, world.clock, world.ids, world.repository)
+        handler.note([e.LinesImported(file="x", sha256="0" * 64, count=0)], Actor(name="user"))
+        handler.note([e.LinesImported(file="y", sha256="0" * 64, count=0)], THE_COORDINATOR)
+        assert [entry.event.meta.known_by for entry in handler.entries] == ["word", ""]
+
+
+def test_a_line_without_the_mark_is_written_as_before() -> None:
+    event, line = codec.write(
+        replace(added(), ts="2026-11-15T09:00:00.000000Z"), e.Meta(id="", session="s", seq=1)
+    )
+    assert b"known_by" not in line
+    assert codec.read(line) == event
+    marked, line = codec.write(event, replace(event.meta, known_by="word"))
+    assert b'"known_by":"word"' in line
+    assert codec.read(line) == marked
+
+
+def test_a_way_of_knowing_that_a_later_version_adds_is_read() -> None:
+    _, line = codec.write(
+        replace(added(), ts="2026-11-15T09:00:00.000000Z"),
+        e.Meta(id="", session="s", seq=1, known_by="passkey"),
+    )
+    assert codec.read(line).meta.known_by == "passkey"
+
+
+def test_views_tell_whose_name_is_only_asserted() -> None:
+    world = World()
+    task = world.add()
+    through_socket(world, c.ClaimTask(agent="Fenster", task_id=task), "Fenster")
+    world.submit(task, "Fenster")
+    events = world.events()
+    rows = stories.history(events)
+    assert [(row["actor"], row["asserted"]) for row in rows if row["event"] == "task.claim"] == [
+        ("Fenster", False)
+    ]
+    assert [(row["actor"], row["asserted"]) for row in rows if row["event"] == "task.submit"] == [
+        ("Fenster", True)
+    ]
+    assert stories.asserted(events) == ("Fenster", "user")
+    with world.store.read() as view:
+        assert [entry.asserted for entry in awaiting(view)] == [True]
+
+
+def test_a_submission_through_a_socket_is_not_asserted() -> None:
+    world = World()
+    task = world.add()
+    world.claim(task)
+    world.repository.add("work", "")
+    through_socket(world, c.SubmitTask(task_id=task, agent="Alice", commit="work"), "Alice")
+    with world.store.read() as view:
+        assert [entry.asserted for entry in awaiting(view)] == [False]
+
+
+def test_where_the_user_alone_has_acted_nobody_is_called_asserted() -> None:
+    world = World()
+    world.add()
+    assert stories.asserted(world.events()) == ()
+
+
+def test_an_old_event_says_nothing_of_it() -> None:
+    event = replace(added(), meta=e.Meta(id="x", actor="Fenster"))
+    assert stories.asserted([event]) == ()
+    assert stories.history([event])[0]["asserted"] is False
