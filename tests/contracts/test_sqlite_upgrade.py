@@ -10,13 +10,15 @@ from remand.domain import events as e
 from remand.domain.acts import Act, OnForge
 from remand.domain.names import looks, name_key
 from remand.domain.task import Status, Task
-from remand.testing.builders import World, a_task
+from remand.ledger.signatures import Doubt
+from remand.testing.builders import Session, World, a_task
 from remand.testing.builders import task_id as numbered
 
-VERSION_9 = """
-DROP TABLE name;
-DROP TABLE missing; DROP TABLE rewritten; ALTER TABLE head DROP COLUMN changed;
-DROP TABLE signed_group;
+VERSION_12 = "DROP TABLE objection;"
+VERSION_11 = f"{VERSION_12} DROP TABLE name;"
+VERSION_10 = f"{VERSION_11} DROP TABLE missing; DROP TABLE rewritten; ALTER TABLE head DROP COLUMN changed;"
+VERSION_9 = f"""
+{VERSION_10} DROP TABLE signed_group;
 ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABLE head DROP COLUMN project;
 """
 OLD = f"""
@@ -101,15 +103,33 @@ def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: P
     store.close()
 
 
-def test_a_ledger_of_version_10_knows_the_names_on_its_tasks(tmp_path: Path) -> None:
+def test_a_ledger_of_version_11_knows_the_names_on_its_tasks(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
     with store.write() as tx:
         tx.tasks.put(a_task(numbered(1), holders=("Fenster",), created_by="user"))
-    store.connection.execute("DROP TABLE name; PRAGMA user_version = 10").fetchall()
+    store.connection.execute(f"{VERSION_11} PRAGMA user_version = 11").fetchall()
+    store.close()
+
+    with opened(tmp_path / "ledger.db").read() as view:
+        assert view.names.having(name_key("FENSTER")) == ["Fenster"]
+        assert view.names.having(looks("Fenst\u0435r")[0]) == ["Fenster"]
+
+
+def test_a_ledger_of_version_12_finds_the_objections_among_its_unconfirmed_events(tmp_path: Path) -> None:
+    store, session = opened(tmp_path / "ledger.db"), Session()
+    said = e.ReviewRejected(task_id=numbered(1), reviewer="Lead", commit="c", tree="tree")
+    kept = [
+        session.entry(event)._replace(doubt=Doubt.UNKNOWN_SIGNER, signer="k")
+        for event in (said, e.ReviewApproved(task_id=numbered(1), reviewer="Lead", commit="c"))
+    ]
+    with store.write() as tx:
+        tx.events.add(kept)
+        before = tx.objections.of_task(numbered(1), signer="k")
+    store.connection.execute(f"{VERSION_12} PRAGMA user_version = 12").fetchall()
     store.close()
 
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
-        assert view.names.having(name_key("FENSTER")) == ["Fenster"]
-        assert view.names.having(looks("Fenst\u0435r")[0]) == ["Fenster"]
+        assert view.objections.of_task(numbered(1), signer="k") == before
+        assert [(one.signer, one.work) for one in before] == [("k", "tree")]
     store.close()

@@ -11,6 +11,7 @@ from remand.app.decisions import undecided, waiting
 from remand.app.escalations import Question, question_of
 from remand.app.happenings import Happening, latest
 from remand.app.held import held_questions, held_tasks
+from remand.app.objections import objection_questions
 from remand.app.rebuild import story
 from remand.app.scheduling.status import SchedulerStatus
 from remand.app.troubles import Around, Trouble, troubles
@@ -150,7 +151,8 @@ def _questions(
     team = around.rules.team
     found += held_questions(view, team, events_of, team.actor(USER))
     found += alert_questions(view, team, alerted, events_of)
-    return tuple(sorted(found, key=lambda one: (not one.since, one.since, one.task_id)))
+    found.sort(key=lambda one: (not one.since, one.since, one.task_id))
+    return (*found, *objection_questions(view, around.rules.policy))
 
 
 def _at_work(view: Transaction, held: list[Task], around: Around, measured: set[str]) -> tuple[AtWork, ...]:

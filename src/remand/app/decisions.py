@@ -8,6 +8,7 @@ from remand.app.alerts import alert_questions
 from remand.app.asking import Rules
 from remand.app.escalations import WAIT, EventsOf, Question, able, line, open_escalations, tried
 from remand.app.held import HeldQuestion, held_questions, settle_ask
+from remand.app.objections import ObjectionQuestion, dismissal, objection_questions
 from remand.app.rejection_views import (
     ProposedTask,
     RejectionFacts,
@@ -28,6 +29,8 @@ from remand.domain.task import Status, Task
 from remand.domain.visible import visible
 from remand.ledger.store import Transaction
 
+GivenAnswer = c.AnswerEscalation | c.AnswerRejection | c.SettleFinding | c.DismissObjections
+"""What an answer to a question asks for."""
 KIND = "decision"
 MAX_GROUND = 2000
 MAX_GROUNDS = 60
@@ -55,7 +58,9 @@ class Undecided(Question, kw_only=True, omit_defaults=False):
 def open_questions(
     view: Transaction, rules: Rules, events_of: EventsOf, who: Actor | None = None
 ) -> list[Question]:
-    """Everything that waits for the user, the oldest first, and then what they are alerted to.
+    """Everything that waits for the user, the oldest first, then objections, and then what they are alerted to.
+
+    Objections come later whatever their date: anybody can write them.
 
     The held findings among it are those that `who` may settle.
     """
@@ -64,9 +69,9 @@ def open_questions(
     found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
     alerts = alert_questions(view, rules.team, view.tasks.active(Status.CLAIMED), events_of)
     return [
-        question
-        for questions in (found, alerts)
-        for question in sorted(questions, key=lambda one: (one.since, one.task_id))
+        *sorted(found, key=lambda one: (one.since, one.task_id)),
+        *objection_questions(view, rules.policy),
+        *sorted(alerts, key=lambda one: (one.since, one.task_id)),
     ]
 
 
@@ -115,10 +120,10 @@ def ways_out(view: Transaction, rules: Rules, task: Task, filed: Filed) -> tuple
     )
 
 
-def answering(
-    question: Question, key: str, guidance: str
-) -> c.AnswerEscalation | c.AnswerRejection | c.SettleFinding:
+def answering(question: Question, key: str, guidance: str) -> GivenAnswer:
     """What an option says to a question; with it comes what whoever goes on should know."""
+    if isinstance(question, ObjectionQuestion):
+        return dismissal(question.task_id, question.signer, key, guidance)
     if isinstance(question, HeldQuestion):
         return settle_ask(question.task_id, question.finding, key, guidance)
     if not isinstance(question, Undecided):

@@ -18,6 +18,8 @@ from remand.domain.amending import work_of_others
 from remand.domain.forging import acts_of
 from remand.domain.gates.verdict import RUNNER
 from remand.domain.instant import Instant
+from remand.domain.objection import Objection
+from remand.domain.policy import IGNORE
 from remand.domain.roles import Actor, Role, Team
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
@@ -167,6 +169,10 @@ class Lookup:
                 }
             case c.NoteGatesMeasured():
                 return self._outages(task)
+            case c.ApproveReview():
+                return {"objections": self._holding_up(task)}
+            case c.DismissObjections():
+                return {"objections": self._dismissed(ask, task)}
             case c.IntendAct():
                 return {"acts": acts_of(policy)}
             case c.EndRun():
@@ -175,6 +181,21 @@ class Lookup:
                 return {"max_invalid_rejections": policy.max_invalid_rejections}
             case _:
                 return {}
+
+    def _holding_up(self, task: Task | None) -> tuple[Objection, ...]:
+        """The objections under keys that are not trusted which the user has to answer before the work is approved."""
+        if task is None or self._rules.policy.unconfirmed_no == IGNORE:
+            return ()
+        # What it needs to quote events is loaded with the first approval.
+        from remand.app.objections import holding_up
+
+        return holding_up(self._tx, task)
+
+    def _dismissed(self, ask: c.DismissObjections, task: Task | None) -> tuple[Objection, ...]:
+        """The objections that the user dismisses."""
+        from remand.app.objections import answered_by
+
+        return answered_by(self._tx, task, ask.signer) if task else ()
 
     def _staff(self, ask: c.Ask, task: Task | None, now: Instant) -> dict[str, Any]:
         """Who may take a task over, and by which rules."""
@@ -189,6 +210,7 @@ class Lookup:
             "heirs": self._family.heirs(task) if task else (),
             "fresh_handoff_id": self._fresh_handoff(now),
             "fresh_review_id": ids.stamp_id("V", now, self._ids.hex()),
+            "objections": self._holding_up(task) if getattr(ask, "option", "") == "accept" else (),
         }
 
     def _agents(self) -> tuple[Actor, ...]:

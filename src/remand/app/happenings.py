@@ -71,6 +71,7 @@ _WORDS: dict[type[e.Event], str] = {
     e.ReviewNoted: "{0.reviewer}'s review does not count: {0.why}",
     e.ReviewCommented: "{0.reviewer} commented on {0.commit:.12}",
     e.ReviewBypassed: "{0.by} merged it past the rules: {0.why}",
+    e.ObjectionsDismissed: "the user dismissed objections under keys that are not trusted",
     e.FeedbackFetched: "{0.agent} was given the feedback",
     e.TaskReassigned: "goes on to {0.target}",
     e.EscalationOpened: "asks the user",

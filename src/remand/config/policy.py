@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, flag, known, seconds, texts
-from remand.domain.policy import Policy
+from remand.domain.policy import ASK, IGNORE, Policy
 from remand.domain.runs import Budget
 from remand.domain.steps import MAX_LEASE_SECONDS
 
@@ -28,6 +28,7 @@ _POLICY = (
     "merge_on_approve",
     "close_issue",
     "enforce",
+    "unconfirmed_no",
 )
 
 
@@ -68,6 +69,7 @@ def policy(table: dict[str, Any]) -> Policy:
             table.get("merge_on_approve", standard.merge_on_approve), "policy.merge_on_approve"
         ),
         close_issue=flag(table.get("close_issue", standard.close_issue), "policy.close_issue"),
+        unconfirmed_no=_unconfirmed_no(table.get("unconfirmed_no", standard.unconfirmed_no)),
         budget=_budget(table.get("budget", {})),
         max_faults=count(table.get("max_faults", standard.max_faults), "policy.max_faults", most=100),
         max_waiting_reviews=count(
@@ -118,6 +120,12 @@ def _program(value: Any, key: str) -> tuple[str, ...]:
             f"{NAME}: `{key}` names a file in the working tree; give its full path, outside of it."
         )
     return words
+
+
+def _unconfirmed_no(value: Any) -> str:
+    if value not in (ASK, IGNORE):
+        raise ConfigError(f'{NAME}: `policy.unconfirmed_no` must be "{ASK}" or "{IGNORE}".')
+    return str(value)
 
 
 def _lease(value: Any) -> float:

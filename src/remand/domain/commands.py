@@ -12,12 +12,14 @@ from remand.domain.gate_asks import NoteGatesMeasured, OverrideGate, RecordVerdi
 from remand.domain.gates.outages import Outage
 from remand.domain.instant import Instant
 from remand.domain.missing import MissingLines
+from remand.domain.objection import Objection
 from remand.domain.record import Record
 from remand.domain.review_asks import (
     AcknowledgeEscalation,
     AddComments,
     AnswerEscalation,
     ApproveReview,
+    DismissObjections,
     EscalateTask,
     FetchFeedback,
     LockOut,
@@ -56,6 +58,7 @@ __all__ = [
     "CompleteHandoff",
     "ContinueTask",
     "DeferTask",
+    "DismissObjections",
     "EditTask",
     "EndRun",
     "EscalateTask",
@@ -355,6 +358,8 @@ class Facts(Record, kw_only=True):
     """Each new name in the ask that looks like a known one, and that one."""
     next_agent: str = ""
     """Another agent that may take the task over; empty when the team has none."""
+    objections: tuple[Objection, ...] = ()
+    """What keys that are not trusted say against the task and the user has not answered: for an approval, of this work."""
 
 
 class Command(Record, kw_only=True):
@@ -397,5 +402,6 @@ ASKS = (
     FetchFeedback,
     SettleFinding,
     OverrideGate,
+    DismissObjections,
 )
 """What may come through a door. The rest (verdicts, opinions, notes, expire, wake, settle) only the coordinator asks."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.domain import assigning, escalations, forge_reviews, forging, ids, lockouts
+from remand.domain import assigning, escalations, forge_reviews, forging, ids, lockouts, objections
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import gating as g
@@ -363,6 +363,7 @@ _RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
     c.ApproveReview: v.approve,
     c.RejectReview: v.reject,
     c.RetractReview: v.retract,
+    c.DismissObjections: objections.dismiss,
     c.FetchFeedback: v.fetch,
     c.NoteReview: forge_reviews.note,
     c.AddComments: forge_reviews.add_comments,

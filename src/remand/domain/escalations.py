@@ -12,6 +12,7 @@ from remand.domain.handoffs import offered
 from remand.domain.holds import open_findings
 from remand.domain.instant import plus
 from remand.domain.notices import open_alert
+from remand.domain.objections import require_answered
 from remand.domain.pulls.merging import is_merge_of
 from remand.domain.questions import opened
 from remand.domain.record import Record
@@ -227,6 +228,7 @@ def _approved(task: Task, merged: Submission, command: c.Command) -> e.ReviewApp
     name = command.actor.name
     if has_part(task, command.actor):
         raise Refused("own_work", f"{name} worked on task {task.id} and cannot review it.")
+    require_answered(task, command.facts)
     return e.ReviewApproved(task_id=task.id, reviewer=name, commit=merged.commit, tree=merged.tree)
 
 

@@ -110,6 +110,9 @@ def override(event: e.Event, actor: str) -> tuple[str, str] | None:
             return f"overrode {agent}'s rejection of the task", _words(event.decision.override_message)
         case e.ReviewRetracted() if event.reviewer != actor:
             return f"took back {_words(event.reviewer)}'s rejection of the work", _words(event.reason)
+        case e.ObjectionsDismissed():
+            whose = f"of key {_words(event.signer)}" if event.signer else "of every key that is not trusted"
+            return f"dismissed the objections {whose}", _words(event.reason)
         case e.EscalationAnswered() if event.option == "accept":
             return "accepted work that was merged past the rules", _words(event.guidance)
         case _:

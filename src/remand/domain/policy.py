@@ -5,6 +5,8 @@ from __future__ import annotations
 from remand.domain.record import Record
 from remand.domain.runs import Budget
 
+ASK, IGNORE = "ask", "ignore"
+
 
 class Policy(Record, kw_only=True):
     """What may be set, with its defaults. Lockout after so many rejections; 0 is off, 1 is strict."""
@@ -21,6 +23,8 @@ class Policy(Record, kw_only=True):
     """`auto`, `human`, or a command of the user's that answers valid rejections."""
     auto_reformulate: bool = False
     """The automatic director also ends tasks that are called infeasible; otherwise they wait for someone who understands."""
+    unconfirmed_no: str = ASK
+    """`ask`: work that a key which is not trusted objects to is approved only after the user's answer; or `ignore`."""
     budget: Budget = Budget()
     """What the runs of one task may cost."""
     max_faults: int = 3

@@ -194,6 +194,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The task is done; a review of it does not count any more.",
         "Write what is wrong down as a new task: `remand task add`.",
     ),
+    "unconfirmed_no": (
+        "Somebody whose key is not trusted here objects to the very work that is to be approved.",
+        "The user trusts that key, or dismisses the objection: `remand inbox` has the commands.",
+    ),
     "unknown_commit": (
         "The repository does not have that commit.",
         "Commit the work, and give the id that `git rev-parse HEAD` prints.",

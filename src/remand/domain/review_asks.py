@@ -44,6 +44,14 @@ class RejectReview(TaskAsk, kw_only=True):
     source: str = ""
 
 
+class DismissObjections(TaskAsk, kw_only=True):
+    """Dismiss what was said against the task under keys that are not trusted."""
+
+    signer: str = ""
+    """The id of the key; empty: every such key that said something so far."""
+    reason: str
+
+
 class RetractReview(TaskAsk, kw_only=True):
     """Take a rejection back; without an id the reviewer's last one that stands."""
 

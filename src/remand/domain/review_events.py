@@ -126,6 +126,16 @@ class ReviewBypassed(TaskEvent, tag="review.bypass", kw_only=True):
     source: str = ""
 
 
+class ObjectionsDismissed(OverridingEvent, tag="objection.dismiss", kw_only=True):
+    """The user dismissed what a key that is not trusted said against the task: approvals no longer wait for that."""
+
+    signer: str = ""
+    """The id of the key; empty: every key that is not trusted."""
+    works: tuple[str, ...] = ()
+    """The code trees or commits that it is about."""
+    reason: str = ""
+
+
 class FeedbackFetched(ClaimEvent, tag="feedback.fetch", kw_only=True):
     """The agent that holds the task was given all feedback there was."""
 

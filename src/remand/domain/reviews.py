@@ -11,6 +11,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
 from remand.domain.gating import is_rejected_still
+from remand.domain.objections import require_answered
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
 from remand.domain.roles import REVIEWERS, Actor
@@ -50,6 +51,7 @@ def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
             f"The code of {submission.commit[:12]} was rejected before, and nobody took that back.",
         )
     _require_looked(ask, command)
+    require_answered(task, command.facts)
     return (
         e.ReviewApproved(
             task_id=task.id,

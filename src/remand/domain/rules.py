@@ -55,6 +55,7 @@ PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
     c.AcknowledgeEscalation: _USER,
     c.SettleFinding: REVIEWERS,
     c.OverrideGate: _USER,
+    c.DismissObjections: _USER,
     c.Unlock: _USER,
     c.RecordVerdict: frozenset({Role.COORDINATOR}),
     c.NoteGatesMeasured: frozenset({Role.COORDINATOR}),

@@ -8,6 +8,7 @@ from remand.domain.acts import OnForge
 from remand.domain.filed import Filed, Slip
 from remand.domain.gates.standing import Gating
 from remand.domain.instant import Instant
+from remand.domain.objection import Dismissal
 from remand.domain.record import Record
 from remand.domain.runs import Run, Spent
 
@@ -309,6 +310,8 @@ class Task(Record, kw_only=True):
     conflicts: tuple[Conflict, ...] = ()
     notices: tuple[Notice, ...] = ()
     """The overrides that the user has yet to be told of."""
+    dismissals: tuple[Dismissal, ...] = ()
+    """What the user answered to objections under keys that are not trusted."""
     is_legacy: bool = False
     """Written by a GoT tool and untouched by ours: its status follows the old events."""
 

@@ -13,6 +13,7 @@ from remand.domain.record import Record
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
 from remand.ledger.filings import Filing
+from remand.ledger.objections import KeptObjection
 from remand.ledger.problems import Problem
 from remand.ledger.signatures import MAX_SEQ, Doubt, Group
 from remand.ledger.traces import Trace
@@ -160,8 +161,8 @@ class UnconfirmedTable(Protocol):
     def every(self) -> list[Unconfirmed]:
         """All of them, in no order."""
 
-    def of_task(self, task_id: str) -> list[Unconfirmed]:
-        """Those that name a task, in no order."""
+    def of_task(self, task_id: str, most: int = -1) -> list[Unconfirmed]:
+        """Those that name a task, in no order; no more than `most`."""
 
     def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
         """Those of a session with these numbers, in no order."""
@@ -227,6 +228,22 @@ class RewrittenTable(Protocol):
 
     def every(self) -> list[RewrittenLine]:
         """All of them, by file and line."""
+
+
+class ObjectionTable(Protocol):
+    """The noes among the unconfirmed events whose key is not trusted. They come and go with those."""
+
+    def tasks(self) -> list[Task]:
+        """The tasks that have some and have not ended, by id."""
+
+    def keys(self, task_id: str) -> list[KeptObjection]:
+        """The keys that object to a task, each with all that it said, the latest first (`MAX_OBJECTIONS`)."""
+
+    def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
+        """Those to these works, or of this key, or both: one for each key and work, the latest first."""
+
+    def line(self, place: int) -> bytes:
+        """The line of the event that is kept there."""
 
 
 class TraceTable(Protocol):
@@ -407,6 +424,7 @@ class Transaction(Protocol):
     unconfirmed: UnconfirmedTable
     missing: MissingTable
     rewritten: RewrittenTable
+    objections: ObjectionTable
     traces: TraceTable
     tasks: TaskTable
     names: NameTable

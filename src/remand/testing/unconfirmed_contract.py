@@ -9,17 +9,23 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain.missing import MissingLines
+from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt, Named
 from remand.ledger.store import Entry, RewrittenLine, SignedGroup, Store
 from remand.ledger.traces import ANSWERED, FILED
-from remand.testing.builders import H1, SHA, T1, T2, Session, added, claimed, task_id
+from remand.testing.builders import H1, SHA, T1, T2, Session, a_task, added, claimed, task_id
 from remand.testing.rejection_events import answered, filed
 
 
 def _approval(session: Session, task: str = T1, doubt: Doubt = Doubt.UNKNOWN_SIGNER, **options: str) -> Entry:
     event = e.ReviewApproved(task_id=task, reviewer="Lead", commit=SHA)
     return session.entry(event, **options)._replace(doubt=doubt)
+
+
+def _rejection(session: Session, tree: str, signer: str, task: str = T1) -> Entry:
+    event = e.ReviewRejected(task_id=task, reviewer="Lead", commit=SHA if tree else "", tree=tree)
+    return session.entry(event)._replace(doubt=Doubt.UNKNOWN_SIGNER, signer=signer)
 
 
 def _of_a_tool(task: str) -> Entry:
@@ -54,6 +60,7 @@ class UnconfirmedContract:
             assert found == (meta.id, T1, "", Doubt.UNKNOWN_SIGNER, entry.line)
             assert sorted(one.doubt for one in tx.unconfirmed.every()) == ["unknown_signer", "unsigned"]
             assert tx.unconfirmed.of_task("") == []
+            assert (tx.unconfirmed.of_task(T1, 0), tx.unconfirmed.of_task(T1, 1)) == ([], [found])
 
     def test_a_doubted_answer_leaves_no_trace(self, store: Store) -> None:
         session = Session()
@@ -208,6 +215,85 @@ class UnconfirmedContract:
                 tx.unconfirmed.writer = key
             with store.read() as view:
                 assert view.unconfirmed.writer == key
+
+    # Objections.
+
+    def test_an_objection_is_kept_for_each_key_and_work_and_the_latest_comes_first(
+        self, store: Store
+    ) -> None:
+        session = Session()
+        entries = [
+            _rejection(session, "tree one", "a"),
+            _rejection(session, "tree two", "a"),
+            _rejection(session, "tree one", "b"),
+            _rejection(session, "tree one", "a"),
+        ]
+        with store.write() as tx:
+            tx.events.add(entries)
+
+            found = tx.objections.of_task(T1, works=("tree one", "tree two"))
+            assert [(one.signer, one.work, one.events) for one in found] == [
+                ("a", "tree one", 2),
+                ("b", "tree one", 1),
+                ("a", "tree two", 1),
+            ]
+            assert [one.at for one in found] == [entries[n].event.ts for n in (3, 2, 1)]
+            assert [tx.objections.line(one.place) for one in found] == [entries[n].line for n in (0, 2, 1)]
+            assert found[0].place < found[2].place < found[1].place
+
+    def test_objections_are_found_by_what_they_are_about_and_by_their_key(self, store: Store) -> None:
+        session = Session()
+        with store.write() as tx:
+            tx.events.add([_rejection(session, work, key) for work in ("one", "two", "") for key in "ab"])
+
+            about = tx.objections.of_task(T1, works=("", "two"))
+            assert {(one.work, one.signer) for one in about} == {
+                ("", "a"),
+                ("", "b"),
+                ("two", "a"),
+                ("two", "b"),
+            }
+            assert {one.work for one in tx.objections.of_task(T1, signer="b")} == {"one", "two", ""}
+            (both,) = tx.objections.of_task(T1, works=("two",), signer="b")
+            assert (both.work, both.signer) == ("two", "b")
+            assert [(one.signer, one.events) for one in tx.objections.keys(T1)] == [("b", 3), ("a", 3)]
+            assert tx.objections.of_task(T2, signer="b") == tx.objections.keys(T2) == []
+
+    def test_only_a_no_under_a_key_that_is_not_trusted_is_an_objection(self, store: Store) -> None:
+        session = Session()
+        others = (Doubt.UNSIGNED, Doubt.WRONG_SIGNATURE, Doubt.VOID, Doubt.NONE)
+        with store.write() as tx:
+            tx.events.add([_rejection(session, "tree", "a")._replace(doubt=doubt) for doubt in others])
+            tx.events.add([_approval(session), session.entry(claimed("Alice", H1))])
+
+            assert tx.objections.keys(T1) == []
+            assert tx.objections.tasks() == []
+
+    def test_an_objection_goes_when_its_event_counts_and_comes_when_it_counts_no_more(
+        self, store: Store
+    ) -> None:
+        entry = _rejection(Session(), "tree", "a")
+        with store.write() as tx:
+            tx.events.add([entry])
+            tx.unconfirmed.judge([entry._replace(doubt=Doubt.NONE, signer="")])
+            assert tx.objections.keys(T1) == []
+
+            tx.unconfirmed.judge([entry])
+            assert [one.signer for one in tx.objections.keys(T1)] == ["a"]
+
+            tx.unconfirmed.judge([entry._replace(doubt=Doubt.WRONG_SIGNATURE)])
+            assert tx.objections.keys(T1) == []
+
+    def test_the_tasks_with_objections_are_those_that_have_not_ended(self, store: Store) -> None:
+        session = Session()
+        with store.write() as tx:
+            tx.events.add([_rejection(session, "tree", "a", task) for task in (T2, T1, T1, "T-nowhere")])
+            tx.tasks.put(a_task(id=T1))
+            tx.tasks.put(a_task(id=T2))
+            assert [task.id for task in tx.objections.tasks()] == sorted((T1, T2))
+
+            tx.tasks.put(a_task(id=T2, status=Status.DONE))
+            assert [task.id for task in tx.objections.tasks()] == [T1]
 
 
 def _missing(first: int, task: str = "", last: int = 0, **more: str) -> MissingLines:

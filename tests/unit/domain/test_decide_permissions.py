@@ -32,7 +32,13 @@ ACTORS = {
     X: [Actor(name="Eve")],
 }
 EVERYBODY = {U, D, R, A, X}
-USERS_ALONE = (c.Unlock, c.OverrideGate, c.AnswerEscalation, c.AcknowledgeEscalation)
+USERS_ALONE = (
+    c.Unlock,
+    c.OverrideGate,
+    c.AnswerEscalation,
+    c.AcknowledgeEscalation,
+    c.DismissObjections,
+)
 FINDINGS = (Finding(text="It leaks"),)
 
 TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
@@ -56,6 +62,7 @@ TABLE: dict[type[c.Ask], tuple[c.Ask, set[str]]] = {
         (c.Unlock(task_id=T1, agent="Alice", reason="x"), {U}),
         (c.SettleFinding(task_id=T1, finding="f", is_accepted=True), {U, R}),
         (c.OverrideGate(task_id=T1, gate="tests", reason="x"), {U}),
+        (c.DismissObjections(task_id=T1, signer="k", reason="x"), {U}),
     )
 }
 BY_CLAIM = {

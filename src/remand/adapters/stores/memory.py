@@ -8,7 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 
-from remand.adapters.stores.memory_events import MemoryEvents, MemoryGroups, MemoryTraces, MemoryUnconfirmed
+from remand.adapters.stores.memory_events import (
+    MemoryEvents,
+    MemoryGroups,
+    MemoryObjections,
+    MemoryTraces,
+    MemoryUnconfirmed,
+)
 from remand.adapters.stores.memory_missing import MemoryMissing, MemoryRewritten
 from remand.adapters.stores.memory_records import MemoryLogLines, MemoryOutdated
 from remand.adapters.stores.memory_state import Standing, State, Table
@@ -32,6 +38,7 @@ from remand.ledger.store import (
     LogLines,
     MissingTable,
     NameTable,
+    ObjectionTable,
     Outdated,
     Queue,
     RejectedTasks,
@@ -291,6 +298,7 @@ class MemoryTransaction:
         self.unconfirmed: UnconfirmedTable = MemoryUnconfirmed(state)
         self.missing: MissingTable = MemoryMissing(state)
         self.rewritten: RewrittenTable = MemoryRewritten(state)
+        self.objections: ObjectionTable = MemoryObjections(state)
         self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)
         self.names: NameTable = MemoryNames(state)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from remand.adapters.stores.memory_state import State, Table
 from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
+from remand.domain.task import Task
 from remand.ledger import signatures
 from remand.ledger.filings import Filing, filings
+from remand.ledger.objections import MAX_OBJECTIONS, KeptObjection, ObjectionRow, as_objection
 from remand.ledger.order import place
 from remand.ledger.signatures import IMPORT, MAX_SEQ, Doubt, Group
 from remand.ledger.store import Entry, SignedGroup, Unconfirmed, as_unconfirmed
@@ -172,8 +174,9 @@ class MemoryUnconfirmed(Table):
     def every(self) -> list[Unconfirmed]:
         return list(self._state.unconfirmed.values())
 
-    def of_task(self, task_id: str) -> list[Unconfirmed]:
-        return [found for found in self.every() if found.task == task_id and task_id]
+    def of_task(self, task_id: str, most: int = -1) -> list[Unconfirmed]:
+        found = [one for one in self.every() if one.task == task_id and task_id]
+        return found if most < 0 else found[:most]
 
     def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
         return [
@@ -202,3 +205,43 @@ class MemoryUnconfirmed(Table):
                 state.unconfirmed[name] = as_unconfirmed(entry)
             elif was_doubted:
                 _follow(state, entry)
+
+
+class MemoryObjections(Table):
+    """The noes under keys that are not trusted."""
+
+    def tasks(self) -> list[Task]:
+        names = {found[0] for found, _, _ in self._found()}
+        tasks = (self._state.tasks.get(name) for name in sorted(names))
+        return [task for task in tasks if task is not None and not task.is_terminal]
+
+    def keys(self, task_id: str) -> list[KeptObjection]:
+        return self._kept(
+            (found._replace(work=""), where) for found, where, _ in self._found() if found.task == task_id
+        )
+
+    def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
+        return self._kept(
+            (found, where)
+            for found, where, _ in self._found()
+            if found.task == task_id
+            and (found.work in works if works else found.signer == signer)
+            and signer in ("", found.signer)
+        )
+
+    def _kept(self, found: Iterable[tuple[ObjectionRow, int]]) -> list[KeptObjection]:
+        kept: dict[tuple[str, str], KeptObjection] = {}
+        for (_, key, work, at), where in found:
+            known = kept.get((key, work), KeptObjection(key, work, at, 0, where))
+            kept[key, work] = known._replace(at=max(known.at, at), events=known.events + 1)
+        latest = sorted(kept.values(), key=lambda one: (one.at, -one.place), reverse=True)
+        return latest[:MAX_OBJECTIONS]
+
+    def line(self, place: int) -> bytes:
+        return next(line for _, number, line in self._found() if number == place)
+
+    def _found(self) -> Iterator[tuple[ObjectionRow, int, bytes]]:
+        for where, entry in enumerate(self._state.events.values()):
+            found = as_objection(entry.event, entry.subject, entry.doubt, entry.signer)
+            if found is not None:
+                yield found, where, entry.line

@@ -23,6 +23,7 @@ from remand.adapters.stores.sqlite_events import (
 )
 from remand.adapters.stores.sqlite_missing import SqliteMissing, SqliteRewritten
 from remand.adapters.stores.sqlite_names import SqliteNames
+from remand.adapters.stores.sqlite_objections import SqliteObjections
 from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -37,6 +38,7 @@ from remand.ledger.store import (
     LogLines,
     MissingTable,
     NameTable,
+    ObjectionTable,
     Outdated,
     Queue,
     RejectedTasks,
@@ -68,6 +70,7 @@ class SqliteTransaction:
         self.unconfirmed: UnconfirmedTable = SqliteUnconfirmed(statements, events)
         self.missing: MissingTable = SqliteMissing(statements)
         self.rewritten: RewrittenTable = SqliteRewritten(statements)
+        self.objections: ObjectionTable = SqliteObjections(statements)
         self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
         self.names: NameTable = SqliteNames(statements)

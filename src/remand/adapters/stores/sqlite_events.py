@@ -13,6 +13,7 @@ from remand.domain.events import Event, HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
 from remand.ledger.filings import Filing
+from remand.ledger.objections import as_objection
 from remand.ledger.problems import Problem
 from remand.ledger.signatures import MAX_SEQ, Doubt, Group
 from remand.ledger.store import Entry, FileMark, SignedGroup, Unconfirmed, as_unconfirmed
@@ -79,6 +80,9 @@ class SqliteEvents:
         event, subject = entry.event, entry.subject
         if entry.doubt:
             self._db.run(sql.ADD_UNCONFIRMED, (n, *as_unconfirmed(entry)[:-1]))
+            objection = as_objection(event, subject, entry.doubt, entry.signer)
+            if objection is not None:
+                self._db.run(sql.ADD_OBJECTION, (n, *objection))
             return
         if subject and isinstance(event, _HANDING):
             self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
@@ -289,9 +293,9 @@ class SqliteUnconfirmed:
         """All of them."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.EVERY_UNCONFIRMED)]
 
-    def of_task(self, task_id: str) -> list[Unconfirmed]:
+    def of_task(self, task_id: str, most: int = -1) -> list[Unconfirmed]:
         """Those that name a task."""
-        return [_as_unconfirmed(row) for row in self._db.rows(sql.UNCONFIRMED_OF_TASK, (task_id,))]
+        return [_as_unconfirmed(row) for row in self._db.rows(sql.UNCONFIRMED_OF_TASK, (task_id, most))]
 
     def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
         """Those of a session with these numbers."""
@@ -316,6 +320,7 @@ class SqliteUnconfirmed:
         for n, entry in self._events.numbers_of(entries):
             _, subject, key, _ = _row(n, entry)
             self._db.run(sql.CHANGE_EVENT, (n, subject, key))
+            self._db.run(sql.DROP_OBJECTION, (n,))
             if self._db.changed(sql.DROP_UNCONFIRMED, (n,)) or entry.doubt:
                 self._events.follow(n, entry)
 

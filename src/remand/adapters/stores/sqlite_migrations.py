@@ -15,12 +15,17 @@ from remand.domain.events import subject
 from remand.domain.forging import errands
 from remand.domain.task import Task
 from remand.ledger import codec
+from remand.ledger.objections import as_objection
+from remand.ledger.signatures import Doubt
 from remand.ledger.traces import NAMES, trace
 
 _decode = msgspec.json.Decoder(Task).decode
 _NAMED = " OR ".join(f"instr(line, CAST('{name}' AS BLOB))" for name in NAMES)
 _CANDIDATES = f"SELECT subject, line FROM event WHERE {_NAMED}"  # noqa: S608 - fixed names
 """Every line that holds the name of an event that leaves traces, as its name or anywhere else."""
+_UNKNOWN_SIGNERS = (
+    "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE doubt = 'unknown_signer'"
+)
 
 
 def migrate(connection: apsw.Connection, version: int) -> None:
@@ -103,6 +108,17 @@ def _keep_missing(connection: apsw.Connection) -> None:
     Statements(connection).run(sql.PUT_VALUE, ("trust", ""))
 
 
+def _keep_objections(connection: apsw.Connection) -> None:
+    """Version 13 finds the noes under keys that are not trusted."""
+    connection.execute(sql.OBJECTION_TABLE).fetchall()
+    statements = Statements(connection)
+    for n, signer, line in statements.all(_UNKNOWN_SIGNERS):
+        event = codec.recall(line)
+        found = as_objection(event, subject(event), Doubt.UNKNOWN_SIGNER, signer)
+        if found is not None:
+            statements.run(sql.ADD_OBJECTION, (n, *found))
+
+
 def _index_outages(connection: apsw.Connection) -> None:
     """Version 9 finds the tasks for which a gate could not be measured."""
     connection.execute(sql.OUTAGE_INDEX).fetchall()
@@ -128,5 +144,6 @@ _STEPS = (
     _keep_groups,
     _keep_missing,
     _keep_names,
+    _keep_objections,
 )
 """The step from version n stands at place n - 1."""

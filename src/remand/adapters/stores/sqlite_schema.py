@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from remand.ledger.objections import MAX_OBJECTIONS
 from remand.ledger.signatures import MAX_GROUP
 
-VERSION = 12
+VERSION = 13
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -28,6 +29,14 @@ CREATE TABLE unconfirmed(
     n INTEGER PRIMARY KEY, id TEXT NOT NULL, task TEXT NOT NULL, signer TEXT NOT NULL, doubt TEXT NOT NULL
 );
 CREATE INDEX unconfirmed_task ON unconfirmed(task);
+"""
+
+OBJECTION_TABLE = """
+CREATE TABLE objection(
+    n INTEGER PRIMARY KEY, task TEXT NOT NULL, signer TEXT NOT NULL, work TEXT NOT NULL, at TEXT NOT NULL
+);
+CREATE INDEX objection_task ON objection(task, signer, work, at);
+CREATE INDEX objection_work ON objection(task, work, signer, at);
 """
 
 GROUP_TABLE = """
@@ -93,7 +102,7 @@ CREATE INDEX task_outages ON task(id) WHERE instr(state, '"outages":[') > 0;
 """
 
 SCHEMA = f"""
-{TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+{TRACE_TABLE}{REJECTED_TABLES}{UNCONFIRMED_TABLE}{OBJECTION_TABLE}CREATE TABLE ledger(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 {HEAD_TABLE}{GROUP_TABLE}{MISSING_TABLES}CREATE TABLE session(number INTEGER PRIMARY KEY, name TEXT NOT NULL, fork INTEGER NOT NULL, UNIQUE (name, fork));
 CREATE TABLE event(n INTEGER PRIMARY KEY, subject TEXT NOT NULL, key TEXT NOT NULL, line BLOB NOT NULL);
 CREATE INDEX event_subject ON event(subject) WHERE subject != '';
@@ -197,8 +206,31 @@ DROP_UNCONFIRMED = "DELETE FROM unconfirmed WHERE n = ?"
 CHANGE_EVENT = "UPDATE event SET subject = ?2, key = ?3 WHERE n = ?1"
 DOUBT_AT = "SELECT doubt FROM unconfirmed WHERE n = ?"
 EVERY_UNCONFIRMED = "SELECT id, task, signer, doubt, line FROM unconfirmed JOIN event USING (n)"
-UNCONFIRMED_OF_TASK = f"{EVERY_UNCONFIRMED} WHERE task = ? AND task != ''"
+UNCONFIRMED_OF_TASK = f"{EVERY_UNCONFIRMED} WHERE task = ? AND task != '' LIMIT ?"
 UNCONFIRMED_BETWEEN = f"{EVERY_UNCONFIRMED} WHERE n BETWEEN ? AND ?"
+
+ADD_OBJECTION = "REPLACE INTO objection VALUES (?, ?, ?, ?, ?)"
+DROP_OBJECTION = "DELETE FROM objection WHERE n = ?"
+_OBJECTIONS = "SELECT signer, work, max(at), count(*), min(n) FROM objection"
+_LATEST_OBJECTIONS = f"GROUP BY signer, work ORDER BY max(at) DESC, min(n) LIMIT {MAX_OBJECTIONS}"
+OBJECTIONS_OF_KEY = f"{_OBJECTIONS} WHERE task = ? AND signer = ? {_LATEST_OBJECTIONS}"
+OBJECTIONS_TO_WORKS = f"""
+{_OBJECTIONS} INDEXED BY objection_work
+WHERE task = ?1 AND work IN (SELECT value FROM json_each(?2)) AND (?3 = '' OR signer = ?3) {_LATEST_OBJECTIONS}
+"""  # noqa: S608 - a number of ours
+OBJECTING_KEYS = f"""
+SELECT signer, '', max(at), count(*), min(n) FROM objection INDEXED BY objection_task WHERE task = ?
+GROUP BY signer ORDER BY max(at) DESC, min(n) LIMIT {MAX_OBJECTIONS}
+"""  # noqa: S608 - a number of ours
+TASKS_WITH_OBJECTIONS = """
+WITH RECURSIVE found(task) AS (
+    SELECT min(task) FROM objection
+    UNION ALL
+    SELECT (SELECT min(task) FROM objection WHERE task > found.task) FROM found WHERE found.task IS NOT NULL
+)
+SELECT state FROM found JOIN task ON task.id = found.task
+WHERE status NOT IN ('done', 'cancelled', 'infeasible') ORDER BY task.id
+"""
 
 ADD_TRACE = "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 FILINGS = """

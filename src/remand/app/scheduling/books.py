@@ -12,6 +12,7 @@ from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.family import Family
 from remand.app.gates.outages import BrokenGates, find_broken_gates
 from remand.app.ledger import Ledger
+from remand.app.objections import holding_up
 from remand.app.people import may_be_locked_out
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
@@ -20,6 +21,7 @@ from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.event import KnownBy
 from remand.domain.events import Event
+from remand.domain.policy import IGNORE
 from remand.domain.refusals import Refused
 from remand.domain.roles import THE_COORDINATOR, Actor
 from remand.domain.task import Status, Task
@@ -79,6 +81,13 @@ class Books:
             unsure = may_be_locked_out(view, self.rules.team, task)
             inherited = Family(view).inherited(task) if task.parent else ()
         return tuple(agent for agent, _ in (*inherited, *unsure))
+
+    def waits_for_answer(self, task: Task) -> bool:
+        """True when an approval of the submission waits until the user has answered an objection."""
+        if self.rules.policy.unconfirmed_no == IGNORE:
+            return False
+        with self._lock, self._ledger.store.read() as view:
+            return bool(holding_up(view, task))
 
     def now(self) -> str:
         """The time."""

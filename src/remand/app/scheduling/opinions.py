@@ -59,6 +59,8 @@ class Opinions:
         return f"refused ({answer.code}): {answer.message}" if isinstance(answer, Refused) else ""
 
     def _reviewer(self, task: Task, load: Load) -> Member | None:
+        if self._books.waits_for_answer(task):
+            return None
         team, last = self._books.rules.team, self._last[Purpose.REVIEW]
         found = reviewer_for(
             task,

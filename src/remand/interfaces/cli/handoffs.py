@@ -81,7 +81,7 @@ def _accept(context: Context) -> Result:
     ask = c.AcceptHandoff(
         handoff_id=options.handoff, agent=agent, acknowledgment=context.text(options.acknowledgment)
     )
-    return claimed(context.ask(ask, agent))
+    return claimed(context, context.ask(ask, agent))
 
 
 def _complete_arguments(parser: ArgumentParser) -> None:

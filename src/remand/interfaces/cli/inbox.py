@@ -10,16 +10,26 @@ import msgspec
 
 from remand.app.alerts import Alerted, alerted_under
 from remand.app.asking import Accepted
-from remand.app.decisions import Undecided, answering, asked, open_questions, rejected_under, waiting
+from remand.app.decisions import (
+    GivenAnswer,
+    Undecided,
+    answering,
+    asked,
+    open_questions,
+    rejected_under,
+    waiting,
+)
 from remand.app.escalations import Question, asked_under, ways
 from remand.app.held import HELD_OPTIONS, REFUSE, HeldQuestion, question_id, settle_ask
 from remand.app.naming import locate
+from remand.app.objections import OBJECTION_OPTIONS, ObjectionQuestion, dismissal
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.escalations import UNLOCK, Option
 from remand.domain.holds import open_findings
 from remand.domain.notices import open_alert
+from remand.domain.objections import DISMISS, DISMISS_ALL, question_parts
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
@@ -78,7 +88,7 @@ def _page(found: Question, *, may_answer: bool) -> str:
     rows += [f"  {text}" for text in found.grounds] if isinstance(found, Undecided) else []
     rows += [f"  tried: {text}" for text in found.tried]
     rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
-    rows += [f"  {_waiting(found)}"]
+    rows += [f"  {_waiting(found)}"] if found.options or not isinstance(found, ObjectionQuestion) else []
     if may_answer and found.options:
         rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
         rows += [f"  or, with tasks of your own: {found.answer}"] if isinstance(found, Undecided) else []
@@ -91,6 +101,8 @@ def _waiting(found: Question) -> str:
         return "Without an answer the task stays blocked; nothing is released or closed."
     if isinstance(found, HeldQuestion):
         return "Without an answer the work stays held; nothing is released or closed."
+    if isinstance(found, ObjectionQuestion):
+        return "Without an answer an approval of the work it names waits; nothing is released or closed."
     if isinstance(found, Alerted):
         return f"Without an answer {found.agent} goes on; nothing is released or closed."
     if found.acknowledged_by:
@@ -125,7 +137,7 @@ def _is_still_open(context: Context, found: Question) -> bool:
 
 def carry_out(
     context: Context,
-    ask: c.AnswerEscalation | c.AnswerRejection | c.SettleFinding,
+    ask: GivenAnswer,
     key: str,
     *,
     step: int = 0,
@@ -157,6 +169,9 @@ def _chosen(context: Context, found: Question) -> str | None:
 
 def _guidance(context: Context, key: str) -> str:
     """What the agent should know that is let back; asked for, since an unlock without it repeats what was."""
+    if key in (DISMISS, DISMISS_ALL):
+        _say(context, "Reason, which is recorded: ")
+        return sys.stdin.readline().strip()
     if key == REFUSE:
         _say(context, "Reason for the agent, enter for none: ")
         return sys.stdin.readline().strip()
@@ -180,7 +195,7 @@ def _answer_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", help="the question's id, or its task's")
     parser.add_argument(
         "option",
-        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, ack, a decision, or its number",
+        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, ack, dismiss, dismiss_all, a decision, or its number",
     )
     parser.add_argument(
         "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
@@ -189,6 +204,9 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 
 def _answer(context: Context) -> Result:
     given = context.arguments
+    task_name, signer = question_parts(given.id)
+    if signer:
+        return _dismiss(context, find_task(context, task_name)[0], signer, given.option)
     task, finding = _held_finding(context, given.id) or (_asking(context, given.id), "")
     is_about_alert = given.id.startswith("A-")
     if finding or (not is_about_alert and task.open_escalation is None and open_findings(task)):
@@ -202,6 +220,22 @@ def _answer(context: Context) -> Result:
         "escalation_id": name,
         "option": key,
         "reassigned_to": reserved.target_agent if reserved else None,
+        "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
+    }
+    return Result(data, followed(answer, key))
+
+
+def _dismiss(context: Context, task: Task, signer: str, option: str) -> Result:
+    """Dismisses what a key that is not trusted said against a task, or what all such keys said."""
+    key = _key(OBJECTION_OPTIONS, option)
+    ask = dismissal(task.id, signer, key, context.text(context.arguments.guidance))
+    answer = context.ask(ask, context.actor())
+    data = {
+        "task_id": answer.task.id,
+        "status": answer.task.status.value,
+        "escalation_id": context.arguments.id,
+        "option": key,
+        "reassigned_to": None,
         "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
     }
     return Result(data, followed(answer, key))
@@ -228,9 +262,7 @@ def _settle_finding(context: Context, task: Task, finding: str, option: str) -> 
     return settled._replace(data=settled.data | given | locked)
 
 
-def _meant(
-    context: Context, task: Task, option: str, guidance: str
-) -> tuple[c.AnswerEscalation | c.AnswerRejection | c.SettleFinding, str, str]:
+def _meant(context: Context, task: Task, option: str, guidance: str) -> tuple[GivenAnswer, str, str]:
     """What an option, given as its key or its number, says to what a task asks: the ask, the key, and the question."""
     rules, filed = context.opened.settings.rules(), waiting(task)
     with context.opened.store.read() as view:
@@ -271,6 +303,8 @@ def followed(answer: Accepted, key: str) -> str:
             return (
                 f"{task.id} is yours: mend it, then remand task submit {task.id} --agent {agent} --commit SHA"
             )
+        case "dismiss" | "dismiss_all":
+            return f"No approval of {task.label} waits for that any more"
         case "ack":
             return f"{task.claim.agent if task.claim else 'the agent'} goes on with {task.label}"
         case "unlock":

@@ -21,6 +21,7 @@ from remand.domain.roles import REVIEWERS, Actor
 from remand.domain.task import Task
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.holds import acting_member, held_block, held_work_for
+from remand.interfaces.cli.objections import with_objections
 from remand.interfaces.cli.output import Result, one_line, table, write_whole
 from remand.interfaces.cli.task_views import HELD, find_task, waits_for_forge
 
@@ -145,7 +146,8 @@ def _approve(context: Context) -> Result:
     checked = tuple(finding(context.text(text), is_blocking=False) for text in options.checked)
     ask = c.ApproveReview(task_id=options.task, commit=context.commit(options.commit), checked=checked)
     task = context.ask(ask, context.actor(option="reviewer")).task
-    return Result({"task_id": task.id, "status": task.status.value}, f"{task.id} is {task.status}")
+    data = {"task_id": task.id, "status": task.status.value}
+    return with_objections(context, task, data, f"{task.id} is {task.status}")
 
 
 def _reject_arguments(parser: ArgumentParser) -> None:

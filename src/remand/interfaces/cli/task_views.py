@@ -15,6 +15,7 @@ from remand.app.family import Family
 from remand.app.happenings import ABOUT_REJECTIONS, words
 from remand.app.held import HeldWork
 from remand.app.naming import locate
+from remand.app.objections import objections_of
 from remand.app.prompts import prompt
 from remand.app.rebuild import story
 from remand.app.rejection_context import rejection_context
@@ -27,6 +28,7 @@ from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.holds import finding_rows, held_block, held_work_of
+from remand.interfaces.cli.objections import objection_data, objection_rows
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_whole
 from remand.ledger import codec
 from remand.ledger.store import Unconfirmed
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 _SPENT = ("runs", "turns", "tokens", "seconds", "cost")
 HELD = "Held until somebody settles what the gates found:"
+MOST_UNCONFIRMED = 50
+"""How many events without effect are shown of a task."""
 MOST_COMMANDS = 50
 """How many commands stand under the list of tasks."""
 _COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
@@ -155,16 +159,21 @@ def shown_unconfirmed(found: Unconfirmed) -> dict[str, Any]:
     }
 
 
-def _unconfirmed(context: Context, task: Task) -> list[dict[str, Any]]:
+def _unconfirmed(context: Context, task: Task) -> tuple[list[dict[str, Any]], bool]:
+    """The task's events without effect, so many at most, and whether there are more."""
     with context.opened.store.read() as view:
-        rows = [shown_unconfirmed(found) for found in view.unconfirmed.of_task(task.id)]
-    return sorted(rows, key=lambda row: (row["ts"], row["event_id"]))
+        found = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
+    rows = [shown_unconfirmed(one) for one in found[:MOST_UNCONFIRMED]]
+    return sorted(rows, key=lambda row: (row["ts"], row["event_id"])), len(found) > MOST_UNCONFIRMED
 
 
 def _show(context: Context) -> Result:
     task, events = find_task(context, context.arguments.id)
     history = stories.history(events)
     uncounted = stories.uncounted_reviews(events)
+    unconfirmed, has_more = _unconfirmed(context, task)
+    with context.opened.store.read() as view:
+        objections = objections_of(view, task)
     data = summary(task) | {
         "scope": task.scope,
         "category": task.category,
@@ -197,13 +206,16 @@ def _show(context: Context) -> Result:
         "reassignments": _named(history, "task.reassign"),
         "bypasses": _named(history, "review.bypass"),
         "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
-        "unconfirmed": _unconfirmed(context, task),
+        "unconfirmed": unconfirmed,
+        "has_more_unconfirmed": has_more,
+        **objection_data(objections),
         "asserted": list(stories.asserted(events)),
     }
     held = held_work_of(context, task)
     if held is not None:
         data["held"] = msgspec.to_builtins(held.findings)
-    return Result(data, _page(task, data, events, held, [one.text for one in uncounted]))
+    said = [*(one.text for one in uncounted), *(f"objection: {row}" for row in objection_rows(objections))]
+    return Result(data, _page(task, data, events, held, said))
 
 
 def _is_reviewed_there(task: Task) -> bool:
@@ -233,7 +245,7 @@ def _named(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
 
 
 def _page(
-    task: Task, data: dict[str, Any], events: list[e.Event], held: HeldWork | None, uncounted: list[str]
+    task: Task, data: dict[str, Any], events: list[e.Event], held: HeldWork | None, said: list[str]
 ) -> Callable[[Console], None]:
     def show(out: Console) -> None:
         from rich.text import Text
@@ -256,7 +268,7 @@ def _page(
         if held is not None:
             _, _, block = held_block(held, most=len(held.findings)).partition("\n")
             write_whole(out, f"{HELD}\n{block}")
-        for line in (*_reviewed(data), *uncounted, *_asked(data)):
+        for line in (*_reviewed(data), *said, *_asked(data)):
             out.print(Text(clean(line)))
         told = [
             (row["ts"][:19], row["event"], row["actor"], _told(event, row))
@@ -271,6 +283,8 @@ def _page(
             signed = f"signer {row['signer']}" if row["signer"] else "not signed"
             why = f"unconfirmed: {row['event']} at {row['ts'][:19]} by {row['actor']} ({signed}), without effect"
             out.print(Text(clean(why), style="red"))
+        if data["has_more_unconfirmed"]:
+            out.print(Text("unconfirmed: there are more; remand log verify lists them", style="red"))
 
     return show
 

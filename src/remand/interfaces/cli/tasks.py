@@ -9,6 +9,7 @@ from remand.domain import commands as c
 from remand.domain.events import HandoffAccepted, TaskClaimed
 from remand.domain.task import PRIORITIES
 from remand.interfaces.cli.context import Command, Context, words
+from remand.interfaces.cli.objections import with_objections
 from remand.interfaces.cli.output import Result, facts
 from remand.interfaces.cli.verdicts import claimed_result
 
@@ -84,10 +85,10 @@ def _claim_arguments(parser: ArgumentParser) -> None:
 
 def _claim(context: Context) -> Result:
     agent = context.agent()
-    return claimed(context.ask(c.ClaimTask(agent=agent, task_id=context.arguments.id), agent))
+    return claimed(context, context.ask(c.ClaimTask(agent=agent, task_id=context.arguments.id), agent))
 
 
-def claimed(answer: Accepted) -> Result:
+def claimed(context: Context, answer: Accepted) -> Result:
     """What an agent learns of the claim it was given."""
     event = next(event for event in answer.events if isinstance(event, TaskClaimed | HandoffAccepted))
     data = {
@@ -99,7 +100,8 @@ def claimed(answer: Accepted) -> Result:
         "epoch": event.epoch,
         "title": answer.task.title,
     }
-    return Result(data, facts([(name.replace("_", " "), value) for name, value in data.items()]))
+    rows = [(name.replace("_", " "), value) for name, value in data.items()]
+    return with_objections(context, answer.task, data, facts(rows))
 
 
 def _holding_arguments(parser: ArgumentParser) -> None:

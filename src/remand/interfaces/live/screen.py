@@ -10,6 +10,7 @@ from rich.text import Text
 from remand.app.board import Board
 from remand.app.escalations import Question
 from remand.domain.instant import Instant
+from remand.domain.objections import DISMISS, DISMISS_ALL
 from remand.interfaces.live import sections as s
 from remand.interfaces.live.state import OPTION_KEYS, Mode, State, selected
 from remand.interfaces.live.words import ending, shown
@@ -122,7 +123,8 @@ def footer(board: Board, state: State, width: int) -> list[Text]:
     question = selected(state, board.questions)
     match state.mode:
         case Mode.TYPE:
-            what = f"Guidance for {state.option.partition(':')[2]}" if state.option else "Guidance"
+            what = "Reason" if state.option in (DISMISS, DISMISS_ALL) else "Guidance"
+            what += f" for {name}" if (name := state.option.partition(":")[2]) else ""
             asked = Text().append(f"{shown(what, 60)}: ", style="bold")
             room = max(width - asked.cell_len - 2, 1)
             keys = "enter: answer so" if state.option else "enter: then choose an answer"

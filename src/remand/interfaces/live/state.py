@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from remand.app.escalations import Question, line
 from remand.domain.escalations import UNLOCK, WONTFIX, Option
+from remand.domain.objections import DISMISS, DISMISS_ALL
 from remand.domain.record import Record
 from remand.interfaces.live import keys as k
 from remand.interfaces.live.keys import Pressed
@@ -152,7 +153,8 @@ def _to_question(state: State, question: Question | None, key: str, now: float) 
         return replace(state, mode=Mode.TYPE, option=""), None
     if option.key == WONTFIX:
         return replace(state, mode=Mode.CONFIRM, option=option.key), None
-    if option.key.startswith(f"{UNLOCK}:") and not state.guidance:
+    wants_text = option.key.startswith(f"{UNLOCK}:") or option.key in (DISMISS, DISMISS_ALL)
+    if wants_text and not state.guidance:
         return replace(state, mode=Mode.TYPE, option=option.key), None
     return _answering(state, question, option.key)
 

@@ -1,14 +1,17 @@
 """Holds that the last words of a reviewer or director count once, by its own rights, and for what it was asked."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from remand.app.asking import Accepted, Request, Rules
 from remand.app.ports import Difference
-from remand.app.scheduling.opinions import opinion
+from remand.app.scheduling.books import Books
+from remand.app.scheduling.opinions import Opinions, opinion
+from remand.app.scheduling.ports import Changes
+from remand.app.scheduling.staff import Load
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.policy import Policy
@@ -17,7 +20,8 @@ from remand.domain.reviewing.blocks import Unclear
 from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.runs import Run
 from remand.domain.task import Status, Task
-from remand.testing.builders import World, member
+from remand.testing.builders import Session, World, member
+from remand.testing.fakes import FakeKeys
 from remand.testing.rejecting import SCOPE, TITLE, a_rejection
 
 RUN = "RUN-20261115-090000-00000001"
@@ -279,3 +283,27 @@ def test_a_run_that_works_on_the_task_has_no_opinion() -> None:
     scene = a_review()
 
     assert opinion(replace(scene.run, purpose=e.Purpose.WORK), scene.task, yes()) is None
+
+
+def test_no_reviewer_is_started_while_an_approval_waits_for_the_users_answer() -> None:
+    world = World(rules=Rules(gates=(), team=TEAM))
+    task_id, _ = world.held(title=TITLE, scope=SCOPE)
+    world.submit(task_id)
+    books = Books(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
+    session = Session("20261115-070000-000000ff", keys=FakeKeys("a stranger"))
+    opinions = Opinions(books, cast(Changes, None), world.ids.hex)
+
+    def chosen() -> str:
+        found = opinions.choosers.reviewer(world.task(task_id), Load({}))
+        return found.name if found else ""
+
+    assert chosen() == "Rita"
+    session.write(e.LockoutSet(task_id=task_id, agent="Alice"))
+    world.exchange.put("/events/theirs.jsonl", session.lines)
+    world.ledger.refresh()
+    assert chosen() == ""
+    world.rules = replace(world.rules, policy=Policy(unconfirmed_no="ignore"))
+    assert chosen() == "Rita"
+    world.rules = replace(world.rules, policy=Policy())
+    world.ask(c.DismissObjections(task_id=task_id, reason="A stranger"))
+    assert chosen() == "Rita"

@@ -131,6 +131,15 @@ def test_guidance_goes_along_with_closing_too() -> None:
     assert after("g", "n", "o", k.ENTER, "5", "y")[1] == [Wish("answer", ONE, "wontfix", "no")]
 
 
+def test_dismissing_an_objection_asks_for_the_reason_that_is_recorded() -> None:
+    objected = a_question(1, "dismiss", "dismiss_all")
+    state, wishes = after("1", state=begun((objected,)), questions=(objected,))
+    assert (state.mode, wishes) == (Mode.TYPE, [])
+
+    _, wishes = after("n", "o", k.ENTER, state=state, questions=(objected,))
+    assert wishes == [Wish("answer", objected, "dismiss", "no")]
+
+
 def test_unlocking_asks_for_guidance_and_takes_none_as_well() -> None:
     state, wishes = after("2")
     assert (state.mode, wishes) == (Mode.TYPE, [])

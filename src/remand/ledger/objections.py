@@ -1,0 +1,48 @@
+"""How a store keeps the noes under keys that are not trusted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from remand.domain.events import Event
+from remand.domain.instant import Instant
+from remand.domain.objection import objected_work
+from remand.ledger.signatures import Doubt
+
+MAX_OBJECTIONS = 5000
+"""How many objections to one task are told at most, the latest.
+
+It is far more than the user can have answered one by one, so that one which waits for an answer is among them: an answer
+to all keys is to everything that was said until then.
+"""
+_MAX_TEXT = 200
+
+
+class KeptObjection(NamedTuple):
+    """What a key that is not trusted says against one piece of work on a task (`domain/objection`)."""
+
+    signer: str
+    work: str
+    at: Instant
+    """The latest time that its events have."""
+    events: int
+    """How many events say so."""
+    place: int
+    """Where the first of them is kept: those that came earlier have lower ones."""
+
+
+class ObjectionRow(NamedTuple):
+    """One event that is an objection."""
+
+    task: str
+    signer: str
+    work: str
+    at: Instant
+
+
+def as_objection(event: Event, task: str, doubt: Doubt, signer: str) -> ObjectionRow | None:
+    """An event as the objection that it is; None when it is none."""
+    work = objected_work(event) if doubt is Doubt.UNKNOWN_SIGNER and task else None
+    if work is None:
+        return None
+    return ObjectionRow(task[:_MAX_TEXT], signer[:_MAX_TEXT], work[:_MAX_TEXT], event.ts)
