@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.absorb import LegacyFile, absorb, changed_files, fold_anew, imports, problems_in, read_in
+from remand.app.absorb import LegacyFile, absorb, changed_files, fold_anew, imports, read_in
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, head_tree, is_on_branch
 from remand.app.handle import Handler
-from remand.app.missing import MAX_GIVEN_UP, Expected, behind, given_up, note_missing
+from remand.app.log_files import LogFiles
+from remand.app.missing import note_missing
 from remand.app.naming import held_task, locate
 from remand.app.own_session import continuation, continued, cover_own_session, lines_from, with_key
 from remand.app.ports import (
@@ -30,30 +31,27 @@ from remand.app.ports import (
     Repository,
     Segment,
 )
-from remand.app.published import compare_files, files_elsewhere, is_looked_at, look_at_base
-from remand.app.rebuild import assign_imported, rebuild
+from remand.app.published import is_looked_at
+from remand.app.rebuild import assign_imported
 from remand.app.signatures import Signer, Verifier, Vouched, confirm, judge_anew
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
 from remand.domain.event import KnownBy
-from remand.domain.events import Event, LinesGivenUp, LinesImported
+from remand.domain.events import Event, LinesImported
 from remand.domain.handoffs import branch_of_claim
 from remand.domain.ids import handoff_id, session_name
 from remand.domain.instant import Instant
 from remand.domain.keys import Trust, trust_in
 from remand.domain.machine_paths import NO_PATHS, MachinePaths
-from remand.domain.missing import GivenUp, MissingLines
 from remand.domain.roles import Actor
-from remand.domain.rules import require_text, require_user
+from remand.domain.rules import require_user
 from remand.domain.task import Task
 from remand.ledger import signatures
-from remand.ledger.order import horizon, tick
-from remand.ledger.problems import Problem
 from remand.ledger.signatures import Group, Named
-from remand.ledger.store import Entry, FileMark, RewrittenLine, SignedGroup, Store, Transaction
+from remand.ledger.store import Entry, SignedGroup, Store, Transaction
 
 
-class Ledger:
+class Ledger(LogFiles):
     """Everything that is written goes through here: fold, decide, append, commit, sync, answer."""
 
     def __init__(
@@ -89,11 +87,9 @@ class Ledger:
         self._keep_files = keep_files
         self._machine_paths = machine_paths
         self._history = history
-        self._signature: tuple[int, ...] | None = None
         self._held: Instant = ""
         self.written = 0
         """How many events were written through this object."""
-        self._has_compared = False
 
     def ask(self, request: Request) -> Answer:
         """Answers one ask."""
@@ -143,8 +139,8 @@ class Ledger:
                 (view.unconfirmed.trust, view.unconfirmed.writer) == (trust.text, untrusted)
                 and self.segment.is_whole(view.head)
                 and not changed_files(view, self.exchange, self.segment)
-                and not self._is_ripe(view)
-                and is_looked_at(view, self._base())
+                and not self.is_ripe(view)
+                and is_looked_at(view, self.base_tip())
             )
             is_outdated = bool(view.outdated.every())
         if not is_current:
@@ -164,27 +160,6 @@ class Ledger:
                 self._close_segment(tx, tx.head.segment)
                 tx.head = replace(tx.head, segment="", first=0, size=0, inode=0)
             return self.event_files()
-
-    def event_files(self) -> dict[str, str]:
-        """The event files of the ledger's own folder: name to path."""
-        folder = os.path.dirname(self.segment.path("x"))
-        marks = self.exchange.files()
-        return {os.path.basename(m.path): m.path for m in marks if os.path.dirname(m.path) == folder}
-
-    def vanished_files(self) -> set[str]:
-        """The names of event files that were read here once and are gone: deleted, or on another branch."""
-        folder = os.path.dirname(self.segment.path("x"))
-        with self.store.read() as view:
-            known = {os.path.basename(path) for path in view.files.marks() if os.path.dirname(path) == folder}
-        return known - set(self.event_files())
-
-    def content(self, path: str) -> bytes:
-        """An event file's lines, as they are."""
-        return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
-
-    def problems_in(self, path: str) -> list[Problem]:
-        """What is wrong with an event file."""
-        return problems_in(self.exchange, path, self.clock.now())
 
     def verifier(self, tx: Transaction) -> Verifier:
         """Says which events count, by whom the configuration trusts now."""
@@ -306,21 +281,21 @@ class Ledger:
             self._cover_own_session(tx, verifier.trust.project)
         if tx.unconfirmed.trust != verifier.trust.text:
             judge_anew(tx, verifier)
-            note_missing(tx, self.marks.all(), self._tick(tx))
+            note_missing(tx, self.marks.all(), self.tick(tx))
         tx.unconfirmed.writer = self._trust(tx)[1]
         signature = self.exchange.signature()
-        has_moved = not is_looked_at(tx, self._base())
-        if signature != self._signature or has_moved or (self._held and self._is_ripe(tx)):
+        has_moved = not is_looked_at(tx, self.base_tip())
+        if signature != self._signature or has_moved or (self._held and self.is_ripe(tx)):
             files = changed_files(tx, self.exchange, self.segment)
             known = tx.files.marks() if files else {}
             read_in(tx, files, self.exchange, self.clock, self.marks, verifier=verifier)
             if files or has_moved:
-                self._read_published(tx, verifier, [mark.path for mark in files if mark.path in known])
+                self.read_published(tx, verifier, [mark.path for mark in files if mark.path in known])
             if self.keys.own() is not None and not tx.head.seq:
                 tx.head = with_key(tx.head, Signer(self.keys, verifier.trust.project), self._new_session)
             tx.head = continued(tx)
-            self._miss_what_was_seen(tx)
-            tx.on_rollback(self._forget_signature)
+            self.miss_what_was_seen(tx)
+            tx.on_rollback(self.forget_signature)
             self._held = tx.files.earliest_held()
             self._signature = signature
 
@@ -371,128 +346,29 @@ class Ledger:
         self.marks.raise_to(head.session, head.seq, head.tip)
         return events
 
-    def _base(self) -> str:
-        """The commit at the tip of the base; empty while the configuration cannot be read."""
-        if self._history is None:
-            return ""
-        try:
-            return self._rules().base
-        except EnvironmentFault:
-            return ""
-
-    def _read_published(self, tx: Transaction, verifier: Verifier, changed: Sequence[str]) -> None:
-        """Notes what is gone from published files, and reads in what the base had of it.
-
-        Files are compared that have changed since they were read; all of them, where something is missing.
-        """
-        history = self._history
-        if history is None:
-            return
-        recovered = look_at_base(tx, history)
-        paths = list(self.event_files().values()) if tx.missing.faults() else changed
-        own = self.segment.path(tx.head.segment) if tx.head.segment else ""
-        recovered += compare_files(tx, history, self.exchange, [path for path in paths if path != own])
-        self._read_again(tx, verifier, recovered)
-        if tx.missing.faults():
-            self._read_again(tx, verifier, files_elsewhere(history, self.exchange))
-
-    def _read_again(self, tx: Transaction, verifier: Verifier, contents: Sequence[bytes]) -> None:
-        if contents:
-            read_in(tx, [], self.exchange, self.clock, self.marks, verifier=verifier, recovered=contents)
-
-    def look_closely(self) -> None:
-        """Reads in what is new, and compares every event file with what the base has of it."""
+    @contextmanager
+    def change(self) -> Iterator[Transaction]:
+        """Opens a change of the tables, after all that is new was read in."""
         with self.store.write() as tx:
             self._signature = None
             self._catch_up(tx)
-            self._read_published(tx, self.verifier(tx), list(self.event_files().values()))
+            yield tx
 
-    def has_lost_lines(self) -> bool:
-        """True when a published file has lost lines."""
-        with self.store.read() as view:
-            return bool(view.rewritten.every())
-
-    def _miss_what_was_seen(self, tx: Transaction) -> None:
-        """Notes what is gone of sessions that reach less far than this machine has seen; once for each process."""
-        if self._has_compared:
-            return
-        seen = self.marks.all()
-        gone = behind(tx, seen)
-        if gone and not gone <= {one.session for one in tx.missing.every()}:
-            Expected(tx).settle(seen, self._tick(tx), gone)
-        self._has_compared = True
-
-    def _tick(self, tx: Transaction) -> Instant:
-        return tick(self.clock.now(), tx.head.clock)
-
-    def missing_lines(self) -> list[MissingLines]:
-        """What is missing of the log, as far as it is a fault."""
-        with self.store.read() as view:
-            return view.missing.faults()
-
-    def give_up(self, lines: Sequence[MissingLines], actor: Actor, reason: str) -> None:
-        """Records that the user gives missing lines up: they bar nothing any more."""
-        self._record_repair(tuple(map(given_up, lines)), actor, reason)
-
-    def rewritten_lines(self) -> list[RewrittenLine]:
-        """The lines that are gone from published files."""
-        with self.store.read() as view:
-            return view.rewritten.every()
-
-    def accept_rewritten(self, lines: Sequence[RewrittenLine], actor: Actor, reason: str) -> None:
-        """Records that published files stay as they are now."""
-        given = tuple(GivenUp(session="", first=one.line, last=one.line, id=one.hash) for one in lines)
-        self._record_repair(given, actor, reason)
-
-    def _record_repair(self, lines: Sequence[GivenUp], actor: Actor, reason: str) -> None:
+    def record(self, events: Sequence[Event], actor: Actor, follow: Callable[[Transaction], None]) -> None:
+        """Records events of the user's that belong to no task; what follows from them is part of the same change."""
         require_user(actor)
-        require_text("reason", reason)
-        if not lines:
-            return
         rules = self._rules()
         self.keys.load()
-        with self.store.write() as tx:
-            self._catch_up(tx)
+        with self.change() as tx:
             signer = Signer(self.keys, rules.project)
             tx.head = with_key(tx.head, signer, self._new_session)
             handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
-            for start in range(0, len(lines), MAX_GIVEN_UP):
-                given = tuple(lines[start : start + MAX_GIVEN_UP])
-                handler.note([LinesGivenUp(lines=given, reason=reason)], actor)
+            handler.note(events, actor)
             self._append(tx, signer, handler.entries)
-            Expected(tx).settle(self.marks.all(), self._tick(tx), {one.session for one in lines} - {""})
-            hashes = {one.id for one in lines if not one.session}
-            tx.rewritten.drop(one for one in tx.rewritten.every() if one.hash in hashes)
+            follow(tx)
             head = tx.head
         self.exchange.sync(head.segment)
         self.marks.raise_to(head.session, head.seq, head.tip)
-
-    def rebuild(self) -> int:
-        """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
-        with self.store.write() as tx:
-            self._catch_up(tx)
-            files = self.exchange.files()
-            read_in(tx, files, self.exchange, self.clock, self.marks, verifier=self.verifier(tx))
-            rebuild(tx)
-            note_missing(tx, self.marks.all(), self._tick(tx))
-            return tx.events.count()
-
-    def _forget_signature(self) -> None:
-        self._signature = None
-
-    def _is_ripe(self, tx: Transaction) -> bool:
-        """True when an event held back for its time is not too far ahead any more."""
-        held = tx.files.earliest_held()
-        return bool(held) and held <= horizon(self.clock.now())
-
-    def _set_aside(self, tx: Transaction) -> None:
-        """Moves what stands behind the head out of the log, and notes that."""
-        path = self.segment.cut_off(tx.head)
-        problem = (
-            f"holds what stood behind event {tx.head.seq} in the open event file: it was not signed here and was "
-            "never answered, or somebody else wrote it. It has no effect"
-        )
-        tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])
 
     def _repair(self, tx: Transaction, verifier: Verifier) -> None:
         """Brings ledger and open segment together again, whichever of the two knows more.
@@ -507,7 +383,7 @@ class Ledger:
         absorb(tx, found.entries)
         tx.head = found.head
         if found.has_rest:
-            self._set_aside(tx)
+            self.set_aside(tx)
         lines = lines_from(tx, head.first)
         is_complete = self.segment.has_all(tx.head, lines)
         if is_complete and self.segment.is_whole(replace(tx.head, changed=0)):

@@ -8,8 +8,9 @@ from hashlib import sha256
 
 from remand.app.missing import repairs
 from remand.app.ports import Exchange, History, Rewrite
+from remand.ledger.missing_tables import RewrittenLine
 from remand.ledger.problems import Problem
-from remand.ledger.store import RewrittenLine, Transaction
+from remand.ledger.store import Transaction
 
 FOLDER = ".got/events"
 _ADDED = "+"

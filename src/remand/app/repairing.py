@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from remand.app.absorb import read_in
 from remand.app.ledger import Ledger
+from remand.app.missing import MAX_GIVEN_UP, Expected, given_up, note_missing
 from remand.app.published import describe
-from remand.domain.missing import MissingLines
+from remand.app.rebuild import rebuild
+from remand.domain.events import LinesGivenUp
+from remand.domain.missing import GivenUp, MissingLines
 from remand.domain.record import Record
 from remand.domain.roles import Actor
-from remand.ledger.store import RewrittenLine
+from remand.domain.rules import require_text, require_user
+from remand.ledger.missing_tables import RewrittenLine
+from remand.ledger.store import Transaction
 
 _BRING_BACK = "Bring them back with git fetch and git checkout -- .got, or from a clone or a backup"
 
@@ -39,16 +45,73 @@ class Damage(Protocol):
         """Does what is proposed, in the user's name, and records it."""
 
 
+def look_closely(ledger: Ledger) -> None:
+    """Reads in what is new, and compares every event file with what the base has of it."""
+    with ledger.change() as tx:
+        ledger.read_published(tx, ledger.verifier(tx), list(ledger.event_files().values()))
+
+
+def rebuild_from_files(ledger: Ledger) -> int:
+    """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
+    with ledger.change() as tx:
+        files = ledger.exchange.files()
+        read_in(tx, files, ledger.exchange, ledger.clock, ledger.marks, verifier=ledger.verifier(tx))
+        rebuild(tx)
+        note_missing(tx, ledger.marks.all(), ledger.tick(tx))
+        return tx.events.count()
+
+
+def missing_lines(ledger: Ledger) -> list[MissingLines]:
+    """What is missing of the log, as far as it is a fault."""
+    with ledger.store.read() as view:
+        return view.missing.faults()
+
+
+def rewritten_lines(ledger: Ledger) -> list[RewrittenLine]:
+    """The lines that are gone from published files."""
+    with ledger.store.read() as view:
+        return view.rewritten.every()
+
+
+def give_up(ledger: Ledger, lines: Sequence[MissingLines], actor: Actor, reason: str) -> None:
+    """Records that the user gives missing lines up: they bar nothing any more."""
+
+    def follow(tx: Transaction) -> None:
+        Expected(tx).settle(ledger.marks.all(), ledger.tick(tx), {one.session for one in lines})
+
+    _record(ledger, tuple(map(given_up, lines)), actor, reason, follow)
+
+
+def accept_rewritten(ledger: Ledger, lines: Sequence[RewrittenLine], actor: Actor, reason: str) -> None:
+    """Records that published files stay as they are now."""
+    given = tuple(GivenUp(session="", first=one.line, last=one.line, id=one.hash) for one in lines)
+    _record(ledger, given, actor, reason, lambda tx: tx.rewritten.drop(lines))
+
+
+def _record(
+    ledger: Ledger,
+    lines: Sequence[GivenUp],
+    actor: Actor,
+    reason: str,
+    follow: Callable[[Transaction], None],
+) -> None:
+    require_user(actor)
+    require_text("reason", reason)
+    parts = [tuple(lines[n : n + MAX_GIVEN_UP]) for n in range(0, len(lines), MAX_GIVEN_UP)]
+    if parts:
+        ledger.record([LinesGivenUp(lines=part, reason=reason) for part in parts], actor, follow)
+
+
 class MissingDamage:
     """Lines that are missing: the user may give them up."""
 
     def find(self, ledger: Ledger) -> list[Finding]:
         """The missing lines that are a fault."""
-        return [_missing(one) for one in ledger.missing_lines()]
+        return [_missing(one) for one in missing_lines(ledger)]
 
     def repair(self, ledger: Ledger, actor: Actor, reason: str) -> None:
         """Gives them up."""
-        ledger.give_up(ledger.missing_lines(), actor, reason)
+        give_up(ledger, missing_lines(ledger), actor, reason)
 
 
 class RewrittenDamage:
@@ -56,11 +119,11 @@ class RewrittenDamage:
 
     def find(self, ledger: Ledger) -> list[Finding]:
         """The lines that are gone from files."""
-        return [_rewritten(one) for one in ledger.rewritten_lines()]
+        return [_rewritten(one) for one in rewritten_lines(ledger)]
 
     def repair(self, ledger: Ledger, actor: Actor, reason: str) -> None:
         """Records that the files stay as they are."""
-        ledger.accept_rewritten(ledger.rewritten_lines(), actor, reason)
+        accept_rewritten(ledger, rewritten_lines(ledger), actor, reason)
 
 
 DAMAGES: Sequence[Damage] = (MissingDamage(), RewrittenDamage())

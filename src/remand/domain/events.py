@@ -95,6 +95,7 @@ __all__ = [
     "GatePassed",
     "GateRecovered",
     "GateRejected",
+    "GivenUp",
     "HandoffAccepted",
     "HandoffCompleted",
     "HandoffInitiated",

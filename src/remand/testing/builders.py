@@ -20,7 +20,6 @@ from remand.domain.filed import Filed
 from remand.domain.gates.verdict import GateResult, GateStatus, Verdict, overall
 from remand.domain.ids import task_node
 from remand.domain.instant import Instant, plus
-from remand.domain.missing import GivenUp
 from remand.domain.refusals import Refused
 from remand.domain.roles import USER, Actor, Member, Role
 from remand.domain.task import Claim, Lockout, Offer, Submission, Task
@@ -212,7 +211,7 @@ def an_event(kind: type[e.Event]) -> e.Event:
     """An event of that kind with everything in it filled in."""
     texts = {"task_id": T1, "id": task_node(T1), "handoff_id": H1, "agent": "Alice", "commit": SHA}
     texts |= {"status": "done", "type": "TASK", "tree": TREE, "lapses_at": LATER, "lease_expires_at": LATER}
-    texts |= {"rejection_id": ""}
+    texts["rejection_id"] = ""
     given: dict[type[Any], Any] = {
         str: "something",
         int: 1,
@@ -224,13 +223,12 @@ def an_event(kind: type[e.Event]) -> e.Event:
         e.TaskChanges: e.TaskChanges(title="New"),
         e.Decision: e.Decision(decision_type="ACCEPT"),
         Verdict: a_verdict(),
-        tuple[GivenUp, ...]: (GivenUp(session="s", first=1, last=2),),
+        tuple[e.GivenUp, ...]: (e.GivenUp(session="s", first=1, last=2),),
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")
-    fields: dict[str, Any] = {
-        name: texts.get(name, "something") if hints[name] is str else given[hints[name]] for name in names
-    }
+    fields: dict[str, Any] = {name: given[hints[name]] for name in names}
+    fields |= {name: text for name, text in texts.items() if name in fields and hints[name] is str}
     return kind(**fields)
 
 

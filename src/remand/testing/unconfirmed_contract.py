@@ -11,8 +11,9 @@ from remand.domain import events as e
 from remand.domain.missing import MissingLines
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
+from remand.ledger.missing_tables import RewrittenLine
 from remand.ledger.signatures import Doubt, Named
-from remand.ledger.store import Entry, RewrittenLine, SignedGroup, Store
+from remand.ledger.store import Entry, SignedGroup, Store
 from remand.ledger.traces import ANSWERED, FILED
 from remand.testing.builders import H1, SHA, T1, T2, Session, a_task, added, claimed, task_id
 from remand.testing.rejection_events import answered, filed

@@ -6,6 +6,7 @@ import pytest
 
 from remand.app.asking import Rules
 from remand.app.ports import Commit
+from remand.app.repairing import give_up, missing_lines
 from remand.app.verify import Verified, verify
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -241,8 +242,8 @@ def test_the_next_task_is_one_of_which_nothing_is_missing() -> None:
 def test_what_the_user_gives_up_bars_nothing_and_is_told() -> None:
     world = a_world(without(a_log().lines, 6, 7, groups=True))
 
-    found = world.ledger.missing_lines()
-    world.ledger.give_up(found, THE_USER, "the disk of that machine is broken")
+    found = missing_lines(world.ledger)
+    give_up(world.ledger, found, THE_USER, "the disk of that machine is broken")
 
     assert world.ask(c.ApproveReview(task_id=T2, commit=SHA)).task.status is Status.DONE
     answer = verified(world)
@@ -254,13 +255,13 @@ def test_what_the_user_gives_up_bars_nothing_and_is_told() -> None:
         "user",
         "the disk of that machine is broken",
     )
-    assert world.ledger.missing_lines() == []
+    assert missing_lines(world.ledger) == []
 
 
 def test_lines_that_were_given_up_and_come_after_all_count() -> None:
     lines = a_log().lines
     world = a_world(without(lines, 6, 7))
-    world.ledger.give_up(world.ledger.missing_lines(), THE_USER, "")
+    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "")
 
     world.exchange.put(LATE, lines)
     world.ledger.refresh()
@@ -271,13 +272,13 @@ def test_lines_that_were_given_up_and_come_after_all_count() -> None:
 def test_what_one_machine_gives_up_is_given_up_where_its_key_is_trusted() -> None:
     lines = without(a_log().lines, 6, 7)
     world = a_world(lines)
-    world.ledger.give_up(world.ledger.missing_lines(), THE_USER, "lost")
+    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "lost")
 
     again = World(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
     again.repository.commits.update(world.repository.commits)
     again.ledger.refresh()
 
-    assert again.ledger.missing_lines() == []
+    assert missing_lines(again.ledger) == []
     assert verified(again).ok
 
 
@@ -285,17 +286,17 @@ def test_more_that_is_lost_later_is_not_given_up() -> None:
     session = a_log()
     lines = session.lines
     world = a_world(without(lines, 6, groups=True))
-    world.ledger.give_up(world.ledger.missing_lines(), THE_USER, "")
+    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "")
     again = World(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
     again.repository.commits.update(world.repository.commits)
     again.exchange.put(FILE, without(lines, 6, 7, groups=True))
     again.ledger.refresh()
 
-    assert [(one.first, one.last) for one in again.ledger.missing_lines()] == [(7, 7)]
+    assert [(one.first, one.last) for one in missing_lines(again.ledger)] == [(7, 7)]
 
 
 def test_only_the_user_gives_lines_up() -> None:
     world = a_world(without(a_log().lines, 6, 7))
 
     with pytest.raises(Refused, match="Only"):
-        world.ledger.give_up(world.ledger.missing_lines(), ALICE, "")
+        give_up(world.ledger, missing_lines(world.ledger), ALICE, "")

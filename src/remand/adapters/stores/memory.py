@@ -28,6 +28,7 @@ from remand.domain.instant import Instant
 from remand.domain.names import keys
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
+from remand.ledger.missing_tables import MissingTable, RewrittenTable
 from remand.ledger.problems import Problem
 from remand.ledger.store import (
     EventLog,
@@ -36,13 +37,11 @@ from remand.ledger.store import (
     GroupTable,
     Head,
     LogLines,
-    MissingTable,
     NameTable,
     ObjectionTable,
     Outdated,
     Queue,
     RejectedTasks,
-    RewrittenTable,
     TaskTable,
     TraceTable,
     UnconfirmedTable,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 from remand.adapters.stores.memory_state import Table
 from remand.domain.missing import MissingLines
+from remand.ledger.missing_tables import RewrittenLine
 from remand.ledger.signatures import IMPORT
-from remand.ledger.store import RewrittenLine
 
 
 class MemoryMissing(Table):

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from remand.domain.instant import Instant
 from remand.domain.missing import MissingLines
 from remand.domain.task import Task
+from remand.ledger.missing_tables import RewrittenLine
 from remand.ledger.problems import Problem
-from remand.ledger.store import Entry, FileMark, Head, RewrittenLine, SignedGroup, Unconfirmed
+from remand.ledger.store import Entry, FileMark, Head, SignedGroup, Unconfirmed
 from remand.ledger.traces import Trace
 
 

@@ -30,19 +30,18 @@ from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.domain.instant import BEGINNING
+from remand.ledger.missing_tables import MissingTable, RewrittenTable
 from remand.ledger.store import (
     EventLog,
     FileBook,
     GroupTable,
     Head,
     LogLines,
-    MissingTable,
     NameTable,
     ObjectionTable,
     Outdated,
     Queue,
     RejectedTasks,
-    RewrittenTable,
     TaskTable,
     TraceTable,
     Transaction,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_statements import Row, Statements
 from remand.domain.missing import MissingLines
-from remand.ledger.store import RewrittenLine
+from remand.ledger.missing_tables import RewrittenLine
 
 _LOOKED_AT = "base_looked_at"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from remand.app.errors import EnvironmentFault
 from remand.app.people import lost_names
+from remand.app.repairing import look_closely
 from remand.app.verify import verify
 from remand.bootstrap.crew import self_test
 from remand.bootstrap.health import git_version, sqlite_version
@@ -73,7 +74,7 @@ def _checks(context: Context) -> Iterator[Check]:
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
     yield from _commands(context)
-    opened.ledger.look_closely()
+    look_closely(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))

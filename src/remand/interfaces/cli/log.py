@@ -16,7 +16,7 @@ from remand.app.happenings import ABOUT_REJECTIONS, words
 from remand.app.importing import import_folder
 from remand.app.missing import Repair
 from remand.app.publish import publish_all, publish_task
-from remand.app.repairing import find_damage, repair
+from remand.app.repairing import find_damage, look_closely, rebuild_from_files, repair
 from remand.app.verify import verify
 from remand.domain.events import Event
 from remand.interfaces.cli.context import Command, Context
@@ -103,7 +103,7 @@ def _gist(event: Event) -> str:
 
 def _verify(context: Context) -> Result:
     opened = context.opened
-    opened.ledger.look_closely()
+    look_closely(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
         found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))
@@ -160,7 +160,7 @@ def _repair_arguments(parser: ArgumentParser) -> None:
 
 def _repair(context: Context) -> Result:
     actor, ledger = context.user(), context.opened.ledger
-    ledger.look_closely()
+    look_closely(ledger)
     found = find_damage(ledger)
     is_done = bool(found) and context.arguments.yes
     if is_done:
@@ -180,7 +180,7 @@ def _relative(context: Context, path: str) -> str:
 
 
 def _rebuild(context: Context) -> Result:
-    count = context.opened.ledger.rebuild()
+    count = rebuild_from_files(context.opened.ledger)
     return Result({"events": count}, f"Every table was made anew from {count} events.")
 
 
