@@ -54,7 +54,7 @@ def aged(path: Path, version: int) -> None:
     connection.execute("DROP INDEX task_pr")
     for name in ("signed_group", "missing", "rewritten", "name", "objection"):
         connection.execute(f"DROP TABLE {name}")
-    for column in ("changed", "chain", "key", "project"):
+    for column in ("changed", "chain", "key", "project", "bounded_from"):
         connection.execute(f"ALTER TABLE head DROP COLUMN {column}")
     connection.execute("DROP INDEX task_outages")
     connection.pragma("user_version", version)

@@ -14,12 +14,14 @@ from remand.ledger.signatures import Doubt
 from remand.testing.builders import Session, World, a_task
 from remand.testing.builders import task_id as numbered
 
-VERSION_12 = "DROP TABLE objection;"
+VERSION_13 = "ALTER TABLE head DROP COLUMN bounded_from;"
+VERSION_12 = f"{VERSION_13} DROP TABLE objection;"
 VERSION_11 = f"{VERSION_12} DROP TABLE name;"
 VERSION_10 = f"{VERSION_11} DROP TABLE missing; DROP TABLE rewritten; ALTER TABLE head DROP COLUMN changed;"
 VERSION_9 = f"""
 {VERSION_10} DROP TABLE signed_group;
 ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABLE head DROP COLUMN project;
+
 """
 OLD = f"""
 {VERSION_9}DROP TABLE rejected_vocabulary; DROP TABLE rejected; DROP TABLE rejected_word; DROP INDEX trace_rejecter;
@@ -128,8 +130,21 @@ def test_a_ledger_of_version_12_finds_the_objections_among_its_unconfirmed_event
     store.connection.execute(f"{VERSION_12} PRAGMA user_version = 12").fetchall()
     store.close()
 
-    store = opened(tmp_path / "ledger.db")
-    with store.read() as view:
+    with opened(tmp_path / "ledger.db").read() as view:
         assert view.objections.of_task(numbered(1), signer="k") == before
         assert [(one.signer, one.work) for one in before] == [("k", "tree")]
+
+
+def test_a_ledger_of_version_13_remembers_how_far_it_had_come(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    world = World(store=store)
+    world.add()
+    with store.read() as view:
+        clock = view.head.clock
+    store.connection.execute("ALTER TABLE head DROP COLUMN bounded_from; PRAGMA user_version = 13").fetchall()
+    store.close()
+
+    store = opened(tmp_path / "ledger.db")
+    with store.read() as view:
+        assert (view.head.clock, view.head.bounded_from) == (clock, clock)
     store.close()

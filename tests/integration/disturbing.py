@@ -19,8 +19,8 @@ from tests.integration.machine import PATIENCE, Machine, end
 AUTHOR, WORKERS, REVIEWER = "Fenster", ("Hockney", "McManus"), "Lead"
 LOCKED, NO_PART = "locked_out", "own_work"
 EVENTS = ".got/events"
-SHIFTS = (-11, -1, 1, 11)
-"""Hours by which the clock is wrong. Events from more than a day ahead would be held back, which is another matter."""
+SHIFTS = (-9, -1, 1, 9)
+"""Half minutes by which the clock is wrong. Commands after a larger change back would be refused, which is another matter."""
 CUT_OFF = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -174,7 +174,7 @@ class Site:
 
     def change_clock(self) -> None:
         """The machine's clock is set back, or forward."""
-        seconds = 3600.0 * self._chance.choice(SHIFTS)
+        seconds = 30.0 * self._chance.choice(SHIFTS)
 
         class WrongClock(SystemClock):
             def now(self) -> Instant:

@@ -28,8 +28,10 @@ HERE = Path(__file__).parent
 NO_GATES = "[gates]\n"
 PATIENCE = 180.0
 """How long a busy machine may take for anything; what is there sooner is not waited for."""
-_REMINDER = re.compile(r"remand: (\d+ questions? waits? for you|the log is not whole)[^\n]*\n")
-"""What every call says beside its answer while a question is open."""
+_REMINDER = re.compile(
+    r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is not whole)[^\n]*\n"
+)
+"""What every call says beside its answer: of open questions, of events held back for their time, of a damaged log."""
 
 
 class Said(NamedTuple):

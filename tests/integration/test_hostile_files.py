@@ -279,7 +279,7 @@ def test_both_sides_of_committed_conflict_markers_are_read(inside: Inside) -> No
     assert len(repository.ok("task", "list")) == 3
 
 
-@pytest.mark.parametrize("hours", [25, 24 * 365 * 10, 24 * 365 * 5000])
+@pytest.mark.parametrize("hours", [1, 25, 24 * 365 * 10, 24 * 365 * 5000])
 def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, hours: int) -> None:
     repository = inside.repository
     repository.add("mine")
@@ -291,7 +291,7 @@ def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, 
     put(repository, b"\n".join(session.lines) + b"\n")
     problems = repository.verify()
     assert places(problems) == [(HOSTILE, 4)]
-    assert "24 h" in problems[0]["problem"] or "ahead" in problems[0]["problem"]
+    assert "ahead" in problems[0]["problem"]
     assert len(repository.ok("task", "list")) == 2
     after = repository.add("after")
     assert repository.ok("task", "show", after)["history"][0]["ts"] < stamped(datetime.now(UTC))
@@ -300,7 +300,7 @@ def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, 
 
 def test_an_event_from_a_little_ahead_moves_the_clock_and_not_the_order(inside: Inside) -> None:
     repository = inside.repository
-    ahead = datetime.now(UTC) + timedelta(hours=23)
+    ahead = datetime.now(UTC) + timedelta(minutes=9)
     put(repository, b"\n".join(good_lines(1, ahead)) + b"\n")
     task = repository.add("after")
     assert repository.ok("task", "show", task)["history"][0]["ts"] > stamped(ahead)

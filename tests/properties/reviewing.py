@@ -19,6 +19,7 @@ from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.amending import handed_in_again, rejected_change
+from remand.domain.clock import OLD_BOUND_SECONDS
 from remand.domain.decide import decide
 from remand.domain.gates.verdict import GateStatus
 from remand.domain.instant import plus
@@ -115,7 +116,9 @@ class Play:
         self.merge(0)
 
     def _world(self, n: int) -> World:
-        rules = Rules(gates=(), team=self.terms.team, policy=self.terms.policy, base="base")
+        # Each ledger has a time of its own, and they drift apart by hours.
+        policy = msgspec.structs.replace(self.terms.policy, clock_skew_seconds=OLD_BOUND_SECONDS)
+        rules = Rules(gates=(), team=self.terms.team, policy=policy, base="base")
         clock = FakeClock(plus(NOW, self.terms.skew * n))
         world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules)
         world.ids = CountingIds(n << 16)
@@ -562,7 +565,8 @@ def audit(play: Play) -> None:
 def merged_anew(play: Play, chance: random.Random) -> None:
     """A third ledger reads every line in some order, and has to come to the same state."""
     lines = play.worlds[0].exchange.all_lines()
-    third = World(session="20261116-000000-ffffffff", clock=FakeClock(play.worlds[0].clock.time))
+    clock, rules = FakeClock(play.worlds[0].clock.time), play.worlds[0].rules
+    third = World(session="20261116-000000-ffffffff", clock=clock, rules=rules)
     for n in range(2):
         third.exchange.put(f"/events/{n}.jsonl", chance.sample(lines, len(lines)))
         third.ledger.refresh()

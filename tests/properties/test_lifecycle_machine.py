@@ -79,6 +79,10 @@ results = st.sampled_from(RESULTS)
 encoded = msgspec.json.Encoder().encode
 
 
+SKEW = 30 * 86_400.0
+"""The clock is set back again and again; commands that are refused for it are another matter."""
+
+
 class Undone(Exception):  # noqa: N818 - a change that is only tried
     """Takes back a change that was only tried."""
 
@@ -91,7 +95,11 @@ class Lifecycle(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(rules=Rules(gates=("tests",), gates_digest="rules 0", team=TEAM))
+        self.world = World(
+            rules=Rules(
+                gates=("tests",), gates_digest="rules 0", team=TEAM, policy=Policy(clock_skew_seconds=SKEW)
+            )
+        )
         self.written = 0
         with self.world.store.read() as view:
             self.own_session = view.head.session
@@ -351,7 +359,9 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule(director=st.sampled_from(["auto", "human"]))
     def the_director_changes(self, director: str) -> None:
-        self.world.rules = msgspec.structs.replace(self.world.rules, policy=Policy(director=(director,)))
+        self.world.rules = msgspec.structs.replace(
+            self.world.rules, policy=Policy(director=(director,), clock_skew_seconds=SKEW)
+        )
 
     def held(self) -> list[tuple[str, str]]:
         """The handoffs that agents have, and whose each is."""
@@ -624,7 +634,7 @@ class Lifecycle(RuleBasedStateMachine):
     def teardown(self) -> None:
         with self.world.store.read() as view:
             verifier = self.world.ledger.verifier(view)
-            found = verify(view, self.world.exchange, self.world.marks, self.world.clock, verifier)
+            found = verify(view, self.world.exchange, self.world.marks, self.world.clock, verifier, skew=SKEW)
         assert [problem for problem in found.problems if "ledger" in problem.file] == []
 
     def _is_due(self, view: Transaction, task: Task) -> bool:

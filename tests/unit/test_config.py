@@ -118,6 +118,11 @@ def test_no_gates_are_told_apart_from_none_decided(text: str, expected: tuple[st
     assert parse(text).gates == expected
 
 
+def test_how_far_ahead_events_may_be_is_a_duration() -> None:
+    assert parse("").policy.clock_skew_seconds == 600
+    assert parse('[policy]\nclock_skew = "90s"').policy.clock_skew_seconds == 90
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400), ("1.5h", 5400)]
 )
@@ -203,6 +208,9 @@ def test_an_unknown_key_like_no_other_is_named_with_all_there_are() -> None:
         ("[policy]\nlockout = {after = 0}", "policy.lockout.after", "at least 1"),
         ("[policy]\nlockout = {before = 1}", "policy.lockout", "after"),
         ("[policy]\nlease = 1800", "policy.lease", "10m"),
+        ("[policy]\nclock_skew = 600", "policy.clock_skew", "10m"),
+        ("[policy]\nclock_skew = '0s'", "policy.clock_skew", "10m"),
+        ("[policy]\nclock_skew = '25h'", "policy.clock_skew", "24h"),
         ("[policy]\nlease = '30'", "policy.lease", "10m"),
         ("[policy]\nlease = '0s'", "policy.lease", "10m"),
         ("[policy]\nlease = '-5m'", "policy.lease", "10m"),

@@ -15,17 +15,29 @@ from remand.app.missing import Expected
 from remand.app.orchestration import is_on_file
 from remand.app.ports import Clock, Exchange, Marks, Segment
 from remand.app.rebuild import Fold, assign_imported, rebuild, story, uncollected
-from remand.app.signatures import Found, Signer, Subjects, Verifier, Vouched, confirm, judge
-from remand.domain.events import Event, LinesImported, subject
+from remand.app.signatures import (
+    Found,
+    Signer,
+    Subjects,
+    Verifier,
+    Vouched,
+    confirm,
+    judge,
+    judge_voids,
+    voids_of,
+)
+from remand.domain.events import VOIDS, Event, LinesImported, subject
 from remand.domain.evolve import replay
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
-from remand.ledger.order import horizon, tick
+from remand.ledger.order import tick
 from remand.ledger.problems import BadLine, Problem
 from remand.ledger.signatures import IMPORT, Group, Named, chain_start
 from remand.ledger.store import Entry, FileMark, Transaction
+from remand.ledger.voids import Voids
 
 _BATCH = 5000
+NO_VOIDS = Voids(())
 
 
 def changed_files(tx: Transaction, exchange: Exchange, segment: Segment) -> list[FileMark]:
@@ -42,14 +54,14 @@ def read_in(
     clock: Clock,
     marks: Marks,
     *,
+    limit: Instant,
     verifier: Verifier,
     recovered: Sequence[bytes] = (),
 ) -> None:
     """Keeps every group and event of the files that is not kept yet, and folds the tasks they touch anew.
 
-    What was recovered is what files once held, with the same rules.
+    What was recovered is what files once held, with the same rules. Events that are later than the limit are held back.
     """
-    limit = horizon(clock.now())
     held = tx.files.earliest_held()
     if not files and not recovered and not (held and held <= limit):
         return
@@ -72,6 +84,8 @@ def read_in(
         touched.expected.settle(marks.all(), tick(clock.now(), max(touched.clock, tx.head.clock)))
     if touched.clock > tx.head.clock:
         tx.head = replace(tx.head, clock=touched.clock)
+    if VOIDS in touched.tasks:
+        judge_voids(tx)
     for session, (seq, tip) in touched.sessions.items():
         marks.raise_to(session, seq, tip)
 
@@ -154,14 +168,13 @@ def fold_anew(tx: Transaction, tasks: Iterable[str]) -> None:
                 tx.outdated.note(task_id)
 
 
-def problems_in(exchange: Exchange, path: str, now: Instant) -> list[Problem]:
-    """What is wrong with a file, read anew."""
+def problems_in(exchange: Exchange, path: str, limit: Instant, voids: Voids = NO_VOIDS) -> list[Problem]:
+    """What is wrong with a file, read anew. What is later than the limit is held back, unless it is void."""
     problems: list[Problem] = []
-    limit = horizon(now)
     for _ in _groups(exchange.read(path), path, problems):
         pass
     for event, line in _events(exchange.read(path), path, problems):
-        if event.ts > limit:
+        if event.ts > limit and event not in voids:
             problems.append(_ahead(event, exchange, path, line))
     return problems
 
@@ -180,7 +193,10 @@ def _ahead(event: Event, exchange: Exchange, path: str, line: bytes) -> Problem:
     return Problem(
         file=path,
         line=number,
-        problem=f"is from {event.ts}, more than 24 h ahead; it is held back until then",
+        problem=(
+            f"is from {event.ts}, too far ahead of this machine's clock: it is held back until then. If the clock of the "
+            "machine that wrote it ran ahead, `remand log repair` there writes it again with the right time"
+        ),
     )
 
 
@@ -211,7 +227,7 @@ class _Touched:
         event, task_id = entry.event, entry.subject
         self.clock = max(self.clock, event.ts)
         self.has_imported_handoffs |= event.is_legacy and hasattr(event, "handoff_id")
-        if task_id and self._known:
+        if task_id and (self._known or task_id == VOIDS):
             self.tasks.add(task_id)
         elif task_id:
             self._fold.add(event, task_id)
@@ -233,12 +249,13 @@ class _Touched:
 def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], touched: _Touched) -> None:
     found: list[Found] = []
     touched.expected.arrive(event for event, _ in batch)
+    voids = voids_of(tx)
     for event, line in batch:
-        if event.ts > touched.limit:
+        if event.ts > touched.limit and event not in voids:
             tx.files.hold_back(event, line)
             continue
         found.append(Found(event, line, touched.subjects.of(event)))
-    entries = judge(tx, found)
+    entries = judge(tx, found, voids)
     for entry in entries:
         touched.add(entry)
     tx.events.add(entries)

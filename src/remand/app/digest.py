@@ -6,7 +6,8 @@ from hashlib import sha256
 
 import msgspec
 
-from remand.domain.events import subject
+from remand.app.signatures import voids_of
+from remand.domain.events import VOIDS, subject
 from remand.ledger import codec
 from remand.ledger.signatures import Doubt
 from remand.ledger.store import Transaction
@@ -15,7 +16,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def digest(tx: Transaction) -> tuple[str, int]:
-    """The digest of all tasks and of all signed events without effect on one, and how many signed events there are."""
+    """The digest of all tasks and of all signed events without effect on one, and how many signed events there are.
+
+    Events that were voided and restated do not count: another machine need not have seen them.
+    """
+    voids = voids_of(tx)
     whole = sha256()
     for task in tx.tasks.every():
         whole.update(_encode(task))
@@ -25,10 +30,12 @@ def digest(tx: Transaction) -> tuple[str, int]:
     for line in tx.events.lines():
         event = codec.recall(line)
         doubt = doubts.get(event.meta.id, Doubt.NONE)
+        if doubt is Doubt.VOID and event in voids:
+            continue
         if doubt not in (Doubt.NONE, Doubt.VOID):
             continue
         count += 1
-        if doubt or not subject(event):
+        if doubt or subject(event) in ("", VOIDS):
             loose.append(event.meta.id)
     whole.update("".join(sorted(loose)).encode())
     return whole.hexdigest(), count

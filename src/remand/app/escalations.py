@@ -169,7 +169,7 @@ def _said(event: e.Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, st
     """
     match event:
         case e.ReviewRejected():
-            agent, is_retracted = reviews.get(event.review_id or event.meta.id, ("", True))
+            agent, is_retracted = reviews.get(event.review_id or event.meta.origin, ("", True))
             if is_retracted:
                 return None
             return "", line(f"{event.reviewer} rejected {agent}'s work: {_first(event.findings)}")

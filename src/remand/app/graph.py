@@ -193,7 +193,7 @@ class _Fold:
         named = event.task_id or self._handed_tasks.get(event.handoff_id, "")
         if not named:
             return "it names neither a task nor a handoff that is known"
-        task, unique = task_node(self.graph, named), event.rejection_id or event.meta.id
+        task, unique = task_node(self.graph, named), event.rejection_id or event.meta.origin
         if unique in self._rejections:
             return f"the rejection {unique} is told already"
         own = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
-from remand.domain.events import subject
+from remand.domain.events import VOIDS, EventsVoided, subject
 from remand.ledger import codec
 from remand.ledger.signatures import ADOPT, Doubt, adopting
 from remand.ledger.store import SignedGroup, Transaction
@@ -27,10 +27,15 @@ def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()
     """The lines of a task's events that are not present, with every group of their sessions up to the last of them.
 
     So a reader knows each number by its id at least, and can tell that nothing was left out. Events of no task, as when
-    lines are given up, concern every reader: they are passed on, too.
+    lines are given up, concern every reader: they are passed on, too. So is what voids one of the events.
     """
     lines = [*tx.events.of_task(task_id), *(one.line for one in tx.unconfirmed.of_task(task_id))]
     events = {codec.recall(line).meta.id: line for line in lines}
+    for line in tx.events.of_task(VOIDS):
+        voiding = codec.recall(line)
+        if isinstance(voiding, EventsVoided) and not events.keys().isdisjoint(voiding.events):
+            lines.append(line)
+            events[voiding.meta.id] = line
     last: dict[str, int] = defaultdict(int)
     for line in lines:
         meta = codec.recall(line).meta

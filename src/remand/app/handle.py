@@ -22,6 +22,7 @@ from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
+from remand.domain.clock import is_ahead, require_near
 from remand.domain.decide import HANDOFF_ASKS, decide
 from remand.domain.escalations import REASSIGN, UNLOCK
 from remand.domain.event import KnownBy
@@ -115,6 +116,8 @@ class Handler:
     def settle_due(self) -> None:
         """Lets happen what happens by itself: leases end, offers lapse, deferred tasks wake, parents close."""
         now = self._clock.now()
+        if is_ahead(self.tx.head.clock, now, self._rules.policy.clock_skew_seconds):
+            return
         while True:
             found = [self._settle(task_id, now) for task_id in self.tx.queue.due(now)]
             if not any(found):
@@ -164,7 +167,9 @@ class Handler:
         tasks: dict[str, Task | None] = {own: task}
         entries: list[Entry] = []
         for more, event in zip(reversed(range(len(decided))), decided, strict=True):
-            ts = tick(self._clock.now(), head.clock)
+            now = self._clock.now()
+            require_near(head.clock, now, self._rules.policy.clock_skew_seconds)
+            ts = tick(now, head.clock)
             meta = e.Meta(
                 id="",
                 session=head.session,

@@ -148,6 +148,12 @@ def _given_up(event: Any) -> str:
     return f"{lines} given up{_because(event.reason)}"
 
 
+def _voided(event: Any) -> str:
+    count = len(event.events)
+    events = "1 event was" if count == 1 else f"{count} events were"
+    return f"{events} voided and written again with the right time{_because(event.reason)}"
+
+
 def _ended(event: Any) -> str:
     how = "failed" if event.is_fault else str(event.how).replace("_", " ")
     cost = f", ${event.cost:.2f}" if event.cost else ""
@@ -168,6 +174,7 @@ _LONGER: dict[type[e.Event], Callable[[Any], str]] = {
     e.LinesImported: _imported,
     e.SessionAdopted: _adopted,
     e.LinesGivenUp: _given_up,
+    e.EventsVoided: _voided,
 }
 
 

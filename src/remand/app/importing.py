@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
-from remand.app.absorb import LegacyFile, legacy_lines, problems_in
+from remand.app.absorb import LegacyFile, imports, legacy_lines, problems_in
 from remand.app.ledger import Ledger
+from remand.domain.events import LinesImported
 from remand.domain.roles import Actor
 from remand.ledger.problems import Problem
 
@@ -40,6 +43,8 @@ def import_folder(ledger: Ledger, folder: str, actor: Actor) -> Imported:
     )
     home = os.path.dirname(ledger.segment.path("x"))
     before = _counts(ledger)
+    with ledger.store.read() as view:
+        limit = ledger.limit(view)
     names = sorted(name for name in os.listdir(source) if name.endswith(".jsonl"))
     problems: list[Problem] = []
     legacy: list[LegacyFile] = []
@@ -47,14 +52,20 @@ def import_folder(ledger: Ledger, folder: str, actor: Actor) -> Imported:
         path = os.path.join(source, name)
         found = legacy_lines(ledger.exchange, path)
         legacy += [found] if found.events else []
-        problems += problems_in(ledger.exchange, path, ledger.clock.now())
+        problems += problems_in(ledger.exchange, path, limit)
         lines = [line for _, line in ledger.exchange.read(path) if isinstance(line, bytes)]
         _place(home, name, b"".join(line + b"\n" for line in lines))
     ledger.refresh()
     events = _counts(ledger)[0] - before[0]
-    imported = ledger.import_lines(legacy, actor)
+    imported = import_lines(ledger, legacy, actor)
     unconfirmed = max(_counts(ledger)[1] - before[1], 0)
     return Imported(len(names), events, imported, unconfirmed, problems)
+
+
+def import_lines(ledger: Ledger, files: Sequence[LegacyFile], actor: Actor) -> int:
+    """Makes lines of GoT tools count: signs what each file holds, and records that. Returns how many are new."""
+    recorded = ledger.vouch(partial(imports, files, ledger.clock.now()), actor)
+    return sum(event.count for event in recorded if isinstance(event, LinesImported))
 
 
 def _counts(ledger: Ledger) -> tuple[int, int]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.absorb import LegacyFile, absorb, changed_files, fold_anew, imports, read_in
+from remand.app.absorb import absorb, changed_files, fold_anew
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, head_tree, is_on_branch
 from remand.app.handle import Handler
 from remand.app.log_files import LogFiles
 from remand.app.missing import note_missing
-from remand.app.naming import held_task, locate
+from remand.app.naming import locate, open_handoff_task
 from remand.app.own_session import continuation, continued, cover_own_session, lines_from, with_key
 from remand.app.ports import (
     Clock,
@@ -33,11 +32,11 @@ from remand.app.ports import (
 )
 from remand.app.published import is_looked_at
 from remand.app.rebuild import assign_imported
-from remand.app.signatures import Signer, Verifier, Vouched, confirm, judge_anew
+from remand.app.signatures import Signer, Verifier, Vouched, confirm, judge_anew, judge_voids
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
 from remand.domain.event import KnownBy
-from remand.domain.events import Event, LinesImported
+from remand.domain.events import VOIDS, Event
 from remand.domain.handoffs import branch_of_claim
 from remand.domain.ids import handoff_id, session_name
 from remand.domain.instant import Instant
@@ -114,7 +113,7 @@ class Ledger(LogFiles):
         with self.store.write() as tx:
             self._catch_up(tx)
             signer = Signer(self.keys, rules.project)
-            tx.head = with_key(tx.head, signer, self._new_session)
+            tx.head = with_key(tx.head, signer, self.new_session)
             handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
             handler.settle_due()
             answers = [
@@ -165,7 +164,8 @@ class Ledger(LogFiles):
         """Says which events count, by whom the configuration trusts now."""
         return Verifier(self._trust(tx)[0], self.keys)
 
-    def _new_session(self) -> str:
+    def new_session(self) -> str:
+        """A name for a new session."""
         return session_name(self.clock.now(), self._ids.hex())
 
     def _trust(self, tx: Transaction) -> tuple[Trust, str]:
@@ -185,7 +185,7 @@ class Ledger(LogFiles):
         """What an ask needs of the world, looked up before the ledger is locked."""
         if isinstance(ask, c.RejectHandoff):
             with self.store.read() as view:
-                task = held_task(view, handoff_id(ask.handoff_id) or "")
+                task = open_handoff_task(view, ask)
             return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
         name = getattr(ask, "commit", "")
         commit = self.repository.commit(name) if name else None
@@ -264,6 +264,8 @@ class Ledger(LogFiles):
         tx.groups.add(SignedGroup(group, signatures.write(group)) for group in groups)
         tx.head = replace(after, chain=groups[-1].after)
         self.written += len(entries)
+        if any(entry.subject == VOIDS for entry in entries):
+            judge_voids(tx)
 
     def _close_segment(self, tx: Transaction, segment: str) -> None:
         """Notes that a segment that is not written to any more holds nothing new."""
@@ -288,11 +290,11 @@ class Ledger(LogFiles):
         if signature != self._signature or has_moved or (self._held and self.is_ripe(tx)):
             files = changed_files(tx, self.exchange, self.segment)
             known = tx.files.marks() if files else {}
-            read_in(tx, files, self.exchange, self.clock, self.marks, verifier=verifier)
+            self.read_files(tx, files, verifier)
             if files or has_moved:
                 self.read_published(tx, verifier, [mark.path for mark in files if mark.path in known])
             if self.keys.own() is not None and not tx.head.seq:
-                tx.head = with_key(tx.head, Signer(self.keys, verifier.trust.project), self._new_session)
+                tx.head = with_key(tx.head, Signer(self.keys, verifier.trust.project), self.new_session)
             tx.head = continued(tx)
             self.miss_what_was_seen(tx)
             tx.on_rollback(self.forget_signature)
@@ -302,9 +304,9 @@ class Ledger(LogFiles):
     def _cover_own_session(self, tx: Transaction, project: str) -> None:
         """Signs the session's own events again: they were written in an earlier form, or for another project."""
         self.keys.load()
-        self._write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
+        self.write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
 
-    def _write_groups(self, tx: Transaction, groups: Sequence[Group]) -> None:
+    def write_groups(self, tx: Transaction, groups: Sequence[Group]) -> None:
         """Keeps groups whose events have lines elsewhere, in an event file of their own."""
         if tx.head.segment:
             self._close_segment(tx, tx.head.segment)
@@ -317,34 +319,50 @@ class Ledger(LogFiles):
             self.exchange.sync(written)
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))
 
-    def import_lines(self, files: Sequence[LegacyFile], actor: Actor) -> int:
-        """Makes lines of GoT tools count. Returns how many are new."""
-        recorded = self.vouch(partial(imports, files, self.clock.now()), actor)
-        return sum(event.count for event in recorded if isinstance(event, LinesImported))
-
     def vouch(self, choose: Callable[[Transaction, Signer], Vouched], actor: Actor) -> Sequence[Event]:
         """Makes events count that others wrote: signs what is chosen, and records that. Returns what was recorded."""
+        recorded: list[Event] = []
+
+        def sign(handler: Handler, signer: Signer) -> None:
+            tx = handler.tx
+            groups, events = choose(tx, signer)
+            if events:
+                self.write_groups(tx, groups)
+                confirmed = confirm(tx, groups)
+                assign_imported(tx)
+                fold_anew(tx, confirmed)
+                handler.note(events, actor)
+                recorded.extend(events)
+
+        self.change_as(actor, sign)
+        return recorded
+
+    def record(self, events: Sequence[Event], actor: Actor, follow: Callable[[Transaction], None]) -> None:
+        """Records events of the user's that belong to no task; what follows from them is part of the same change."""
+        self.change_as(actor, lambda handler, _: handler.note(events, actor), follow)
+
+    def change_as(
+        self,
+        actor: Actor,
+        prepare: Callable[[Handler, Signer], object],
+        follow: Callable[[Transaction], None] = lambda _: None,
+    ) -> None:
+        """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
         rules = self._rules()
         self.keys.load()
-        with self.store.write() as tx:
-            self._catch_up(tx)
+        with self.change() as tx:
             signer = Signer(self.keys, rules.project)
-            tx.head = with_key(tx.head, signer, self._new_session)
-            groups, events = choose(tx, signer)
-            if not events:
-                return ()
-            self._write_groups(tx, groups)
-            confirmed = confirm(tx, groups)
-            assign_imported(tx)
-            fold_anew(tx, confirmed)
-            handler = Handler(tx, rules, self.clock, self._ids, self.repository)
-            handler.note(events, actor)
-            self._append(tx, signer, handler.entries)
+            tx.head = with_key(tx.head, signer, self.new_session)
+            handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
+            prepare(handler, signer)
+            if handler.entries:
+                self._append(tx, signer, handler.entries)
+            follow(tx)
             head = tx.head
-        self.exchange.sync(head.segment)
-        self.marks.raise_to(head.session, head.seq, head.tip)
-        return events
+        if handler.entries:
+            self.exchange.sync(head.segment)
+            self.marks.raise_to(head.session, head.seq, head.tip)
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:
@@ -353,22 +371,6 @@ class Ledger(LogFiles):
             self._signature = None
             self._catch_up(tx)
             yield tx
-
-    def record(self, events: Sequence[Event], actor: Actor, follow: Callable[[Transaction], None]) -> None:
-        """Records events of the user's that belong to no task; what follows from them is part of the same change."""
-        require_user(actor)
-        rules = self._rules()
-        self.keys.load()
-        with self.change() as tx:
-            signer = Signer(self.keys, rules.project)
-            tx.head = with_key(tx.head, signer, self._new_session)
-            handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
-            handler.note(events, actor)
-            self._append(tx, signer, handler.entries)
-            follow(tx)
-            head = tx.head
-        self.exchange.sync(head.segment)
-        self.marks.raise_to(head.session, head.seq, head.tip)
 
     def _repair(self, tx: Transaction, verifier: Verifier) -> None:
         """Brings ledger and open segment together again, whichever of the two knows more.

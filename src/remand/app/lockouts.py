@@ -109,14 +109,14 @@ def rejected(task: Task, events: Sequence[e.Event]) -> str:
     rows = [
         f"{event.reviewer} rejected {_work(task, event)} of {authors[name]} due to {_sentence(_blocking(event))}"
         for event in events
-        if isinstance(event, e.ReviewRejected) and (name := event.review_id or event.meta.id) in standing
+        if isinstance(event, e.ReviewRejected) and (name := event.review_id or event.meta.origin) in standing
     ]
     return "\n".join(rows) or f"No rejection of {task.label} stands; it is {task.status}."
 
 
 def _review(events: Sequence[e.Event], review_id: str) -> e.ReviewRejected | None:
     found = (event for event in events if isinstance(event, e.ReviewRejected))
-    return next((event for event in found if review_id in (event.review_id, event.meta.id)), None)
+    return next((event for event in found if review_id in (event.review_id, event.meta.origin)), None)
 
 
 def _work(task: Task, review: e.ReviewRejected) -> str:

@@ -12,8 +12,10 @@ from remand.app.missing import Expected, behind
 from remand.app.ports import Clock, Exchange, History, Marks, Segment
 from remand.app.published import compare_files, files_elsewhere, look_at_base
 from remand.app.signatures import Verifier
-from remand.domain.instant import Instant
-from remand.ledger.order import horizon, tick
+from remand.domain.clock import horizon
+from remand.domain.instant import END, Instant
+from remand.domain.policy import Policy
+from remand.ledger.order import tick
 from remand.ledger.problems import Problem
 from remand.ledger.store import FileMark, Store, Transaction
 
@@ -53,8 +55,40 @@ class LogFiles:
         return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
 
     def problems_in(self, path: str) -> list[Problem]:
-        """What is wrong with an event file."""
-        return problems_in(self.exchange, path, self.clock.now())
+        """What is wrong with an event file, whenever its events are from."""
+        return problems_in(self.exchange, path, END)
+
+    def limit(self, tx: Transaction) -> Instant:
+        """The latest time an event of another ledger may have now."""
+        return horizon(self.clock.now(), self.clock_skew, tx.head.bounded_from)
+
+    @property
+    def clock_skew(self) -> float:
+        """How many seconds ahead of the machine's clock events may be. While that cannot be read, the default holds."""
+        try:
+            return self._rules().policy.clock_skew_seconds
+        except EnvironmentFault:
+            return Policy().clock_skew_seconds
+
+    def read_files(
+        self,
+        tx: Transaction,
+        files: Sequence[FileMark],
+        verifier: Verifier,
+        recovered: Sequence[bytes] = (),
+    ) -> None:
+        """Reads files in, and what was recovered of others."""
+        limit = self.limit(tx)
+        read_in(
+            tx,
+            list(files),
+            self.exchange,
+            self.clock,
+            self.marks,
+            limit=limit,
+            verifier=verifier,
+            recovered=recovered,
+        )
 
     def has_lost_lines(self) -> bool:
         """True when a published file has lost lines."""
@@ -88,7 +122,7 @@ class LogFiles:
 
     def _read_again(self, tx: Transaction, verifier: Verifier, contents: Sequence[bytes]) -> None:
         if contents:
-            read_in(tx, [], self.exchange, self.clock, self.marks, verifier=verifier, recovered=contents)
+            self.read_files(tx, [], verifier, contents)
 
     def miss_what_was_seen(self, tx: Transaction) -> None:
         """Notes what is gone of sessions that reach less far than this machine has seen; once for each process."""
@@ -107,7 +141,7 @@ class LogFiles:
     def is_ripe(self, tx: Transaction) -> bool:
         """True when an event held back for its time is not too far ahead any more."""
         held = tx.files.earliest_held()
-        return bool(held) and held <= horizon(self.clock.now())
+        return bool(held) and held <= self.limit(tx)
 
     def set_aside(self, tx: Transaction) -> None:
         """Moves what stands behind the head out of the log, and notes that."""

@@ -126,7 +126,7 @@ def find_missing(tx: Transaction, seen: Seen, noted: Instant) -> dict[str, list[
     """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
     search = _Search(tx, seen, noted, _given_up(tx))
     named: dict[str, list[MissingLines]] = {session: [] for session in seen}
-    held = tx.files.held()
+    held = tx.files.held_ids()
     for kept in tx.groups.every():
         if not kept.doubt:
             named.setdefault(kept.group.session, []).extend(_named_by(kept.group))
@@ -246,7 +246,7 @@ def _gaps(known: Iterable[tuple[int, int]], last: int) -> Iterator[tuple[int, in
 
 def _expected_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
     """How far a session must reach: to where it was seen, unless what stood there is kept without effect."""
-    return 0 if tip and tip in tx.events.ids(session, seq, seq) | tx.files.held() else seq
+    return 0 if tip and tip in tx.events.ids(session, seq, seq) | tx.files.held_ids() else seq
 
 
 def _reach(tx: Transaction, session: str, seq: int, tip: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
@@ -26,10 +27,11 @@ def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
     return tx.tasks.named(handoff_id) or next(filter(None, told), "")
 
 
-def held_task(tx: Transaction, handoff_id: str) -> Task | None:
+def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
     """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
-    task = tx.tasks.get(tx.tasks.named(handoff_id)) if handoff_id else None
+    name = ids.handoff_id(ask.handoff_id) or ""
+    task = tx.tasks.get(tx.tasks.named(name)) if name else None
     if task is None:
         return None
-    is_claimed = task.claim is not None and task.claim.handoff_id == handoff_id
-    return task if is_claimed or task.offer(handoff_id) is not None else None
+    is_claimed = task.claim is not None and task.claim.handoff_id == name
+    return task if is_claimed or task.offer(name) is not None else None

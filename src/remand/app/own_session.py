@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from remand.app.signatures import Signer, Verifier
 from remand.domain.events import subject
+from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine
 from remand.ledger.signatures import VOID, Group, Named, chain_start
@@ -26,6 +27,15 @@ def with_key(head: Head, signer: Signer, new_session: Callable[[], str]) -> Head
         chain=chain_start(session, signer.key),
         key=signer.key,
         project=signer.project,
+        bounded_from=head.bounded_from,
+    )
+
+
+def with_new_session(head: Head, session: str, clock: Instant) -> Head:
+    """The head of another session of the same key, whose events are later than that time. No segment is open."""
+    chain = chain_start(session, head.key)
+    return replace(
+        head, session=session, seq=0, tip="", clock=clock, segment="", first=0, size=0, inode=0, chain=chain
     )
 
 

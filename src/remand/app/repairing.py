@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Protocol
 
-from remand.app.absorb import read_in
+from remand.app.clock_repair import Ahead, find_ahead, repair_clock
 from remand.app.ledger import Ledger
 from remand.app.missing import MAX_GIVEN_UP, Expected, given_up, note_missing
 from remand.app.published import describe
 from remand.app.rebuild import rebuild
 from remand.domain.events import LinesGivenUp
+from remand.domain.instant import Instant
 from remand.domain.missing import GivenUp, MissingLines
 from remand.domain.record import Record
 from remand.domain.roles import Actor
@@ -54,8 +56,7 @@ def look_closely(ledger: Ledger) -> None:
 def rebuild_from_files(ledger: Ledger) -> int:
     """Makes every table anew from the events, and reads all files again: what the tables lost comes back."""
     with ledger.change() as tx:
-        files = ledger.exchange.files()
-        read_in(tx, files, ledger.exchange, ledger.clock, ledger.marks, verifier=ledger.verifier(tx))
+        ledger.read_files(tx, ledger.exchange.files(), ledger.verifier(tx))
         rebuild(tx)
         note_missing(tx, ledger.marks.all(), ledger.tick(tx))
         return tx.events.count()
@@ -126,7 +127,44 @@ class RewrittenDamage:
         accept_rewritten(ledger, rewritten_lines(ledger), actor, reason)
 
 
-DAMAGES: Sequence[Damage] = (MissingDamage(), RewrittenDamage())
+class ClockDamage:
+    """Events that are ahead of the machine's clock: its own are written again, those of others are held back."""
+
+    def find(self, ledger: Ledger) -> list[Finding]:
+        """The runs of events that are ahead, session by session, as far as they can be repaired here."""
+        found = find_ahead(ledger)
+        return [*_ahead("own", found.own, found.now), *_ahead("foreign", found.foreign, found.now)]
+
+    def repair(self, ledger: Ledger, actor: Actor, reason: str) -> None:
+        """Voids the machine's own and writes them again, in one change with what is held back."""
+        repair_clock(ledger, actor, reason)
+
+
+_AHEAD = {
+    "own": "void and written again with the right time",
+    "foreign": "held back until their time has come",
+}
+
+
+def _ahead(kind: str, events: Sequence[Ahead], now: Instant) -> Iterator[Finding]:
+    for session, run in groupby(events, key=lambda one: one.event.meta.session):
+        part = [one.event for one in run]
+        first, last = min(event.meta.seq for event in part), max(event.meta.seq for event in part)
+        count = "1 event" if len(part) == 1 else f"{len(part)} events"
+        yield Finding(
+            kind=f"ahead_{kind}",
+            what=f"{count} of session {session} (numbers {first} to {last}) from {part[0].ts} to {part[-1].ts}: "
+            f"this machine's clock says {now}",
+            proposal="If the clock is wrong, set it right first. "
+            f"With --yes {'it is' if len(part) == 1 else 'they are'} {_AHEAD[kind]}",
+            session=session,
+            first=first,
+            last=last,
+        )
+
+
+DAMAGES: Sequence[Damage] = (ClockDamage(), MissingDamage(), RewrittenDamage())
+"""In the order of their repair: while the clock is ahead nothing else can be written."""
 
 
 def find_damage(ledger: Ledger) -> list[Finding]:

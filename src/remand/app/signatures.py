@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from remand.app.ports import Keys, Signed
 from remand.app.rebuild import rebuild
 from remand.domain.event import Meta
-from remand.domain.events import Event, subject
-from remand.domain.instant import Instant
+from remand.domain.events import VOIDS, Event, EventsVoided, subject
+from remand.domain.instant import BEGINNING, END, Instant
 from remand.domain.keys import ChainEnd, Trust, signature_in, signature_text, trust_in
 from remand.ledger import codec
 from remand.ledger.signatures import (
@@ -30,6 +30,7 @@ from remand.ledger.signatures import (
     adopting,
 )
 from remand.ledger.store import Entry, SignedGroup, Transaction, Unconfirmed
+from remand.ledger.voids import Voids
 
 _BATCH = 5000
 
@@ -225,8 +226,24 @@ class Subjects:
         return task or (self._tasks.get(handoff) or self._tx.tasks.named(handoff) if handoff else "")
 
 
-def judge(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
-    """Events with what is doubted about each, by the groups that the ledger keeps."""
+def voids_of(tx: Transaction) -> Voids:
+    """What is void by the events that count."""
+    return Voids(map(codec.recall, tx.events.of_task(VOIDS)))
+
+
+def judge(tx: Transaction, found: Sequence[Found], voids: Voids | None = None) -> list[Entry]:
+    """Events with what is doubted about each, by the groups that the ledger keeps and by what is void."""
+    voids = voids_of(tx) if voids is None else voids
+    entries = _judge_signatures(tx, found)
+    if not voids:
+        return entries
+    return [
+        entry._replace(doubt=Doubt.VOID) if not entry.doubt and entry.event in voids else entry
+        for entry in entries
+    ]
+
+
+def _judge_signatures(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
     named: dict[str, _Coverage] = {}
     kept = [group for span in _spans(found) for group in tx.groups.of_session(*span)]
     if any(one.event.is_legacy for one in found):
@@ -338,20 +355,56 @@ def _limits(trust: Trust) -> set[tuple[str, frozenset[ChainEnd] | None]]:
     return {(key.id, None if key.until is None else frozenset(key.until)) for key in trust.keys}
 
 
+def judge_voids(tx: Transaction) -> None:
+    """Judges all events by the voiding ones that there are now, and makes the tables anew.
+
+    Void events that were held back for their time are kept with the others: they have no effect at any time. The
+    clock is that of what is left.
+    """
+    voids = _voids_in(tx)
+    held = [(codec.recall(line), line) for line in tx.files.ripe(END)]
+    for event, line in held:
+        if event not in voids:
+            tx.files.hold_back(event, line)
+    void = [Found(event, line, subject(event)) for event, line in held if event in voids]
+    tx.events.add(judge(tx, void, voids))
+    if _judge_events(tx) or void:
+        rebuild(tx)
+    latest = max((event.ts for event in confirmed_events(tx)), default=BEGINNING)
+    if latest < tx.head.clock:
+        tx.head = replace(tx.head, clock=latest)
+
+
+def _voids_in(tx: Transaction) -> Voids:
+    """What is void by all voiding events whose signatures count."""
+    lines = [line for line in tx.events.lines() if codec.may_be(line, EventsVoided)]
+    found = [Found(event, line, subject(event)) for line in lines for event in (codec.recall(line),)]
+    return Voids(entry.event for entry in _judge_signatures(tx, found) if not entry.doubt)
+
+
 def _judge_events(tx: Transaction) -> bool:
     """Judges the kept events by the groups as they are now; True when anything changed."""
+    voids = _voids_in(tx)
     withheld = {found.event_id: found.doubt for found in tx.unconfirmed.every()}
     changed: list[Entry] = []
     subjects = Subjects(tx)
     lines = iter(list(tx.events.lines()))
     while batch := list(islice(lines, _BATCH)):
         events = [(codec.recall(line), line) for line in batch]
-        entries = judge(tx, [Found(event, line, subjects.of(event)) for event, line in events])
+        entries = judge(tx, [Found(event, line, subjects.of(event)) for event, line in events], voids)
         changed += [
             entry for entry in entries if entry.doubt != withheld.get(entry.event.meta.id, Doubt.NONE)
         ]
     _apply(tx, changed)
     return bool(changed)
+
+
+def held_entries(tx: Transaction) -> list[Entry]:
+    """The events held back for their time that will count when it has come."""
+    found = [
+        Found(event, line, subject(event)) for line in tx.files.held() for event in (codec.recall(line),)
+    ]
+    return [entry for entry in judge(tx, found) if not entry.doubt]
 
 
 def confirmed_events(tx: Transaction) -> Iterator[Event]:

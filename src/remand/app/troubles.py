@@ -10,6 +10,7 @@ from remand.app.asking import Rules
 from remand.app.escalations import Question, line
 from remand.app.held import KIND as HELD
 from remand.app.scheduling.status import SchedulerStatus
+from remand.domain.clock import is_ahead
 from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.holds import open_findings
 from remand.domain.instant import Instant, plus
@@ -57,6 +58,7 @@ def troubles(
     found = [
         *_of_scheduler(around),
         *_of_gates(questions),
+        *_of_clock(view, around),
         *_of_files(view),
         *_of_log(view),
         *_of_questions(questions),
@@ -99,6 +101,12 @@ def _of_gates(questions: Sequence[Question]) -> Iterator[Trouble]:
 
 def _of_system(text: str, since: Instant = "") -> Trouble:
     return Trouble(kind="system", text=line(text), since=since)
+
+
+def _of_clock(view: Transaction, around: Around) -> Iterator[Trouble]:
+    if is_ahead(view.head.clock, around.now, around.rules.policy.clock_skew_seconds):
+        text = f"Nothing can be written: the latest event is from {view.head.clock}; `remand log repair` says what to do."
+        yield _of_system(text)
 
 
 def _of_files(view: Transaction) -> Iterator[Trouble]:

@@ -10,9 +10,12 @@ from remand.app.absorb import events_in, problems_in
 from remand.app.missing import Repair, Seen, find_missing, is_fault, repairs
 from remand.app.ports import Clock, Exchange, Marks
 from remand.app.published import rewritten_problems
-from remand.app.signatures import Found, Verifier, judge
+from remand.app.signatures import Found, Verifier, judge, voids_of
+from remand.domain.clock import horizon, is_ahead
 from remand.domain.events import Event, subject
+from remand.domain.instant import Instant
 from remand.domain.missing import MissingLines
+from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.ledger import codec, signatures
 from remand.ledger.order import tick
@@ -40,10 +43,22 @@ class Verified(Record, kw_only=True):
         return not self.problems
 
 
-def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, verifier: Verifier) -> Verified:
+def verify(
+    tx: Transaction,
+    exchange: Exchange,
+    marks: Marks,
+    clock: Clock,
+    verifier: Verifier,
+    *,
+    skew: float = Policy().clock_skew_seconds,
+) -> Verified:
     """Reads every file and every kept event again."""
-    now = clock.now()
-    problems = [problem for mark in exchange.files() for problem in problems_in(exchange, mark.path, now)]
+    now, voids = clock.now(), voids_of(tx)
+    limit = horizon(now, skew, tx.head.bounded_from)
+    problems = [
+        problem for mark in exchange.files() for problem in problems_in(exchange, mark.path, limit, voids)
+    ]
+    problems += _clock_problems(tx, now, skew)
     problems += _group_problems(tx, exchange, verifier)
     problems += _not_kept(tx, exchange)
     unconfirmed = tx.unconfirmed.every()
@@ -62,7 +77,7 @@ def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, veri
                 continue
             problems += chains.check(event)
             found.append(Found(event, line, subject(event)))
-        for entry in judge(tx, found):
+        for entry in judge(tx, found, voids):
             if bool(entry.doubt) != (entry.event.meta.id in withheld):
                 problems.append(_wrongly_judged(entry.event, entry.doubt))
     problems += rewritten_problems(tx.rewritten.every())
@@ -76,7 +91,7 @@ def verify(tx: Transaction, exchange: Exchange, marks: Marks, clock: Clock, veri
 
 def _not_kept(tx: Transaction, exchange: Exchange) -> Iterator[Problem]:
     """Events that a file has and the ledger lost after it had read them."""
-    held, legacy = tx.files.held(), tx.events.ids("")
+    held, legacy = tx.files.held_ids(), tx.events.ids("")
     for mark in exchange.files():
         lines = events_in(exchange, mark.path)
         while batch := list(islice(lines, _BATCH)):
@@ -116,6 +131,15 @@ def _missing(
         yield _in_ledger(
             f"{what}. Get the event files of every branch with git fetch, or restore them from a "
             "clone or a backup. If they are lost, give them up: remand log repair"
+        )
+
+
+def _clock_problems(tx: Transaction, now: Instant, skew: float) -> Iterator[Problem]:
+    """The ledger's clock, when it is so far ahead that nothing can be written."""
+    if is_ahead(tx.head.clock, now, skew):
+        yield _in_ledger(
+            f"the latest event is from {tx.head.clock}, and this machine's clock says {now}: nothing can be written. "
+            "If the machine's clock is wrong, set it right; else `remand log repair` says what to do"
         )
 
 

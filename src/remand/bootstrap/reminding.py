@@ -12,11 +12,12 @@ from remand.adapters.records.files import RecordFiles
 from remand.adapters.system.clock import SystemClock
 from remand.app.errors import EnvironmentFault
 from remand.app.files import Kind, is_in_step
+from remand.app.signatures import held_entries
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import Place, locate
 from remand.bootstrap.reading import Unseen, reminder, unseen, untrusted_writer, warning
 
-__all__ = ["key_warning", "look_after", "reminder", "unseen_at", "untrusted_key", "warning"]
+__all__ = ["held_back", "key_warning", "look_after", "reminder", "unseen_at", "untrusted_key", "warning"]
 
 
 def look_after(place: Place, opened: Opened | None) -> tuple[Unseen, str]:
@@ -53,6 +54,22 @@ def key_warning(key: str) -> str:
         f"remand: the base branch does not trust this machine's key {key}: what is written here has no effect "
         "elsewhere. `remand keys request` prints what to have trusted.\n"
     )
+
+
+def held_back(opened: Opened | None) -> str:
+    """The line that says that events are held back for their time; empty when none is."""
+    if opened is None:
+        return ""
+    try:
+        with opened.store.read() as view:
+            held = held_entries(view) if view.files.earliest_held() else []
+    except EnvironmentFault:
+        return ""
+    if not held:
+        return ""
+    events = "1 event is" if len(held) == 1 else f"{len(held)} events are"
+    first = min(entry.event.ts for entry in held)
+    return f"remand: {events} held back, ahead of this machine's clock (from {first}): remand log verify\n"
 
 
 def record_files(opened: Opened) -> RecordFiles:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from remand.config.values import NAME, ConfigError, count, flag, known, seconds, texts
+from remand.domain.clock import OLD_BOUND_SECONDS
 from remand.domain.policy import ASK, IGNORE, Policy
 from remand.domain.runs import Budget
 from remand.domain.steps import MAX_LEASE_SECONDS
 
+MIN_CLOCK_SKEW_SECONDS = 1.0
 _POLICY = (
     "lockout",
     "escalate_after_reviews",
@@ -29,6 +31,7 @@ _POLICY = (
     "close_issue",
     "enforce",
     "unconfirmed_no",
+    "clock_skew",
 )
 
 
@@ -75,6 +78,7 @@ def policy(table: dict[str, Any]) -> Policy:
         max_waiting_reviews=count(
             table.get("max_waiting_reviews", standard.max_waiting_reviews), "policy.max_waiting_reviews", 0
         ),
+        clock_skew_seconds=_clock_skew(table.get("clock_skew", "10m")),
     )
 
 
@@ -133,6 +137,15 @@ def _lease(value: Any) -> float:
     if lasts > MAX_LEASE_SECONDS:
         raise ConfigError(f'{NAME}: `policy.lease` is {value}; a lease lasts at most 7 days ("7d").')
     return lasts
+
+
+def _clock_skew(value: Any) -> float:
+    skew = seconds(value, "policy.clock_skew")
+    if not MIN_CLOCK_SKEW_SECONDS <= skew <= OLD_BOUND_SECONDS:
+        raise ConfigError(
+            f'{NAME}: `policy.clock_skew` is {value}; it must be from 1 second ("1s") to 24 hours ("24h").'
+        )
+    return skew
 
 
 def _lockout(value: Any) -> int:

@@ -40,6 +40,8 @@ class Meta(Record, kw_only=True):
     ask: str = ""
     more: int = 0
     """How many events of the same command follow: a command is there whole or not at all."""
+    restates: str = ""
+    """The id of the event, void now, that this one says again with the right time; of the first, if that was repeated."""
     signer: str = ""
     signature: str = ""
     """Both are of an earlier form, in which single events were signed. They say nothing any more."""
@@ -50,6 +52,11 @@ class Meta(Record, kw_only=True):
     def is_asserted(self) -> bool:
         """True when nothing but its own word says that the actor is who it says."""
         return self.known_by == KnownBy.WORD
+
+    @property
+    def origin(self) -> str:
+        """The id by which others know what the event began: its own, or that of the event it restates."""
+        return self.restates or self.id
 
 
 UNSTAMPED = Meta(id="")

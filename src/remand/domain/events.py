@@ -84,6 +84,7 @@ __all__ = [
     "EscalationOpened",
     "EscalationRepeated",
     "Event",
+    "EventsVoided",
     "FeedbackFetched",
     "Finding",
     "FindingAccepted",
@@ -299,6 +300,24 @@ class LinesGivenUp(Event, tag="log.repair", kw_only=True):
     reason: str = ""
 
 
+class EventsVoided(Event, tag="log.void", kw_only=True):
+    """Events that were written under a clock that ran ahead have no effect. Those that follow restate them, in their order."""
+
+    session: str
+    """Whose events they are."""
+    first: int
+    last: int
+    chain: str
+    """The value of the session's chain after the last."""
+    events: tuple[str, ...]
+    """Their ids."""
+    reason: str = ""
+
+
+VOIDS = "log.void"
+"""Stands in place of a task for the events that void others, so that they are found."""
+
+
 class Unknown(Event, tag="?", kw_only=True):
     """An event kept and carried without effect: of another graph element, or of a newer version."""
 
@@ -320,6 +339,8 @@ def subject(event: Event) -> str:
         return ids.task_id(event.id) or ""
     if isinstance(event, EdgeCreated | EdgeDeleted):
         return _waiting_task(event)
+    if isinstance(event, EventsVoided):
+        return VOIDS
     return ""
 
 
@@ -364,6 +385,7 @@ NATIVE = (
     LinesImported,
     SessionAdopted,
     LinesGivenUp,
+    EventsVoided,
     LockoutSet,
     LockoutCleared,
     ReviewRequested,

@@ -88,9 +88,12 @@ def _priority(text: str) -> Priority:
 
 
 def _is_backdated(event: e.TaskAdded) -> bool:
-    """True when a task is said to have been written down before the time that its own id tells."""
+    """True when a task is said to have been written down before the time that its own id tells.
+
+    An event that restates another has the right time, and the id that was made under the wrong one.
+    """
     stamp = ids.stamp_of(event.id)
-    return bool(stamp) and not event.is_legacy and event.ts[:19] < stamp
+    return bool(stamp) and not event.is_legacy and not event.meta.restates and event.ts[:19] < stamp
 
 
 def _added_again(task: Task, event: e.TaskAdded) -> Task:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 Instant = str
 
 BEGINNING: Instant = "0001-01-01T00:00:00.000000Z"
+END: Instant = "9999-12-31T23:59:59.999999Z"
 _FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 _WIDTH = len("2026-11-15T09:00:00.000000Z")
 
@@ -28,7 +29,7 @@ def plus(value: Instant, seconds: float) -> Instant:
         later = datetime.fromisoformat(value[:-1]) + timedelta(seconds=seconds)
         return f"{later.isoformat(timespec='microseconds')}Z"
     except OverflowError:
-        return BEGINNING if seconds < 0 else "9999-12-31T23:59:59.999999Z"
+        return BEGINNING if seconds < 0 else END
 
 
 def seconds_from(earlier: Instant, later: Instant) -> float:

@@ -15,7 +15,7 @@ def alerted(task: Task, event: e.GateAlerted) -> Task:
     if task.claim is None or not event.handoff_id or task.claim.handoff_id != event.handoff_id:
         return task
     found = Alert(
-        id=f"A-{event.meta.id[:12]}",
+        id=f"A-{event.meta.origin[:12]}",
         handoff_id=event.handoff_id,
         agent=event.agent,
         number=event.number,

@@ -133,7 +133,7 @@ def notice(event: e.Event) -> Notice | None:
         return None
     what, why = found
     text = f"{_words(event.meta.actor) or 'somebody'} {what}{': ' if why else ''}{why}"
-    return Notice(id=f"N-{event.meta.id[:12]}", text=text, at=event.ts)
+    return Notice(id=f"N-{event.meta.origin[:12]}", text=text, at=event.ts)
 
 
 def _words(text: str) -> str:

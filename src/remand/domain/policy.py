@@ -38,6 +38,8 @@ class Policy(Record, kw_only=True):
     merge_on_approve: bool = False
     close_issue: bool = True
     """The issue that a task was made from is closed with it."""
+    clock_skew_seconds: float = 600.0
+    """How far the times of events may be ahead of this machine's clock."""
     adviser: tuple[str, ...] = ()
     """A command of the user's that gives an opinion on each rejection; advice, never the verdict."""
 

@@ -12,6 +12,9 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
         self.message = message
 
 
+ENVIRONMENTAL = frozenset({"clock_ahead"})
+"""Refusals whose cause is the machine and not the command: exit code 3."""
+
 MEANINGS: dict[str, tuple[str, str]] = {
     "already_running": (
         "An agent's process is at work on the task already.",
@@ -25,6 +28,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "bad_transition": (
         "The task's status does not allow this.",
         "Look at `remand task show ID`; the lifecycle table in the docs lists what each status allows.",
+    ),
+    "clock_ahead": (
+        "The ledger's latest event is further ahead of this machine's clock than `policy.clock_skew` allows.",
+        "If the machine's clock is wrong, set it right. If not, see what `remand log repair` proposes.",
     ),
     "closes_cycle": (
         "The dependency would make tasks wait for each other in a circle.",

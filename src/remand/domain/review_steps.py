@@ -52,7 +52,7 @@ def rejected(task: Task, event: e.ReviewRejected) -> Task:
     if submission is None or not _is_about(event, submission):
         task = conflict(task, event, "the rejection names a commit that was not the one under review")
         return _of_undone_work(task, event)
-    review = Review(id=event.review_id or event.meta.id, reviewer=event.reviewer)
+    review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
     noted: dict[str, Any] = {
         "feedback": task.feedback + 1,
         "reviewers": _with(task.reviewers, event.reviewer),
@@ -90,7 +90,7 @@ def _of_undone_work(task: Task, event: e.ReviewRejected) -> Task:
     """Counts a rejection whose submission a merge, or a line with an earlier date, has undone: a no is believed."""
     if not event.author or not event.handoff_id:
         return task
-    review = Review(id=event.review_id or event.meta.id, reviewer=event.reviewer)
+    review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
     known = task.sent_back(event.handoff_id, event.tree)
     undone = Round(
         commit=event.commit,
@@ -263,7 +263,7 @@ def reassigned(task: Task, event: e.TaskReassigned) -> Task:
 
 def escalation_id(event: e.EscalationOpened) -> str:
     """What a question is called by, from the event that opened it."""
-    return f"E-{event.meta.id[:12]}"
+    return f"E-{event.meta.origin[:12]}"
 
 
 def escalated(task: Task, event: e.EscalationOpened) -> Task:

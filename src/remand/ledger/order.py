@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from remand.domain.events import Event
-from remand.domain.instant import Instant, just_after, plus
+from remand.domain.instant import Instant, just_after
 
 Place = tuple[Instant, str, int, str]
-
-AHEAD_SECONDS = 24 * 3600.0
 
 
 def place(event: Event) -> Place:
@@ -19,8 +17,3 @@ def place(event: Event) -> Place:
 def tick(now: Instant, seen: Instant) -> Instant:
     """The time of a new event: now, but later than anything its writer has seen."""
     return now if now > seen else just_after(seen)
-
-
-def horizon(now: Instant) -> Instant:
-    """The latest time an event may claim to be from; later ones are quarantined."""
-    return plus(now, AHEAD_SECONDS)

@@ -84,6 +84,8 @@ class Head(Record, kw_only=True):
     """The id of the key that signs this session; empty before the first signature."""
     project: str = ""
     """The project that the session's signatures are for."""
+    bounded_from: Instant = BEGINNING
+    """The ledger's clock when it first knew `policy.clock_skew`: events up to then may be a day ahead."""
 
 
 class EventLog(Protocol):
@@ -109,6 +111,9 @@ class EventLog(Protocol):
 
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
         """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
+
+    def remove(self, lines: Iterable[bytes]) -> None:
+        """Forgets events by their lines. All tables are to be made anew."""
 
     def tail(self, count: int) -> list[bytes]:
         """At least the latest lines, in no order."""
@@ -322,10 +327,13 @@ class FileBook(Protocol):
     def hold_back(self, event: Event, line: bytes) -> None:
         """Keeps an event from too far ahead aside, without effect."""
 
+    def held(self) -> list[bytes]:
+        """The lines held back, in no order."""
+
     def earliest_held(self) -> Instant:
         """The earliest time held back; empty when there is none."""
 
-    def held(self) -> set[str]:
+    def held_ids(self) -> set[str]:
         """The ids of the events that are held back."""
 
     def ripe(self, horizon: Instant) -> list[bytes]:

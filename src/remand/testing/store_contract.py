@@ -115,6 +115,22 @@ class EventContract:
             assert tx.events.of_key("k") == [entries[n].line for n in (1, 3, 5)]
             assert tx.events.of_key("") == []
 
+    def test_an_event_that_was_removed_can_be_kept_again(self, store: Store) -> None:
+        session = Session()
+        entries = [session.entry(added(T1)), session.entry(added(T2))]
+        old = b'{"ts":"2025-12-20T00:00:00Z","event":"node.create","meta":{},"id":"task:T-9","type":"TASK","data":{}}'
+        legacy = Entry(codec.read(old), old, "T-9")
+
+        with store.write() as tx:
+            tx.events.add([*entries, legacy])
+            tx.events.remove([entries[1].line, legacy.line])
+            assert list(tx.events.lines()) == [entries[0].line]
+            assert tx.events.of_task(T2) == []
+            tx.events.add([*entries, legacy])
+
+            assert sorted(tx.events.lines()) == sorted([*session.event_lines, old])
+            assert tx.events.of_task(T2) == [entries[1].line]
+
     def test_the_tail_has_the_latest_lines(self, store: Store) -> None:
         clock = Session().clock
         sessions = [Session(name, clock) for name in ("one", "two")]
@@ -262,6 +278,7 @@ class FileContract:
                 tx.files.hold_back(entry.event, entry.line)
 
             assert tx.files.ripe(NOW) == []
+            assert sorted(tx.files.held()) == sorted([soon.line, late.line])
             assert tx.files.ripe(LATER) == [soon.line]
             assert tx.files.ripe(MUCH_LATER) == [late.line]
             assert tx.files.ripe(MUCH_LATER) == []
@@ -271,7 +288,9 @@ class TransactionContract:
     """A change happens whole or not at all."""
 
     def test_the_head_is_kept(self, store: Store) -> None:
-        head = Head(session="s", seq=3, tip="t", clock=NOW, segment="g", first=2, size=9, inode=7)
+        head = Head(
+            session="s", seq=3, tip="t", clock=NOW, segment="g", first=2, size=9, inode=7, bounded_from=NOW
+        )
 
         with store.write() as tx:
             tx.head = head

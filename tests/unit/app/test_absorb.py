@@ -5,6 +5,7 @@ import json
 import pytest
 
 from remand.app.absorb import changed_files, legacy_lines, problems_in
+from remand.app.importing import import_lines
 from remand.app.verify import verify
 from remand.domain import events as e
 from remand.domain.ids import task_node
@@ -156,7 +157,7 @@ def test_a_file_that_cannot_be_read_is_told_and_others_are_read() -> None:
 
 
 def test_the_clock_is_moved_by_what_others_wrote() -> None:
-    world, session = World(), Session(clock=FakeClock("2026-11-15T20:00:00.000000Z"))
+    world, session = World(), Session(clock=FakeClock("2026-11-15T09:09:00.000000Z"))
     ahead = session.write(added())
     read_in(world, session.lines)
 
@@ -165,7 +166,7 @@ def test_the_clock_is_moved_by_what_others_wrote() -> None:
     assert world.events()[-1].ts > ahead.ts or world.events()[0].ts > ahead.ts
 
 
-def test_an_event_more_than_a_day_ahead_has_no_effect_and_does_not_move_the_clock() -> None:
+def test_an_event_too_far_ahead_has_no_effect_and_does_not_move_the_clock() -> None:
     world, session = World(), Session(clock=FakeClock("2026-11-16T09:00:01.000000Z"))
     session.write(added())
     read_in(world, session.lines)
@@ -182,16 +183,16 @@ def test_an_event_that_was_ahead_counts_when_its_time_has_come() -> None:
     world.add("Mine")
     world.add("Mine too")
 
-    world.clock.advance(47 * 3600)
+    world.clock.advance(71 * 3600)
     world.ledger.refresh()
     assert T1 not in world.tasks()
-    world.clock.advance(2 * 3600)
+    world.clock.advance(3600)
     world.ledger.refresh()
 
     assert T1 in world.tasks()
 
 
-def test_what_is_a_day_ahead_is_told_by_line() -> None:
+def test_what_is_too_far_ahead_is_told_by_line() -> None:
     world, session = World(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
     session.write(added(), at=NOW)
     session.write(added(T2))
@@ -232,7 +233,7 @@ def test_events_of_one_task_in_many_files_are_folded_in_their_order() -> None:
 def test_a_fork_of_ones_own_session_loses_nothing() -> None:
     world = World()
     mine = world.add("Mine")
-    copy = Session(world.events()[0].meta.session, FakeClock("2026-11-15T10:00:00.000000Z"))
+    copy = Session(world.events()[0].meta.session, FakeClock("2026-11-15T09:05:00.000000Z"))
     copy.write(added(T1))
 
     read_in(world, copy.lines)
@@ -262,7 +263,7 @@ def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) 
     for path, lines in files.items():
         read_in(world, lines, path)
     assert world.tasks() == {}, "nobody has imported them"
-    world.ledger.import_lines([legacy_lines(world.exchange, path) for path in files], THE_USER)
+    import_lines(world.ledger, [legacy_lines(world.exchange, path) for path in files], THE_USER)
 
     with world.store.read() as view:
         for n, first in (("1", 0), ("2", 2)):
@@ -275,7 +276,7 @@ def test_an_imported_line_that_is_gone_is_named() -> None:
     world = World()
     lines = [old("node.create", id=f"T-{n}", type="TASK", data={"title": "a"}) for n in ("1", "2")]
     read_in(world, lines)
-    world.ledger.import_lines([legacy_lines(world.exchange, THEIRS)], THE_USER)
+    import_lines(world.ledger, [legacy_lines(world.exchange, THEIRS)], THE_USER)
     assert set(world.tasks()) == {"T-1", "T-2"}
     world.exchange.put(THEIRS, lines[:1])
 

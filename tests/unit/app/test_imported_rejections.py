@@ -11,6 +11,7 @@ from remand.app.absorb import legacy_lines
 from remand.app.graph import GraphView, fold_graph
 from remand.app.graph_export import FORMATS
 from remand.app.happenings import words
+from remand.app.importing import import_lines
 from remand.app.patterns.of_graph import analyze_rejection_patterns
 from remand.app.prompts import prompt
 from remand.app.rebuild import rebuild, story
@@ -105,7 +106,7 @@ def import_all(world: World) -> None:
     """Imports the lines of GoT tools in every file, as the user does."""
     paths = [mark.path for mark in world.exchange.files()]
     found = [legacy_lines(world.exchange, path) for path in paths]
-    world.ledger.import_lines([file for file in found if file.events], THE_USER)
+    import_lines(world.ledger, [file for file in found if file.events], THE_USER)
 
 
 def world_of(*lines: bytes) -> World:

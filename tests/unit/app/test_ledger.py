@@ -532,9 +532,9 @@ def test_a_log_that_was_set_back_is_told_by_its_mark() -> None:
 def test_the_time_of_events_never_runs_back() -> None:
     world = World()
     world.add("One")
-    world.clock.advance(-3600)
+    world.clock.advance(-300)
     world.add("Two")
-    world.clock.advance(-365 * 86400)
+    world.clock.advance(-299)
     world.add("Three")
 
     times = [event.ts for event in world.events()]
@@ -545,18 +545,18 @@ def test_the_time_of_events_never_runs_back() -> None:
 
 def test_the_time_of_events_is_later_than_any_that_was_read() -> None:
     world = World()
-    ahead = FakeClock("2026-11-16T08:00:00.000000Z")
+    ahead = FakeClock("2026-11-15T09:09:00.000000Z")
     world.exchange.put(THEIRS, foreign(clock=ahead))
 
     answer = world.ask(c.EditTask(task_id=T1, title="Mine"))
 
-    assert answer.events[0].ts > "2026-11-16T08:00:00.000000Z"
+    assert answer.events[0].ts > "2026-11-15T09:09:00.000000Z"
     assert world.task(T1).title == "Mine"
 
 
 def test_a_lease_lasts_as_long_when_the_log_is_ahead_of_the_clock() -> None:
     world = World()
-    world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-16T08:00:00.000000Z")))
+    world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-15T09:09:00.000000Z")))
     world.claim(T1)
 
     world.clock.advance(1700)
@@ -569,7 +569,7 @@ def test_a_lease_lasts_as_long_when_the_log_is_ahead_of_the_clock() -> None:
 
 def test_an_offer_stands_as_long_when_the_log_is_ahead_of_the_clock() -> None:
     world = World()
-    world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-16T08:00:00.000000Z")))
+    world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-15T09:09:00.000000Z")))
     world.ask(c.InitiateHandoff(task_id=T1, target="Alice"))
 
     assert world.refusal(c.ClaimTask(task_id=T1, agent="Bob"), "Bob").code == "waits_on_other"
@@ -587,7 +587,7 @@ def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:
     assert any("ahead" in problem.problem for problem in problems(world))
     assert moment(world.events()[-1].ts) < moment("2026-11-15T10:00:00.000000Z")
 
-    world.clock.advance(26 * 3600)
+    world.clock.advance(49 * 3600)
     world.add("Three")
 
     assert T1 in world.tasks()

@@ -22,7 +22,7 @@ from remand.testing.fakes import FakeClock, FakeKeys
 PROJECT = "0123456789abcdef"
 STRANGER = FakeKeys("a stranger")
 KEY = STRANGER.made().id
-EARLIER, LATER = "2026-11-15T08:00:00.000000Z", "2026-11-15T11:00:00.000000Z"
+EARLIER, LATER = "2026-11-15T08:00:00.000000Z", "2026-11-15T09:05:00.000000Z"
 WORK, TREE = "776f726b".ljust(40, "0"), "tree of work"
 TEAM = Team(
     (

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from remand.app.absorb import legacy_lines
 from remand.app.asking import Rules
 from remand.app.digest import digest
+from remand.app.importing import import_lines
 from remand.app.ports import Keys
 from remand.app.verify import verify
 from remand.domain import events as e
@@ -30,7 +31,7 @@ def locked_out(session: Session, *agents: str) -> None:
 
 def a_session(name: str = SESSION, *, first: tuple[str, ...] = AGENTS) -> Session:
     """A task, and then a lockout an event, each in a group of its own."""
-    session = Session(name, FakeClock("2026-11-15T09:30:00.000000Z"), keys=OTHER, project=PROJECT)
+    session = Session(name, FakeClock("2026-11-15T09:03:00.000000Z"), keys=OTHER, project=PROJECT)
     session.write(added(T1))
     locked_out(session, *first)
     return session
@@ -219,7 +220,7 @@ def test_an_end_with_the_chain_of_another_number_lets_nothing_count(number: int)
 def test_a_new_key_beside_an_old_one_with_an_end_goes_on() -> None:
     session, new = a_session(), FakeKeys("new machine")
     later = Session(
-        "20261115-100000-000000dd", FakeClock("2026-11-15T12:00:00.000000Z"), keys=new, project=PROJECT
+        "20261115-100000-000000dd", FakeClock("2026-11-15T09:06:00.000000Z"), keys=new, project=PROJECT
     )
     later.write(added(T2))
     later.write(e.LockoutCleared(task_id=T1, agent="Alice"))
@@ -249,7 +250,7 @@ def an_import(lines: list[bytes], keys: Keys = OTHER) -> list[bytes]:
     world = World(rules=whole(), keys=keys)
     world.exchange.put("/events/old.jsonl", lines)
     world.ledger.refresh()
-    world.ledger.import_lines([legacy_lines(world.exchange, "/events/old.jsonl")], THE_USER)
+    import_lines(world.ledger, [legacy_lines(world.exchange, "/events/old.jsonl")], THE_USER)
     written = (file.data.splitlines() for path, file in world.exchange.contents.items() if "old" not in path)
     return [line for part in written for line in part]
 

@@ -28,7 +28,7 @@ PROJECT = "0123456789abcdef"
 OTHER = FakeKeys("other machine")
 STRANGER = FakeKeys("a stranger")
 UNLOCK = e.LockoutCleared(task_id=T1, agent="Alice", reason="All is well")
-LATER = "2026-11-15T11:00:00.000000Z"
+LATER = "2026-11-15T09:05:00.000000Z"
 
 
 def rules(*trusted: Keys, project: str = PROJECT) -> Rules:
@@ -225,7 +225,7 @@ def forged(case: str) -> list[bytes]:
             signed(replace(UNLOCK, agent="Bob")), lambda fields: fields.update(agent="Alice")
         ),
         "signed at another time": lambda: changed(
-            true, lambda fields: fields.update(ts="2026-11-15T12:00:00.000000Z")
+            true, lambda fields: fields.update(ts="2026-11-15T09:06:00.000000Z")
         ),
         "signed for another project": lambda: signed(UNLOCK, project="fedcba9876543210"),
         "signed for no project": lambda: signed(UNLOCK, project=""),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from remand.domain import events as e
 from remand.domain.instant import plus
-from remand.ledger.order import AHEAD_SECONDS, horizon, place, tick
+from remand.ledger.order import place, tick
 from remand.testing.builders import NOW, added
 
 times = st.floats(-1e6, 1e6).map(lambda seconds: plus(NOW, seconds))
@@ -56,11 +56,6 @@ def test_a_new_event_is_later_than_all_its_writer_has_seen(now: str, seen: str) 
     assert ts > seen
     assert ts >= now
     assert ts in (now, plus(seen, 0.000001))
-
-
-def test_a_day_ahead_is_the_most_one_may_be() -> None:
-    assert AHEAD_SECONDS == 86400
-    assert horizon(NOW) == "2026-11-16T09:00:00.000000Z"
 
 
 def test_the_place_of_an_event_is_made_of_what_every_machine_knows() -> None:

@@ -273,10 +273,13 @@ class MemoryFiles(Table):
     def hold_back(self, event: Event, line: bytes) -> None:
         self._state.quarantine.setdefault(event.meta.id, (event.ts, line))
 
+    def held(self) -> list[bytes]:
+        return [line for _, line in self._state.quarantine.values()]
+
     def earliest_held(self) -> Instant:
         return min((ts for ts, _ in self._state.quarantine.values()), default="")
 
-    def held(self) -> set[str]:
+    def held_ids(self) -> set[str]:
         return set(self._state.quarantine)
 
     def ripe(self, horizon: Instant) -> list[bytes]:

@@ -81,6 +81,17 @@ class MemoryEvents(Table):
             if name == session and (not session or first <= number <= last)
         }
 
+    def remove(self, lines: Iterable[bytes]) -> None:
+        """Forgets events by their lines."""
+        state, gone = self._state, set(lines)
+        for at, entry in list(state.events.items()):
+            if entry.line in gone:
+                del state.events[at]
+                state.ids.discard(entry.event.meta.id)
+                state.unconfirmed.pop(entry.event.meta.id, None)
+                others = state.of_task.get(entry.subject, ())
+                state.of_task[entry.subject] = tuple(one for one in others if one.line not in gone)
+
     def tail(self, count: int) -> list[bytes]:
         latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
         return [entry.line for entry in latest[-count:]]

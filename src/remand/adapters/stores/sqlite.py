@@ -29,7 +29,6 @@ from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
 from remand.app.errors import EnvironmentFault, LedgerReplaced
-from remand.domain.instant import BEGINNING
 from remand.ledger.missing_tables import MissingTable, RewrittenTable
 from remand.ledger.store import (
     EventLog,
@@ -209,7 +208,8 @@ class SqliteStore:
             head = self._db.row(sql.GET_HEAD)
             if head and head[4]:
                 let_go(head[4])
-            started = Head(session=session, clock=head[3] if head else BEGINNING)
+            before = Head(**dict(zip(_HEAD, head, strict=True))) if head else Head(session="")
+            started = Head(session=session, clock=before.clock, bounded_from=before.bounded_from)
             run(sql.PUT_HEAD, msgspec.structs.astuple(started))
             run("COMMIT")
         return session

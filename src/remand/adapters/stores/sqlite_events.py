@@ -187,6 +187,15 @@ class SqliteEvents:
             codec.recall(row[0]).meta.id for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span)
         }
 
+    def remove(self, lines: Iterable[bytes]) -> None:
+        """Forgets events by their lines."""
+        for line in lines:
+            event = codec.recall(line)
+            n = self.number_of(Entry(event, line, ""))
+            self._db.run(sql.DROP_EVENT, (n,))
+            self._db.run(sql.DROP_UNCONFIRMED, (n,))
+            self._db.run(sql.DROP_UNNUMBERED, (event.meta.id,))
+
     def tail(self, count: int) -> list[bytes]:
         """The latest lines of each session, in no order."""
         found: list[bytes] = []
@@ -388,12 +397,16 @@ class SqliteFiles:
         """Keeps an event from too far ahead aside."""
         self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
 
+    def held(self) -> list[bytes]:
+        """The lines held back."""
+        return [row[0] for row in self._db.all(sql.HELD)]
+
     def earliest_held(self) -> Instant:
         """The earliest time held back."""
         found: Instant | None = self._db.value(sql.EARLIEST_HELD)
         return found or ""
 
-    def held(self) -> set[str]:
+    def held_ids(self) -> set[str]:
         """The ids of the events that are held back."""
         return {row[0] for row in self._db.rows(sql.HELD_IDS)}
 

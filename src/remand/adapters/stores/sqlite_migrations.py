@@ -119,6 +119,16 @@ def _keep_objections(connection: apsw.Connection) -> None:
             statements.run(sql.ADD_OBJECTION, (n, *found))
 
 
+def _note_bound(connection: apsw.Connection) -> None:
+    """Version 14 bounds how far ahead events may be; those of before may be as far as they could then."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(head)").fetchall()}
+    if "bounded_from" not in columns:
+        connection.execute(
+            "ALTER TABLE head ADD COLUMN bounded_from TEXT NOT NULL DEFAULT '0001-01-01T00:00:00.000000Z'"
+        ).fetchall()
+    connection.execute("UPDATE head SET bounded_from = clock").fetchall()
+
+
 def _index_outages(connection: apsw.Connection) -> None:
     """Version 9 finds the tasks for which a gate could not be measured."""
     connection.execute(sql.OUTAGE_INDEX).fetchall()
@@ -145,5 +155,6 @@ _STEPS = (
     _keep_missing,
     _keep_names,
     _keep_objections,
+    _note_bound,
 )
 """The step from version n stands at place n - 1."""

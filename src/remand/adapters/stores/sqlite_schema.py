@@ -5,7 +5,7 @@ from __future__ import annotations
 from remand.ledger.objections import MAX_OBJECTIONS
 from remand.ledger.signatures import MAX_GROUP
 
-VERSION = 13
+VERSION = 14
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -67,7 +67,8 @@ CREATE TABLE head(
     only INTEGER PRIMARY KEY CHECK (only = 1),
     session TEXT NOT NULL, seq INTEGER NOT NULL, tip TEXT NOT NULL, clock TEXT NOT NULL,
     segment TEXT NOT NULL, first INTEGER NOT NULL, size INTEGER NOT NULL, inode INTEGER NOT NULL,
-    changed INTEGER NOT NULL DEFAULT 0, chain TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '', project TEXT NOT NULL DEFAULT ''
+    changed INTEGER NOT NULL DEFAULT 0, chain TEXT NOT NULL DEFAULT '', key TEXT NOT NULL DEFAULT '', project TEXT NOT NULL DEFAULT '',
+    bounded_from TEXT NOT NULL DEFAULT '0001-01-01T00:00:00.000000Z'
 );
 """
 
@@ -142,20 +143,22 @@ PRAGMA temp_store = MEMORY;
 STAY = "PRAGMA wal_autocheckpoint = 4000"
 """For a process that stays: it moves more at once. One that comes and goes keeps the file short to open fast."""
 
-GET_HEAD = (
-    "SELECT session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project FROM head"
-)
+GET_HEAD = """
+SELECT session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project, bounded_from FROM head
+"""
 PUT_HEAD = """
-REPLACE INTO head(only, session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project)
-VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+REPLACE INTO head(only, session, seq, tip, clock, segment, first, size, inode, changed, chain, key, project, bounded_from)
+VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 GET_SESSION = "SELECT number FROM session WHERE name = ? AND fork = ?"
 ADD_SESSION = "INSERT INTO session(name, fork) VALUES (?, ?) RETURNING number"
 SESSIONS = "SELECT number, name, fork FROM session ORDER BY name, fork"
 ADD_EVENT = "INSERT OR IGNORE INTO event VALUES (?, ?, ?, ?)"
+DROP_EVENT = "DELETE FROM event WHERE n = ?"
 LINE_AT = "SELECT line FROM event WHERE n = ?"
 LAST_OF = "SELECT max(n) FROM event WHERE n BETWEEN ? AND ?"
+DROP_UNNUMBERED = "DELETE FROM unnumbered WHERE id = ?"
 ADD_UNNUMBERED = "INSERT OR IGNORE INTO unnumbered VALUES (?)"
 ADD_HANDOFF = "INSERT OR IGNORE INTO handoff VALUES (?, ?)"
 COUNT_EVENTS = "SELECT count(*) FROM event"
@@ -382,6 +385,7 @@ DROP_PROBLEMS = "DELETE FROM problem WHERE file = ?"
 ADD_PROBLEM = "INSERT INTO problem VALUES (?, ?, ?)"
 GET_PROBLEMS = "SELECT file, line, problem FROM problem ORDER BY file, line"
 QUARANTINE = "INSERT OR IGNORE INTO quarantine VALUES (?, ?, ?)"
+HELD = "SELECT line FROM quarantine"
 EARLIEST_HELD = "SELECT min(ts) FROM quarantine"
 HELD_IDS = "SELECT id FROM quarantine"
 RIPE = "DELETE FROM quarantine WHERE ts <= ? RETURNING line"

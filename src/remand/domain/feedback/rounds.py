@@ -92,7 +92,7 @@ class Feedback(Record, kw_only=True):
 def feedback_of(task: Task, events: Sequence[e.Event], repository: str = "") -> Feedback:
     """The rounds that stand, oldest first, with the last one's findings held against those before."""
     said = {
-        event.review_id or event.meta.id: event for event in events if isinstance(event, e.ReviewRejected)
+        event.review_id or event.meta.origin: event for event in events if isinstance(event, e.ReviewRejected)
     }
     comments = [event for event in events if isinstance(event, e.ReviewCommented)]
     rounds: list[FeedbackRound] = []

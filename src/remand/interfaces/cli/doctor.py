@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from remand.app.clock_repair import find_ahead
 from remand.app.errors import EnvironmentFault
 from remand.app.people import lost_names
 from remand.app.repairing import look_closely
@@ -77,7 +78,9 @@ def _checks(context: Context) -> Iterator[Check]:
     look_closely(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
-        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))
+        found = verify(
+            tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
+        )
         conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
     count = len(found.problems)
     yield Check(
@@ -86,7 +89,8 @@ def _checks(context: Context) -> Iterator[Check]:
         f"{found.events} events, {count} problems",
         "" if found.ok else "`remand log verify` names each by file and line.",
     )
-    yield _keys(context, found.unconfirmed)
+    yield _clock(context)
+    yield _keys(context, [one for one in found.unconfirmed if one.doubt is not Doubt.VOID])
     with suppress(EnvironmentFault):
         yield _names(context)
     yield Check(
@@ -126,6 +130,22 @@ def _configuration(context: Context) -> Check:
     if settings.source == "working tree":
         return Check("configuration", True, "read from the working tree, as the base branch has none yet")
     return Check("configuration", True, f"read from branch {settings.source}")
+
+
+def _clock(context: Context) -> Check:
+    found = find_ahead(context.opened.ledger)
+    if found.is_repairable:
+        detail = f"the latest event is from {found.clock}, and this machine's clock says {found.now}"
+        fix = "If the clock is wrong, set it right; if it is right, `remand log repair` says what to do."
+        return Check("clock", False, detail, fix)
+    if found.held:
+        count = "1 event is" if len(found.held) == 1 else f"{len(found.held)} events are"
+        detail = (
+            f"{count} held back, ahead of this machine's clock ({found.now}), from {found.held[0].event.ts}"
+        )
+        fix = "Run `remand log repair` on the machine that wrote it, or set this machine's clock right."
+        return Check("clock", False, detail, fix)
+    return Check("clock", True, "no event is ahead of this machine's clock")
 
 
 def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:

@@ -24,6 +24,7 @@ from remand.interfaces.cli.output import Result, as_json, one_line, table
 from remand.interfaces.cli.task_views import find_task, shown_unconfirmed
 from remand.ledger import codec
 from remand.ledger.order import place
+from remand.ledger.signatures import Doubt
 
 _POLL_SECONDS = 0.3
 
@@ -38,22 +39,25 @@ def _tail_arguments(parser: ArgumentParser) -> None:
 
 
 class Told(NamedTuple):
-    """An event of the log, and whether it has no effect."""
+    """An event of the log, and why it has no effect, if it has none."""
 
     event: Event
-    is_unconfirmed: bool
+    doubt: Doubt
 
     @property
     def name(self) -> str:
         """The event's name, with a mark when it has no effect."""
-        return f"{self.event.name} (unconfirmed)" if self.is_unconfirmed else self.event.name
+        mark = "void" if self.doubt is Doubt.VOID else "unconfirmed"
+        return f"{self.event.name} ({mark})" if self.doubt else self.event.name
 
 
 def _latest(context: Context, count: int) -> list[Told]:
     with context.opened.store.read() as view:
         events = sorted(map(codec.recall, view.events.tail(count)), key=place)
-        withheld = {found.event_id for found in view.unconfirmed.every()}
-    return [Told(event, event.meta.id in withheld) for event in events[-count:]] if count > 0 else []
+        doubts = {found.event_id: found.doubt for found in view.unconfirmed.every()}
+    return (
+        [Told(event, doubts.get(event.meta.id, Doubt.NONE)) for event in events[-count:]] if count > 0 else []
+    )
 
 
 def _tail(context: Context) -> Result:
@@ -88,7 +92,9 @@ def _line(told: Told) -> str:
 
 def _plain(told: Told) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(told.event)
-    mark = {"unconfirmed": True} if told.is_unconfirmed else {}
+    mark = {"unconfirmed": True} if told.doubt else {}
+    if told.doubt is Doubt.VOID:
+        mark["void"] = True
     return {"ts": told.event.ts} | fields | {"event": told.event.name} | mark
 
 
@@ -106,7 +112,9 @@ def _verify(context: Context) -> Result:
     look_closely(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
-        found = verify(tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx))
+        found = verify(
+            tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
+        )
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     for problem in problems:
         problem["file"] = (
@@ -124,7 +132,10 @@ def _verify(context: Context) -> Result:
         "given_up": given,
     }
     if found.ok:
-        told = f", {len(unconfirmed)} of them unconfirmed (`remand keys` says whose)" if unconfirmed else ""
+        void = sum(one.doubt is Doubt.VOID for one in found.unconfirmed)
+        others = len(unconfirmed) - void
+        told = f", {others} of them unconfirmed (`remand keys` says whose)" if others else ""
+        told += f", {void} void" if void else ""
         rest = "".join(f"\n{one['text']}" for one in given)
         return Result(data, f"{found.events} events, all in order{told}.{rest}")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
@@ -168,10 +179,12 @@ def _repair(context: Context) -> Result:
     shown = [msgspec.to_builtins(replace(one, file=_relative(context, one.file))) for one in found]
     data = {"found": shown, "repaired": is_done}
     if not found:
-        return Result(data, "Nothing is missing, and no published file was changed.")
+        return Result(data, "There is nothing to repair.")
     rows = [(one.what, one.proposal) for one in found]
     if is_done:
-        return Result(data, f"{_count(len(found), 'finding')} settled, and recorded as log.repair.")
+        return Result(
+            data, f"{_count(len(found), 'finding')} settled. `remand log publish` brings it to others."
+        )
     return Result(data, table(("what was found", "what to do"), rows, "Nothing.", wraps=True))
 
 

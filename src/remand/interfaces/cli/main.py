@@ -10,7 +10,15 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
-from remand.bootstrap.reminding import key_warning, look_after, reminder, unseen_at, untrusted_key, warning
+from remand.bootstrap.reminding import (
+    held_back,
+    key_warning,
+    look_after,
+    reminder,
+    unseen_at,
+    untrusted_key,
+    warning,
+)
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
 from remand.interfaces.cli.arguments import Call, split
@@ -32,7 +40,7 @@ def run(arguments: list[str], surroundings: Surroundings) -> int:
     """Runs a call and returns its exit code. Every failure is said, never thrown."""
     asides = _Asides()
     code = _run(split(arguments), surroundings, asides)
-    surroundings.stderr.write(f"{asides.fault}{asides.key}{asides.warning}{asides.reminder}")
+    surroundings.stderr.write(f"{asides.fault}{asides.key}{asides.held}{asides.warning}{asides.reminder}")
     return code
 
 
@@ -40,7 +48,7 @@ class _Asides:
     """What is said after an answer."""
 
     def __init__(self) -> None:
-        self.fault = self.key = self.warning = self.reminder = ""
+        self.fault = self.key = self.held = self.warning = self.reminder = ""
 
     @property
     def data(self) -> dict[str, str]:
@@ -121,6 +129,7 @@ def _look_after(context: Context, asides: _Asides) -> None:
         found, fault = look_after(context.place, context.gateway.opened_already)
         asides.fault = f"remand: {clean(fault)}\n" if fault else ""
         asides.key = key_warning(untrusted_key(context.place, context.gateway.opened_already))
+        asides.held = held_back(context.gateway.opened_already)
     else:
         found = unseen_at(context.folder, context.surroundings.opened)
     asides.warning = warning(found)

@@ -85,7 +85,7 @@ COMMANDS: dict[str, Entry] = {
     "log tail": Entry("log", "show the latest events", False),
     "log verify": Entry("log", "check every line, chain and signature of the log", False),
     "log rebuild": Entry("log", "make every table anew from the events", False),
-    "log repair": Entry("log", "show what is missing in the log, and give it up as the user", False),
+    "log repair": Entry("log", "show what is wrong with the log, and repair it as the user", False),
     "log import": Entry("log", "read event files from another folder in", False),
     "log publish": Entry("log", "commit event files, and nothing else", False),
     "log digest": Entry("log", "one short text for the whole state", False),
