@@ -271,6 +271,54 @@ def test_rules_that_changed_on_a_local_base_while_the_task_was_held_are_a_review
     assert "rules" in said["message"]
 
 
+STRICTER = CONFIG.replace('"good", ', '"very good", ') + "max_faults = 5\n"
+
+
+def maintain(desk: Desk, config: str) -> None:
+    """A maintainer changes the rules on the base."""
+    desk.repository.git("checkout", "-q", "main")
+    desk.repository.configure(config)
+    desk.repository.git("checkout", "-q", "work")
+
+
+def test_rules_that_a_maintainer_changed_measure_work_in_flight_anew(desk: Desk) -> None:
+    desk.commit("good")
+    maintain(desk, STRICTER)
+    assert desk.submit()["refused"] == "gate_rejected", "it passed by the rules at the claim"
+    desk.commit("very good")
+    said = desk.submit()
+    assert (said["status"], desk.status) == ("provisional", "provisional")
+
+
+@pytest.mark.parametrize("way", ["merge", "rebase"])
+def test_changed_rules_that_come_to_a_branch_from_the_base_are_not_its_own_change(
+    desk: Desk, way: str
+) -> None:
+    desk.commit("very good")
+    maintain(desk, STRICTER)
+    desk.repository.git(way, "-q", *(["--no-edit"] if way == "merge" else []), "main")
+    desk.commit("very good indeed")
+    assert desk.submit()["status"] == "provisional"
+
+
+def test_a_gate_that_a_maintainer_mends_on_the_base_holds_nobody_up(machine: Machine) -> None:
+    desk = Desk(machine, CONFIG.replace('"grep"', '"no-such-program"'))
+    desk.commit("good")
+    maintain(desk, CONFIG)
+    assert desk.submit()["status"] == "provisional"
+
+
+def test_a_branch_that_changes_the_rules_itself_is_held_also_when_the_base_has_changed_them(
+    desk: Desk,
+) -> None:
+    desk.commit("very good")
+    maintain(desk, STRICTER)
+    desk.commit(f"{CONFIG}\n# mine\n", "remand.toml")
+    said = desk.submit()
+    assert said["refused"] == "gate_held"
+    assert [one["path"] for one in said["held"]] == ["remand.toml"]
+
+
 def test_the_remotes_base_outranks_a_local_one_that_anyone_can_commit_to(machine: Machine) -> None:
     origin = machine.repository("origin", config=CONFIG)
     desk = Desk.__new__(Desk)

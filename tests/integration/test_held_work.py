@@ -292,7 +292,8 @@ def test_an_id_that_is_missing_or_wrong_is_answered_with_those_that_are_held(
     assert len(desk.repository.ok("inbox")) == 2, "nothing was settled"
 
 
-def test_rules_that_changed_are_settled_by_the_command_that_is_shown(desk: Desk) -> None:
+def test_rules_that_changed_are_settled_by_the_command_that_is_shown(near_machine: Machine) -> None:
+    desk = Desk(near_machine, GATES.replace('"true"', '"false"') + 'mode = "strict"\n' + TEAM)
     repository = desk.repository
     repository.ok(
         "task", "claim", repository.add("Tidy up", "--alias", "#1", "--branch", "work"), "--agent", "Ann"
@@ -300,7 +301,7 @@ def test_rules_that_changed_are_settled_by_the_command_that_is_shown(desk: Desk)
     repository.git("checkout", "-q", "-b", "work")
     repository.commit("src/a.py", CODE)
     repository.git("checkout", "-q", "main")
-    repository.configure(GATES + 'mode = "strict"\n' + TEAM)
+    repository.configure(GATES.replace('"true"', '"true", "--"') + TEAM)
     said = repository.people("task", "submit", "#1", "--agent", "Ann", "--commit", "work").out
     assert said.startswith("HELD"), said
 

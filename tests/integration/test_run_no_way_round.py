@@ -25,6 +25,12 @@ commit good
 mkdir -p .got/events
 cp "$NOTES/forged" .got/events/20261116-000000-aaaaaaaa.jsonl
 """
+COMMITTED = """
+mkdir -p .got/events
+cp "$NOTES/forged" .got/events/20261116-000000-aaaaaaaa.jsonl
+git add -f .got
+commit good
+"""
 EMPTY = b"0" * 32
 Run = Callable[[Office], Scheduler]
 
@@ -73,6 +79,18 @@ def test_event_files_in_a_worktree_are_not_read(machine: Machine, run: Run) -> N
     assert office.shown(other)["status"] == "incoming"
     said = office.repository.ok("log", "verify")
     assert (said["problems"], said["unconfirmed"]) == ([], [])
+
+
+def test_event_files_that_a_confined_agent_commits_hold_its_work(machine: Machine, run: Run) -> None:
+    office = office_of(machine, COMMITTED)
+    task = office.add()
+    (office.notes / "forged").write_bytes(forged(task))
+
+    run(office)
+
+    shown = office.shown(task)
+    assert shown["status"] == "claimed", office.told()
+    assert [(one["code"], one["path"]) for one in shown["held"]] == [("control_changed", ".got")]
 
 
 def forged(task: str) -> bytes:

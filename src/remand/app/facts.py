@@ -15,6 +15,7 @@ from remand.app.ports import Commit, Difference, Ids, LookedUp, Repository
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.amending import work_of_others
+from remand.domain.control import ControlChange
 from remand.domain.forging import acts_of
 from remand.domain.gates.verdict import RUNNER
 from remand.domain.instant import Instant
@@ -45,6 +46,7 @@ class Seen(NamedTuple):
     difference: Difference | None = None
     head_tree: str = ""
     same_change: str = ""
+    control: tuple[ControlChange, ...] = ()
     on_branch: bool | None = None
 
 
@@ -56,12 +58,6 @@ def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | 
     found = repository.has_commit(branch, commit.sha) if branch else None
     tip = repository.commit(f"refs/heads/{branch}") if found is False else None
     return True if tip is not None and tip.tree == commit.tree else found
-
-
-def head_tree(repository: Repository, branch: str, base: str) -> str:
-    """The code tree at the tip of a task's branch; empty when it has no branch of its own."""
-    head = repository.commit(f"refs/heads/{branch}") if branch else None
-    return head.tree if head and head.sha != base else ""
 
 
 class Lookup:
@@ -94,6 +90,7 @@ class Lookup:
             changed=seen.difference.paths if seen.difference else None,
             head_tree=seen.head_tree,
             same_change=seen.same_change,
+            control=seen.control,
             on_branch=seen.on_branch,
             base_branch=self._rules.base_branch,
             deadline_seconds=self._rules.policy.deadline_seconds,

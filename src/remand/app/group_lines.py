@@ -24,7 +24,7 @@ def groups_without(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
 
 
 def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()) -> list[bytes]:
-    """The lines of a task's events that are not present, with every group of their sessions up to the last of them.
+    """The lines of a task's events that count and are not present, with all groups of their sessions up to the last.
 
     So a reader knows each number by its id at least, and can tell that nothing was left out. Events of no task, as when
     lines are given up, concern every reader: they are passed on, too. So is what voids one of the events.
@@ -57,7 +57,7 @@ def _up_to(
     tx: Transaction, session: str, end: int, events: dict[str, bytes], present: Collection[bytes]
 ) -> Iterator[bytes]:
     found = (*tx.groups.of_session(session, 1, end), *_adopting(tx, session, events))
-    groups = [kept for kept in found if kept.doubt is not Doubt.WRONG_SIGNATURE]
+    groups = [kept for kept in found if not kept.doubt]
     if any(not name.task for kept in groups for name in kept.group.events):
         events = events | _of_no_task(tx, session)
     for kept in groups:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from remand.app.absorb import absorb, changed_files, fold_anew
 from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
+from remand.app.control import Look, WorkControl, no_change
 from remand.app.errors import EnvironmentFault
-from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, head_tree, is_on_branch
+from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, is_on_branch
 from remand.app.handle import Handler
 from remand.app.log_files import LogFiles
 from remand.app.missing import note_missing
@@ -67,6 +68,7 @@ class Ledger(LogFiles):
         rules: Callable[[], Rules],
         look_up: Callable[[dict[str, Any], Task], LookedUp | None] = lambda *_: None,
         gate_terms: Callable[[Task, str], GateTerms | None] = lambda *_: None,
+        control: Look = no_change,
         keep_files: Callable[[], object] = lambda: None,
         machine_paths: Callable[[], MachinePaths] = lambda: NO_PATHS,
         history: History | None = None,
@@ -83,6 +85,7 @@ class Ledger(LogFiles):
         self._look_up = look_up
         self.gate_terms = gate_terms
         """The gates that hold for a task's commit; None: those of the base. Raises where that cannot be told."""
+        self.control = WorkControl(repository, control)
         self._keep_files = keep_files
         self._machine_paths = machine_paths
         self._history = history
@@ -187,8 +190,7 @@ class Ledger(LogFiles):
             with self.store.read() as view:
                 task = open_handoff_task(view, ask)
             return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
-        name = getattr(ask, "commit", "")
-        commit = self.repository.commit(name) if name else None
+        commit = self.repository.commit(getattr(ask, "commit", ""))
         if commit is None:
             return NOTHING_SEEN
         task = self.task_of(ask)
@@ -199,12 +201,14 @@ class Ledger(LogFiles):
                 commit=commit,
                 terms=self._terms(task, commit.sha),
                 same_change=self.same_change(task, commit),
+                control=self.control.forbidden(task, commit.sha),
                 on_branch=is_on_branch(self.repository, branch_of_claim(task, ask), commit),
             )
         return Seen(
             commit=commit,
             difference=self.difference(task, commit.sha),
-            head_tree=head_tree(self.repository, task.branch, self._rules().base),
+            head_tree=self.control.head_tree(task, self._rules().base),
+            control=self.control.under_review(task, commit.sha) if isinstance(ask, c.ApproveReview) else (),
         )
 
     def _terms(self, task: Task, commit: str) -> GateTerms | None:

@@ -22,8 +22,9 @@ from remand.app.gates.ports import Mirror
 from remand.app.gates.stopping import Stopping
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import gates_folder
+from remand.domain.amending import without_base_rules
 from remand.domain.gates.gate import Gate, GatePolicy, digest
-from remand.domain.gates.verdict import INTEGRITY
+from remand.domain.gates.verdict import INTEGRITY, GateStatus, Verdict
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
@@ -119,21 +120,29 @@ class Gates:
         base = self._base(task, commit, tip)
         known = settings.at(base) if base and self._is_on_base(commit, tip) else None
         policy = (known or settings.settings()).gate_policy
-        return Terms(commit=commit, base=base, policy=policy, claimed_under=self._moved(task, policy))
+        return Terms(
+            commit=commit,
+            base=base,
+            policy=policy,
+            claimed_under=self._moved(task, policy),
+            has_base_rules=self._has_base_rules(commit, base, tip),
+        )
 
-    def _moved(self, task: Task | None, policy: GatePolicy) -> str:
-        """The digest of the rules at the claim, where the base has others now.
+    def _has_base_rules(self, commit: str, base: str, tip: str) -> bool:
+        """True when a commit beside the base has the base's own configuration, and not the one it was held against."""
+        is_beside = bool(base) and base != tip and not self._is_on_base(commit, tip)
+        return is_beside and self._opened.settings.is_same(commit, tip)
+
+    def _moved(self, task: Task | None, policy: GatePolicy) -> GatePolicy | None:
+        """The rules at the claim, where the base has others now.
 
         Also where the base is the remote's: what is read here is its ref in this clone, which whoever works here
         can move, and no history tells a commit of the task's own there from one that was merged.
         """
         settings = self._opened.settings
         before = task.claim.base if task is not None and task.claim is not None else ""
-        if not before or before == settings.tip():
-            return ""
-        known = settings.at(before)
-        then = digest(known.gate_policy) if known else ""
-        return then if known and then != digest(policy) else ""
+        known = settings.at(before) if before and before != settings.tip() else None
+        return known.gate_policy if known and digest(known.gate_policy) != digest(policy) else None
 
     def _base(self, task: Task | None, commit: str, tip: str) -> str:
         """Where the work left the base. A base that anyone here can commit to counts as it was at the claim."""
@@ -178,9 +187,24 @@ class Gates:
 
     def verdict(self, terms: Terms, *, is_fresh: bool = False) -> Judged:
         """Measures a commit; afresh, what is known of it is measured again, and known from then on."""
+        if not terms.policy.gates:
+            return self._unmeasured(terms)
         workshop = self.workshop._replace(cache=_Forgetful(self.cache)) if is_fresh else self.workshop
         judged: Judged = import_module("remand.bootstrap.workshop").measured(workshop, terms)
-        return judged
+        return _own_changes(judged, terms)
+
+    def _unmeasured(self, terms: Terms) -> Judged:
+        """The verdict where there are no gates: it passes, and says that nothing was measured."""
+        return Judged(
+            Verdict(
+                status=GateStatus.PASSED,
+                commit=terms.commit,
+                tree=self.tree(terms.commit),
+                base=terms.base,
+                policy=digest(terms.policy),
+                tier="none",
+            )
+        )
 
     def missing_program(self, gate: Gate, policy: GatePolicy) -> str:
         """The program of a gate that is nowhere to be found; empty when it is there."""
@@ -188,9 +212,12 @@ class Gates:
 
     def known(self, terms: Terms) -> Judged | None:
         """The verdict on a commit, if it needs no run."""
+        if not terms.policy.gates:
+            return self._unmeasured(terms)
         path = search_path(self._opened.place.root, standard_path(), terms.policy)
         known = KnownVerdicts(self.tree, self.cache, SystemTools(), path, terms.policy)
-        return known.answer(known.question(terms), terms)
+        judged = known.answer(known.question(terms), terms)
+        return judged and _own_changes(judged, terms)
 
     def claim(self, request: Request, ask: Callable[[Request], Answer]) -> Claimed:
         """Takes a done claim, and measures what was not measured yet."""
@@ -242,6 +269,11 @@ class Gates:
             budget=rules.policy.escalate_after_gates,
             is_enforced=rules.is_enforced,
         )
+
+
+def _own_changes(judged: Judged, terms: Terms) -> Judged:
+    """A verdict without what the base has changed itself; it is known by trees alone, which do not tell that."""
+    return judged._replace(verdict=without_base_rules(judged.verdict)) if terms.has_base_rules else judged
 
 
 class _Forgetful:

@@ -23,12 +23,15 @@ from remand.app.ledger import Ledger
 from remand.app.ports import LookedUp
 from remand.bootstrap.machine_paths import PathSource
 from remand.bootstrap.settings import SettingsSource
+from remand.domain.control import NO_CHANGE, ControlChange
 from remand.domain.ids import session_name
 from remand.domain.task import Task
 
 IGNORED = "# Everything here is made from the events, and can be made again.\n*\n!.gitignore\n!.gitattributes\n!events/\n!events/**\n"
 _MAX_ID = 4096
 ATTRIBUTES = "# Event files keep their bytes, whatever the platform.\nevents/*.jsonl -text\n"
+OWN_FILES = {".got/.gitignore": IGNORED.encode(), ".got/.gitattributes": ATTRIBUTES.encode()}
+"""What Remand writes into its folder, besides events, for git to track."""
 
 
 class Opened(NamedTuple):
@@ -92,6 +95,7 @@ def _open_at(place: Place) -> Opened:
         rules=settings.rules,
         look_up=_searcher(place, settings, ledger_id),
         gate_terms=lambda task, commit: _gate_terms(opened, task, commit),
+        control=lambda before, commit: _control(opened, repository, before, commit),
         # Loaded by name: the files are made from the ledger, and few commands change what they say.
         machine_paths=PathSource(place).paths,
         keep_files=lambda: import_module("remand.bootstrap.records").keep_files(opened),
@@ -113,6 +117,20 @@ def _gate_terms(opened: Opened, task: Task, commit: str) -> GateTerms | None:
     # Loaded by name: what the gates need is built on the ledger, and few commands need it.
     terms: GateTerms = import_module("remand.bootstrap.gates").Gates(opened).gate_terms(task, commit)
     return terms
+
+
+def _control(opened: Opened, repository: GitRepository, before: str, commit: str) -> ControlChange:
+    """What a commit changes below `.got`, looked into only when it has there what the base has not."""
+    tip = opened.settings.rules().base
+    if repository.has_same_control(name for name in (tip, before, commit) if name):
+        return NO_CHANGE
+    # Loaded by name: few commits change anything there.
+    source = import_module("remand.adapters.git.control").GitControl(opened.place)
+    with opened.store.read() as view:
+        verifier = opened.ledger.verifier(view)
+    check = import_module("remand.app.control").ControlCheck(source, verifier, OWN_FILES)
+    found: ControlChange = check.check(tip, before, commit)
+    return found
 
 
 def machine_keys() -> FileKeys:

@@ -30,10 +30,23 @@ def submitted_change(
     since = patches.fork(place, opened.settings.rules().base, submission.commit)
     if not since or since == submission.commit:
         since = patches.fork(place, submission.base, submission.commit)
-    shown = patches.patch(place, since, submission.commit, paths, longest)
+    control = ledger.control.change(task, submission.commit)
+    shown = patches.patch(place, since, submission.commit, paths, longest, control=control.paths)
     return Change(
-        commit=submission.commit, since=since, paths=found.paths, text=shown.text, unshown=shown.unshown
+        commit=submission.commit,
+        since=since,
+        paths=tuple(dict.fromkeys((*found.paths, *map(_decoded, control.paths)))),
+        text=shown.text,
+        unshown=shown.unshown,
+        event_files=control.event_files,
+        control="; ".join(
+            f"in {one.commit[:12]} {one.text}" for one in ledger.control.under_review(task, submission.commit)
+        ),
     )
+
+
+def _decoded(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def changed_since(opened: Opened, task: Task, commit: str) -> dict[str, tuple[str, ...]]:

@@ -130,6 +130,11 @@ class SettingsSource:
         content = self._repository.file(commit, config.NAME) if commit else None
         return None if content is None else config.parse(_decoded(content), source=source or commit)
 
+    def is_same(self, commit: str, other: str) -> bool:
+        """True when two commits have the very same configuration."""
+        one = self._repository.file(commit, config.NAME)
+        return one is not None and one == self._repository.file(other, config.NAME)
+
     def _from_working_tree(self, base: str) -> config.Settings:
         settings = self._in_working_tree()
         if not settings.source:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from remand.domain.ask import Ask, ClaimAsk, TaskAsk
+from remand.domain.control import ControlChange
 from remand.domain.forge_asks import IntendAct, NoteAct, NoteActFailure
 from remand.domain.gate_asks import NoteGatesMeasured, OverrideGate, RecordVerdict, SettleFinding
 from remand.domain.gates.outages import Outage
@@ -306,6 +307,8 @@ class Facts(Record, kw_only=True):
     """The paths that the commit changes; None when that is not known."""
     patch: str = ""
     """A fingerprint of what the commit changes; empty when that is not known."""
+    control: tuple[ControlChange, ...] = ()
+    """What the commit, or another that would be merged with it, changes below `.got` and may not."""
     same_change: str = ""
     """The name of the finding about a change that was rejected before, under this task or another; empty when it is new."""
     commit_of: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from remand.domain import events as e
 from remand.domain import rules as r
 from remand.domain.amending import rejected_change
 from remand.domain.broken_gates import ask_about_gates
+from remand.domain.control import ControlChange, is_control_finding
 from remand.domain.gates.verdict import (
     INTEGRITY,
     RELEASING,
@@ -53,6 +55,7 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
             "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
         )
     _require_new_work(task, facts)
+    _require_control(task, facts)
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     if not facts.gates:
         empty = Verdict(
@@ -80,6 +83,21 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
         return ()
     is_observed = gating.status not in RELEASING
     return (e.GatePassed(verdict=_carried_over(task, facts), is_observed=is_observed, **own),)
+
+
+def _require_control(task: Task, facts: c.Facts) -> None:
+    """Refuses work that changes the ledger's own files, as long as nobody has let that pass."""
+    for change in open_control(task, facts.control):
+        raise Refused("not_measured", f"{facts.commit[:12]} is held for a reviewer: {change.text}.")
+
+
+def open_control(task: Task, changes: Sequence[ControlChange]) -> tuple[ControlChange, ...]:
+    """Of changes of the ledger's own files, those that no reviewer accepted and no release of that commit covers."""
+    gating = task.gating
+    released = gating.commit if gating.is_released else ""
+    return tuple(
+        one for one in changes if one.name and one.name not in gating.accepted and one.commit != released
+    )
 
 
 def _require_new_work(task: Task, facts: c.Facts) -> None:
@@ -263,7 +281,7 @@ def override(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
     """
     r.require_text("reason", ask.reason, may_be_empty=False)
     gating = task.gating
-    standing = [name for name in gating.standing if (name, gating.tree) not in gating.overridden]
+    standing = [name for name in gating.standing if name not in _let_pass(task)]
     if ask.gate not in standing:
         shown = ", ".join(standing) or "none"
         raise Refused(
@@ -271,7 +289,26 @@ def override(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
             f"No gate {ask.gate[:40]!r} stands in the way of task {task.id}; there is {shown}.",
         )
     overridden = e.GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
-    return (overridden, *_let_through(task, _settled(task, overridden=ask.gate), command))
+    # The code tree has none of the ledger's own files: what is held of those the user accepts by name.
+    own: dict[str, Any] = {"task_id": task.id, "reviewer": command.actor.name, "reason": ask.reason}
+    control = _open_control(task) if ask.gate == INTEGRITY else ()
+    return (
+        *(e.FindingAccepted(finding=name, **own) for name in control),
+        overridden,
+        *_let_through(task, _settled(task, overridden=ask.gate), command),
+    )
+
+
+def _open_control(task: Task) -> tuple[str, ...]:
+    """The held findings about the ledger's own files that nobody accepted."""
+    gating = task.gating
+    return tuple(name for name in gating.held if is_control_finding(name) and name not in gating.accepted)
+
+
+def _let_pass(task: Task) -> set[str]:
+    """The gates that the user let pass for the measured code tree."""
+    names = {name for name, tree in task.gating.overridden if tree == task.gating.tree}
+    return names - {INTEGRITY} if _open_control(task) else names
 
 
 def is_settled(task: Task) -> bool:
@@ -284,7 +321,8 @@ def is_settled(task: Task) -> bool:
 def _settled(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
     """The gates that do not stand in the way of the measured code tree any more, and as what they count."""
     gating = task.gating
-    let_pass = {*(name for name, tree in gating.overridden if tree == gating.tree), overridden}
+    after = replace(task, gating=replace(gating, accepted=(*gating.accepted, accepted)))
+    let_pass = {*_let_pass(after), overridden}
     settled = {name: GateStatus.OVERRIDDEN for name in gating.standing if name in let_pass}
     if gating.held and not set(gating.held) - {*gating.accepted, accepted}:
         settled.setdefault(INTEGRITY, GateStatus.PASSED)

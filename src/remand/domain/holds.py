@@ -9,6 +9,7 @@ from shlex import quote
 from remand.domain import commands as c
 from remand.domain import rules as r
 from remand.domain.amending import SAME_CHANGE
+from remand.domain.control import is_control_finding
 from remand.domain.gates.verdict import INTEGRITY, GateStatus
 from remand.domain.refusals import Refused
 from remand.domain.roles import USER, Actor, Role, Team
@@ -33,10 +34,13 @@ def open_findings(task: Task) -> tuple[str, ...]:
     gating = task.gating
     if gating.status is not GateStatus.HELD or gating.is_released:
         return ()
-    if (INTEGRITY, gating.tree) in gating.overridden:
-        return ()
+    is_overridden = (INTEGRITY, gating.tree) in gating.overridden
     settled = {*gating.accepted, *(name for name, _ in gating.refused)}
-    unsettled = tuple(name for name in dict.fromkeys(gating.held) if name not in settled)
+    unsettled = tuple(
+        name
+        for name in dict.fromkeys(gating.held)
+        if name not in settled and (is_control_finding(name) or not is_overridden)
+    )
     if task.status == Status.CLAIMED and task.claim and task.claim.handoff_id == gating.handoff_id:
         return unsettled
     question = task.open_escalation

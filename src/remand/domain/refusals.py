@@ -37,6 +37,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The dependency would make tasks wait for each other in a circle.",
         "Remove one of the dependencies the message names, or leave this one out.",
     ),
+    "control_changed": (
+        "The work, or its branch since it was handed in, changes the ledger's own files below `.got/`.",
+        "Have them restored on the branch as the base has them; or reject the work with a finding that says so.",
+    ),
     "exit_used": (
         "An agent may release, continue or wait on a task once each.",
         "Finish the task, reject it with a record of what stands in the way, or give it up with `task fail`.",

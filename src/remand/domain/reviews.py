@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import rules as r
-from remand.domain.gating import is_rejected_still
+from remand.domain.gating import is_rejected_still, open_control
 from remand.domain.objections import require_answered
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
@@ -45,6 +45,7 @@ def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
     submission = _under_review(task, ask.commit, command)
     _require_whole_scope(command)
     _require_still_head(task, submission, command)
+    _require_control(task, command)
     if is_rejected_still(task):
         raise Refused(
             "rejected_before",
@@ -62,6 +63,12 @@ def approve(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
             source=ask.source,
         ),
     )
+
+
+def _require_control(task: Task, command: c.Command) -> None:
+    """Refuses to approve work, or a branch that went on, that changes the ledger's own files unsettled."""
+    for change in open_control(task, command.facts.control):
+        raise Refused("control_changed", f"In {change.commit[:12]} {change.text}.")
 
 
 def _require_looked(ask: c.ApproveReview, command: c.Command) -> None:

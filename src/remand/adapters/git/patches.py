@@ -10,6 +10,7 @@ from typing import NamedTuple
 from remand.adapters.git.place import Place
 from remand.adapters.git.repository import git
 from remand.app.errors import EnvironmentFault
+from remand.domain.control import FOLDER
 from remand.domain.reviewing.change import FileChange, Unshown, made_visible, shown
 
 LONGEST = 400_000
@@ -73,11 +74,27 @@ def paths_between(place: Place, one: str, other: str) -> tuple[str, ...] | None:
     return tuple(path.decode("utf-8", "replace") for path in found.stdout.split(b"\0") if path)
 
 
-def patch(place: Place, since: str, commit: str, paths: Sequence[str] = (), longest: int = LONGEST) -> Patch:
-    """The change from one commit to another, read from the trees alone: no attribute or filter has a say."""
+def patch(
+    place: Place,
+    since: str,
+    commit: str,
+    paths: Sequence[str] = (),
+    longest: int = LONGEST,
+    *,
+    control: Sequence[str] = (),
+) -> Patch:
+    """The change from one commit to another, read from the trees alone: no attribute or filter has a say.
+
+    Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
+    """
     chosen = [f":(top,literal){path}" for path in paths] or [":(top)"]
     between = (since, commit, "--")
     raw = _told(place, "--raw", "-z", *between, *chosen, ":(top,exclude).got")
+    own = [path for path in control if path.partition("/")[0] == FOLDER and path in (paths or control)]
+    for at in range(0, len(own), _AT_ONCE):
+        raw += _told(
+            place, "--raw", "-z", *between, *(f":(top,literal){path}" for path in own[at : at + _AT_ONCE])
+        )
     read, unread = _within_reason(_sized(place, raw))
     files = [
         file

@@ -9,14 +9,22 @@ import os
 
 ROOT_NOTE = "remand-root"
 """Where a git folder that lies apart from its main worktree tells where that is: git itself does not know."""
+OWN = ".own"
+"""Beside the worktrees that Remand makes for tasks: what no agent sees."""
+REPOSITORY_NOTE = os.path.join(OWN, "locks", "repository")
+"""A link in there to whose worktrees they are. An agent may rewrite all that lies in its own worktree."""
+ENTRY = "remand-"
+"""How the repository's names of these worktrees begin; a task's id follows."""
 
 
 class Place:
     """A ledger's surroundings. Linked worktrees share the main worktree's `.got`."""
 
-    __slots__ = ("common_dir", "git_dir", "root", "worktree")
+    __slots__ = ("common_dir", "git_dir", "is_foreign", "root", "worktree")
 
-    def __init__(self, *, root: str, worktree: str, git_dir: str = "", common_dir: str = "") -> None:
+    def __init__(
+        self, *, root: str, worktree: str, git_dir: str = "", common_dir: str = "", is_foreign: bool = False
+    ) -> None:
         self.root = root
         """The main worktree (of a bare repository: the repository itself)."""
         self.worktree = worktree
@@ -25,6 +33,8 @@ class Place:
         """The current worktree's own git folder; empty outside git."""
         self.common_dir = common_dir
         """The repository's shared git folder; empty outside git."""
+        self.is_foreign = is_foreign
+        """The worktree is an agent's, or does not belong where it says: its event files are not read."""
 
     @property
     def got(self) -> str:
@@ -40,23 +50,81 @@ class Place:
     def event_folders(self) -> tuple[str, ...]:
         """Every folder whose event files are read."""
         own = os.path.join(self.worktree, ".got", "events")
-        return (self.events,) if own == self.events else (self.events, own)
+        return (self.events,) if own == self.events or self.is_foreign else (self.events, own)
 
 
 def locate(start: str) -> Place | None:
-    """The place of the ledger seen from a folder: the repository around it, or the nearest `.got`."""
+    """The place of the ledger seen from a folder: the repository around it, or else the nearest `.got`.
+
+    In a worktree that Remand made for a task nothing is believed that lies in it.
+    """
     here = os.path.realpath(start)
+    return _workplace(here) or _around(here)
+
+
+def _workplace(start: str) -> Place | None:
+    """The place of a folder inside a worktree that Remand made; None for any other."""
+    here, parent = start, os.path.dirname(start)
+    while parent != here:
+        common_dir = _linked_to(os.path.join(parent, REPOSITORY_NOTE))
+        if common_dir and _is_private(os.path.join(parent, OWN)) and not _may_be_committed(common_dir):
+            entry = os.path.join(common_dir, "worktrees", ENTRY + os.path.basename(here))
+            if _leads_to(entry, here):
+                return Place(
+                    root=_main_worktree(common_dir),
+                    worktree=here,
+                    git_dir=entry,
+                    common_dir=common_dir,
+                    is_foreign=True,
+                )
+        here, parent = parent, os.path.dirname(parent)
+    return None
+
+
+def _linked_to(path: str) -> str:
+    try:
+        target = os.readlink(path)
+    except OSError:
+        return ""
+    return target if os.path.isabs(target) else ""
+
+
+def _is_private(folder: str) -> bool:
+    status = os.lstat(folder)
+    return status.st_uid == os.getuid() and not status.st_mode & 0o077 and not os.path.islink(folder)
+
+
+def _may_be_committed(git_dir: str) -> bool:
+    """True for a git folder that could be files of a commit: in a worktree, and not in its `.git`, which none can have."""
+    if ".git" in git_dir.split(os.sep):
+        return False
+    here = os.path.dirname(git_dir)
+    while here != os.path.dirname(here):
+        if os.path.lexists(os.path.join(here, ".git")):
+            return True
+        here = os.path.dirname(here)
+    return False
+
+
+def _leads_to(entry: str, worktree: str) -> bool:
+    """True when a repository's entry of a worktree is about that very folder."""
+    line = _first_line(os.path.join(entry, "gitdir"))
+    return bool(line) and os.path.dirname(_joined(entry, line)) == worktree
+
+
+def _around(start: str) -> Place | None:
+    here, nearest = start, ""
     while True:
         marker = os.path.join(here, ".git")
         if os.path.exists(marker):
             return _in_git(here, marker)
-        if _is_bare(here):
+        if not nearest and _is_bare(here):
             return Place(root=here, worktree=here, git_dir=here, common_dir=here)
-        if os.path.isdir(os.path.join(here, ".got")):
-            return Place(root=here, worktree=here, git_dir="", common_dir="")
+        if not nearest and os.path.isdir(os.path.join(here, ".got")):
+            nearest = here  # unless a repository is around it: then a commit may have brought it
         parent = os.path.dirname(here)
         if parent == here:
-            return None
+            return Place(root=nearest, worktree=nearest) if nearest else None
         here = parent
 
 
@@ -66,7 +134,15 @@ def _in_git(worktree: str, marker: str) -> Place:
     common_dir = _pointed(git_dir, common) if common else git_dir
     is_linked = bool(common)
     root = _main_worktree(common_dir) if is_linked else worktree
-    return Place(root=root, worktree=worktree, git_dir=git_dir, common_dir=common_dir)
+    is_foreign = is_linked and not _is_own_worktree(worktree, git_dir, common_dir)
+    return Place(root=root, worktree=worktree, git_dir=git_dir, common_dir=common_dir, is_foreign=is_foreign)
+
+
+def _is_own_worktree(worktree: str, git_dir: str, common_dir: str) -> bool:
+    """True when the repository knows a linked worktree as this folder, and Remand did not make it for a task."""
+    entries, name = os.path.split(git_dir)
+    is_known = entries == os.path.join(common_dir, "worktrees") and _leads_to(git_dir, worktree)
+    return is_known and name != ENTRY + os.path.basename(worktree)
 
 
 def _main_worktree(common_dir: str) -> str:
@@ -91,6 +167,12 @@ def _is_bare(folder: str) -> bool:
 
 def _pointed(base: str, target: str) -> str:
     return os.path.realpath(os.path.join(base, target))
+
+
+def _joined(base: str, target: str) -> str:
+    """A path as it is written, its folder followed through links."""
+    folder, name = os.path.split(os.path.join(base, target))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _first_line(path: str) -> str:

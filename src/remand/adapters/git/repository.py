@@ -12,6 +12,7 @@ from remand.adapters.git import loose
 from remand.adapters.git.place import Place, current_branch, read_ref
 from remand.app.errors import EnvironmentFault
 from remand.app.ports import Commit, Difference
+from remand.domain.control import is_control_name
 
 SAFE = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -95,6 +96,7 @@ class GitRepository:
         self._head = os.path.join(place.git_dir, "HEAD")
         self._branch: tuple[int, str] = (-1, "")
         self._commits: dict[str, Commit] = {}
+        self._control: dict[str, str] = {}
 
     def commit(self, name: str) -> Commit | None:
         """The commit behind any name git knows, with its code tree; None when there is none."""
@@ -103,7 +105,7 @@ class GitRepository:
         if name in self._commits:
             return self._commits[name]
         known = loose.commit_tree(self.place.common_dir, name)
-        found = Commit(name, code_tree(known, len(name) // 2)) if known is not None else self._asked(name)
+        found = self._seen(name, known) if known is not None else self._asked(name)
         if found is not None and found.sha == name and len(self._commits) < MAX_KNOWN:
             self._commits[name] = found  # what a full id means never changes
         return found
@@ -118,7 +120,19 @@ class GitRepository:
             return None
         tree_header, _, body = rest[int(size) + 1 :].partition(b"\n")
         length = int(tree_header.split(b" ")[2])
-        return Commit(sha=sha.decode(), tree=code_tree(body[:length], len(sha) // 2))
+        return self._seen(sha.decode(), body[:length])
+
+    def _seen(self, sha: str, tree: bytes) -> Commit:
+        """A commit by its id and its top tree, as that is stored."""
+        if len(self._control) >= MAX_KNOWN:
+            self._control.clear()
+        self._control[sha] = control_entries(tree, len(sha) // 2)
+        return Commit(sha, code_tree(tree, len(sha) // 2))
+
+    def has_same_control(self, commits: Iterable[str]) -> bool:
+        """True when commits have the same under `.got` and names like it; False also where that is not known at once."""
+        found = {self._control.get(one.sha) if (one := self.commit(name)) else None for name in commits}
+        return len(found) == 1 and None not in found
 
     def branch(self) -> str:
         """The branch checked out where we were called; HEAD is read again when it has changed."""
@@ -250,6 +264,18 @@ class GitIndex:
             return False
         is_spelt_out = content[:8] in _SPELT_OUT and not any(mark in content for mark in _NOT_ALL_THERE)
         return is_spelt_out and len(content) <= _MAX_INDEX and os.fsencode(name) not in content
+
+
+def control_entries(tree: bytes, id_length: int) -> str:
+    """What a tree has under names that are, or that some file system takes for, `.got`."""
+    found, rest = [], tree
+    while rest:
+        entry, _, tail = rest.partition(b"\x00")
+        mode, _, name = entry.decode("utf-8", "surrogateescape").partition(" ")
+        if is_control_name(name):
+            found.append(f"{mode} {name} {tail[:id_length].hex()}")
+        rest = tail[id_length:]
+    return "\n".join(found)
 
 
 def code_tree(tree: bytes, id_length: int) -> str:

@@ -13,7 +13,7 @@ from zlib import crc32
 from remand.adapters.git.below import line_below
 from remand.adapters.git.branches import Branches, require_legal
 from remand.adapters.git.locks import locked
-from remand.adapters.git.place import Place
+from remand.adapters.git.place import ENTRY, OWN, REPOSITORY_NOTE, Place
 from remand.adapters.git.private import Given
 from remand.adapters.git.seat import Paths, Seat
 from remand.adapters.git.taking import FULL
@@ -24,10 +24,7 @@ from remand.app.scheduling.ports import CannotRun, Look, Workplace
 from remand.domain import ids
 from remand.domain.own_files import OwnFiles
 
-_OWN = ".own"
-"""What no agent sees: no task is called so."""
-_ENTRY = "remand-"
-_LEFT = re.compile(rf"(?:new|old)-{_ENTRY}(T-[A-Za-z0-9-]+)")
+_LEFT = re.compile(rf"(?:new|old)-{ENTRY}(T-[A-Za-z0-9-]+)")
 _LOCKS = 64
 
 
@@ -49,7 +46,7 @@ class GitWorkplaces:
         """
         self._common_dir = os.path.realpath(place.common_dir)
         self._folder = os.path.realpath(folder)
-        self._own = os.path.join(self._folder, _OWN)
+        self._own = os.path.join(self._folder, OWN)
         self._branches = Branches(self._common_dir, place.root)
         self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
         self._ours = tuple(sorted(ours))
@@ -136,7 +133,7 @@ class GitWorkplaces:
             common_dir=self._common_dir,
             folder=os.path.join(self._folder, task_id),
             own=os.path.join(self._own, task_id),
-            entry=_ENTRY + task_id,
+            entry=ENTRY + task_id,
         )
         return Seat(task_id, paths, self._branches, self._trash, self._bases)
 
@@ -151,7 +148,7 @@ class GitWorkplaces:
         entries = os.path.join(self._common_dir, "worktrees")
         for name in _names(entries):
             folder = os.path.dirname(line_below(os.path.join(entries, name), "gitdir"))
-            if os.path.dirname(folder) == self._folder and name == _ENTRY + os.path.basename(folder):
+            if os.path.dirname(folder) == self._folder and name == ENTRY + os.path.basename(folder):
                 here.append(os.path.basename(folder))
         here += [found[1] for name in _names(self._common_dir) if (found := _LEFT.fullmatch(name))]
         return {name for name in here if ids.task_id(name) == name}
@@ -181,6 +178,17 @@ class GitWorkplaces:
             raise EnvironmentFault(
                 f"{self._own} is open to others. Remove it, or make it yours with `chmod 700`."
             )
+        self._note_repository()
+
+    def _note_repository(self) -> None:
+        """Notes, out of the agents' reach, whose worktrees these are: a link is there whole or not at all."""
+        note = os.path.join(self._folder, REPOSITORY_NOTE)
+        while not os.path.islink(note) or os.readlink(note) != self._common_dir:
+            with suppress(FileExistsError):
+                os.symlink(self._common_dir, note)
+                return
+            with suppress(FileNotFoundError):
+                os.unlink(note)
 
 
 def _names(folder: str) -> Sequence[str]:

@@ -13,10 +13,10 @@ CASE WHEN status IN ('claimed', 'escalated') AND instr(state, '"gating":{"status
         WHERE NOT ifnull(state ->> '$.gating.is_released', 0)
         AND value NOT IN (SELECT value FROM json_each(ifnull(state -> '$.gating.accepted', '[]')))
         AND value NOT IN (SELECT value ->> 0 FROM json_each(ifnull(state -> '$.gating.refused', '[]')))
-        AND NOT EXISTS (
+        AND (substr(value, 1, 4) = 'got-' OR NOT EXISTS (
             SELECT 1 FROM json_each(ifnull(state -> '$.gating.overridden', '[]'))
             WHERE value ->> 0 = 'integrity' AND value ->> 1 = ifnull(state ->> '$.gating.tree', '')
-        )
+        ))
         AND (
             status = 'claimed' AND state ->> '$.claim.handoff_id' = state ->> '$.gating.handoff_id'
             OR status = 'escalated' AND state ->> '$.escalation.kind' = 'rejected_before'

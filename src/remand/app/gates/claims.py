@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from remand.app.asking import Accepted, Answer, Request
 from remand.app.errors import EnvironmentFault
 from remand.app.family import Family
@@ -12,8 +14,9 @@ from remand.app.gates.outages import note_measured
 from remand.app.ledger import Ledger
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.amending import handed_in_again, let_pass, moved_rules
+from remand.domain.amending import control_held, handed_in_again, let_pass, moved_rules, passes_only_now
 from remand.domain.gates import message
+from remand.domain.gates.gate import digest
 from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.gates.verdict import UNMEASURED, GateStatus, Verdict, fitting, unstarted
 from remand.domain.holds import REJECTED_BEFORE, hold_notice, hold_summary
@@ -85,7 +88,10 @@ class DoneClaims:
             terms = self._terms(task, commit.sha)
             judged = self._verdict(terms)
             if judged is not None and terms.claimed_under:
-                judged = judged._replace(verdict=moved_rules(judged.verdict, terms.claimed_under))
+                judged = self._by_rules_of_claim(task, terms, judged)
+            if judged is not None:
+                change = self._ledger.control.change(task, commit.sha)
+                judged = judged._replace(verdict=control_held(judged.verdict, change))
             again = self._ledger.same_change(task, commit)
             if judged is not None and again:
                 judged = judged._replace(verdict=handed_in_again(judged.verdict, again))
@@ -96,6 +102,28 @@ class DoneClaims:
         if judged is None:
             return None
         return self._recorded(request, ask, task, judged)
+
+    def _by_rules_of_claim(self, task: Task, terms: Terms, judged: Judged) -> Judged | None:
+        """A verdict by the rules of now, held where the work would not pass by those at the claim.
+
+        So a change of the rules on the base holds nobody up, and nobody gains by one. None: a gate has to be run.
+        """
+        verdict = let_pass(judged.verdict, task)
+        if terms.claimed_under is None or not (verdict.is_release or verdict.status is GateStatus.HELD):
+            return judged
+        earlier = replace(terms, policy=terms.claimed_under, claimed_under=None)
+        then = self._verdict(earlier)
+        if then is None:
+            return None
+        unmeasurable: list[str] = []
+        if terms.base and any(gate.status in UNMEASURED for gate in then.verdict.gates):
+            on_base = self._verdict(replace(earlier, commit=terms.base, base=""))
+            if on_base is None:
+                return None
+            unmeasurable = [gate.name for gate in on_base.verdict.gates if gate.status in UNMEASURED]
+        if not passes_only_now(verdict, let_pass(then.verdict, task), unmeasurable):
+            return judged
+        return judged._replace(verdict=moved_rules(judged.verdict, digest(terms.claimed_under)))
 
     def _recorded(
         self, request: Request, ask: Callable[[Request], Answer], task: Task, judged: Judged

@@ -25,8 +25,10 @@ class Terms(Record, kw_only=True):
     commit: str
     base: str = ""
     policy: GatePolicy = GatePolicy()
-    claimed_under: str = ""
-    """The digest of the rules at the claim, where they have changed since and nobody but the claimant may know."""
+    claimed_under: GatePolicy | None = None
+    """The rules at the claim, where the base has others now."""
+    has_base_rules: bool = False
+    """The commit has the configuration that the base has now, however it came to that."""
 
 
 class Judged(NamedTuple):
@@ -68,7 +70,7 @@ class KnownVerdicts:
         base_tree = self._tree(terms.base) if terms.base else ""
         commands = [gate.command for gate in self._policy.gates or ()]
         tools = self._tools.digest(commands, self._path)
-        parts = ("verdict 2", tree, base_tree, digest(self._policy), tools)
+        parts = ("verdict 3", tree, base_tree, digest(self._policy), tools)
         return Question(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
 
     def answer(self, asked: Question, terms: Terms) -> Judged | None:

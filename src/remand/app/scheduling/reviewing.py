@@ -199,6 +199,8 @@ def _change(change: Change, mark: str) -> Iterator[str]:
         f"## The change\n\nFrom {change.since} to {change.commit}. Characters that cannot be seen are shown by their"
         f" number, as ⟦U+202E⟧; none of them belongs into code.\n\n{_data('files', chr(10).join(files), mark)}"
     )
+    if change.notes:
+        yield _data("ledger files", "\n".join(change.notes), mark)
     yield _data("diff", change.text.rstrip("\n"), mark)
     if change.is_cut:
         rows = "\n".join(not_shown(change.unshown))

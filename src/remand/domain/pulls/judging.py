@@ -16,7 +16,7 @@ from remand.domain.task import Status, Submission
 
 FOR_GOOD = ("nothing_to_review", "not_authorised", "own_work", "stale_review", "too_late")
 """Refusals that no later poll would take back: the review is kept as one that does not count."""
-FOR_NOW = ("bad_value", "out_of_scope", "head_moved")
+FOR_NOW = ("bad_value", "out_of_scope", "head_moved", "control_changed")
 """Refusals that a further comment, or another branch, may take back: the review is kept, and judged again when read."""
 NOT_BLOCKING = "it has no blocking finding; a comment that begins with BLOCKING: makes it a rejection"
 OWN_ACCOUNT = "it comes from the account that opened the pull request, which agents may share"

@@ -39,6 +39,18 @@ class Change(Record, kw_only=True):
     """Every file that it changes."""
     text: str = ""
     unshown: tuple[Unshown, ...] = ()
+    event_files: int = 0
+    """How many event files of trusted keys it adds, which are not shown."""
+    control: str = ""
+    """What else it changes of the ledger's own files; empty when it leaves them alone."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the ledger's own files."""
+        files = f"{self.event_files} event file{'' if self.event_files == 1 else 's'} of trusted keys"
+        added = f"Below .got/ it adds {files}, not shown here." if self.event_files else ""
+        warned = f"WARNING: {self.control}." if self.control else ""
+        return tuple(filter(None, (added, warned)))
 
     @property
     def is_cut(self) -> bool:

@@ -12,7 +12,7 @@ from remand.app.gates.outages import note_measured
 from remand.app.rebuild import story
 from remand.domain import commands as c
 from remand.domain import events as e
-from remand.domain.amending import let_pass
+from remand.domain.amending import control_held, let_pass
 from remand.domain.gates import message
 from remand.domain.gates.gate import digest
 from remand.domain.gates.verdict import UNMEASURED, GateStatus, Verdict
@@ -63,7 +63,9 @@ def _run(context: Context) -> Result:
         )
     judged = context.gates.verdict(terms, is_fresh=options.fresh)
     _note_measured(context, terms, judged)
-    verdict = let_pass(judged.verdict, task) if task else judged.verdict
+    change = context.opened.ledger.control.change(task, terms.commit)
+    verdict = control_held(judged.verdict, change)
+    verdict = let_pass(verdict, task) if task else verdict
     code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
     source = context.opened.settings.settings().source
     note = ""

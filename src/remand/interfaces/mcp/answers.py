@@ -231,6 +231,8 @@ class Change(TaskOutcome):
     since: str | None = None
     paths: list[str] = []
     diff: str | None = None
+    event_files: int = Field(default=0, description="event files of trusted keys that it adds, not shown")
+    control: str = Field(default="", description="what else it changes of the ledger's own files")
     is_cut: bool = Field(default=False, description="true: ask for single paths")
     cut: list[Unshown] = []
 

@@ -10,7 +10,15 @@ HOOKS = '{"hooks": {"Stop": [{"command": "remand hook"}]}, "model": "x"}'
 
 
 @pytest.mark.parametrize(
-    "path", ["remand.toml", "sub/remand.toml", ".githooks/pre-push", ".github/hooks/stop.json"]
+    "path",
+    [
+        "remand.toml",
+        "sub/remand.toml",
+        ".githooks/pre-push",
+        ".github/hooks/stop.json",
+        "sub/.got/x",
+        "sub/.GOT/ledger.db",
+    ],
 )
 def test_any_change_of_the_policy_or_a_hook_is_found(path: str) -> None:
     assert held(modified(path, "a = 1\n", "a = 2\n")) == {"control_changed"}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from remand.domain.control import is_nested_control
 from remand.domain.integrity.catalogue import listed, suspicion
 from remand.domain.integrity.comparison import Suspicion
 from remand.domain.integrity.paths import matches
@@ -33,11 +34,12 @@ _HOOK_WORDS = ("hook", "permission", "deny", "sandbox", "trust", "allow")
 
 
 def protected(scene: Scene) -> Iterator[Suspicion]:
-    """Gate policy, hooks, and whatever the policy names, changed at all."""
+    """Gate policy, hooks, ledgers below the top, and whatever the policy names, changed at all."""
     patterns = (*ALWAYS, *scene.comparison.protected)
     for view in scene.views:
         change = view.change
-        if matches(change.path, patterns) or (change.old_path and matches(change.old_path, patterns)):
+        names = [name for name in (change.path, change.old_path) if name]
+        if any(matches(name, patterns) or is_nested_control(name) for name in names):
             done = {"A": "added", "D": "deleted", "R": "renamed"}.get(change.status, "changed")
             content = (change.after or "") + change.signature
             yield suspicion(
