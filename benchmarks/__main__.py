@@ -21,6 +21,7 @@ from benchmarks import (
     hook,
     ready,
     rebuild,
+    signing,
     validate,
     warnings,
     webhook,
@@ -45,6 +46,7 @@ SUBJECTS = {
     "webhook": webhook.run,
     "feedback": feedback.run,
     "agents": agents.run,
+    "signing": signing.run,
 }
 
 

@@ -55,6 +55,16 @@ class Author:
         self._chain = group.after
         return signatures.write(group) + b"\n" + line
 
+    def sign(self, events: Sequence[e.Event], lines: Sequence[bytes], size: int) -> Iterator[bytes]:
+        """The lines of events of this session with those of the groups that name and sign so many of them each."""
+        for start in range(0, len(events), size):
+            part = events[start : start + size]
+            named = [Named(event.meta.id, e.subject(event)) for event in part]
+            for group in self._signer.sign(self.name, part[0].meta.seq, self._chain, named, part[-1].ts):
+                self._chain = group.after
+                yield signatures.write(group)
+            yield from lines[start : start + size]
+
 
 class Clock:
     """A clock that goes on by one step a look."""

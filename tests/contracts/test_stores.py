@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from remand.adapters.stores.memory import MemoryStore
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.testing.builders import a_task
+from remand.adapters.stores.sqlite_statements import Statements
+from remand.testing.builders import Session, a_task, added
 
 pytest.register_assert_rewrite(
     "remand.testing.errand_contract",
@@ -58,3 +60,22 @@ class TestSqliteStore(StoreContract):
 
         assert again == before
         assert after != before
+
+    def test_forged_events_of_one_number_cost_no_more_each_the_more_there_are(
+        self, new_store: Opener, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls = 0
+        value = Statements.value
+
+        def counted(statements: Statements, *arguments: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return value(statements, *arguments)
+
+        entries = [Session("s").entry(added(title=f"Task {n}")) for n in range(400)]
+        monkeypatch.setattr(Statements, "value", counted)
+
+        with new_store().write() as tx:
+            tx.events.add(entries)
+
+        assert calls < 80 * len(entries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -358,4 +359,31 @@ def test_what_writes_nothing_loads_nothing_that_signs(
     process = repository.machine.start(repository.path, sys.executable, "-c", LOADED, *command)
     out, err = process.communicate(timeout=PATIENCE)
 
+    assert process.returncode == 0, out + err
+
+
+@pytest.mark.parametrize(
+    ("event", "is_ours"),
+    [
+        ("stop", False),
+        ("session_start", False),
+        ("pre_tool", False),
+        ("session_start", True),
+        ("pre_tool", True),
+    ],
+)
+def test_a_hook_that_writes_nothing_loads_nothing_that_signs(
+    repository: Repository, event: str, is_ours: bool
+) -> None:
+    task = repository.add()
+    tool = {"tool_name": "Read", "tool_input": {"file_path": "README.md"}}
+    payload = {"session_id": "s", "cwd": str(repository.path), "hook_event_name": event, **tool}
+    who = {"REMAND_TASK": task, "REMAND_ACTOR": "Alice"} if is_ours else {}
+    before = repository.lines()
+
+    command = (sys.executable, "-c", LOADED, "hook", "--host", "claude", event)
+    process = repository.machine.start(repository.path, *command, stdin=subprocess.PIPE, env=who)
+    out, err = process.communicate(json.dumps(payload), timeout=PATIENCE)
+
+    assert repository.lines() == before
     assert process.returncode == 0, out + err

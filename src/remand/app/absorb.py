@@ -84,7 +84,7 @@ def read_in(
         touched.expected.settle(marks.all(), tick(clock.now(), max(touched.clock, tx.head.clock)))
     if touched.clock > tx.head.clock:
         tx.head = replace(tx.head, clock=touched.clock)
-    if VOIDS in touched.tasks:
+    if touched.has_voids:
         judge_voids(tx)
     for session, (seq, tip) in touched.sessions.items():
         marks.raise_to(session, seq, tip)
@@ -103,7 +103,7 @@ def _take(
     touched.expected.name(sound)
     while batch := list(islice(events, _BATCH)):
         _keep(tx, batch, touched)
-    touched.tasks |= confirm(tx, doubts)
+    touched.confirm(confirm(tx, doubts))
 
 
 def _numbered(content: bytes) -> Iterator[tuple[int, bytes | str]]:
@@ -214,9 +214,9 @@ class _Touched:
         self.sessions: dict[str, tuple[int, str]] = {}
         self.clock: Instant = ""
         self._known = tx.events.count()
-        self.has_imported_handoffs = False
+        self.has_imported_handoffs = self.has_voids = False
         self._count = 0
-        self.tasks: set[str] = set()
+        self._tasks: set[str] = set()
         self._fold = Fold()
 
     def add(self, entry: Entry) -> None:
@@ -224,26 +224,37 @@ class _Touched:
         self._count += 1
         if entry.doubt:
             return
-        event, task_id = entry.event, entry.subject
+        self._follow(entry)
+        if entry.subject and self._known:
+            self._tasks.add(entry.subject)
+        elif entry.subject:
+            self._fold.add(entry.event, entry.subject)
+
+    def confirm(self, entries: Iterable[Entry]) -> None:
+        """Takes events into account that were kept before, and count from now on."""
+        for entry in entries:
+            self._follow(entry)
+            self._tasks |= {entry.subject} - {""}
+
+    def _follow(self, entry: Entry) -> None:
+        """Moves the clock and the mark of its session."""
+        event = entry.event
         self.clock = max(self.clock, event.ts)
         self.has_imported_handoffs |= event.is_legacy and hasattr(event, "handoff_id")
-        if task_id and (self._known or task_id == VOIDS):
-            self.tasks.add(task_id)
-        elif task_id:
-            self._fold.add(event, task_id)
+        self.has_voids |= entry.subject == VOIDS
         meta = event.meta
         if meta.seq > self.sessions.get(meta.session, (0, ""))[0]:
             self.sessions[meta.session] = (meta.seq, meta.id)
 
     def finish(self, tx: Transaction) -> None:
         """Brings the tables up to date, the shorter way."""
-        if not self._known and self._count:
+        is_new = not self._known and bool(self._count)
+        if is_new and not self._tasks:
             self._fold.finish(tx)
-            fold_anew(tx, self.tasks)
-        elif self._count > self._known // 4 + 1000:
+        elif is_new or self._count > self._known // 4 + 1000:
             rebuild(tx)
         else:
-            fold_anew(tx, self.tasks)
+            fold_anew(tx, self._tasks)
 
 
 def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], touched: _Touched) -> None:
@@ -254,8 +265,8 @@ def _keep(tx: Transaction, batch: list[tuple[Event, bytes]], touched: _Touched) 
         if event.ts > touched.limit and event not in voids:
             tx.files.hold_back(event, line)
             continue
-        found.append(Found(event, line, touched.subjects.of(event)))
-    entries = judge(tx, found, voids)
+        found.append(Found(event, line, subject(event)))
+    entries = touched.subjects.assign(judge(tx, found, voids))
     for entry in entries:
         touched.add(entry)
     tx.events.add(entries)

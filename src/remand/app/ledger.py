@@ -251,22 +251,20 @@ class Ledger(LogFiles):
         before = tx.head
         named = [Named(entry.event.meta.id, entry.subject) for entry in entries]
         first = entries[0].event.meta.seq
-        groups = list(signer.sign(before.session, first, before.chain, named, before.clock))
-        lines = [
-            line
-            for group in groups
-            for line in (
-                signatures.write(group),
-                *(entry.line for entry in entries[group.first - first : group.last - first + 1]),
-            )
+        groups = [
+            SignedGroup(group, signatures.write(group))
+            for group in signer.sign(before.session, first, before.chain, named, before.clock)
         ]
+        lines: list[bytes] = []
+        for group, own, _ in groups:
+            lines += [own, *(entry.line for entry in entries[group.first - first : group.last - first + 1])]
         after = self.exchange.append(before, first, lines)
         kept = before.size if after.segment == before.segment else 0
         tx.on_rollback(lambda: self.segment.shrink(after.segment, kept))
         if before.segment and not kept:
             self._close_segment(tx, before.segment)
-        tx.groups.add(SignedGroup(group, signatures.write(group)) for group in groups)
-        tx.head = replace(after, chain=groups[-1].after)
+        tx.groups.add(groups)
+        tx.head = replace(after, chain=groups[-1].group.after)
         self.written += len(entries)
         if any(entry.subject == VOIDS for entry in entries):
             judge_voids(tx)
@@ -334,7 +332,7 @@ class Ledger(LogFiles):
                 self.write_groups(tx, groups)
                 confirmed = confirm(tx, groups)
                 assign_imported(tx)
-                fold_anew(tx, confirmed)
+                fold_anew(tx, {entry.subject for entry in confirmed} - {""})
                 handler.note(events, actor)
                 recorded.extend(events)
 
@@ -380,7 +378,7 @@ class Ledger(LogFiles):
         """Brings ledger and open segment together again, whichever of the two knows more.
 
         Whole signed groups are taken in. What follows them was never answered, or somebody else wrote it: it is
-        set aside.
+        set aside. What was put between the lines moves others behind the head, so they are looked for, too.
         """
         head = tx.head
         tail = self.segment.surplus(head)
@@ -388,8 +386,7 @@ class Ledger(LogFiles):
         tx.groups.add(found.groups)
         absorb(tx, found.entries)
         tx.head = found.head
-        if found.has_rest:
-            self.set_aside(tx)
+        self.set_aside(tx)
         lines = lines_from(tx, head.first)
         is_complete = self.segment.has_all(tx.head, lines)
         if is_complete and self.segment.is_whole(replace(tx.head, changed=0)):

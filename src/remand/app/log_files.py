@@ -130,7 +130,8 @@ class LogFiles:
             return
         seen = self.marks.all()
         gone = behind(tx, seen)
-        if gone and not gone <= {one.session for one in tx.missing.every()}:
+        noted = {(one.session, one.last) for one in tx.missing.every()} if gone else set()
+        if any((session, seen[session][0]) not in noted for session in gone):
             Expected(tx).settle(seen, self.tick(tx), gone)
         self._has_compared = True
 
@@ -144,10 +145,10 @@ class LogFiles:
         return bool(held) and held <= self.limit(tx)
 
     def set_aside(self, tx: Transaction) -> None:
-        """Moves what stands behind the head out of the log, and notes that."""
-        path = self.segment.cut_off(tx.head)
-        problem = (
-            f"holds what stood behind event {tx.head.seq} in the open event file: it was not signed here and was "
-            "never answered, or somebody else wrote it. It has no effect"
-        )
-        tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])
+        """Moves what stands behind the head out of the log, if anything does, and notes that."""
+        if path := self.segment.cut_off(tx.head):
+            problem = (
+                f"holds what stood behind event {tx.head.seq} in the open event file: it was not signed here and was "
+                "never answered, or somebody else wrote it. It has no effect"
+            )
+            tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])

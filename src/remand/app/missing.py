@@ -245,8 +245,22 @@ def _gaps(known: Iterable[tuple[int, int]], last: int) -> Iterator[tuple[int, in
 
 
 def _expected_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
-    """How far a session must reach: to where it was seen, unless what stood there is kept without effect."""
-    return 0 if tip and tip in tx.events.ids(session, seq, seq) | tx.files.held_ids() else seq
+    """How far a session must reach: to where it was seen, unless what stood there is kept without effect.
+
+    An event whose group is gone is as good as missing: signed once, it had its effect.
+    """
+    if tip and tip in tx.files.held_ids():
+        return 0
+    if tip and tip in tx.events.ids(session, seq, seq):
+        return seq if tx.groups.spans(session) and _is_unsigned(tx, session, seq, tip) else 0
+    return seq
+
+
+def _is_unsigned(tx: Transaction, session: str, seq: int, event_id: str) -> bool:
+    return any(
+        one.event_id == event_id and one.doubt is Doubt.UNSIGNED
+        for one in tx.unconfirmed.of_session(session, seq, seq)
+    )
 
 
 def _reach(tx: Transaction, session: str, seq: int, tip: str) -> int:

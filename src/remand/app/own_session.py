@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from remand.app.signatures import Signer, Verifier
-from remand.domain.events import subject
+from remand.domain.events import Event, subject
 from remand.domain.instant import Instant
 from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine
@@ -47,17 +49,37 @@ def cover_own_session(tx: Transaction, signer: Signer) -> list[Group]:
     """
     head = tx.head
     withheld = {found.event_id for found in tx.unconfirmed.of_session(head.session, 1, head.seq)}
-    events: list[Named] = []
-    for line in tx.events.lines(head.session, 1):
-        event = codec.recall(line)
-        if event.meta.seq != len(events) + 1 or event.meta.seq > head.seq:
-            break
-        events.append(Named(event.meta.id, VOID if event.meta.id in withheld else subject(event)))
+    events = [
+        Named(event.meta.id, VOID if event.meta.id in withheld else subject(event))
+        for event in _own_events(tx, head)
+    ]
     start = chain_start(head.session, signer.key)
     groups = list(signer.sign(head.session, 1, start, events, head.clock))
     chain = groups[-1].after if groups else start
     tx.head = replace(head, key=signer.key, project=signer.project, chain=chain)
     return groups
+
+
+def _own_events(tx: Transaction, head: Head) -> list[Event]:
+    """The session's events from the first on, as far as none is missing.
+
+    Others may have written events under its name. Its own are those that its last event leads back to, each by the id
+    of the one before it. Below an event that is missing there is no such way: a number that only one event has is its own.
+    """
+    numbered: dict[int, dict[str, Event]] = defaultdict(dict)
+    for line in tx.events.lines(head.session, 1):
+        event = codec.recall(line)
+        numbered[event.meta.seq][event.meta.id] = event
+    own: dict[int, Event] = {}
+    wanted = head.tip
+    for seq in range(head.seq, 0, -1):
+        found = numbered[seq].get(wanted) if wanted else None
+        if found is None and not wanted and len(numbered[seq]) == 1:
+            (found,) = numbered[seq].values()
+        if found is not None:
+            own[seq] = found
+        wanted = found.meta.prev if found is not None else ""
+    return [own[seq] for seq in takewhile(own.__contains__, range(1, head.seq + 1))]
 
 
 class Continuation(NamedTuple):
@@ -66,8 +88,6 @@ class Continuation(NamedTuple):
     groups: Sequence[SignedGroup]
     entries: list[Entry]
     head: Head
-    has_rest: bool
-    """True when lines are left that are none of that."""
 
 
 def continuation(head: Head, lines: list[bytes], verifier: Verifier) -> Continuation:
@@ -84,7 +104,7 @@ def continuation(head: Head, lines: list[bytes], verifier: Verifier) -> Continua
         size = sum(len(line) + 1 for line in lines[: len(events) + 1])
         head = _after(head, group, events, head.size + size)
         lines = lines[len(events) + 1 :]
-    return Continuation(groups, entries, head, bool(lines))
+    return Continuation(groups, entries, head)
 
 
 def _next_group(head: Head, lines: list[bytes]) -> tuple[Group, list[Entry]] | None:
@@ -126,8 +146,15 @@ def continued(tx: Transaction) -> Head:
             for group, _, doubt in tx.groups.of_session(head.session, head.seq + 1, head.seq + 1)
             if not doubt and (group.session, group.key, group.first, group.before) == _place(head)
         ]
-        lines = list(tx.events.lines(head.session, head.seq + 1)) if following else []
-        found = _next_group(head, [signatures.write(following[0]), *lines]) if following else None
+        lines = _lines_by_id(tx, head.session, head.seq + 1) if following else {}
+        found = next(
+            (
+                found
+                for group in following
+                if (found := _next_group(head, _with_events(group, signatures.write(group), lines)))
+            ),
+            None,
+        )
         if found is None:
             break
         head = _after(head, *found, head.size)
@@ -137,10 +164,20 @@ def continued(tx: Transaction) -> Head:
 def lines_from(tx: Transaction, first: int) -> list[bytes]:
     """The lines of the session's groups from that event on: each group's own, then those of its events."""
     session = tx.head.session
-    events = {codec.recall(line).meta.seq: line for line in tx.events.lines(session, first)}
+    events = _lines_by_id(tx, session, first)
     return [
         line
         for group, own, doubt in tx.groups.of_session(session, first)
         if not doubt and group.key == tx.head.key
-        for line in (own, *(events[seq] for seq in range(group.first, group.last + 1) if seq in events))
+        for line in _with_events(group, own, events)
     ]
+
+
+def _lines_by_id(tx: Transaction, session: str, first: int) -> dict[str, bytes]:
+    """The lines under a session's name from that number on, by the ids of their events."""
+    return {codec.recall(line).meta.id: line for line in tx.events.lines(session, first)}
+
+
+def _with_events(group: Group, own: bytes, events: Mapping[str, bytes]) -> list[bytes]:
+    """A group's line, and those of its events that are here."""
+    return [own, *(events[name.id] for name in group.events if name.id in events)]

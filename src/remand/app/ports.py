@@ -249,7 +249,10 @@ class Segment(Protocol):
         """True when the file has lost none of these lines."""
 
     def cut_off(self, head: Head) -> str:
-        """Moves what is behind the head to quarantine: it was never answered, or somebody else wrote it. Returns where it is now."""
+        """Moves what is behind the head to quarantine: it was never answered, or somebody else wrote it.
+
+        Returns where it is now; empty when there is nothing behind the head.
+        """
 
     def shrink(self, segment: str, size: int) -> None:
         """Takes back what was appended by a change that did not come to be."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class Signer:
         self._keys = keys
         self._trust = Trust(project=project)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The id of the machine's key."""
         return self._keys.made().id
@@ -66,7 +67,9 @@ class Signer:
                 key=self.key,
             )
             signature = signature_text(self._keys.sign(self._trust.signed(group.content)))
-            yield replace(group, signature=signature)
+            signed = replace(group, signature=signature)
+            vars(signed)["after"] = group.after  # the same value: it takes a hash an event
+            yield signed
             first, before, events = group.last + 1, group.after, events[MAX_GROUP:]
 
 
@@ -203,7 +206,7 @@ class Found(NamedTuple):
 
 
 class Subjects:
-    """Tells which task an event belongs to.
+    """Tells which task an event that counts belongs to.
 
     A handoff event of a GoT tool need not name its task: it belongs to the one that the handoff's beginning named.
     """
@@ -224,6 +227,15 @@ class Subjects:
         task = self.learn(event)
         handoff = "" if task or not event.is_legacy else getattr(event, "handoff_id", "")
         return task or (self._tasks.get(handoff) or self._tx.tasks.named(handoff) if handoff else "")
+
+    def assign(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Judged events, those that count with their tasks. A beginning that does not count names no handoff's task."""
+        return [
+            entry._replace(subject=self.of(entry.event))
+            if entry.event.is_legacy and not entry.doubt
+            else entry
+            for entry in entries
+        ]
 
 
 def voids_of(tx: Transaction) -> Voids:
@@ -294,8 +306,8 @@ def _spans(found: Iterable[Found]) -> Iterator[tuple[str, int, int]]:
         yield session, first, last
 
 
-def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
-    """Judges events anew that were kept without effect and that these groups name. Returns the tasks of those that count now."""
+def confirm(tx: Transaction, groups: Iterable[Group]) -> list[Entry]:
+    """Judges events anew that were kept without effect and that these groups name. Returns those that count now."""
     judged: list[Entry] = []
     imported: set[str] = set()
     spans: dict[str, tuple[int, int]] = {}
@@ -312,7 +324,7 @@ def confirm(tx: Transaction, groups: Iterable[Group]) -> set[str]:
         lines = tx.unconfirmed.of_session("", 0, MAX_SEQ - 1)
         judged += _judged_anew(tx, [one for one in lines if one.event_id in imported])
     _apply(tx, judged)
-    return {entry.subject for entry in judged if not entry.doubt} - {""}
+    return [entry for entry in judged if not entry.doubt]
 
 
 def _apply(tx: Transaction, judged: Sequence[Entry]) -> None:
@@ -323,18 +335,21 @@ def _apply(tx: Transaction, judged: Sequence[Entry]) -> None:
         tx.head = replace(tx.head, clock=latest)
 
 
-def _judged_anew(tx: Transaction, withheld: Sequence[Unconfirmed]) -> Iterator[Entry]:
+def _judged_anew(tx: Transaction, withheld: Sequence[Unconfirmed]) -> list[Entry]:
     """Those of the events without effect of which something else is doubted now, or nothing."""
-    subjects = Subjects(tx)
-    for one in withheld:
-        subjects.learn(codec.recall(one.line))
+    changed: list[Entry] = []
     for start in range(0, len(withheld), _BATCH):
         kept = withheld[start : start + _BATCH]
         events = [codec.recall(one.line) for one in kept]
-        found = [Found(event, one.line, subjects.of(event)) for event, one in zip(events, kept, strict=True)]
+        found = [Found(event, one.line, subject(event)) for event, one in zip(events, kept, strict=True)]
         for entry, before in zip(judge(tx, found), kept, strict=True):
             if (entry.doubt, entry.signer) != (before.doubt, before.signer):
-                yield entry
+                changed.append(entry)
+    subjects = Subjects(tx)
+    for entry in changed:
+        if not entry.doubt:
+            subjects.learn(entry.event)
+    return subjects.assign(changed)
 
 
 def judge_anew(tx: Transaction, verifier: Verifier) -> None:
@@ -391,9 +406,11 @@ def _judge_events(tx: Transaction) -> bool:
     lines = iter(list(tx.events.lines()))
     while batch := list(islice(lines, _BATCH)):
         events = [(codec.recall(line), line) for line in batch]
-        entries = judge(tx, [Found(event, line, subjects.of(event)) for event, line in events], voids)
+        entries = judge(tx, [Found(event, line, subject(event)) for event, line in events], voids)
         changed += [
-            entry for entry in entries if entry.doubt != withheld.get(entry.event.meta.id, Doubt.NONE)
+            entry
+            for entry in subjects.assign(entries)
+            if entry.doubt != withheld.get(entry.event.meta.id, Doubt.NONE)
         ]
     _apply(tx, changed)
     return bool(changed)

@@ -21,10 +21,11 @@ from remand.ledger import codec, signatures
 from remand.ledger.order import tick
 from remand.ledger.problems import BadLine, Problem
 from remand.ledger.signatures import ADOPT, IMPORT, Doubt, Group
-from remand.ledger.store import Transaction, Unconfirmed
+from remand.ledger.store import FileMark, Transaction, Unconfirmed
 
 LEDGER = ".got/ledger.db"
 _BATCH = 5000
+_FIND = "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
 
 
 class Verified(Record, kw_only=True):
@@ -36,6 +37,8 @@ class Verified(Record, kw_only=True):
     """Events that no trusted key covers. That alone is no problem: the user may come to trust the key."""
     given_up: tuple[Repair, ...] = ()
     """Missing lines that the user has given up."""
+    set_aside: tuple[Problem, ...] = ()
+    """What stood behind the ledger's own lines in the open event file, and was moved out of it."""
 
     @property
     def ok(self) -> bool:
@@ -63,7 +66,7 @@ def verify(
     problems += _not_kept(tx, exchange)
     unconfirmed = tx.unconfirmed.every()
     withheld = {found.event_id for found in unconfirmed}
-    chains = _Chains()
+    chains = _Chains({one.event_id for one in unconfirmed if one.doubt is Doubt.UNSIGNED})
     count = 0
     lines = iter(list(tx.events.lines()))
     while batch := list(islice(lines, _BATCH)):
@@ -75,9 +78,9 @@ def verify(
             except BadLine as bad:
                 problems.append(_in_ledger(f"an event {bad}"))
                 continue
-            problems += chains.check(event)
             found.append(Found(event, line, subject(event)))
         for entry in judge(tx, found, voids):
+            problems += chains.check(entry.event, entry.doubt)
             if bool(entry.doubt) != (entry.event.meta.id in withheld):
                 problems.append(_wrongly_judged(entry.event, entry.doubt))
     problems += rewritten_problems(tx.rewritten.every())
@@ -85,8 +88,17 @@ def verify(
     lost = find_missing(tx, seen, tick(now, tx.head.clock))
     problems += _missing(tx, [one for lines in lost.values() for one in lines], chains.tasks, seen)
     return Verified(
-        events=count, problems=tuple(problems), unconfirmed=tuple(unconfirmed), given_up=tuple(repairs(tx))
+        events=count,
+        problems=tuple(problems),
+        unconfirmed=tuple(unconfirmed),
+        given_up=tuple(repairs(tx)),
+        set_aside=tuple(_set_aside(tx)),
     )
+
+
+def _set_aside(tx: Transaction) -> list[Problem]:
+    marks = tx.files.marks()
+    return [one for one in tx.files.problems() if marks.get(one.file) == FileMark(one.file, 0, 0, 0)]
 
 
 def _not_kept(tx: Transaction, exchange: Exchange) -> Iterator[Problem]:
@@ -190,14 +202,18 @@ def _numbers(session: str, first: int, last: int) -> str:
 
 
 class _Chains:
-    """Follows each session's chain while its events pass by."""
+    """Follows each session's chain while its events pass by.
 
-    def __init__(self) -> None:
+    Whoever writes a file can give an event any session and number, so what is here is told by what is signed and by ids.
+    """
+
+    def __init__(self, unsigned: Collection[str]) -> None:
+        self._unsigned = unsigned
         self._last: dict[str, Event] = {}
         self.tasks: set[str] = set()
         """The tasks that have events here."""
 
-    def check(self, event: Event) -> Iterator[Problem]:
+    def check(self, event: Event, doubt: Doubt) -> Iterator[Problem]:
         """What is wrong with the place of one kept event in its chain."""
         meta = event.meta
         self.tasks.add(subject(event))
@@ -205,6 +221,8 @@ class _Chains:
             return
         last = self._last.get(meta.session)
         self._last[meta.session] = event
+        if doubt in (Doubt.NONE, Doubt.VOID) and meta.prev in self._unsigned:
+            yield _in_ledger(_without_group(meta.session, meta.seq - 1))
         if last is not None and meta.seq <= last.meta.seq:
             yield _in_ledger(
                 f"session {meta.session} was written twice: event {meta.seq} is there in two versions. "
@@ -212,6 +230,10 @@ class _Chains:
             )
         elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
             yield _in_ledger(f"event {meta.seq} of session {meta.session} does not follow the one before it")
+
+
+def _without_group(session: str, seq: int) -> str:
+    return f"event {seq} of session {session} is here without the group that signed it, and has no effect. {_FIND}"
 
 
 def _in_ledger(problem: str) -> Problem:

@@ -107,7 +107,11 @@ class EventLog(Protocol):
         """The lines that an idempotency key led to, in their order."""
 
     def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, its own from that number on."""
+        """Every line, session by session; with a session, all under its name from that number on.
+
+        Whoever writes a file can give an event any session and number. Of several with one number, the groups tell
+        which is the session's own.
+        """
 
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
         """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""

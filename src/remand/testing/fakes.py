@@ -226,22 +226,21 @@ class MemoryExchange:
         return replace(head, changed=crc32(self.contents[self.path(head.segment)].data))
 
     def cut_off(self, head: Head) -> str:
-        """Moves what is behind the head away."""
-        file = self.contents[self.path(head.segment)]
-        self.set_aside.append(file.data[head.size :])
-        file.data = file.data[: head.size]
+        """Moves what is behind the head away, if anything is."""
+        tail = self._tail(head)
+        if not tail:
+            return ""
+        self.set_aside.append(tail)
+        self.cut(self.path(head.segment), head.size)
         return f"/quarantine/{head.segment}"
 
     def surplus(self, head: Head) -> list[bytes]:
-        """Whole lines behind what the ledger knows of; sets aside what is torn behind them."""
+        """Whole lines behind what the ledger knows of."""
+        return self._tail(head).split(b"\n")[:-1]
+
+    def _tail(self, head: Head) -> bytes:
         file = self.contents.get(self.path(head.segment))
-        if file is None or file.inode != head.inode:
-            return []
-        whole, _, torn = file.data[head.size :].rpartition(b"\n")
-        if torn:
-            self.set_aside.append(torn)
-            file.data = file.data[: -len(torn)]
-        return whole.split(b"\n") if whole else []
+        return file.data[head.size :] if file is not None and file.inode == head.inode else b""
 
     def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
         """True when the segment has lost none of these lines."""

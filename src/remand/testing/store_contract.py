@@ -10,6 +10,7 @@ from remand.domain.names import looks, name_key
 from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.problems import Problem
+from remand.ledger.signatures import Doubt
 from remand.ledger.store import Entry, FileMark, Head, Store, Transaction
 from remand.testing.builders import (
     H1,
@@ -80,7 +81,19 @@ class EventContract:
 
             assert tx.events.count() == 2
             assert set(tx.events.of_task(T1)) == {first.line, second.line}
-            assert list(tx.events.lines("s")) == [first.line]
+            assert list(tx.events.lines("s")) == [first.line, second.line]
+
+    def test_very_many_events_of_one_number_are_kept_once_each(self, store: Store) -> None:
+        entries = [Session("s").entry(added(title=f"Task {n}")) for n in range(50)]
+
+        with store.write() as tx:
+            for _ in range(2):
+                for entry in entries:
+                    tx.events.add([entry])
+
+            assert tx.events.count() == 50
+            assert sorted(tx.events.lines("s", 1)) == sorted(entry.line for entry in entries)
+            assert tx.unconfirmed.verdict(entries[-1]) is Doubt.NONE
 
     def test_the_lines_of_a_session_stand_together_in_their_order(self, store: Store) -> None:
         one, two = Session("one"), Session("two")

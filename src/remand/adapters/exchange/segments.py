@@ -148,21 +148,19 @@ class Segments:
             ) from error
 
     def surplus(self, head: Head) -> list[bytes]:
-        """Whole lines behind what the ledger knows of; what is torn behind them is moved to quarantine."""
-        path = self.path(head.segment)
+        """Whole lines behind what the ledger knows of."""
+        return self._tail(head).split(b"\n")[:-1]
+
+    def _tail(self, head: Head) -> bytes:
+        """What the segment's file holds behind what the ledger knows of; nothing when it is another file."""
         try:
-            with open(path, "rb") as file:
+            with open(self.path(head.segment), "rb") as file:
                 if os.fstat(file.fileno()).st_ino != head.inode:
-                    return []
+                    return b""
                 file.seek(head.size)
-                tail = file.read()
+                return file.read()
         except OSError:
-            return []
-        whole, _, torn = tail.rpartition(b"\n")
-        if torn:
-            self._set_aside(head.segment, head.size + len(tail) - len(torn), torn)
-            self.shrink(head.segment, head.size + len(tail) - len(torn))
-        return whole.split(b"\n") if whole else []
+            return b""
 
     def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
         """True when the segment's file has lost none of these lines."""
@@ -174,24 +172,25 @@ class Segments:
         return all(line in there for line in lines)
 
     def cut_off(self, head: Head) -> str:
-        """Moves what is behind the head to quarantine; returns where it is now."""
-        with open(self.path(head.segment), "rb") as file:
-            file.seek(head.size)
-            path = self._set_aside(head.segment, head.size, file.read())
+        """Moves what is behind the head to quarantine; returns where it is now, empty when there is nothing."""
+        tail = self._tail(head)
+        if not tail:
+            return ""
+        path = self._set_aside(head.segment, head.size, tail)
         self.shrink(head.segment, head.size)
         return path
 
     def _set_aside(self, segment: str, offset: int, torn: bytes) -> str:
         os.makedirs(self._quarantine, exist_ok=True)
         path = os.path.join(self._quarantine, f"{segment}.{offset}.torn")
-        with open(path, "wb") as file:
+        with open(path, "ab") as file:
             file.write(torn)
         return path
 
     def _begin(self, head: Head, first: int, data: bytes) -> Head:
         """Starts a new segment with its first lines, and makes its name durable.
 
-        It gets its name when the lines are there: killed before that, it is no event file.
+        It gets its name when the lines are on disk: killed or cut off from power before that, it is no event file.
         """
         if head.segment:
             self.sync(head.segment)
@@ -205,6 +204,7 @@ class Segments:
                 os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644),
             )
             _write_whole(self._open[1], data)
+            os.fdatasync(self._open[1])
             os.rename(draft, self.path(segment))
             _sync_folder(self._home)
         except OSError as error:

@@ -68,9 +68,9 @@ class MemoryEvents(Table):
         return [e.line for e in entries if key and e.event.meta.key == key and not e.doubt]
 
     def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, its own from that number on."""
-        for (name, fork, number), entry in sorted(self._state.events.items()):
-            if not session or (name == session and not fork and number >= first):
+        """Every line, session by session; with a session, all under its name from that number on."""
+        for (name, _, number), entry in sorted(self._state.events.items()):
+            if not session or (name == session and number >= first):
                 yield entry.line
 
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
@@ -20,6 +21,8 @@ from remand.ledger.store import Entry, FileMark, SignedGroup, Unconfirmed, as_un
 from remand.ledger.traces import TRACED, Trace, trace
 
 _FEW = 100
+_FEW_FORKS = 16
+"""How many events of one number are compared one by one."""
 _SEQ_BITS = 40
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _HANDING = (TaskClaimed, HandoffInitiated)
@@ -122,14 +125,32 @@ class SqliteEvents:
         return (last or first) + 1
 
     def _add_again(self, n: int, entry: Entry) -> None:
-        """The number is taken: by this very event, or by another of a session that forked."""
-        fork = 0
+        """The number is taken: by this very event, or by another of a session that forked.
+
+        Whoever forges lines can give very many one number. Beyond a few, what is kept is known by its id.
+        """
+        meta, fork = entry.event.meta, 0
         while self._db.value(sql.LINE_AT, (n,)) != entry.line:
             fork += 1
-            meta = entry.event.meta
+            if fork == _FEW_FORKS:
+                if not self._db.changed(sql.ADD_UNNUMBERED, (meta.id,)):
+                    return
+                fork = self._free_fork(meta.session, meta.seq)
             n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
             if self._db.changed(sql.ADD_EVENT, _row(n, entry)):
                 self.follow(n, entry)
+
+    def _free_fork(self, session: str, seq: int) -> int:
+        """The first fork in which a number is free. Those before it are all taken."""
+
+        def is_taken(fork: int) -> bool:
+            known = self._known_number(session, fork)
+            return bool(known) and self._db.value(sql.LINE_AT, (known << _SEQ_BITS | seq,)) is not None
+
+        end = _FEW_FORKS
+        while is_taken(end):
+            end *= 2
+        return bisect_left(range(end), True, _FEW_FORKS, key=lambda fork: not is_taken(fork))
 
     def number_of(self, entry: Entry) -> int:
         """The number of an event that is kept; 0 when it is not."""
@@ -171,11 +192,15 @@ class SqliteEvents:
         return [row[0] for row in self._db.rows(sql.EVENTS_OF_KEY, (key,))]
 
     def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, its own from that number on."""
+        """Every line, session by session; with a session, all under its name from that number on."""
         if not session:
             return (row[0] for row in self._db.rows(sql.LINES))
-        start = self._known_number(session, 0) << _SEQ_BITS
-        return (row[0] for row in self._db.rows(sql.LINES_BETWEEN, (start | first, start | _SEQ_MASK)))
+        starts = [number << _SEQ_BITS for number in self.numbers(session)]
+        return (
+            row[0]
+            for start in starts
+            for row in self._db.rows(sql.LINES_BETWEEN, (start | first, start | _SEQ_MASK))
+        )
 
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
         """The ids of a session's events with these numbers, in whichever version."""

@@ -65,6 +65,7 @@ class OpenSsl:
         self._sign = _function(library.EVP_DigestSign, call, context, text, key, text, c_size_t)
         self._begin_verify = _function(library.EVP_DigestVerifyInit, call, context, key, key, key, key)
         self._verify = _function(library.EVP_DigestVerify, call, context, text, c_size_t, text, c_size_t)
+        self._ready: tuple[bytes, int] = (b"", 0)
 
     def public(self, seed: bytes) -> bytes:
         """The public key of a private one."""
@@ -78,16 +79,24 @@ class OpenSsl:
 
     def sign(self, seed: bytes, content: bytes) -> bytes:
         """The signature of a private key."""
-        key = self._private(_ED25519, None, _sized(seed, _KEY_BYTES), _KEY_BYTES)
+        key = self._signing_key(seed)
         context = self._context()
         try:
-            _require(key and context and self._begin_sign(context, None, None, None, key) == 1)
+            _require(context and self._begin_sign(context, None, None, None, key) == 1)
             found, size = self._buffer(_SIGNATURE_BYTES), self._size(_SIGNATURE_BYTES)
             _require(self._sign(context, found, self._byref(size), content, len(content)) == 1)
             return bytes(found.raw)
         finally:
             self._free_context(context)
-            self._free_key(key)
+
+    def _signing_key(self, seed: bytes) -> int:
+        """The private key, made ready once: that takes as long as a signature. Another thread may use it, so it stays."""
+        known, key = self._ready
+        if known != seed:
+            key = self._private(_ED25519, None, _sized(seed, _KEY_BYTES), _KEY_BYTES)
+            _require(key)
+            self._ready = (seed, key)
+        return key
 
     def is_signed(self, public: bytes, signature: bytes, content: bytes) -> bool:
         """True when the holder of a public key signed exactly that."""

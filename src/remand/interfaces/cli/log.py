@@ -116,7 +116,8 @@ def _verify(context: Context) -> Result:
             tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
         )
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
-    for problem in problems:
+    aside = [msgspec.to_builtins(one) for one in found.set_aside if os.path.exists(one.file)]
+    for problem in (*problems, *aside):
         problem["file"] = (
             os.path.relpath(problem["file"], opened.place.root)
             if os.path.isabs(problem["file"])
@@ -131,12 +132,18 @@ def _verify(context: Context) -> Result:
         "unconfirmed": unconfirmed,
         "given_up": given,
     }
+    data |= (
+        {"set_aside": [{"file": one["file"], "message": one["problem"]} for one in aside]} if aside else {}
+    )
     if found.ok:
         void = sum(one.doubt is Doubt.VOID for one in found.unconfirmed)
         others = len(unconfirmed) - void
         told = f", {others} of them unconfirmed (`remand keys` says whose)" if others else ""
         told += f", {void} void" if void else ""
         rest = "".join(f"\n{one['text']}" for one in given)
+        rest += "".join(
+            f"\n{one['file']} {one['problem']}. Delete it when you have seen it." for one in aside
+        )
         return Result(data, f"{found.events} events, all in order{told}.{rest}")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
     return Result(data, table(("file", "line", "problem"), rows, "", wraps=True), code=1)

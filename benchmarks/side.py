@@ -1,0 +1,64 @@
+"""One version of Remand at work, measured from outside. Run as a module, under the version whose `src` comes first on the path:
+
+    benchmarks.side ledger REPO      claims tasks in its own process: each line on standard input says how many at once
+    benchmarks.side coordinator REPO claims one at a time through the coordinator that runs there
+    benchmarks.side absorb REPO      reads in all files once
+
+It answers each line with the seconds and the CPU seconds that took. It uses only names that both versions have.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from remand.adapters.coordinator.remote import RemoteLedger
+from remand.app.asking import Accepted, Request
+from remand.bootstrap.ledger import find_place, open_ledger
+from remand.bootstrap.quick import find_socket
+from remand.domain.commands import AddTask, ClaimTask
+
+MANY = 8_000
+
+
+def main() -> None:
+    """Does what it is told until its standard input ends."""
+    mode, repo = sys.argv[1:]
+    claim = {"ledger": _in_ledger, "coordinator": _by_coordinator, "absorb": _absorbing}[mode](repo)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        start, cpu = time.perf_counter(), time.process_time()
+        claim(int(line))
+        print(time.perf_counter() - start, time.process_time() - cpu, flush=True)
+
+
+def _in_ledger(repo: str) -> Callable[[int], None]:
+    ledger = open_ledger(repo).ledger
+    for _ in range(0, MANY, 1000):
+        ledger.ask_all([Request(ask=AddTask(title="Mend the roof"), actor="user")] * 1000)
+
+    def claim(count: int) -> None:
+        answers = ledger.ask_all([Request(ask=ClaimTask(agent="Alice"), actor="Alice")] * count)
+        assert all(isinstance(answer, Accepted) for answer in answers)
+
+    return claim
+
+
+def _by_coordinator(repo: str) -> Callable[[int], None]:
+    remote = RemoteLedger(find_socket(find_place(repo)))
+
+    def claim(count: int) -> None:
+        for _ in range(count):
+            assert isinstance(remote.ask(Request(ask=ClaimTask(agent="Alice"), actor="Alice")), Accepted)
+
+    return claim
+
+
+def _absorbing(repo: str) -> Callable[[int], None]:
+    opened = open_ledger(repo)
+    return lambda count: opened.ledger.refresh()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Holds that a write torn at any byte has happened whole or not at all, and that what is left of it is set aside."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remand.adapters.exchange.segments import Segments
+from remand.app.asking import Request
+from remand.app.digest import digest
+from remand.domain import commands as c
+from remand.domain.roles import USER
+from remand.ledger.store import Head
+from remand.testing.builders import World
+from remand.testing.fakes import CountingIds, FakeClock, Killed
+
+pytestmark = pytest.mark.timeout(3600)
+Campaign = Callable[[int, int], int]
+
+
+def requests(count: int) -> list[Request]:
+    return [Request(ask=c.AddTask(title=f"Task {n}"), actor=USER, key=f"k{n}") for n in range(count)]
+
+
+def killed_after_writing(count: int) -> tuple[World, str, int, int]:
+    """A ledger whose process was killed when so many events stood in its file, and not yet in its tables.
+
+    With it come that file, its size before the write and after it.
+    """
+    world = World()
+    world.add("Before")
+    (path,) = world.exchange.contents
+    before = len(world.exchange.contents[path].data)
+    world.exchange.die_after_next_append()
+    with pytest.raises(Killed):
+        world.ledger.ask_all(requests(count))
+    return world, path, before, len(world.exchange.contents[path].data)
+
+
+def digest_of(world: World) -> tuple[str, int]:
+    with world.store.read() as view:
+        return digest(view)
+
+
+def check(count: int, left: int) -> None:
+    """The same write, of which only so many bytes were left."""
+    world, path, before, _ = killed_after_writing(count)
+    torn = world.exchange.contents[path].data[before:left]
+    is_whole = left == len(world.exchange.contents[path].data)
+    world.exchange.cut(path, left)
+
+    world.opened_again()
+    world.add("After")
+
+    expected = 2 + (count if is_whole else 0)
+    assert len(world.tasks()) == len(world.events()) == expected, (
+        f"{left - before} bytes of the write were left"
+    )
+    assert world.exchange.set_aside == ([] if is_whole or not torn else [torn])
+    with world.store.read() as view:
+        assert len(view.files.problems()) == len(world.exchange.set_aside), "it is said that it was set aside"
+    world.ledger.ask_all(requests(count))
+    assert len(world.tasks()) == 2 + count, "what is asked again under its key happens once"
+    again = World(exchange=world.exchange, session="20261117-090000-00000000")
+    again.ledger.refresh()
+    assert digest_of(again) == digest_of(world)
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_a_write_torn_at_any_byte_has_happened_whole_or_not_at_all(count: int, campaign: Campaign) -> None:
+    world, path, before, after = killed_after_writing(count)
+    lines = world.exchange.contents[path].data[before:]
+    ends = {before + place for place, byte in enumerate(lines) if byte == 10}
+    edges = {before, before + 1, after - 1, after, *sorted(ends)[:3], *(end + 1 for end in sorted(ends)[:3])}
+    step = max(1, (after - before) // campaign(40 if count == 100 else 150, 1 << 20))
+
+    for left in sorted({*range(before, after, step), *edges}):
+        check(count, left)
+
+
+def test_a_new_segment_has_its_name_only_when_its_lines_are_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut after that leaves no event file with a part of a command."""
+    done: list[str] = []
+    fdatasync, rename = os.fdatasync, os.rename
+    monkeypatch.setattr(os, "fdatasync", lambda handle: (done.append("sync"), fdatasync(handle))[1])
+    monkeypatch.setattr(os, "rename", lambda *names: (done.append("rename"), rename(*names))[1])
+    folders = [str(tmp_path / "events")]
+    segments = Segments(folders, str(tmp_path / "quarantine"), Untracked(), FakeClock(), CountingIds())
+
+    segments.append(Head(session="s"), 1, [b"{}"])
+    segments.close()
+
+    assert done == ["sync", "rename"]
+
+
+class Untracked:
+    """A repository in which git tracks nothing."""
+
+    def signature(self) -> object:
+        return None
+
+    def has(self, path: str) -> bool:
+        return False
