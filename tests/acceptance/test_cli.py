@@ -168,6 +168,11 @@ class TestSetUp:
         (paused,) = [check for check in answer["checks"] if check["name"] == "pause"]
         assert paused["detail"].endswith(f"until {until[:19]}Z, says user: the disk is full")
         assert "`remand resume`" in paused["fix"]
+        repository.ok("resume")
+        begun, ended = [event for event in repository.ok("log", "tail") if event["event"].startswith("pause")]
+        assert (begun["event"], begun["meta"]["actor"], begun["until"]) == ("pause.begin", "user", until)
+        assert begun["reason"] == "the disk is full"
+        assert ended["event"] == "pause.end"
         assert answer["tier"] in (0, 1)
         assert all({"name", "ok", "detail", "fix"} == set(check) for check in answer["checks"])
         bad = machine.repository("bad", config="[nonsense]\n")
@@ -533,6 +538,7 @@ class TestWhoActs:
             assert repository.refused(*call, *who, env=env) in ("user_only", "not_authorised"), call
         repository.ok("task", "add", "a find", *who, env=env)
         repository.ok("task", "claim", task, "--agent", "Bob", env=env)
+        repository.commit("work.txt", "done\n")
         repository.ok("task", "submit", task, "--agent", "Bob", "--commit", "HEAD", env=env)
         assert status(repository, handed_in) == "provisional"
         if process:

@@ -473,6 +473,25 @@ def test_a_disk_that_is_nearly_full_is_said(bench: Bench, monkeypatch: pytest.Mo
     assert caught.value.cause == "disk"
 
 
+def test_an_agent_that_fills_its_disk_is_ended_before_it_is_full(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, room = os.statvfs(bench.folder), os.statvfs
+    started = bench.folder / bench.mark
+
+    def filled(path: str) -> os.statvfs_result:
+        """The disk is full as soon as the agent has written its file."""
+        return os.statvfs_result((*real[:4], 0, *real[5:])) if started.exists() else room(path)
+
+    monkeypatch.setattr(os, "statvfs", filled)
+
+    ended = bench.shell(f"echo x > {bench.mark}; exec sleep 600")
+
+    assert ended.how == "stopped"
+    assert "hardly any room is left" in ended.errors
+    assert bench.survivors() == []
+
+
 @pytest.mark.parametrize(
     ("number", "cause"), [(errno.ENOSPC, "disk"), (errno.EDQUOT, "disk"), (errno.EMFILE, "sandbox")]
 )

@@ -52,7 +52,7 @@ def aged(path: Path, version: int) -> None:
     connection.execute("DROP INDEX task_running")
     connection.execute("DROP INDEX task_commit")
     connection.execute("DROP INDEX task_pr")
-    for name in ("signed_group", "missing", "rewritten", "name", "objection"):
+    for name in ("signed_group", "group_task", "missing", "rewritten", "name", "objection"):
         connection.execute(f"DROP TABLE {name}")
     for column in ("changed", "chain", "key", "project", "bounded_from"):
         connection.execute(f"ALTER TABLE head DROP COLUMN {column}")

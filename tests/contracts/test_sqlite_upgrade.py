@@ -14,7 +14,18 @@ from remand.ledger.signatures import Doubt
 from remand.testing.builders import Session, World, a_task
 from remand.testing.builders import task_id as numbered
 
-VERSION_13 = "ALTER TABLE head DROP COLUMN bounded_from;"
+VERSION_14 = """
+DROP TABLE group_task; DROP INDEX signed_group_place; DROP INDEX signed_group_wrong;
+CREATE TABLE old_group AS SELECT session, first, last, hash, doubt, line FROM signed_group; DROP TABLE signed_group;
+CREATE TABLE signed_group(
+    session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL,
+    doubt TEXT NOT NULL, line BLOB NOT NULL
+);
+INSERT INTO signed_group SELECT * FROM old_group; DROP TABLE old_group;
+CREATE UNIQUE INDEX signed_group_place ON signed_group(session, first, hash);
+CREATE INDEX signed_group_wrong ON signed_group(session) WHERE doubt = 'wrong_signature';
+"""
+VERSION_13 = f"{VERSION_14} ALTER TABLE head DROP COLUMN bounded_from;"
 VERSION_12 = f"{VERSION_13} DROP TABLE objection;"
 VERSION_11 = f"{VERSION_12} DROP TABLE name;"
 VERSION_10 = f"{VERSION_11} DROP TABLE missing; DROP TABLE rewritten; ALTER TABLE head DROP COLUMN changed;"
@@ -105,6 +116,21 @@ def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: P
     store.close()
 
 
+def test_a_ledger_of_version_14_finds_the_groups_that_name_a_task(tmp_path: Path) -> None:
+    store = opened(tmp_path / "ledger.db")
+    world = World(store=store)
+    task = world.add()
+    world.ask(c.LockOut(task_id=task, agent="Alice", reason="She is away"))
+    store.connection.execute(f"{VERSION_14} PRAGMA user_version = 14").fetchall()
+    store.close()
+
+    store = opened(tmp_path / "ledger.db")
+    with store.read() as view:
+        assert len(view.groups.of_task(task)) == 2
+        assert list(view.groups.differences(view.groups.every())) == []
+    store.close()
+
+
 def test_a_ledger_of_version_11_knows_the_names_on_its_tasks(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
     with store.write() as tx:
@@ -141,7 +167,7 @@ def test_a_ledger_of_version_13_remembers_how_far_it_had_come(tmp_path: Path) ->
     world.add()
     with store.read() as view:
         clock = view.head.clock
-    store.connection.execute("ALTER TABLE head DROP COLUMN bounded_from; PRAGMA user_version = 13").fetchall()
+    store.connection.execute(f"{VERSION_13} PRAGMA user_version = 13").fetchall()
     store.close()
 
     store = opened(tmp_path / "ledger.db")

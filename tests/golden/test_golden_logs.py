@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
 from remand.app.digest import digest
+from remand.app.judging_anew import judge_anew
 from remand.app.own_session import cover_own_session
 from remand.app.rebuild import rebuild
-from remand.app.signatures import Found, Signer, Verifier, judge, judge_anew
+from remand.app.signatures import Found, Signer, Verifier, judge
 from remand.domain.events import subject
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import Doubt

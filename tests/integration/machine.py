@@ -29,9 +29,10 @@ NO_GATES = "[gates]\n"
 PATIENCE = 180.0
 """How long a busy machine may take for anything; what is there sooner is not waited for."""
 _REMINDER = re.compile(
-    r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is not whole)[^\n]*\n"
+    r"remand: (\d+ (questions? waits? for you|events? (is|are) held back)|the log is not whole"
+    r"|the base branch does not trust this machine's key)[^\n]*\n"
 )
-"""What every call says beside its answer: of open questions, of events held back for their time, of a damaged log."""
+"""What calls say beside their answers: of open questions, events held back, a damaged log, and a key that nobody trusts."""
 
 
 class Said(NamedTuple):

@@ -217,7 +217,8 @@ def test_two_trusted_machines_come_to_one_digest_by_take_over_merge_and_rebase(
 # A ledger of an earlier version.
 
 VERSION_9 = """
-DROP TABLE signed_group;
+DROP TABLE group_task; DROP TABLE signed_group; DROP TABLE missing; DROP TABLE rewritten; DROP TABLE name;
+DROP TABLE objection; ALTER TABLE head DROP COLUMN changed; ALTER TABLE head DROP COLUMN bounded_from;
 ALTER TABLE head DROP COLUMN chain; ALTER TABLE head DROP COLUMN key; ALTER TABLE head DROP COLUMN project;
 DELETE FROM unconfirmed;
 PRAGMA user_version = 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -360,6 +361,26 @@ def test_what_writes_nothing_loads_nothing_that_signs(
     out, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 0, out + err
+
+
+def test_a_table_that_was_changed_is_named_made_anew_and_then_in_order(near_machine: Machine) -> None:
+    repository = near_machine.repository()
+    task = repository.add()
+    ledger = repository.path / ".got" / "ledger.db"
+    with sqlite3.connect(ledger) as connection:
+        ((text,),) = connection.execute("SELECT state FROM task WHERE id = ?", (task,)).fetchall()
+        text = json.dumps(json.loads(text) | {"title": "Another"}, separators=(",", ":"))
+        connection.execute("UPDATE task SET state = ? WHERE id = ?", (text, task))
+    connection.close()
+
+    found = repository.call("log", "verify")
+    assert found.code == 1
+    assert [problem["problem"] for problem in found.data["problems"]] == [
+        f"table task says something else about {task} than the events, and is made anew"
+    ]
+
+    assert repository.ok("log", "verify")["ok"]
+    assert repository.ok("task", "show", task)["title"] != "Another"
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from remand.app.judging_anew import judge_voids
 from remand.app.kept_groups import keep_groups
 from remand.app.missing import Expected
 from remand.app.orchestration import is_on_file
@@ -23,7 +24,6 @@ from remand.app.signatures import (
     Vouched,
     confirm,
     judge,
-    judge_voids,
     voids_of,
 )
 from remand.domain.events import VOIDS, Event, LinesImported, subject
@@ -168,20 +168,38 @@ def fold_anew(tx: Transaction, tasks: Iterable[str]) -> None:
                 tx.outdated.note(task_id)
 
 
-def problems_in(exchange: Exchange, path: str, limit: Instant, voids: Voids = NO_VOIDS) -> list[Problem]:
-    """What is wrong with a file, read anew. What is later than the limit is held back, unless it is void."""
+def problems_in(
+    exchange: Exchange,
+    path: str,
+    limit: Instant,
+    voids: Voids = NO_VOIDS,
+    known: Collection[int] = frozenset(),
+) -> list[Problem]:
+    """What is wrong with a file, read anew. What is later than the limit is held back, unless it is void.
+
+    Lines whose hash is known were examined elsewhere.
+    """
     problems: list[Problem] = []
-    for _ in _groups(exchange.read(path), path, problems):
+    lines = [
+        (number, line)
+        for number, line in exchange.read(path)
+        if isinstance(line, str) or hash(line.rstrip(b"\r")) not in known
+    ]
+    for _ in _groups(iter(lines), path, problems):
         pass
-    for event, line in _events(exchange.read(path), path, problems):
+    for event, line in _events(iter(lines), path, problems):
         if event.ts > limit and event not in voids:
             problems.append(_ahead(event, exchange, path, line))
     return problems
 
 
-def events_in(exchange: Exchange, path: str) -> Iterator[tuple[int, Event]]:
-    """The good events of a file with the numbers of their lines."""
+def events_in(
+    exchange: Exchange, path: str, known: Collection[int] = frozenset()
+) -> Iterator[tuple[int, Event]]:
+    """The good events of a file with the numbers of their lines, but for lines whose hash is known."""
     for number, line in exchange.read(path):
+        if isinstance(line, bytes) and hash(line.rstrip(b"\r")) in known:
+            continue
         for event, _ in _events(iter([(number, line)]), path, []):
             yield number, event
 

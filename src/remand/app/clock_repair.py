@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
 from remand.app.handle import Handler
+from remand.app.judging_anew import held_entries
 from remand.app.ledger import Ledger
 from remand.app.own_session import with_new_session
 from remand.app.rebuild import rebuild
-from remand.app.signatures import Signer, confirmed_events, held_entries
+from remand.app.signatures import Signer, confirmed_events
 from remand.domain.clock import is_ahead
 from remand.domain.events import Event, EventsVoided, Unknown, subject
 from remand.domain.instant import BEGINNING, Instant, is_instant, plus, seconds_from

@@ -12,6 +12,7 @@ from remand.app.in_hand import room
 from remand.app.missing import concerning
 from remand.app.people import may_be_locked_out
 from remand.app.ports import Commit, Difference, Ids, LookedUp, Repository
+from remand.app.signed_tasks import TaskSource
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.amending import work_of_others
@@ -19,6 +20,7 @@ from remand.domain.control import ControlChange
 from remand.domain.forging import acts_of
 from remand.domain.gates.verdict import RUNNER
 from remand.domain.instant import Instant
+from remand.domain.missing import MissingLines
 from remand.domain.objection import Objection
 from remand.domain.policy import IGNORE
 from remand.domain.roles import Actor, Role, Team
@@ -63,15 +65,16 @@ def is_on_branch(repository: Repository, branch: str, commit: Commit) -> bool | 
 class Lookup:
     """Gathers the facts of an ask from the ledger, the rules and the repository."""
 
-    def __init__(self, tx: Transaction, rules: Rules, id_source: Ids) -> None:
+    def __init__(self, tx: Transaction, rules: Rules, id_source: Ids, source: TaskSource) -> None:
         self._tx = tx
         self._rules = rules
         self._ids = id_source
-        self._family = Family(tx)
+        self._source = source
+        self._family = Family(tx, source.get)
 
     def under(self, team: Team) -> Lookup:
         """The same with the team's members by other names."""
-        return Lookup(self._tx, replace(self._rules, team=team), self._ids)
+        return Lookup(self._tx, replace(self._rules, team=team), self._ids, self._source)
 
     def facts(self, ask: c.Ask, task: Task | None, now: Instant, seen: Seen) -> c.Facts:
         """Everything `decide` may want to know besides the task."""
@@ -95,8 +98,8 @@ class Lookup:
             base_branch=self._rules.base_branch,
             deadline_seconds=self._rules.policy.deadline_seconds,
             inherited=self._family.inherited(task) if task and task.parent else (),
-            open_blockers=self._tx.queue.open_blockers(task.id) if task and task.blockers else (),
-            missing=concerning(self._tx, task) if task else (),
+            open_blockers=self.open_blockers(task) if task and task.blockers else (),
+            missing=self.missing(task) if task else (),
         )
         match ask:
             case c.ClaimTask():
@@ -142,6 +145,26 @@ class Lookup:
                 return replace(facts, **self._answering(ask, task, now))
             case _:
                 return replace(facts, **self._by_policy(ask, task))
+
+    def missing(self, task: Task) -> tuple[MissingLines, ...]:
+        """The lines that are missing and may be about a task, or about one that it was cut from."""
+        found = concerning(self._tx, task, self._family)
+        known = {one.id for one in found}
+        family = (task, *self._family.above(task))
+        signed = (lines for one in family for lines in self._source.missing(one.id))
+        return (*found, *(one for one in signed if one.id not in known))
+
+    def open_blockers(self, task: Task) -> tuple[str, ...]:
+        """What a task still waits for. What the queue says is over must be over by that task's own events."""
+        waited = self._tx.queue.open_blockers(task.id)
+        return tuple(name for name in dict.fromkeys(task.blockers) if self._holds_up(task, name, waited))
+
+    def _holds_up(self, task: Task, name: str, waited: tuple[str, ...]) -> bool:
+        blocker = self._source.get(name)
+        if blocker is not None and blocker.is_terminal:
+            return False
+        # A dependency that closes a circle does not count: the two would wait for each other.
+        return name in waited or not self._tx.queue.path(name, task.id)
 
     def _outages(self, task: Task | None) -> dict[str, Any]:
         """What is known of gates that could not be measured for other tasks."""
@@ -277,7 +300,7 @@ class Lookup:
         return closed if len(closed) == len(named) else ()
 
     def _is_open(self, task_id: str) -> bool:
-        task = self._tx.tasks.get(task_id)
+        task = self._source.get(task_id)
         return task is not None and not task.is_terminal
 
     def _fresh_handoff(self, now: Instant) -> str:

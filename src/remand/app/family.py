@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from remand.domain.task import Task
 from remand.ledger.store import Transaction
@@ -21,15 +21,15 @@ def people(task: Task) -> Iterator[str]:
 class Family:
     """The tasks above a task and below it."""
 
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
+    def __init__(self, tx: Transaction, get: Callable[[str], Task | None] | None = None) -> None:
+        self._get = get or tx.tasks.get
 
     def above(self, task: Task) -> Iterator[Task]:
         """The tasks that this one was cut from, the nearest first."""
         seen = {task.id}
         while task.parent and task.parent not in seen:
             seen.add(task.parent)
-            found = self._tx.tasks.get(task.parent)
+            found = self._get(task.parent)
             if found is None:
                 return
             task = found
@@ -69,7 +69,7 @@ class Family:
 
     def _cut_from(self, task: Task, seen: set[str]) -> Iterator[Task]:
         for name in (*task.children, task.superseded_by):
-            found = self._tx.tasks.get(name) if name and name not in seen else None
+            found = self._get(name) if name and name not in seen else None
             if found is not None:
                 seen.add(name)
                 yield found

@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from remand.app.asking import Accepted, Answer, Request, Rules, require_sound
 from remand.app.facts import NOTHING_SEEN, Lookup, Seen
 from remand.app.family import Family
-from remand.app.missing import concerning
 from remand.app.naming import locate
 from remand.app.orchestration import is_on_file
 from remand.app.people import People, may_be_locked_out
 from remand.app.ports import Clock, Ids, Repository
 from remand.app.ready import pool, suits
 from remand.app.rebuild import story
+from remand.app.signatures import Found, judge
+from remand.app.signed_tasks import TaskSource
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain import ids
@@ -62,13 +63,15 @@ class Handler:
         id_source: Ids,
         repository: Repository,
         *,
+        source: TaskSource,
         paths: MachinePaths = NO_PATHS,
     ) -> None:
         self.tx = tx
+        self._source = source
         self.entries: list[Entry] = []
         self._rules = rules
         self._clock = clock
-        self._lookup = Lookup(tx, rules, id_source)
+        self._lookup = Lookup(tx, rules, id_source, source)
         self._repository = repository
         self._paths = paths
         self._branch: str | None = None
@@ -87,7 +90,7 @@ class Handler:
         known_by = request.known_by or (KnownBy.UNSAID if actor else KnownBy.WORD)
         origin = Origin(request.key, fingerprint, request.branch, known_by)
         if request.key:
-            known = [codec.recall(line) for line in self.tx.events.of_key(request.key)]
+            known = self._known_under(request.key)
             if known:
                 return self._repeat(known, origin.fingerprint)
         said = "" if actor else request.actor
@@ -104,9 +107,16 @@ class Handler:
         command = c.Command(ask=ask, actor=actor, at=now, facts=facts)
         return self._carry_out(task, command, origin)
 
+    def _known_under(self, key: str) -> list[e.Event]:
+        """The signed events that a command under an idempotency key led to."""
+        events = [(codec.recall(line), line) for line in self.tx.events.of_key(key)]
+        found = [Found(event, line, e.subject(event)) for event, line in events if event.meta.key == key]
+        return [entry.event for entry in judge(self.tx, found) if not entry.doubt]
+
     def _team(self, task: Task | None) -> Team:
         """The team, its members by the names that a task knows them by, should they have changed since."""
-        return self._rules.team.as_known(Family(self.tx).names(task)) if task else self._rules.team
+        family = Family(self.tx, self._source.get)
+        return self._rules.team.as_known(family.names(task)) if task else self._rules.team
 
     def note(self, events: Sequence[e.Event], actor: Actor) -> None:
         """Keeps events that belong to no task."""
@@ -124,26 +134,27 @@ class Handler:
                 return
 
     def _settle(self, task_id: str, now: Instant) -> bool:
-        task = self.tx.tasks.get(task_id)
+        task = self._source.get(task_id)
         if task is None:
             return False
         ask = _DUE.get(task.status, c.ExpireLease)(task_id=task_id)
         policy = self._rules.policy
         facts = c.Facts(
-            open_blockers=tuple(
-                name for name in self.tx.queue.open_blockers(task_id) if name in task.waits_for
-            ),
+            open_blockers=tuple(name for name in self._lookup.open_blockers(task) if name in task.waits_for),
             child_statuses=tuple(self._status(child) for child in task.children),
             deadline_seconds=policy.deadline_seconds,
             lease_seconds=policy.lease_seconds,
             budget=policy.budget,
-            missing=concerning(self.tx, task),
+            missing=self._lookup.missing(task),
         )
         command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
-        return bool(self._carry_out(task, command, Origin()).events)
+        try:
+            return bool(self._carry_out(task, command, Origin()).events)
+        except Refused:
+            return False
 
     def _status(self, task_id: str) -> str:
-        task = self.tx.tasks.get(task_id)
+        task = self._source.get(task_id)
         return task.status if task else ""
 
     def _carry_out(self, task: Task | None, command: c.Command, origin: Origin) -> Accepted:
@@ -164,7 +175,8 @@ class Handler:
         """Stamps the events, folds each into the task it is about, and keeps both."""
         head = self.tx.head
         own = task.id if task else ""
-        tasks: dict[str, Task | None] = {own: task}
+        before: dict[str, Task | None] = {own: task}
+        tasks = before.copy()
         entries: list[Entry] = []
         for more, event in zip(reversed(range(len(decided))), decided, strict=True):
             now = self._clock.now()
@@ -190,14 +202,16 @@ class Handler:
             about = e.subject(stamped)
             own = own or about
             if about:
-                tasks[about] = evolve(tasks.get(about) or self.tx.tasks.get(about), stamped)
+                before.setdefault(about, None if tasks.get(about) else self._source.get(about))
+                tasks[about] = evolve(tasks.get(about) or before[about], stamped)
             entries.append(Entry(stamped, line, about))
         kept = tuple(entry.event for entry in entries)
         if entries:
             self.tx.events.add(entries)
-            for changed in tasks.values():
+            for name, changed in tasks.items():
                 if changed is not None:
                     self.tx.tasks.put(changed)
+                    self._source.follow(before.get(name), changed)
                     if is_on_file(changed, kept):
                         self.tx.outdated.note(changed.id)
             self.tx.head = head
@@ -252,28 +266,30 @@ class Handler:
 
     def _task(self, ask: c.Ask, said: str, actor: Actor | None) -> Task | None:
         """The task an ask is about, named by id, alias or handoff, or found in the queue."""
+        is_verified = not isinstance(ask, UNVERIFIED)
         if isinstance(ask, c.ImportIssue):
-            return self.tx.tasks.get(issue_task_id(ask))
+            return self._source.get(issue_task_id(ask))
         if isinstance(ask, c.AddTask):
-            return self.tx.tasks.get(ids.task_id(ask.own_id) or "")
+            return self._source.get(ids.task_id(ask.own_id) or "")
         if isinstance(ask, HANDOFF_ASKS):
             name = ids.handoff_id(ask.handoff_id) or ""
-            return self.tx.tasks.get(self.tx.tasks.named(name))
+            return self._source.get(self.tx.tasks.named(name), is_verified=is_verified)
         name = getattr(ask, "task_id", "")
         if isinstance(ask, c.ClaimTask) and not name:
             team = self._rules.team
             return self._next(actor or team.actor(People(self.tx, team).name(said)))
         if isinstance(ask, c.AssignTask) and not name:
             return self._next(self._rules.team.actor(ask.agent))
-        return self.tx.tasks.get(locate(self.tx, name))
+        found = locate(self.tx, name) or ids.task_id(name) or ""
+        return self._source.get(found, is_verified=is_verified)
 
     def _next(self, actor: Actor) -> Task | None:
         """The first task of the queue for an agent. The queue knows no lockouts from above a task: those are skipped."""
         has_team = self._rules.team.has_members
-        first = self.tx.tasks.get(self.tx.queue.next(actor, has_team=has_team))
+        first = self._source.get(self.tx.queue.next(actor, has_team=has_team))
         if first is None or self._may_have(first, actor):
             return first
-        others = (self.tx.tasks.get(name) for name in self.tx.queue.ready())
+        others = (self._source.get(name) for name in self.tx.queue.ready())
         return next(
             (
                 task
@@ -287,13 +303,13 @@ class Handler:
         """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
         team = self._team(task)
         name = team.actor(actor.name).name
-        if task.is_locked_out(name) or name in task.reviewers or concerning(self.tx, task):
+        if task.is_locked_out(name) or name in task.reviewers or self._lookup.missing(task):
             return False
         if any(name == who for who, _ in may_be_locked_out(self.tx, team, task)):
             return False
         if not task.parent or name in task.unlocked:
             return True
-        return all(agent != name for agent, _ in Family(self.tx).inherited(task))
+        return all(agent != name for agent, _ in Family(self.tx, self._source.get).inherited(task))
 
 
 def _fingerprint(request: Request) -> str:
@@ -321,6 +337,8 @@ def _hashed(*parts: object) -> str:
     return sha256(_encode(parts)).hexdigest()[:16]
 
 
+UNVERIFIED = (c.ClaimTask, c.AssignTask, c.Heartbeat, c.AddTask, c.StartRun, c.EndRun)
+"""Asks that release no work. Their tasks are folded anew, but a group that was found sound is not verified again."""
 _DUE: dict[Status, type[c.TaskAsk]] = {
     Status.DEFERRED: c.WakeTask,
     Status.DECOMPOSED: c.SettleTask,

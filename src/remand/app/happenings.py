@@ -40,6 +40,8 @@ class Happening(Record, kw_only=True, omit_defaults=False):
 
 _WORDS: dict[type[e.Event], str] = {
     e.TaskAdded: "was written down: {0.data.title}",
+    e.PauseBegun: "sessions may stop unmeasured until {0.until}",
+    e.PauseEnded: "the pause was ended",
     e.TaskEdited: "was edited",
     e.TaskDeleted: "was taken away by a GoT tool",
     e.TaskClaimed: "{0.agent} took it, attempt {0.attempt}",

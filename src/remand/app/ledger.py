@@ -14,7 +14,8 @@ from remand.app.control import Look, WorkControl, no_change
 from remand.app.errors import EnvironmentFault
 from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, is_on_branch
 from remand.app.handle import Handler
-from remand.app.log_files import LogFiles
+from remand.app.judging_anew import judge_anew, judge_voids
+from remand.app.log_files import Follow, LogFiles, do_nothing
 from remand.app.missing import note_missing
 from remand.app.naming import locate, open_handoff_task
 from remand.app.own_session import continuation, continued, cover_own_session, lines_from, with_key
@@ -33,7 +34,8 @@ from remand.app.ports import (
 )
 from remand.app.published import is_looked_at
 from remand.app.rebuild import assign_imported
-from remand.app.signatures import Signer, Verifier, Vouched, confirm, judge_anew, judge_voids
+from remand.app.signatures import Signer, Verifier, Vouched, confirm
+from remand.app.signed_tasks import SignedTasks, TaskSource
 from remand.domain import commands as c
 from remand.domain.amending import rejected_change, rejected_elsewhere
 from remand.domain.event import KnownBy
@@ -90,6 +92,7 @@ class Ledger(LogFiles):
         self._machine_paths = machine_paths
         self._history = history
         self._held: Instant = ""
+        self._signed = SignedTasks()
         self.written = 0
         """How many events were written through this object."""
 
@@ -110,28 +113,39 @@ class Ledger(LogFiles):
         return self._answer_all([(Request(ask=ask, actor=actor.name), actor) for ask in asks])
 
     def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
-        rules = self._rules()
-        self.keys.load()
         seen = [self._seen(request.ask) if is_sound(request) else NOTHING_SEEN for request, _ in requests]
-        with self.store.write() as tx:
-            self._catch_up(tx)
-            signer = Signer(self.keys, rules.project)
-            tx.head = with_key(tx.head, signer, self.new_session)
-            handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
+        with self._writing() as (tx, _, handler):
             handler.settle_due()
             answers = [
                 handler.answer(request, found, actor)
                 for (request, actor), found in zip(requests, seen, strict=True)
             ]
-            if handler.entries:
-                self._append(tx, signer, handler.entries)
             head, is_outdated = tx.head, bool(tx.outdated.every())
-        if any(isinstance(answer, Accepted) and answer.events for answer in answers) or handler.entries:
-            self.exchange.sync(head.segment)
-            self.marks.raise_to(head.session, head.seq, head.tip)
+        if not handler.entries and any(isinstance(one, Accepted) and one.events for one in answers):
+            self.sync(head)
         if is_outdated:
             self._keep_files()
         return answers
+
+    @contextmanager
+    def _writing(self, follow: Follow = do_nothing) -> Iterator[tuple[Transaction, Signer, Handler]]:
+        """Opens a change. What its handler has gathered is signed, appended, committed and synced at its end."""
+        rules = self._rules()
+        self.keys.load()
+        with self.store.write() as tx:
+            source = TaskSource(tx, self._signed, self._catch_up(tx))
+            signer = Signer(self.keys, rules.project)
+            tx.head = with_key(tx.head, signer, self.new_session)
+            handler = Handler(
+                tx, rules, self.clock, self._ids, self.repository, source=source, paths=self._machine_paths()
+            )
+            yield tx, signer, handler
+            if handler.entries:
+                self._append(tx, signer, handler.entries)
+            follow(tx)
+            head = tx.head
+        if handler.entries:
+            self.sync(head)
 
     def refresh(self) -> None:
         """Reads in what git or another tool has brought, when anything has changed."""
@@ -159,7 +173,7 @@ class Ledger(LogFiles):
             self._catch_up(tx)
             if tx.head.segment:
                 self.exchange.sync(tx.head.segment)
-                self._close_segment(tx, tx.head.segment)
+                self.close_segment(tx, tx.head.segment)
                 tx.head = replace(tx.head, segment="", first=0, size=0, inode=0)
             return self.event_files()
 
@@ -178,11 +192,6 @@ class Ledger(LogFiles):
         except EnvironmentFault:
             return trust_in(tx.unconfirmed.trust), tx.unconfirmed.writer
         return rules.trust(own), rules.untrusted(own)
-
-    def untrusted_writer(self) -> str:
-        """The key that this ledger's events are signed with, if the base does not trust it."""
-        with self.store.read() as view:
-            return view.unconfirmed.writer if view.head.seq else ""
 
     def _seen(self, ask: c.Ask) -> Seen:
         """What an ask needs of the world, looked up before the ledger is locked."""
@@ -262,22 +271,18 @@ class Ledger(LogFiles):
         kept = before.size if after.segment == before.segment else 0
         tx.on_rollback(lambda: self.segment.shrink(after.segment, kept))
         if before.segment and not kept:
-            self._close_segment(tx, before.segment)
+            self.close_segment(tx, before.segment)
         tx.groups.add(groups)
         tx.head = replace(after, chain=groups[-1].group.after)
         self.written += len(entries)
         if any(entry.subject == VOIDS for entry in entries):
             judge_voids(tx)
 
-    def _close_segment(self, tx: Transaction, segment: str) -> None:
-        """Notes that a segment that is not written to any more holds nothing new."""
-        path = self.segment.path(segment)
-        for mark in self.exchange.files():
-            if mark.path == path:
-                tx.files.note(mark, ())
+    def _catch_up(self, tx: Transaction) -> Verifier:
+        """Repairs the open segment if a command was killed, and reads in files that came since.
 
-    def _catch_up(self, tx: Transaction) -> None:
-        """Repairs the open segment if a command was killed, and reads in files that came since."""
+        Returns what says which events count.
+        """
         verifier = self.verifier(tx)
         if not self.segment.is_whole(tx.head):
             self._repair(tx, verifier)
@@ -295,13 +300,14 @@ class Ledger(LogFiles):
             self.read_files(tx, files, verifier)
             if files or has_moved:
                 self.read_published(tx, verifier, [mark.path for mark in files if mark.path in known])
-            if self.keys.own() is not None and not tx.head.seq:
+            if not tx.head.seq and self.keys.own() is not None:
                 tx.head = with_key(tx.head, Signer(self.keys, verifier.trust.project), self.new_session)
             tx.head = continued(tx)
             self.miss_what_was_seen(tx)
             tx.on_rollback(self.forget_signature)
             self._held = tx.files.earliest_held()
             self._signature = signature
+        return verifier
 
     def _cover_own_session(self, tx: Transaction, project: str) -> None:
         """Signs the session's own events again: they were written in an earlier form, or for another project."""
@@ -311,7 +317,7 @@ class Ledger(LogFiles):
     def write_groups(self, tx: Transaction, groups: Sequence[Group]) -> None:
         """Keeps groups whose events have lines elsewhere, in an event file of their own."""
         if tx.head.segment:
-            self._close_segment(tx, tx.head.segment)
+            self.close_segment(tx, tx.head.segment)
         closed = replace(tx.head, segment="", size=0, inode=0)
         tx.head = closed
         if groups:
@@ -339,32 +345,18 @@ class Ledger(LogFiles):
         self.change_as(actor, sign)
         return recorded
 
-    def record(self, events: Sequence[Event], actor: Actor, follow: Callable[[Transaction], None]) -> None:
+    def record(self, events: Sequence[Event], actor: Actor, follow: Follow = do_nothing) -> None:
         """Records events of the user's that belong to no task; what follows from them is part of the same change."""
         self.change_as(actor, lambda handler, _: handler.note(events, actor), follow)
 
     def change_as(
-        self,
-        actor: Actor,
-        prepare: Callable[[Handler, Signer], object],
-        follow: Callable[[Transaction], None] = lambda _: None,
+        self, actor: Actor, prepare: Callable[[Handler, Signer], object], follow: Follow = do_nothing
     ) -> None:
         """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
-        rules = self._rules()
-        self.keys.load()
-        with self.change() as tx:
-            signer = Signer(self.keys, rules.project)
-            tx.head = with_key(tx.head, signer, self.new_session)
-            handler = Handler(tx, rules, self.clock, self._ids, self.repository, paths=self._machine_paths())
+        self._signature = None
+        with self._writing(follow) as (_, signer, handler):
             prepare(handler, signer)
-            if handler.entries:
-                self._append(tx, signer, handler.entries)
-            follow(tx)
-            head = tx.head
-        if handler.entries:
-            self.exchange.sync(head.segment)
-            self.marks.raise_to(head.session, head.seq, head.tip)
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:

@@ -17,7 +17,14 @@ from remand.domain.instant import END, Instant
 from remand.domain.policy import Policy
 from remand.ledger.order import tick
 from remand.ledger.problems import Problem
-from remand.ledger.store import FileMark, Store, Transaction
+from remand.ledger.store import FileMark, Head, Store, Transaction
+
+Follow = Callable[[Transaction], None]
+"""What follows from a change, as a part of it."""
+
+
+def do_nothing(tx: Transaction) -> None:
+    """For a change from which nothing else follows."""
 
 
 class LogFiles:
@@ -152,3 +159,20 @@ class LogFiles:
                 "never answered, or somebody else wrote it. It has no effect"
             )
             tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])
+
+    def close_segment(self, tx: Transaction, segment: str) -> None:
+        """Notes that a segment that is not written to any more holds nothing new."""
+        path = self.segment.path(segment)
+        for mark in self.exchange.files():
+            if mark.path == path:
+                tx.files.note(mark, ())
+
+    def sync(self, head: Head) -> None:
+        """Makes what was written durable, and remembers how far the session reaches."""
+        self.exchange.sync(head.segment)
+        self.marks.raise_to(head.session, head.seq, head.tip)
+
+    def untrusted_writer(self) -> str:
+        """The key that this ledger's events are signed with, if the base does not trust it."""
+        with self.store.read() as view:
+            return view.unconfirmed.writer if view.head.seq else ""

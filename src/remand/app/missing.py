@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from remand.app.family import Family
@@ -17,6 +18,7 @@ from remand.domain.instant import Instant
 from remand.domain.missing import GivenUp, MissingLines
 from remand.domain.task import Task
 from remand.ledger import codec
+from remand.ledger.problems import BadLine
 from remand.ledger.signatures import ADOPT, IMPORT, VOID, Doubt, Group
 from remand.ledger.store import Entry, Transaction
 from remand.ledger.traces import REPAIRED
@@ -51,9 +53,10 @@ def repairs(tx: Transaction) -> list[Repair]:
     found: list[Repair] = []
     for trace in list(tx.traces.every(REPAIRED)):
         line = next(iter(tx.events.lines(trace.session, trace.seq)), b"")
-        event = codec.recall(line) if line else None
-        if isinstance(event, LinesGivenUp):
-            found += [Repair(lines, event) for lines in event.lines]
+        with suppress(BadLine):
+            event = codec.recall(line)
+            if isinstance(event, LinesGivenUp):
+                found += [Repair(lines, event) for lines in event.lines]
     return found
 
 
@@ -66,11 +69,11 @@ def given_up(lines: MissingLines) -> GivenUp:
     return GivenUp(session=lines.session, first=lines.first, last=lines.last, id=lines.id, task=lines.task)
 
 
-def concerning(tx: Transaction, task: Task) -> tuple[MissingLines, ...]:
+def concerning(tx: Transaction, task: Task, family: Family) -> tuple[MissingLines, ...]:
     """The missing lines that may be about a task, or about one that it was cut from: lockouts come from there."""
-    family = [task, *Family(tx).above(task)]
-    tasks = {one.id for one in family} | {task.parent} - {""}
-    oldest = min(one.created_at for one in family)
+    own = [task, *family.above(task)]
+    tasks = {one.id for one in own} | {task.parent} - {""}
+    oldest = min(one.created_at for one in own)
     return tuple(one for one in tx.missing.concerning(tasks) if one.may_concern(tasks, oldest))
 
 
@@ -227,9 +230,10 @@ def _dated(
 
 def _next_time(tx: Transaction, lines: MissingLines) -> Instant:
     for line in tx.events.lines(lines.session, lines.last + 1):
-        event = codec.recall(line)
-        if tx.unconfirmed.verdict(Entry(event, line, "")) is Doubt.NONE:
-            return event.ts
+        with suppress(BadLine):
+            event = codec.recall(line)
+            if tx.unconfirmed.verdict(Entry(event, line, "")) is Doubt.NONE:
+                return event.ts
     return ""
 
 

@@ -12,7 +12,7 @@ from remand.domain.notices import override, takeover
 from remand.domain.task import Lockout, Status, Task
 from remand.domain.visible import visible
 from remand.ledger.order import place
-from remand.ledger.store import LogLine
+from remand.ledger.record_tables import LogLine
 
 MAX_REASON = 300
 _LOGGED = (

@@ -70,13 +70,15 @@ class Fold:
         self._session = session
         self._is_behind = seq <= reach
 
-    def finish(self, tx: Transaction) -> None:
-        """Replaces the tables by the outcome."""
+    def outcome(self, tx: Transaction) -> dict[str, Task]:
+        """The tasks, by id."""
         for name in self._tangled:
             self.tasks[name] = refold(tx, name)
-        tx.tasks.replace_all(
-            (task for task in self.tasks.values() if task is not None), self.handoffs.items()
-        )
+        return {name: task for name, task in self.tasks.items() if task is not None}
+
+    def finish(self, tx: Transaction) -> None:
+        """Replaces the tables by the outcome."""
+        tx.tasks.replace_all(self.outcome(tx).values(), self.handoffs.items())
         tx.outdated.note()
 
 

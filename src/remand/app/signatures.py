@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from remand.app.ports import Keys, Signed
-from remand.app.rebuild import rebuild
 from remand.domain.event import Meta
-from remand.domain.events import VOIDS, Event, EventsVoided, subject
-from remand.domain.instant import BEGINNING, END, Instant
+from remand.domain.events import VOIDS, Event, subject
+from remand.domain.instant import Instant
 from remand.domain.keys import ChainEnd, Trust, signature_in, signature_text, trust_in
 from remand.ledger import codec
 from remand.ledger.signatures import (
@@ -238,15 +236,27 @@ class Subjects:
         ]
 
 
+class GroupSource(Protocol):
+    """Where groups are found: in their table, or in memory."""
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers, by their first."""
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+
+
 def voids_of(tx: Transaction) -> Voids:
     """What is void by the events that count."""
     return Voids(map(codec.recall, tx.events.of_task(VOIDS)))
 
 
-def judge(tx: Transaction, found: Sequence[Found], voids: Voids | None = None) -> list[Entry]:
+def judge(
+    tx: Transaction, found: Sequence[Found], voids: Voids | None = None, groups: GroupSource | None = None
+) -> list[Entry]:
     """Events with what is doubted about each, by the groups that the ledger keeps and by what is void."""
     voids = voids_of(tx) if voids is None else voids
-    entries = _judge_signatures(tx, found)
+    entries = judge_signatures(tx, found, groups)
     if not voids:
         return entries
     return [
@@ -255,12 +265,16 @@ def judge(tx: Transaction, found: Sequence[Found], voids: Voids | None = None) -
     ]
 
 
-def _judge_signatures(tx: Transaction, found: Sequence[Found]) -> list[Entry]:
+def judge_signatures(
+    tx: Transaction, found: Sequence[Found], groups: GroupSource | None = None
+) -> list[Entry]:
+    """Events with what is doubted about each by the groups alone."""
+    groups = groups or tx.groups
     named: dict[str, _Coverage] = {}
-    kept = [group for span in _spans(found) for group in tx.groups.of_session(*span)]
+    kept = [group for span in _spans(found) for group in groups.of_session(*span)]
     if any(one.event.is_legacy for one in found):
-        kept += tx.groups.imports()
-    kept += [group for session in _sessions(found) for group in tx.groups.of_session(adopting(session))]
+        kept += groups.imports()
+    kept += [group for session in _sessions(found) for group in groups.of_session(adopting(session))]
     trust = trust_in(tx.unconfirmed.trust)
     for group, _, kept_doubt in kept:
         last = last_counted(group, trust) if trust.has_ends else group.last
@@ -323,11 +337,11 @@ def confirm(tx: Transaction, groups: Iterable[Group]) -> list[Entry]:
     if imported:
         lines = tx.unconfirmed.of_session("", 0, MAX_SEQ - 1)
         judged += _judged_anew(tx, [one for one in lines if one.event_id in imported])
-    _apply(tx, judged)
+    apply_doubts(tx, judged)
     return [entry for entry in judged if not entry.doubt]
 
 
-def _apply(tx: Transaction, judged: Sequence[Entry]) -> None:
+def apply_doubts(tx: Transaction, judged: Sequence[Entry]) -> None:
     """Keeps what is doubted of events now. What is written here is stamped after every event that counts."""
     tx.unconfirmed.judge(judged)
     latest = max((entry.event.ts for entry in judged if not entry.doubt), default="")
@@ -350,78 +364,6 @@ def _judged_anew(tx: Transaction, withheld: Sequence[Unconfirmed]) -> list[Entry
         if not entry.doubt:
             subjects.learn(entry.event)
     return subjects.assign(changed)
-
-
-def judge_anew(tx: Transaction, verifier: Verifier) -> None:
-    """Judges all that is kept by another trust than before: some events gain their effect, others lose it."""
-    before, is_first = trust_in(tx.unconfirmed.trust), not tx.unconfirmed.trust
-    is_all = is_first or before.project != verifier.trust.project
-    changed = {key_id for key_id, _ in _limits(before) ^ _limits(verifier.trust)}
-    lines = {one.group: one.line for one in tx.groups.every() if is_all or one.group.key in changed}
-    doubts = verifier.doubts(lines)
-    tx.groups.add(SignedGroup(group, lines[group], doubt) for group, doubt in doubts.items())
-    tx.unconfirmed.trust = verifier.trust.text
-    if (is_first or lines) and (_judge_events(tx) or is_first):
-        rebuild(tx)
-
-
-def _limits(trust: Trust) -> set[tuple[str, frozenset[ChainEnd] | None]]:
-    """The ids of the trusted keys, each with where its trust ends."""
-    return {(key.id, None if key.until is None else frozenset(key.until)) for key in trust.keys}
-
-
-def judge_voids(tx: Transaction) -> None:
-    """Judges all events by the voiding ones that there are now, and makes the tables anew.
-
-    Void events that were held back for their time are kept with the others: they have no effect at any time. The
-    clock is that of what is left.
-    """
-    voids = _voids_in(tx)
-    held = [(codec.recall(line), line) for line in tx.files.ripe(END)]
-    for event, line in held:
-        if event not in voids:
-            tx.files.hold_back(event, line)
-    void = [Found(event, line, subject(event)) for event, line in held if event in voids]
-    tx.events.add(judge(tx, void, voids))
-    if _judge_events(tx) or void:
-        rebuild(tx)
-    latest = max((event.ts for event in confirmed_events(tx)), default=BEGINNING)
-    if latest < tx.head.clock:
-        tx.head = replace(tx.head, clock=latest)
-
-
-def _voids_in(tx: Transaction) -> Voids:
-    """What is void by all voiding events whose signatures count."""
-    lines = [line for line in tx.events.lines() if codec.may_be(line, EventsVoided)]
-    found = [Found(event, line, subject(event)) for line in lines for event in (codec.recall(line),)]
-    return Voids(entry.event for entry in _judge_signatures(tx, found) if not entry.doubt)
-
-
-def _judge_events(tx: Transaction) -> bool:
-    """Judges the kept events by the groups as they are now; True when anything changed."""
-    voids = _voids_in(tx)
-    withheld = {found.event_id: found.doubt for found in tx.unconfirmed.every()}
-    changed: list[Entry] = []
-    subjects = Subjects(tx)
-    lines = iter(list(tx.events.lines()))
-    while batch := list(islice(lines, _BATCH)):
-        events = [(codec.recall(line), line) for line in batch]
-        entries = judge(tx, [Found(event, line, subject(event)) for event, line in events], voids)
-        changed += [
-            entry
-            for entry in subjects.assign(entries)
-            if entry.doubt != withheld.get(entry.event.meta.id, Doubt.NONE)
-        ]
-    _apply(tx, changed)
-    return bool(changed)
-
-
-def held_entries(tx: Transaction) -> list[Entry]:
-    """The events held back for their time that will count when it has come."""
-    found = [
-        Found(event, line, subject(event)) for line in tx.files.held() for event in (codec.recall(line),)
-    ]
-    return [entry for entry in judge(tx, found) if not entry.doubt]
 
 
 def confirmed_events(tx: Transaction) -> Iterator[Event]:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from remand.app.ports import Exchange
-from remand.app.verify import LEDGER
 from remand.domain.record import Record
 from remand.ledger import codec
+from remand.ledger.problems import LEDGER
 from remand.ledger.signatures import Doubt
 from remand.ledger.store import Transaction, Unconfirmed
 

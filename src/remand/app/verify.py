@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from remand.app.absorb import events_in, problems_in
-from remand.app.missing import Repair, Seen, find_missing, is_fault, repairs
+from remand.app.judging_anew import GroupsInMemory, is_kept_as, signed_voids
+from remand.app.missing import Repair, find_missing, is_fault, repairs
 from remand.app.ports import Clock, Exchange, Marks
 from remand.app.published import rewritten_problems
-from remand.app.signatures import Found, Verifier, judge, voids_of
+from remand.app.rebuild import Fold, uncollected
+from remand.app.signatures import Found, Verifier, judge
 from remand.domain.clock import horizon, is_ahead
 from remand.domain.events import Event, subject
 from remand.domain.instant import Instant
@@ -19,11 +21,12 @@ from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.ledger import codec, signatures
 from remand.ledger.order import tick
-from remand.ledger.problems import BadLine, Problem
+from remand.ledger.problems import LEDGER, BadLine, Problem, TableDifference
 from remand.ledger.signatures import ADOPT, IMPORT, Doubt, Group
-from remand.ledger.store import FileMark, Transaction, Unconfirmed
+from remand.ledger.store import Entry, FileMark, KeptLine, SignedGroup, Transaction, Unconfirmed
+from remand.ledger.traces import TRACED, Trace, trace
+from remand.ledger.voids import Voids
 
-LEDGER = ".got/ledger.db"
 _BATCH = 5000
 _FIND = "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
 
@@ -37,6 +40,8 @@ class Verified(Record, kw_only=True):
     """Events that no trusted key covers. That alone is no problem: the user may come to trust the key."""
     given_up: tuple[Repair, ...] = ()
     """Missing lines that the user has given up."""
+    is_ledger_wrong: bool = False
+    """True when something is wrong with the ledger's own file, which can be made anew."""
     set_aside: tuple[Problem, ...] = ()
     """What stood behind the ledger's own lines in the open event file, and was moved out of it."""
 
@@ -56,56 +61,97 @@ def verify(
     skew: float = Policy().clock_skew_seconds,
 ) -> Verified:
     """Reads every file and every kept event again."""
-    now, voids = clock.now(), voids_of(tx)
+    now = clock.now()
     limit = horizon(now, skew, tx.head.bounded_from)
-    problems = [
-        problem for mark in exchange.files() for problem in problems_in(exchange, mark.path, limit, voids)
-    ]
-    problems += _clock_problems(tx, now, skew)
-    problems += _group_problems(tx, exchange, verifier)
-    problems += _not_kept(tx, exchange)
+    kept = list(tx.groups.every())
+    signed = list(_group_problems(kept, exchange, verifier))
+    groups = GroupsInMemory(kept)
+    voids = signed_voids(tx, groups)
     unconfirmed = tx.unconfirmed.every()
-    withheld = {found.event_id for found in unconfirmed}
-    chains = _Chains({one.event_id for one in unconfirmed if one.doubt is Doubt.UNSIGNED})
-    count = 0
-    lines = iter(list(tx.events.lines()))
-    while batch := list(islice(lines, _BATCH)):
-        found: list[Found] = []
-        for line in batch:
-            count += 1
-            try:
-                event = codec.read(line)
-            except BadLine as bad:
-                problems.append(_in_ledger(f"an event {bad}"))
-                continue
-            found.append(Found(event, line, subject(event)))
-        for entry in judge(tx, found, voids):
-            problems += chains.check(entry.event, entry.doubt)
-            if bool(entry.doubt) != (entry.event.meta.id in withheld):
-                problems.append(_wrongly_judged(entry.event, entry.doubt))
-    problems += rewritten_problems(tx.rewritten.every())
+    rows = _Rows(
+        _Tables(unconfirmed),
+        _Chains({one.event_id for one in unconfirmed if one.doubt is Doubt.UNSIGNED}),
+        {hash(one.line) for one in kept},
+    )
+    with uncollected():
+        rows.read(tx, limit, voids, groups)
+        wrong = [*rows.wrong, *rows.tables.differences(tx, kept), *_not_kept(tx, exchange, rows.known)]
+        files = [
+            problem
+            for mark in exchange.files()
+            for problem in problems_in(exchange, mark.path, limit, voids, rows.known)
+        ]
     seen = marks.all()
     lost = find_missing(tx, seen, tick(now, tx.head.clock))
-    problems += _missing(tx, [one for lines in lost.values() for one in lines], chains.tasks, seen)
+    problems = (
+        *files,
+        *_clock_problems(tx, now, skew),
+        *signed,
+        *wrong,
+        *rows.broken,
+        *rewritten_problems(tx.rewritten.every()),
+        *_missing(tx, [one for lines in lost.values() for one in lines], rows.chains.tasks, marks),
+    )
     return Verified(
-        events=count,
-        problems=tuple(problems),
+        events=rows.count,
+        problems=problems,
         unconfirmed=tuple(unconfirmed),
         given_up=tuple(repairs(tx)),
         set_aside=tuple(_set_aside(tx)),
+        is_ledger_wrong=bool(wrong) or any(problem.file == LEDGER for problem in signed),
     )
+
+
+class _Rows:
+    """Reads every kept event again."""
+
+    def __init__(self, tables: _Tables, chains: _Chains, known: set[int]) -> None:
+        self.tables = tables
+        self.chains = chains
+        self.known = known
+        """The hashes of lines that were examined."""
+        self.count = 0
+        self.wrong: list[Problem] = []
+        """What is wrong with the ledger's own file."""
+        self.broken: list[Problem] = []
+        """What is wrong with the sessions' chains."""
+
+    def read(self, tx: Transaction, limit: Instant, voids: Voids, groups: GroupsInMemory) -> None:
+        """Compares what the tables say of each event with what its line and the groups say."""
+        rows = tx.events.rows()
+        while batch := list(islice(rows, _BATCH)):
+            found = [(Found(event, row.line, subject(event)), row) for event, row in self._events(batch)]
+            entries = judge(tx, [one for one, _ in found], voids, groups)
+            for entry, (_, row) in zip(entries, found, strict=True):
+                if entry.event.ts <= limit or entry.event in voids:
+                    self.known.add(hash(row.line))
+                self.broken += self.chains.check(entry.event, entry.doubt)
+                self.wrong += self.tables.check(entry, row)
+
+    def _events(self, rows: Iterable[KeptLine]) -> Iterator[tuple[Event, KeptLine]]:
+        for row in rows:
+            self.count += 1
+            try:
+                yield codec.read(row.line), row
+            except BadLine as bad:
+                about = f" about {row.subject}" if row.subject else ""
+                self.wrong.append(_in_ledger(f"an event{about} {bad}"))
 
 
 def _set_aside(tx: Transaction) -> list[Problem]:
     marks = tx.files.marks()
-    return [one for one in tx.files.problems() if marks.get(one.file) == FileMark(one.file, 0, 0, 0)]
+    return [
+        one
+        for one in tx.files.problems()
+        if one.file != LEDGER and marks.get(one.file) == FileMark(one.file, 0, 0, 0)
+    ]
 
 
-def _not_kept(tx: Transaction, exchange: Exchange) -> Iterator[Problem]:
+def _not_kept(tx: Transaction, exchange: Exchange, known: Collection[int]) -> Iterator[Problem]:
     """Events that a file has and the ledger lost after it had read them."""
     held, legacy = tx.files.held_ids(), tx.events.ids("")
     for mark in exchange.files():
-        lines = events_in(exchange, mark.path)
+        lines = events_in(exchange, mark.path, known)
         while batch := list(islice(lines, _BATCH)):
             kept = held | legacy | _kept_among(tx, [event for _, event in batch])
             for number, event in batch:
@@ -124,16 +170,17 @@ def _kept_among(tx: Transaction, events: Iterable[Event]) -> set[str]:
 
 
 def _missing(
-    tx: Transaction, lost: Iterable[MissingLines], tasks: Collection[str], seen: Seen
+    tx: Transaction, lost: Iterable[MissingLines], tasks: Collection[str], marks: Marks
 ) -> Iterator[Problem]:
     """Events that signed groups name or leave out, or that this machine has seen, and that are not here."""
+    seen = marks.all()
     for one in lost:
         if not is_fault(one, tasks, tx.head.session):
             continue
         others = ", and others of it are here" if one.task in tasks and one.task else ""
         what = f"{one.description}{others}"
         if not one.id and seen.get(one.session, (0, ""))[0] == one.last:
-            what = f"{what}; {one.last} were seen on this machine, {one.first - 1} are left"
+            what = f"{what}; {one.last} were seen on this machine ({marks.folder}), {one.first - 1} are left"
         if one.session.startswith(IMPORT):
             about = f" about {one.task}" if one.task else ""
             what = f"a line of a GoT tool{about} (id {one.id}) was imported and is missing"
@@ -155,18 +202,71 @@ def _clock_problems(tx: Transaction, now: Instant, skew: float) -> Iterator[Prob
         )
 
 
-def _wrongly_judged(event: Event, doubt: Doubt) -> Problem:
-    state = "counts without being confirmed" if doubt else "is confirmed and does not count"
-    return _in_ledger(f"{_name(event)} {state}: the ledger was changed. Move {LEDGER} away, it is made anew")
+class _Tables:
+    """Folds the events anew while they pass by, to compare the outcome with the tables."""
+
+    def __init__(self, unconfirmed: Iterable[Unconfirmed]) -> None:
+        self._withheld = {found.line: found for found in unconfirmed}
+        self._fold = Fold()
+        self._traces: list[Trace] = []
+        self._adopted: list[tuple[str, str]] = []
+        """The handoffs of imported lines that name no task, each with the task its line was given to."""
+
+    def check(self, entry: Entry, row: KeptLine) -> Iterator[Problem]:
+        """What the tables of events say wrong of one, which is then folded."""
+        event, task = entry.event, entry.subject
+        withheld = self._withheld.get(row.line)
+        handoff = getattr(event, "handoff_id", "") if event.is_legacy and not task else ""
+        if handoff and not entry.doubt:
+            self._adopted.append((handoff, row.subject))
+            row = row._replace(subject="")
+        if not is_kept_as(entry, row, withheld):
+            yield _wrongly_kept(entry, withheld)
+        if entry.doubt:
+            return
+        if task:
+            self._fold.add(event, task)
+        if type(event) in TRACED and (left := trace(event, task)):
+            self._traces.append(left)
+
+    def differences(self, tx: Transaction, groups: Sequence[SignedGroup]) -> Iterator[Problem]:
+        """Where the tables are not what the events make of them."""
+        fold = self._fold
+        tasks = fold.outcome(tx)
+        found = chain(
+            tx.tasks.differences(tasks, fold.handoffs),
+            tx.traces.differences(self._traces),
+            tx.groups.differences(groups),
+            (
+                TableDifference("event", task)
+                for handoff, task in self._adopted
+                if task != fold.handoffs.get(handoff, "")
+            ),
+        )
+        for table, task in found:
+            about = f" about {task}" if task else ""
+            yield _in_ledger(f"table {table} says something else{about} than the events, and is made anew")
+
+
+def _wrongly_kept(entry: Entry, withheld: Unconfirmed | None) -> Problem:
+    event, doubt = entry.event, entry.doubt
+    if bool(doubt) == bool(withheld):
+        state = "is kept under another task, key or signer than its own"
+    else:
+        state = "counts without being confirmed" if doubt else "is confirmed and does not count"
+    about = f" about {entry.subject}" if entry.subject else ""
+    return _in_ledger(f"{_name(event)}{about} {state}: the ledger was changed, and is made anew")
 
 
 def _name(event: Event) -> str:
     return f"event {event.meta.seq} of session {event.meta.session} ({event.name})"
 
 
-def _group_problems(tx: Transaction, exchange: Exchange, verifier: Verifier) -> Iterator[Problem]:
+def _group_problems(
+    every: Iterable[SignedGroup], exchange: Exchange, verifier: Verifier
+) -> Iterator[Problem]:
     """Groups whose signature is wrong, by file and line where a file has it, and those the ledger judged otherwise."""
-    kept = {found.group: found for found in tx.groups.every()}
+    kept = {found.group: found for found in every}
     wrong: dict[bytes, Group] = {}
     for group, doubt in verifier.doubts(kept).items():
         if doubt is Doubt.WRONG_SIGNATURE:
@@ -174,7 +274,7 @@ def _group_problems(tx: Transaction, exchange: Exchange, verifier: Verifier) -> 
         if bool(doubt) != bool(kept[group].doubt):
             state = "counts and should not" if doubt else "does not count and should"
             yield _in_ledger(
-                f"the signature of {_range(group)} {state}: the ledger was changed. Move {LEDGER} away, it is made anew"
+                f"the signature of {_range(group)} {state}: the ledger was changed, and is made anew"
             )
     for mark in exchange.files() if wrong else []:
         for number, line in exchange.read(mark.path):

@@ -12,7 +12,7 @@ from remand.adapters.records.files import RecordFiles
 from remand.adapters.system.clock import SystemClock
 from remand.app.errors import EnvironmentFault
 from remand.app.files import Kind, is_in_step
-from remand.app.signatures import held_entries
+from remand.app.judging_anew import held_entries
 from remand.bootstrap.ledger import Opened
 from remand.bootstrap.quick import Place, locate
 from remand.bootstrap.reading import Unseen, reminder, unseen, untrusted_writer, warning

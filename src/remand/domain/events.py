@@ -34,6 +34,15 @@ from remand.domain.gate_events import (
     GateRecovered,
     GateRejected,
 )
+from remand.domain.log_events import (
+    VOIDS,
+    EventsVoided,
+    LinesGivenUp,
+    LinesImported,
+    PauseBegun,
+    PauseEnded,
+    SessionAdopted,
+)
 from remand.domain.missing import GivenUp
 from remand.domain.record import Record
 from remand.domain.rejection_events import (
@@ -70,6 +79,7 @@ from remand.domain.run_events import How, Purpose, RunEnded, RunStarted, TaskRet
 __all__ = [
     "NATIVE",
     "UNSTAMPED",
+    "VOIDS",
     "ActDone",
     "ActFailed",
     "ActIntended",
@@ -116,6 +126,8 @@ __all__ = [
     "ObjectionsDismissed",
     "OpinionGiven",
     "OverridingEvent",
+    "PauseBegun",
+    "PauseEnded",
     "Purpose",
     "RejectionAnswered",
     "ReviewApproved",
@@ -273,51 +285,6 @@ class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
     children: tuple[str, ...]
 
 
-class LinesImported(Event, tag="log.import", kw_only=True):
-    """The lines of a GoT tool in a file were imported: from then on they count, as far as such lines do."""
-
-    file: str
-    sha256: str
-    count: int
-
-
-class SessionAdopted(Event, tag="keys.adopt", kw_only=True):
-    """The user vouched for events of a session that no trusted key covered: from then on they count."""
-
-    session: str
-    number: int
-    """The number of the last one."""
-    count: int
-    chain: str
-    """The value of the adoption's own chain after the last one."""
-    reason: str
-
-
-class LinesGivenUp(Event, tag="log.repair", kw_only=True):
-    """The user has given lines of the log up that are missing: they bar nothing any more. Should they come, they count."""
-
-    lines: tuple[GivenUp, ...]
-    reason: str = ""
-
-
-class EventsVoided(Event, tag="log.void", kw_only=True):
-    """Events that were written under a clock that ran ahead have no effect. Those that follow restate them, in their order."""
-
-    session: str
-    """Whose events they are."""
-    first: int
-    last: int
-    chain: str
-    """The value of the session's chain after the last."""
-    events: tuple[str, ...]
-    """Their ids."""
-    reason: str = ""
-
-
-VOIDS = "log.void"
-"""Stands in place of a task for the events that void others, so that they are found."""
-
-
 class Unknown(Event, tag="?", kw_only=True):
     """An event kept and carried without effect: of another graph element, or of a newer version."""
 
@@ -386,6 +353,8 @@ NATIVE = (
     SessionAdopted,
     LinesGivenUp,
     EventsVoided,
+    PauseBegun,
+    PauseEnded,
     LockoutSet,
     LockoutCleared,
     ReviewRequested,

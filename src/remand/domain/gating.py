@@ -33,6 +33,7 @@ from remand.domain.holds import (
     settle_lines,
 )
 from remand.domain.instant import plus
+from remand.domain.new_work import is_let_pass, require_new_work, require_own_commit
 from remand.domain.notices import STALL, alert
 from remand.domain.questions import opened
 from remand.domain.refusals import Refused
@@ -54,10 +55,11 @@ def released(task: Task, claim: Claim, command: c.Command) -> Events:
             "no_gates",
             "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
         )
-    _require_new_work(task, facts)
+    require_new_work(task, facts)
     _require_control(task, facts)
     own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
     if not facts.gates:
+        require_own_commit(task, claim, command)
         empty = Verdict(
             status=GateStatus.PASSED, commit=facts.commit, tree=facts.tree, policy=facts.policy, tier="none"
         )
@@ -100,30 +102,6 @@ def open_control(task: Task, changes: Sequence[ControlChange]) -> tuple[ControlC
     )
 
 
-def _require_new_work(task: Task, facts: c.Facts) -> None:
-    """Refuses a change that was rejected before, as long as the user has not let it pass.
-
-    The very commit that was rejected is work that was not committed yet: nobody has to be asked about that.
-    """
-    name = facts.same_change or rejected_change(task, facts.tree, facts.patch)
-    if not name or _is_let_pass(task, name, facts.tree):
-        return
-    if facts.is_enforced and any(one.commit == facts.commit for one in task.standing_rounds):
-        raise Refused(
-            "nothing_committed",
-            f"{facts.commit[:12]} is the commit that was rejected. Commit what was changed since, then claim done.",
-        )
-    raise Refused(
-        "not_measured", f"{facts.commit[:12]} changes what a rejected submission of {task.label} changed."
-    )
-
-
-def _is_let_pass(task: Task, name: str, tree: str) -> bool:
-    """True when the user let a rejected change pass, or nothing is stopped where it was measured."""
-    gating = task.gating
-    return name in gating.accepted or (gating.is_released and name in gating.held and gating.tree == tree)
-
-
 def is_rejected_still(task: Task) -> bool:
     """True when a rejection stands of the very code that is under review, and the user has not let it pass.
 
@@ -131,7 +109,7 @@ def is_rejected_still(task: Task) -> bool:
     """
     tree = task.submission.tree if task.submission else ""
     same = [one for one in task.standing_rounds if tree and one.tree == tree]
-    return bool(same) and not _is_let_pass(task, rejected_change(task, tree, same[-1].patch), tree)
+    return bool(same) and not is_let_pass(task, rejected_change(task, tree, same[-1].patch), tree)
 
 
 def _carried_over(task: Task, facts: c.Facts) -> Verdict:

@@ -20,6 +20,8 @@ class MissingLines(Record, kw_only=True):
     """The task of the event; empty when it belongs to none, or nobody knows."""
     until: Instant = ""
     """They were written before this time; empty where the task is known."""
+    is_unsigned: bool = False
+    """True when the line is here, and no signature that covers it."""
 
     @property
     def numbers(self) -> str:
@@ -33,7 +35,8 @@ class MissingLines(Record, kw_only=True):
         """What is missing, in one sentence without its end."""
         if self.id:
             about = f" about {self.task}" if self.task else ""
-            return f"{self.numbers}{about} is missing"
+            what = "the signature of " if self.is_unsigned else ""
+            return f"{what}{self.numbers}{about} is missing"
         verb = "is" if self.first == self.last else "are"
         return f"{self.numbers} {verb} missing: neither the lines nor their ids are here"
 

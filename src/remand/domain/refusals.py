@@ -12,9 +12,6 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
         self.message = message
 
 
-ENVIRONMENTAL = frozenset({"clock_ahead"})
-"""Refusals whose cause is the machine and not the command: exit code 3."""
-
 MEANINGS: dict[str, tuple[str, str]] = {
     "already_running": (
         "An agent's process is at work on the task already.",
@@ -240,5 +237,5 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
 }
 
-ENVIRONMENT = frozenset({"key_not_trusted"})
+ENVIRONMENT = frozenset({"clock_ahead", "key_not_trusted"})
 """Refusals whose cause lies in how a machine is set up: they leave with the exit code of a fault there."""

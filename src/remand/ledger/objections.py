@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
 
 from remand.domain.events import Event
 from remand.domain.instant import Instant
 from remand.domain.objection import objected_work
+from remand.domain.task import Task
 from remand.ledger.signatures import Doubt
 
 MAX_OBJECTIONS = 5000
@@ -46,3 +48,19 @@ def as_objection(event: Event, task: str, doubt: Doubt, signer: str) -> Objectio
     if work is None:
         return None
     return ObjectionRow(task[:_MAX_TEXT], signer[:_MAX_TEXT], work[:_MAX_TEXT], event.ts)
+
+
+class ObjectionTable(Protocol):
+    """The noes among the unconfirmed events whose key is not trusted. They come and go with those."""
+
+    def tasks(self) -> list[Task]:
+        """The tasks that have some and have not ended, by id."""
+
+    def keys(self, task_id: str) -> list[KeptObjection]:
+        """The keys that object to a task, each with all that it said, the latest first (`MAX_OBJECTIONS`)."""
+
+    def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
+        """Those to these works, or of this key, or both: one for each key and work, the latest first."""
+
+    def line(self, place: int) -> bytes:
+        """The line of the event that is kept there."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from remand.domain.record import Record
+
+LEDGER = ".got/ledger.db"
+"""How the ledger's own file is called where something is wrong with it."""
 
 
 class BadLine(Exception):  # noqa: N818 - the line is bad, the reader is not
@@ -15,3 +20,10 @@ class Problem(Record, kw_only=True):
     file: str
     line: int
     problem: str
+
+
+class TableDifference(NamedTuple):
+    """Where a table is not what the events make of it: the table, and the task concerned if there is one."""
+
+    table: str
+    task: str

@@ -168,6 +168,14 @@ def is_group(line: bytes) -> bool:
     return line.startswith(MARK)
 
 
+def recall(line: bytes) -> Group:
+    """Reads a group's line that was examined when it entered the ledger; raises `BadLine` when it was damaged since."""
+    try:
+        return _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadLine("names signed events in a way that cannot be read") from None
+
+
 def read(line: bytes) -> Group:
     """Reads a group's line from anywhere, or raises `BadLine` saying what is wrong with it."""
     try:

@@ -13,8 +13,9 @@ from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
 from remand.ledger.filings import Filing
 from remand.ledger.missing_tables import MissingTable, RewrittenTable
-from remand.ledger.objections import KeptObjection
-from remand.ledger.problems import Problem
+from remand.ledger.objections import ObjectionTable
+from remand.ledger.problems import Problem, TableDifference
+from remand.ledger.record_tables import LogLines, Outdated
 from remand.ledger.signatures import MAX_SEQ, Doubt, Group
 from remand.ledger.traces import Trace
 
@@ -28,13 +29,6 @@ class FileMark(NamedTuple):
     size: int
     mtime: int
     inode: int
-
-
-class LogLine(NamedTuple):
-    """A line of the orchestration log, and where it stands: its time first, whatever else tells it apart after."""
-
-    place: str
-    text: str
 
 
 class Entry(NamedTuple):
@@ -88,6 +82,14 @@ class Head(Record, kw_only=True):
     """The ledger's clock when it first knew `policy.clock_skew`: events up to then may be a day ahead."""
 
 
+class KeptLine(NamedTuple):
+    """An event's line as it is kept, with the task and the idempotency key under which it is found."""
+
+    line: bytes
+    subject: str
+    key: str
+
+
 class EventLog(Protocol):
     """The events, each known by its id."""
 
@@ -112,6 +114,15 @@ class EventLog(Protocol):
         Whoever writes a file can give an event any session and number. Of several with one number, the groups tell
         which is the session's own.
         """
+
+    def rows(self) -> Iterator[KeptLine]:
+        """Every line, session by session, with the task and key under which it is found."""
+
+    def at(self, session: str, seq: int) -> list[bytes]:
+        """The lines that are kept as a session's nth event; several where it forked."""
+
+    def drop(self, lines: Collection[bytes]) -> None:
+        """Forgets lines that were damaged or changed."""
 
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
         """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
@@ -152,6 +163,15 @@ class GroupTable(Protocol):
     def wrong(self, session: str) -> list[SignedGroup]:
         """A session's groups whose signature is wrong, by their first."""
 
+    def of_task(self, task_id: str) -> list[SignedGroup]:
+        """Those that name an event of a task, session by session."""
+
+    def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
+        """Of these, which are all: the tasks whose groups are not found by `of_task`, or that find others'."""
+
+    def index(self) -> None:
+        """Finds out anew which groups name which task. What is not as it was written is dropped."""
+
     def imports(self) -> list[SignedGroup]:
         """Those that name imported lines of GoT tools."""
 
@@ -187,22 +207,6 @@ class UnconfirmedTable(Protocol):
         """
 
 
-class ObjectionTable(Protocol):
-    """The noes among the unconfirmed events whose key is not trusted. They come and go with those."""
-
-    def tasks(self) -> list[Task]:
-        """The tasks that have some and have not ended, by id."""
-
-    def keys(self, task_id: str) -> list[KeptObjection]:
-        """The keys that object to a task, each with all that it said, the latest first (`MAX_OBJECTIONS`)."""
-
-    def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
-        """Those to these works, or of this key, or both: one for each key and work, the latest first."""
-
-    def line(self, place: int) -> bytes:
-        """The line of the event that is kept there."""
-
-
 class TraceTable(Protocol):
     """The events about rejections and about what came of them, in brief."""
 
@@ -221,6 +225,9 @@ class TraceTable(Protocol):
     def replace_all(self, traces: Iterable[Trace]) -> None:
         """Throws the traces away and keeps these."""
 
+    def differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
+        """Where the traces that are kept are not these."""
+
 
 class TaskTable(Protocol):
     """The tasks, folded."""
@@ -233,6 +240,11 @@ class TaskTable(Protocol):
 
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         """Throws the tables away and makes them anew; each handoff comes with its task."""
+
+    def differences(
+        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
+    ) -> Iterator[TableDifference]:
+        """Where the tables are not what `replace_all` would make of these."""
 
     def named(self, name: str) -> str:
         """The task an alias or a handoff belongs to; empty when there is none."""
@@ -342,38 +354,6 @@ class FileBook(Protocol):
 
     def ripe(self, horizon: Instant) -> list[bytes]:
         """Takes out the lines held back whose time has come near enough."""
-
-
-class Outdated(Protocol):
-    """The tasks whose files are not as the ledger has it."""
-
-    mark: str
-    """How the folders of those files were left; empty when they were never written."""
-
-    def note(self, task_id: str = "") -> None:
-        """Has a task's files made again; without a task, all files."""
-
-    def every(self) -> list[str]:
-        """The tasks that were noted; the empty name stands for all."""
-
-    def clear(self) -> None:
-        """Forgets them: the files are as the ledger has it."""
-
-
-class LogLines(Protocol):
-    """The lines of the orchestration log, each known by its task and its place."""
-
-    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
-        """Replaces a task's lines; the days that had or have one of them."""
-
-    def day(self, day: str) -> list[str]:
-        """The lines of a day, in their order."""
-
-    def days(self) -> list[str]:
-        """The days that have lines."""
-
-    def clear(self) -> None:
-        """Throws all lines away."""
 
 
 class Transaction(Protocol):

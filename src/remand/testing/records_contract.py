@@ -6,7 +6,8 @@ from remand.domain.gates.outages import Outage
 from remand.domain.gates.standing import Gating
 from remand.domain.runs import Run, Spent
 from remand.domain.task import Escalation, Status, Submission
-from remand.ledger.store import LogLine, Store
+from remand.ledger.record_tables import LogLine
+from remand.ledger.store import Store
 from remand.testing.builders import LATER, NOW, T1, T2, T3, a_task
 
 MONDAY, TUESDAY = "2026-11-16", "2026-11-17"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -297,7 +298,7 @@ class UnconfirmedContract:
             assert [task.id for task in tx.objections.tasks()] == [T1]
 
 
-def _missing(first: int, task: str = "", last: int = 0, **more: str) -> MissingLines:
+def _missing(first: int, task: str = "", last: int = 0, **more: Any) -> MissingLines:
     return MissingLines(session="s", first=first, last=last or first, task=task, **more)
 
 

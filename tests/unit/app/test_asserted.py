@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from remand.app import stories
 from remand.app.asking import Accepted, Request
 from remand.app.handle import Handler
+from remand.app.signed_tasks import SignedTasks, TaskSource
 from remand.app.under_review import awaiting
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -60,7 +61,8 @@ def test_the_systems_own_events_and_a_forges_reviews_are_not_asserted() -> None:
 def test_what_the_user_imports_rests_on_their_word() -> None:
     world = World()
     with world.store.write() as tx:
-        handler = Handler(tx, world.rules, world.clock, world.ids, world.repository)
+        source = TaskSource(tx, SignedTasks(), world.ledger.verifier(tx))
+        handler = Handler(tx, world.rules, world.clock, world.ids, world.repository, source=source)
         handler.note([e.LinesImported(file="x", sha256="0" * 64, count=0)], Actor(name="user"))
         handler.note([e.LinesImported(file="y", sha256="0" * 64, count=0)], THE_COORDINATOR)
         assert [entry.event.meta.known_by for entry in handler.entries] == ["word", ""]

@@ -7,7 +7,7 @@ from remand.app.lockouts import explained
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.roles import Member, Role, Team
-from remand.testing.builders import T3, World, a_task, member
+from remand.testing.builders import T3, Session, World, added, member
 
 LEA, BOB = member("Lea", Role.LEAD), member("Bob")
 FENSTER = member("Fenster")
@@ -121,8 +121,10 @@ def test_a_lockout_of_a_time_without_a_team_holds_for_whoever_has_no_part_in_any
 def test_what_was_cut_from_a_task_is_kept_from_the_renamed_member_too() -> None:
     world, task = rejected(LEA, FENSTER, BOB)
     regroup(world, LEA, member("Keaton"), BOB)
-    with world.store.write() as tx:
-        tx.tasks.put(a_task(T3, parent=task))
+    session = Session()
+    session.write(added(T3, "A part", parent=task))
+    world.exchange.put("/events/theirs.jsonl", session.lines)
+    world.ledger.refresh()
     assert world.refusal(c.ClaimTask(agent="Keaton", task_id=T3), "Keaton").code == "locked_out"
     assert world.claim(T3, "Bob").claim is not None
 

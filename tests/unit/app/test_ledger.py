@@ -7,11 +7,14 @@ from remand.app.asking import Accepted, Request
 from remand.app.errors import EnvironmentFault
 from remand.app.verify import verify
 from remand.domain import commands as c
+from remand.domain import events as e
 from remand.domain.instant import moment
+from remand.domain.refusals import Refused
+from remand.domain.roles import Actor, Role
 from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.problems import Problem
-from remand.testing.builders import T1, T2, Session, World, added
+from remand.testing.builders import ALICE, LATER, T1, T2, THE_USER, Session, World, actor, added
 from remand.testing.fakes import FakeClock, Killed
 
 THEIRS = "/events/theirs.jsonl"
@@ -592,3 +595,29 @@ def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:
 
     assert T1 in world.tasks()
     assert problems(world) == ()
+
+
+def test_a_pause_and_its_end_are_events_by_the_user_and_about_no_task() -> None:
+    world = World()
+    task = world.add()
+    before = world.task(task)
+
+    world.ledger.record([e.PauseBegun(until=LATER, reason="The disk is full")], THE_USER)
+    world.ledger.record([e.PauseEnded()], THE_USER)
+
+    *_, begun, ended = world.events()
+    assert (begun.name, begun.meta.actor, ended.name) == ("pause.begin", "user", "pause.end")
+    assert world.task(task) == before
+    with world.store.read() as view:
+        assert view.unconfirmed.every() == []
+        assert verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view)).ok
+
+
+@pytest.mark.parametrize("by", [ALICE, actor("u", Role.USER, confined=True)], ids=["agent", "agent's place"])
+def test_nobody_but_the_user_notes_a_pause(by: Actor) -> None:
+    world = World()
+
+    with pytest.raises(Refused, match="Only user may do this"):
+        world.ledger.record([e.PauseBegun(until=LATER, reason="x")], by)
+
+    assert world.events() == []

@@ -329,12 +329,20 @@ def test_a_copy_of_an_unconfirmed_event_has_no_effect_either() -> None:
     assert len(doubts(world)) == 1
 
 
-def test_an_unconfirmed_event_answers_no_key() -> None:
+@pytest.mark.parametrize("keys", [None, STRANGER], ids=["unsigned", "signed by a stranger"])
+@pytest.mark.parametrize("is_open", [False, True], ids=["in a file", "in the open segment"])
+def test_an_unconfirmed_event_answers_no_key(keys: Keys | None, is_open: bool) -> None:
     world = a_world()
-    session = Session("20261115-090000-000000ff", keys=None)
+    session = Session("20261115-090000-000000ff", keys=keys)
     session.write(e.TaskCancelled(task_id=T1), key="k", ask="x")
-    read_in(world, session.lines, FORGED)
+    if is_open:
+        world.add("Another")
+        segment = next(path for path in world.exchange.contents if path != THEIRS)
+        world.exchange.contents[segment].data += b"".join(line + b"\n" for line in session.lines)
+    else:
+        read_in(world, session.lines, FORGED)
 
+    world.ask(c.CancelTask(task_id=T1), key="k")
     world.ask(c.CancelTask(task_id=T1), key="k")
 
     assert world.task(T1).status == Status.CANCELLED
@@ -678,3 +686,35 @@ def test_two_machines_that_trust_each_other_come_to_the_same_state() -> None:
     assert mine.task(T2).status == Status.CANCELLED
     assert not theirs.task(T1).is_locked_out("Alice")
     assert state(mine) == state(theirs) == state(made_anew(mine))
+
+
+REPLAYED = ["in another file", "under another session's name", "from another project", "before its place"]
+
+
+@pytest.mark.parametrize("kind", e.NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
+@pytest.mark.parametrize("way", REPLAYED)
+def test_no_kind_of_event_counts_a_second_time(kind: type[e.Event], way: str) -> None:
+    """What a trusted key signed counts once, in its place and in its project."""
+    world = a_world(OTHER)
+    world.claim(T1, "Bob")
+    once = signed(an_event(kind), e.LockoutSet(task_id=T2, agent="Carol"))
+    if way != "from another project":
+        read_in(world, once)
+    before, tasks = state(world)[0], world.tasks()
+
+    read_in(world, _again(once, an_event(kind), way), FORGED)
+
+    assert world.tasks() == tasks
+    assert state(world)[0] == before
+
+
+def _again(lines: list[bytes], event: e.Event, way: str) -> list[bytes]:
+    if way == "in another file":
+        return lines
+    if way == "from another project":
+        return signed(event, e.LockoutSet(task_id=T2, agent="Carol"), project="fedcba9876543210")
+    group, line, *_ = lines
+    if way == "before its place":
+        return [signatures.write(replace(signatures.read(group), first=3)), line]
+    other = replace(signatures.read(group), meta=signatures.Origin(session="20261115-090000-000000ee"))
+    return [signatures.write(other), line]

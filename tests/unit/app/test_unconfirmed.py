@@ -1,7 +1,7 @@
 """Holds that events without effect are listed by file and line, and no more of them than asked for."""
 
 from remand.app.unconfirmed import unconfirmed_lines, unconfirmed_signers
-from remand.app.verify import LEDGER
+from remand.ledger.problems import LEDGER
 from remand.ledger.signatures import Doubt
 from remand.testing.builders import T1, Session, World, added, task_id
 from remand.testing.fakes import FakeKeys

@@ -6,7 +6,7 @@ import pytest
 
 from remand.domain.clock import duration, horizon, is_ahead, require_near
 from remand.domain.instant import plus
-from remand.domain.refusals import ENVIRONMENTAL, MEANINGS, Refused
+from remand.domain.refusals import ENVIRONMENT, MEANINGS, Refused
 
 NOW = "2026-11-15T09:00:00.000000Z"
 
@@ -34,7 +34,7 @@ def test_the_refusal_names_both_times_and_what_to_do() -> None:
     for text in ("2027-12-20T09:00:00", NOW, "400 days", "10 minutes"):
         assert text in refused.value.message
     assert "remand log repair" in MEANINGS["clock_ahead"][1]
-    assert "clock_ahead" in ENVIRONMENTAL
+    assert "clock_ahead" in ENVIRONMENT
 
 
 @pytest.mark.parametrize(

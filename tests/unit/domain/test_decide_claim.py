@@ -6,7 +6,7 @@ from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.decide import decide
 from remand.domain.refusals import Refused
-from remand.domain.roles import Actor, Role
+from remand.domain.roles import THE_COORDINATOR, Actor, Role
 from remand.domain.task import Status
 from remand.testing.builders import (
     ALICE,
@@ -200,3 +200,13 @@ def test_a_name_that_would_break_a_line_may_do_nothing(name: str) -> None:
 @pytest.mark.parametrize("who", [BOB, THE_USER], ids=["another agent", "the user"])
 def test_nobody_claims_in_another_agents_name(who: Actor) -> None:
     assert refused(a_task(), CLAIM, who) == "not_yours"
+
+
+def test_whether_anybody_is_left_is_asked_only_about_a_task_that_waits() -> None:
+    nobody: dict[str, object] = {"has_team": True, "agents": ()}
+    ask = c.CheckStaff(task_id=T1)
+    held = a_task(status=Status.CLAIMED, claim=a_claim())
+
+    assert [one.name for one in decided(a_task(), ask, THE_COORDINATOR, **nobody)] == ["escalation.open"]
+    assert decided(held, ask, THE_COORDINATOR, **nobody) == ()
+    assert decided(a_task(), ask, THE_COORDINATOR, has_team=True, agents=(ALICE,)) == ()

@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain import events as e
+from remand.domain.gates.outages import ANY_CAUSE, outages_of
 from remand.domain.gates.verdict import GateStatus, Verdict
 from remand.domain.gating import has_progress
 from remand.domain.roles import THE_COORDINATOR, Actor
@@ -378,3 +380,15 @@ def test_a_refused_finding_stops_nothing_where_nothing_is_enforced() -> None:
 
     assert names(story.ask(settling(is_accepted=False), LEAD, is_enforced=False)) == ["gate.refuse"]
     assert names(story.ask(SUBMIT, ALICE, **WORK)) == ["task.submit"]
+
+
+def test_a_rejection_that_shows_a_gate_to_be_broken_asks_the_user_about_that_gate() -> None:
+    verdict = failed(1, 1.0, a_result("lint", GateStatus.TIMED_OUT))
+    known = replace(outages_of(verdict)[0], commit=OTHER_SHA)
+
+    events = Story().ask(recording(verdict), outages=(known,) * ANY_CAUSE, escalate_after_gates=9)
+
+    assert names(events) == ["gate.reject", "escalation.open"]
+    asked = events[-1]
+    assert isinstance(asked, e.EscalationOpened)
+    assert asked.gates == ("lint",)

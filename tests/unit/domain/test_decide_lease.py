@@ -1,11 +1,13 @@
 """Holds what a lease allows, and that a lost one allows nothing."""
 
 import pytest
+from msgspec.structs import replace
 
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.instant import plus
 from remand.domain.roles import THE_COORDINATOR
+from remand.domain.runs import Budget, Run, Spent
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
     ALICE,
@@ -14,6 +16,7 @@ from remand.testing.builders import (
     H2,
     LATER,
     NOW,
+    OTHER_SHA,
     SHA,
     T1,
     TREE,
@@ -21,6 +24,7 @@ from remand.testing.builders import (
     a_lockout,
     a_submission,
     a_task,
+    actor,
     an_offer,
     decided,
     refused,
@@ -199,3 +203,58 @@ def test_an_ended_lease_names_whose_it_was() -> None:
     assert decided(HELD, c.ExpireLease(task_id=T1), THE_COORDINATOR, at=LATER) == (
         e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"),
     )
+
+
+def test_when_the_users_own_lease_ends_the_user_is_asked_again() -> None:
+    mended = a_task(status=Status.CLAIMED, claim=a_claim("user"), fixer="user")
+
+    ended = decided(mended, c.ExpireLease(task_id=T1), THE_COORDINATOR, at=LATER)
+
+    assert [event.name for event in ended] == ["task.expire", "escalation.open"]
+
+
+def test_a_lost_run_that_spends_the_budget_asks_the_user_about_that() -> None:
+    run = Run(id="RUN-1", agent="Alice", purpose="work", handoff_id=H1, started_at=NOW)
+    task = a_task(status=Status.CLAIMED, claim=a_claim(), runs=(run,), spent=Spent(runs=3))
+
+    ended = decided(
+        task, c.ExpireLease(task_id=T1), THE_COORDINATOR, at=LATER, budget=Budget(runs=3), lease_seconds=1800
+    )
+
+    assert [event.name for event in ended] == ["run.end", "task.expire", "escalation.open"]
+
+
+@pytest.mark.parametrize(
+    ("branch", "before", "now", "is_refused"),
+    [
+        ("", SHA, SHA, True),
+        ("work", SHA, OTHER_SHA, True),
+        ("work", OTHER_SHA, SHA, True),
+        ("", OTHER_SHA, SHA, False),
+        ("main", OTHER_SHA, SHA, False),
+        ("work", OTHER_SHA, OTHER_SHA, False),
+        ("work", "", "", False),
+    ],
+    ids=[
+        "as claimed",
+        "as claimed, moved on",
+        "others' work",
+        "work on the base",
+        "same, named",
+        "own",
+        "no base",
+    ],
+)
+def test_without_gates_too_a_commit_that_the_base_has_is_no_work_of_an_agent_at_work(
+    branch: str, before: str, now: str, is_refused: bool
+) -> None:
+    claim = replace(a_claim(), base=before)
+    task = a_task(status=Status.CLAIMED, claim=claim, branch=branch)
+    ask = c.SubmitTask(task_id=T1, agent="Alice", commit=SHA)
+    facts = {"commit": SHA, "tree": TREE, "gates": (), "base": now, "base_branch": "main"}
+    confined = actor("Alice", confined=True)
+
+    if is_refused:
+        assert refused(task, ask, confined, **facts) == "nothing_committed"
+    for who in (ALICE,) if is_refused else (ALICE, confined):
+        assert [event.name for event in decided(task, ask, who, **facts)] == ["gate.pass", "task.submit"]

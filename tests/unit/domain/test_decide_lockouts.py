@@ -278,6 +278,16 @@ def test_an_unlock_that_answers_nothing_keeps_the_task_for_nobody() -> None:
     assert names(decided(task, unlock(), **TEAM)) == ["lockout.clear"]
 
 
+def test_an_unlock_frees_what_was_reserved_for_others_and_keeps_the_agents_own_offer() -> None:
+    offers = (an_offer("Alice", H1), an_offer("Bob", H2))
+    task = a_task(lockouts=(a_lockout("Alice"),), offers=offers)
+
+    cleared, *lapsed = decided(task, unlock(), **TEAM)
+
+    assert cleared.name == "lockout.clear"
+    assert lapsed == [e.HandoffLapsed(task_id=T1, handoff_id=H2)]
+
+
 def test_an_unlock_also_ends_what_was_inherited_from_the_task() -> None:
     heirs = ((T2, "Alice"), (T3, "Alice"), (T3, "Bob"))
 

@@ -174,3 +174,10 @@ def test_a_lockout_that_stays_stays_on_other_tasks() -> None:
     assert cleared(TWICE, V1, heirs=heirs) == []
     assert cleared(replace(SENT_BACK, rounds=(both,)), V1, heirs=heirs) == []
     assert [e.subject(event) for event in cleared(TWICE, V1, heirs=heirs, lockout_after=2)] == [T1, T2]
+
+
+def test_a_retraction_ends_no_lockout_that_somebody_set_by_word_because_another_agent_was_rejected() -> None:
+    by_word, others = a_lockout("Alice"), a_lockout("Bob", review_id=V2)
+    task = replace(SENT_BACK, lockouts=(by_word, others))
+
+    assert [event.name for event in decided(task, RETRACT, LEAD)] == ["review.retract"]

@@ -490,3 +490,35 @@ def test_each_rejection_by_the_command_has_an_id_of_its_own() -> None:
     ids = [rejection_of(HANDED_IN, ask=command, fresh_review_id=fresh).review_id for fresh in (V1, V2)]
 
     assert ids == [V1, V2]
+
+
+LOOKED = e.Finding(path="roof.py", line=7, text="Every tile is nailed to two beams")
+REVIEWER = actor("Rex", Role.LEAD, confined=True)
+
+
+@pytest.mark.parametrize(
+    ("checked", "code"),
+    [
+        ((), "vacuous_approval"),
+        ((replace(LOOKED, text="LGTM"),), "vacuous_approval"),
+        ((replace(LOOKED, path=""),), "vacuous_approval"),
+        ((replace(LOOKED, path="other.py"),), "vacuous_approval"),
+        ((replace(LOOKED, text="\x00"),), "bad_value"),
+        ((replace(LOOKED, path="\x00"),), "bad_value"),
+        ((replace(LOOKED, line=-1),), "bad_value"),
+        ((LOOKED,) * (MAX_FINDINGS + 1), "bad_value"),
+    ],
+)
+def test_an_agents_approval_says_what_it_looked_at(checked: tuple[e.Finding, ...], code: str) -> None:
+    facts: dict[str, Any] = {"commit": SHA, "changed": ("roof.py",)}
+
+    assert refused(HANDED_IN, replace(APPROVE, checked=checked), REVIEWER, **facts) == code
+    (approved,) = decided(HANDED_IN, replace(APPROVE, checked=(LOOKED,)), REVIEWER, **facts)
+    assert isinstance(approved, e.ReviewApproved)
+    assert approved.checked == (LOOKED,)
+
+
+def test_a_person_need_not_say_what_they_looked_at_but_in_words_that_can_be_kept() -> None:
+    assert [event.name for event in decided(HANDED_IN, APPROVE, LEAD, commit=SHA)] == ["review.approve"]
+    wrong = replace(APPROVE, checked=(replace(LOOKED, line=-1),))
+    assert refused(HANDED_IN, wrong, LEAD, commit=SHA) == "bad_value"

@@ -11,7 +11,7 @@ from remand.domain.gating import is_settled
 from remand.domain.instant import plus
 from remand.domain.roles import Actor, Role
 from remand.domain.steps import MAX_LEASE_SECONDS
-from remand.domain.task import Gating, Status
+from remand.domain.task import Claim, Gating, Status
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -529,3 +529,31 @@ def test_a_reviewers_word_reaches_as_far_as_its_scope() -> None:
 
     assert refused(story.task, settling("f1"), tester) == "out_of_scope"
     assert names(story.ask(settling("f1"), coder))[0] == "gate.accept"
+
+
+@pytest.mark.parametrize(
+    ("claim", "standing", "overridden"),
+    [
+        (None, ("tests",), True),
+        (a_claim("Alice", H2), ("tests",), True),
+        (a_claim("Alice", H1), (), True),
+        (a_claim("Alice", H1), ("tests",), False),
+        (a_claim("Alice", H1), ("tests", "lint"), True),
+    ],
+    ids=[
+        "its claim ended",
+        "another claim followed",
+        "nothing stands",
+        "nothing is let pass",
+        "one stands still",
+    ],
+)
+def test_work_is_settled_only_while_its_claim_holds_and_all_that_stood_is_let_pass(
+    claim: Claim | None, standing: tuple[str, ...], overridden: bool
+) -> None:
+    let = (("tests", TREE),) if overridden else ()
+    gating = Gating(handoff_id=H1, tree=TREE, standing=standing, overridden=let)
+
+    assert not is_settled(a_task(claim=claim, gating=gating))
+    whole = Gating(handoff_id=H1, tree=TREE, standing=("tests",), overridden=(("tests", TREE),))
+    assert is_settled(a_task(claim=a_claim("Alice", H1), gating=whole))

@@ -139,6 +139,9 @@ def test_dependencies_come_and_go_by_events_of_their_own() -> None:
     [
         (c.EditTask(task_id=T1, title=" "), {}, "bad_value"),
         (c.EditTask(task_id=T1, scope="\x00"), {}, "bad_value"),
+        (c.EditTask(task_id=T1, category="\x00"), {}, "bad_value"),
+        (c.EditTask(task_id=T1, branch="a..b"), {}, "bad_value"),
+        (c.EditTask(task_id=T1, branch="\x00"), {}, "bad_value"),
         (c.EditTask(task_id=T1, priority="urgent"), {}, "bad_value"),
         (c.EditTask(task_id=T1, aliases=("x",)), {}, "bad_value"),
         (c.EditTask(task_id=T1, skills=("",)), {}, "bad_value"),

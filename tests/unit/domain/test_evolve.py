@@ -565,3 +565,14 @@ def test_whatever_events_come_the_task_stays_sound(start: list[e.Event], events:
 @for_all(any_events())
 def test_only_the_writing_down_of_a_task_begins_it(event: e.Event) -> None:
     assert (evolve(None, event) is not None) == isinstance(event, e.TaskAdded)
+
+
+def test_no_task_was_written_down_before_the_time_that_its_id_tells() -> None:
+    """Else whoever has a trusted key could redefine a task by an event that is dated before it."""
+    early = replace(added(title="Theirs"), ts="2026-11-15T07:59:59.999999Z")
+    own = replace(added(title="Ours"), ts="2026-11-15T08:00:00.000000Z")
+
+    assert evolve(None, stamped(early)[0]) is None
+    task = replay(stamped(early, own))
+    assert task is not None
+    assert (task.title, task.conflicts) == ("Ours", ())

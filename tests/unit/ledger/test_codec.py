@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -440,3 +441,35 @@ def test_a_line_that_was_read_once_is_read_again_however_deep_the_program_is(dep
 
     if event is not None:
         assert deep(300, lambda: codec.recall(line)) == event
+
+
+def test_a_node_that_is_no_task_is_no_task_however_it_is_read() -> None:
+    line = forged(
+        "node.create", meta={"session": "s", "seq": 1, "prev": ""}, id="skill:x", type="SKILL", data={}
+    )
+
+    assert isinstance(codec.read(line), e.Unknown)
+    assert isinstance(codec.recall(line), e.Unknown)
+    whole = written(added())
+    other = whole.replace(b'"type":"TASK"', b'"type":"SKILL"')
+    assert other != whole
+    with pytest.raises(msgspec.ValidationError):
+        codec.trusted(other)
+
+
+@pytest.mark.parametrize("seq", [{}, {"seq": 0}])
+def test_a_line_without_a_number_is_never_recalled_as_one_of_ours(seq: dict[str, int]) -> None:
+    """It may have every field of an event of ours."""
+    fields = json.loads(written(added()))
+    meta = {"session": "s", "branch": "main"}
+    line = json.dumps(fields | {"meta": meta}).encode()
+
+    found = codec.recall(line)
+
+    assert found == codec.read(line)
+    assert found.is_legacy
+    assert found.meta.id
+    if seq:
+        numbered = json.dumps(fields | {"meta": {**fields["meta"], **seq}}).encode()
+        with pytest.raises(BadLine):
+            codec.recall(numbered)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from remand.adapters.sandbox.agent_log import AgentLog
 from remand.adapters.sandbox.agent_view import Setting, setting_of
 from remand.adapters.sandbox.ending import Census, descendants
-from remand.adapters.sandbox.limits import Fence
+from remand.adapters.sandbox.limits import Fence, is_full
 from remand.adapters.sandbox.output import Kept
 from remand.adapters.sandbox.pipes import pipe_of
 from remand.adapters.sandbox.setting import CannotStart
@@ -30,6 +30,7 @@ OUTPUT = 1 << 17
 ERRORS = 1 << 15
 """What is kept of what an agent says: what its host tells of a session is at the end of it."""
 
+LOOK_SECONDS = 1.0
 RETRY_SECONDS = 0.002
 CHUNK = 1 << 16
 LAST_CHUNKS = 64
@@ -183,6 +184,7 @@ class Agent:
         self._watch, self._census, self._held, self._streams = watch, census, held, streams
         self._began = time.monotonic()
         self._asked = ""
+        self._because = ""
         self._timer: Timer | None = None
         self._ended: Ended | None = None
         self._told: Callable[[], None] = lambda: None
@@ -203,12 +205,25 @@ class Agent:
         """Asks it to end, and makes it after a while."""
         self._watch.soon(lambda: self._ask("stopped"))
 
-    def begin(self, seconds: float) -> None:
-        """Is watched over from now on, and runs for no longer than so many seconds."""
+    def begin(self, seconds: float, folder: str) -> None:
+        """Is watched over from now on: it runs for no longer than so many seconds, and while its disk has room."""
         for stream in self._streams.both():
             self._watch.listen(stream.descriptor, partial(self._hear, stream))
         self._watch.listen(self._held.end, self._look)
         self._timer = self._watch.after(seconds, lambda: self._ask("timed_out"))
+        self._watch_disk(folder)
+
+    def _watch_disk(self, folder: str) -> None:
+        """Ends the agent before the disk of its worktree is full: the ledger may be on that disk, too."""
+        if self._asked or self._ended:
+            return
+        if is_full(folder):
+            self._because = (
+                f"Remand ended it: hardly any room is left on the disk of {folder}. Make room there."
+            )
+            self._ask("stopped")
+        else:
+            self._watch.after(LOOK_SECONDS, partial(self._watch_disk, folder))
 
     def _hear(self, stream: Stream) -> None:
         if not stream.hear():
@@ -246,6 +261,7 @@ class Agent:
         self._streams.log.close()
         self._let_go()
         how, status, note = outcome
+        note = " ".join(filter(None, (note, self._because)))
         errors = f"{said[1]}\n[{note}]\n" if note else said[1]
         self._ended = Ended(self._asked or how, status, seconds, said[0], errors)
         self._told()
@@ -282,7 +298,7 @@ class Starter:
             held = self._hold(order, given, streams, fence)
             agent = Agent(self._watch, self._census, held, streams)
             try:
-                self._watch.call(lambda: agent.begin(order.bounds.seconds))
+                self._watch.call(lambda: agent.begin(order.bounds.seconds, given.job.folder))
             except OSError:
                 held.kill()
                 raise

@@ -29,17 +29,16 @@ from remand.domain.names import keys
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
 from remand.ledger.missing_tables import MissingTable, RewrittenTable
-from remand.ledger.problems import Problem
+from remand.ledger.objections import ObjectionTable
+from remand.ledger.problems import Problem, TableDifference
+from remand.ledger.record_tables import LogLines, Outdated
 from remand.ledger.store import (
     EventLog,
     FileBook,
     FileMark,
     GroupTable,
     Head,
-    LogLines,
     NameTable,
-    ObjectionTable,
-    Outdated,
     Queue,
     RejectedTasks,
     TaskTable,
@@ -204,6 +203,15 @@ class MemoryTasks(Table):
         for task in tasks:
             self.put(task)
         self._order_anew()
+
+    def differences(
+        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
+    ) -> Iterator[TableDifference]:
+        kept = self._state.tasks
+        wrong = (name for name in sorted({*kept, *tasks}) if kept.get(name) != tasks.get(name))
+        yield from (TableDifference("task", name) for name in wrong)
+        pairs = set(self._state.handoffs.items()) ^ set(handoffs.items())
+        yield from (TableDifference("handoff", task) for task in sorted({task for _, task in pairs}))
 
     def named(self, name: str) -> str:
         """The task an alias or a handoff belongs to; of several tasks with one alias, the oldest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from remand.adapters.stores.memory_state import State, Table
@@ -12,8 +13,15 @@ from remand.ledger import signatures
 from remand.ledger.filings import Filing, filings
 from remand.ledger.objections import MAX_OBJECTIONS, KeptObjection, ObjectionRow, as_objection
 from remand.ledger.order import place
+from remand.ledger.problems import TableDifference
 from remand.ledger.signatures import IMPORT, MAX_SEQ, Doubt, Group
-from remand.ledger.store import Entry, SignedGroup, Unconfirmed, as_unconfirmed
+from remand.ledger.store import (
+    Entry,
+    KeptLine,
+    SignedGroup,
+    Unconfirmed,
+    as_unconfirmed,
+)
 from remand.ledger.traces import FILED, INVALID, Trace, trace
 
 REJECTIONS = (FILED, INVALID)
@@ -73,6 +81,23 @@ class MemoryEvents(Table):
             if not session or (name == session and number >= first):
                 yield entry.line
 
+    def rows(self) -> Iterator[KeptLine]:
+        for _, entry in sorted(self._state.events.items()):
+            is_known = not entry.doubt
+            yield KeptLine(
+                entry.line, entry.subject if is_known else "", entry.event.meta.key if is_known else ""
+            )
+
+    def at(self, session: str, seq: int) -> list[bytes]:
+        """The lines under that number of a session and its forks."""
+        found: list[bytes] = []
+        while entry := self._state.events.get((session, len(found), seq)):
+            found.append(entry.line)
+        return found
+
+    def drop(self, lines: Collection[bytes]) -> None:
+        """Forgets lines. Nobody damages what is in memory."""
+
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
         """The ids of a session's events with these numbers, in whichever version."""
         return {
@@ -128,6 +153,12 @@ class MemoryTraces(Table):
     def replace_all(self, traces: Iterable[Trace]) -> None:
         self._state.traces = list(traces)
 
+    def differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
+        wrong = Counter(traces)
+        wrong.subtract(self._state.traces)
+        tasks = {one.task for one, count in wrong.items() if count}
+        yield from (TableDifference("trace", task) for task in sorted(tasks))
+
 
 class MemoryGroups(Table):
     """The signed groups."""
@@ -147,6 +178,21 @@ class MemoryGroups(Table):
             for kept in self.every()
             if kept.group.session == session and kept.group.first <= last and kept.group.last >= first
         ]
+
+    def of_task(self, task_id: str) -> list[SignedGroup]:
+        found = (
+            (at, kept)
+            for at, kept in self._state.groups.items()
+            if any(name.task == task_id for name in kept.group.events)
+        )
+        return [kept for _, kept in sorted(found)]
+
+    def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:  # noqa: ARG002
+        """None: the groups themselves are looked through."""
+        return iter(())
+
+    def index(self) -> None:
+        """Nothing to find out: the groups themselves are looked through."""
 
     def spans(self, session: str) -> list[tuple[int, int]]:
         return [(kept.group.first, kept.group.last) for kept in self.of_session(session) if not kept.doubt]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remand.adapters.stores.memory_state import Table
-from remand.ledger.store import LogLine
+from remand.ledger.record_tables import LogLine
 
 
 class MemoryOutdated(Table):

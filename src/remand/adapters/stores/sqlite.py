@@ -16,11 +16,11 @@ import msgspec
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import (
     SqliteEvents,
-    SqliteFiles,
-    SqliteGroups,
     SqliteTraces,
     SqliteUnconfirmed,
 )
+from remand.adapters.stores.sqlite_files import SqliteFiles
+from remand.adapters.stores.sqlite_groups import SqliteGroups
 from remand.adapters.stores.sqlite_missing import SqliteMissing, SqliteRewritten
 from remand.adapters.stores.sqlite_names import SqliteNames
 from remand.adapters.stores.sqlite_objections import SqliteObjections
@@ -30,15 +30,14 @@ from remand.adapters.stores.sqlite_statements import Statements
 from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.ledger.missing_tables import MissingTable, RewrittenTable
+from remand.ledger.objections import ObjectionTable
+from remand.ledger.record_tables import LogLines, Outdated
 from remand.ledger.store import (
     EventLog,
     FileBook,
     GroupTable,
     Head,
-    LogLines,
     NameTable,
-    ObjectionTable,
-    Outdated,
     Queue,
     RejectedTasks,
     TaskTable,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from hashlib import sha256
 
 from remand.adapters.stores import sqlite_schema as sql
+from remand.adapters.stores.sqlite_groups import as_doubt
 from remand.adapters.stores.sqlite_statements import Row, Statements
-from remand.domain.events import Event, HandoffInitiated, TaskClaimed
+from remand.domain.events import HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
-from remand.ledger import codec, signatures
+from remand.ledger import codec
 from remand.ledger.filings import Filing
 from remand.ledger.objections import as_objection
-from remand.ledger.problems import Problem
-from remand.ledger.signatures import MAX_SEQ, Doubt, Group
-from remand.ledger.store import Entry, FileMark, SignedGroup, Unconfirmed, as_unconfirmed
+from remand.ledger.problems import BadLine, TableDifference
+from remand.ledger.signatures import MAX_SEQ, Doubt
+from remand.ledger.store import Entry, KeptLine, Unconfirmed, as_unconfirmed
 from remand.ledger.traces import TRACED, Trace, trace
 
 _FEW = 100
@@ -28,6 +30,7 @@ _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _HANDING = (TaskClaimed, HandoffInitiated)
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
 _as_filing: Callable[[Row], Filing] = partial(tuple.__new__, Filing)
+_as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
 """Makes a row what it is, faster than `_make`."""
 
 
@@ -202,15 +205,31 @@ class SqliteEvents:
             for row in self._db.rows(sql.LINES_BETWEEN, (start | first, start | _SEQ_MASK))
         )
 
+    def rows(self) -> Iterator[KeptLine]:
+        """Every line, with the task and key under which it is found."""
+        return map(_as_kept, self._db.rows(sql.ROWS))
+
+    def at(self, session: str, seq: int) -> list[bytes]:
+        """The lines under that number of a session and its forks."""
+        numbers = self.numbers(session)
+        found = (self._db.value(sql.LINE_AT, (number << _SEQ_BITS | seq,)) for number in numbers)
+        return [line for line in found if line is not None]
+
+    def drop(self, lines: Collection[bytes]) -> None:
+        """Forgets lines."""
+        self._db.run_many(sql.DROP_LINE, ((line,) for line in lines))
+
     def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
         """The ids of a session's events with these numbers, in whichever version."""
         spans = [
             (number << _SEQ_BITS | first, number << _SEQ_BITS | min(last, _SEQ_MASK))
             for number in self.numbers(session)
         ]
-        return {
-            codec.recall(row[0]).meta.id for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span)
-        }
+        found: set[str] = set()
+        for line in (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span)):
+            with suppress(BadLine):
+                found.add(codec.recall(line).meta.id)
+        return found
 
     def remove(self, lines: Iterable[bytes]) -> None:
         """Forgets events by their lines."""
@@ -243,58 +262,6 @@ def _row(n: int, entry: Entry) -> Row:
     if entry.doubt:
         return (n, "", "", entry.line)
     return (n, entry.subject, entry.event.meta.key, entry.line)
-
-
-class SqliteGroups:
-    """The signed groups."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
-    def add(self, groups: Iterable[SignedGroup]) -> None:
-        """Keeps groups."""
-        self._db.run_many(
-            sql.ADD_GROUP,
-            (
-                (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
-                for group, line, doubt in groups
-            ),
-        )
-
-    def doubt(self, group: Group) -> Doubt | None:
-        """Why a kept group does not count."""
-        place = (group.session, group.first, sha256(signatures.write(group)).digest())
-        found = self._db.value(sql.DOUBT_OF_GROUP, place)
-        return None if found is None else _as_group_doubt(found)
-
-    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers."""
-        return [_as_group(row) for row in self._db.rows(sql.GROUPS_OF_SESSION, (session, first, last))]
-
-    def spans(self, session: str) -> list[tuple[int, int]]:
-        """The first and last number of a session's groups that count."""
-        return [(first, last) for first, last in self._db.rows(sql.SPANS, (session,))]
-
-    def wrong(self, session: str) -> list[SignedGroup]:
-        """A session's groups whose signature is wrong."""
-        return [_as_group(row) for row in self._db.rows(sql.WRONG_GROUPS, (session,))]
-
-    def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
-        return [_as_group(row) for row in self._db.rows(sql.IMPORT_GROUPS)]
-
-    def every(self) -> Iterator[SignedGroup]:
-        """All of them."""
-        return map(_as_group, self._db.rows(sql.GROUPS))
-
-
-def _as_group(row: Row) -> SignedGroup:
-    line, doubt = row
-    return SignedGroup(signatures.read(line), line, _as_group_doubt(doubt))
-
-
-def _as_group_doubt(text: object) -> Doubt:
-    return Doubt.NONE if text == "" else _as_doubt(text)
 
 
 class SqliteUnconfirmed:
@@ -347,7 +314,7 @@ class SqliteUnconfirmed:
         if not n:
             return None
         found = self._db.value(sql.DOUBT_AT, (n,))
-        return Doubt.NONE if found is None else _as_doubt(found)
+        return Doubt.NONE if found is None else as_doubt(found)
 
     def judge(self, entries: Iterable[Entry]) -> None:
         """Doubts events that are kept, or doubts them no more."""
@@ -361,12 +328,7 @@ class SqliteUnconfirmed:
 
 def _as_unconfirmed(row: Row) -> Unconfirmed:
     event_id, task, signer, doubt, line = row
-    return Unconfirmed(event_id, task, signer, _as_doubt(doubt), line)
-
-
-def _as_doubt(text: object) -> Doubt:
-    """What is doubted. An event whose row was damaged is not believed for that."""
-    return next((doubt for doubt in Doubt if doubt and doubt == text), Doubt.UNSIGNED)
+    return Unconfirmed(event_id, task, signer, as_doubt(doubt), line)
 
 
 class SqliteTraces:
@@ -396,45 +358,9 @@ class SqliteTraces:
         self._db.run(sql.DROP_TRACES)
         self._db.run_many(sql.ADD_TRACE, traces)
 
-
-class SqliteFiles:
-    """Which event files were read, and what was wrong with them."""
-
-    def __init__(self, statements: Statements) -> None:
-        self._db = statements
-
-    def marks(self) -> dict[str, FileMark]:
-        """Every file that was read, as it was then."""
-        return {row[0]: FileMark(*row) for row in self._db.rows(sql.GET_FILES)}
-
-    def note(self, mark: FileMark, problems: Sequence[Problem]) -> None:
-        """Remembers a file, and what was wrong with it this time."""
-        self._db.run(sql.PUT_FILE, mark)
-        self._db.run(sql.DROP_PROBLEMS, (mark.path,))
-        for problem in problems:
-            self._db.run(sql.ADD_PROBLEM, (problem.file, problem.line, problem.problem))
-
-    def problems(self) -> list[Problem]:
-        """Everything that was wrong with the files."""
-        return [Problem(file=row[0], line=row[1], problem=row[2]) for row in self._db.rows(sql.GET_PROBLEMS)]
-
-    def hold_back(self, event: Event, line: bytes) -> None:
-        """Keeps an event from too far ahead aside."""
-        self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
-
-    def held(self) -> list[bytes]:
-        """The lines held back."""
-        return [row[0] for row in self._db.all(sql.HELD)]
-
-    def earliest_held(self) -> Instant:
-        """The earliest time held back."""
-        found: Instant | None = self._db.value(sql.EARLIEST_HELD)
-        return found or ""
-
-    def held_ids(self) -> set[str]:
-        """The ids of the events that are held back."""
-        return {row[0] for row in self._db.rows(sql.HELD_IDS)}
-
-    def ripe(self, horizon: Instant) -> list[bytes]:
-        """Takes out what is not too far ahead any more."""
-        return [row[0] for row in self._db.all(sql.RIPE, (horizon,))]
+    def differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
+        """Where the traces that are kept are not these."""
+        wrong = Counter(map(tuple, traces))
+        wrong.subtract(self._db.rows(sql.EVERY_TRACE))
+        tasks = {str(row[4]) for row, count in wrong.items() if count}
+        yield from (TableDifference("trace", task) for task in sorted(tasks))

@@ -7,6 +7,7 @@ import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_events import SqliteTraces
+from remand.adapters.stores.sqlite_groups import SqliteGroups
 from remand.adapters.stores.sqlite_names import SqliteNames
 from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
@@ -142,6 +143,21 @@ def _keep_names(connection: apsw.Connection) -> None:
     SqliteNames(statements).note(name for task in tasks for name in people(task))
 
 
+def _index_groups(connection: apsw.Connection) -> None:
+    """Version 15 numbers the groups, and finds those that name a task."""
+    connection.execute(
+        "ALTER TABLE signed_group RENAME TO old_group; DROP INDEX signed_group_place; "
+        "DROP INDEX signed_group_wrong; DROP TABLE IF EXISTS group_task"
+    ).fetchall()
+    connection.execute(sql.GROUP_TABLE).fetchall()
+    connection.execute(
+        "INSERT INTO signed_group(session, first, last, hash, doubt, line) "
+        "SELECT session, first, last, hash, doubt, line FROM old_group"
+    ).fetchall()
+    connection.execute("DROP TABLE old_group").fetchall()
+    SqliteGroups(Statements(connection)).index()
+
+
 _STEPS = (
     _add_traces,
     _index_rejected,
@@ -156,5 +172,6 @@ _STEPS = (
     _keep_names,
     _keep_objections,
     _note_bound,
+    _index_groups,
 )
 """The step from version n stands at place n - 1."""

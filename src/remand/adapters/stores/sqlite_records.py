@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite_statements import Statements
-from remand.ledger.store import LogLine
+from remand.ledger.record_tables import LogLine
 
 _MARK = "folders"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from remand.ledger.objections import MAX_OBJECTIONS
-from remand.ledger.signatures import MAX_GROUP
 
-VERSION = 14
+VERSION = 15
 
 TRACE_TABLE = """
 CREATE TABLE trace(
@@ -41,11 +40,12 @@ CREATE INDEX objection_work ON objection(task, work, signer, at);
 
 GROUP_TABLE = """
 CREATE TABLE signed_group(
-    session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL,
+    n INTEGER PRIMARY KEY, session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, hash BLOB NOT NULL,
     doubt TEXT NOT NULL, line BLOB NOT NULL
 );
 CREATE UNIQUE INDEX signed_group_place ON signed_group(session, first, hash);
 CREATE INDEX signed_group_wrong ON signed_group(session) WHERE doubt = 'wrong_signature';
+CREATE TABLE group_task(task TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (task, n)) WITHOUT ROWID;
 """
 
 MISSING_TABLES = """
@@ -165,29 +165,15 @@ COUNT_EVENTS = "SELECT count(*) FROM event"
 EVENTS_OF_TASK = "SELECT line FROM event WHERE subject = ? AND subject != ''"
 EVENTS_OF_KEY = "SELECT line FROM event WHERE key = ? AND key != '' ORDER BY n"
 LINES = "SELECT line FROM event ORDER BY n"
+ROWS = "SELECT line, subject, key FROM event ORDER BY n"
+DROP_LINE = "DELETE FROM event WHERE line = ?"
+IS_HELD = "SELECT 1 FROM quarantine WHERE id = ?"
 LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n"
 NUMBERED_LINES = "SELECT n, line FROM event WHERE n BETWEEN ? AND ?"
 NUMBER_OF_LINE = "SELECT n FROM event WHERE n BETWEEN ? AND ? AND line = ?"
 UNASSIGNED = "SELECT n, line FROM event WHERE n BETWEEN ? AND ? AND subject = '' AND n NOT IN (SELECT n FROM unconfirmed)"
 LAST_LINES_BETWEEN = "SELECT line FROM event WHERE n BETWEEN ? AND ? ORDER BY n DESC LIMIT ?"
 
-ADD_GROUP = """
-INSERT INTO signed_group VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt
-"""
-DOUBT_OF_GROUP = "SELECT doubt FROM signed_group WHERE session = ? AND first = ? AND hash = ?"
-WRONG_GROUPS = """
-SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
-"""
-GROUPS = "SELECT line, doubt FROM signed_group ORDER BY session, first"
-IMPORT_GROUPS = """
-SELECT line, doubt FROM signed_group WHERE session BETWEEN 'import-' AND 'import-~' ORDER BY session, first
-"""
-GROUPS_OF_SESSION = f"""
-SELECT line, doubt FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?3 AND last >= ?2
-ORDER BY first
-"""  # noqa: S608 - a number of ours
-SPANS = "SELECT first, last FROM signed_group WHERE session = ? AND doubt = '' ORDER BY first"
 DROP_MISSING_OF_SESSION = "DELETE FROM missing WHERE session = ?"
 ADD_MISSING = "REPLACE INTO missing VALUES (?, ?, ?, ?, ?, ?, 0)"
 DROP_MISSING = "DELETE FROM missing WHERE id = ?"
@@ -325,6 +311,12 @@ INSERT INTO task(id, status, position, due, rank, pool, state)
 VALUES (?1, ?2, (SELECT ifnull(max(n), 0) + 1 FROM task), ?3, ?4, ?5, ?6)
 """
 CHANGE_TASK = "UPDATE task SET status = ?2, due = ?3, rank = ?4, pool = ?5, state = ?6 WHERE id = ?1"
+TASK_ROWS = "SELECT id, status, due, rank, pool, state FROM task"
+EVERY_ALIAS = "SELECT task, alias FROM alias"
+EVERY_HANDOFF = "SELECT id, task FROM handoff"
+EVERY_ERRAND = "SELECT task, errand FROM errand"
+EVERY_BLOCKER = "SELECT task, blocker, is_void FROM blocker"
+EVERY_TRACE = "SELECT * FROM trace NOT INDEXED"
 BULK_TASK = "INSERT INTO task(n, id, status, position, due, rank, pool, state) VALUES (?1, ?2, ?3, ?1, ?4, ?5, ?6, ?7)"
 NAMED = "SELECT min(task) FROM alias WHERE alias = ?"
 HANDED = "SELECT task FROM handoff WHERE id = ?"

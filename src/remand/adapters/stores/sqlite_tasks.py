@@ -18,6 +18,7 @@ from remand.domain.forging import errands
 from remand.domain.instant import Instant
 from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
+from remand.ledger.problems import TableDifference
 
 _MANY = 10_000
 _encoder = msgspec.json.Encoder()
@@ -213,6 +214,41 @@ class SqliteTasks:
         self._rejected.replace_all((n, by_id[name]) for n, name in enumerate(order, 1))
         self._loaded.clear()
 
+    def differences(
+        self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
+    ) -> Iterator[TableDifference]:
+        """Where the tables are not what these tasks make of them. The tasks' order may differ and means nothing."""
+        _, void = waiting.topological(waiting.open_blockers(tasks))
+        left = dict.fromkeys(tasks)
+        for row in self._db.rows(sql.TASK_ROWS):
+            left.pop(row[0], None)
+            task = tasks.get(row[0])
+            if task is None or row != _row(0, task, tasks, void)[1:]:
+                yield TableDifference("task", str(row[0]))
+        yield from (TableDifference("task", name) for name in left)
+        every = tasks.values()
+        links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
+        yield from self._compared("blocker", sql.EVERY_BLOCKER, links)
+        aliases = {(task.id, alias) for task in every for alias in task.aliases}
+        yield from self._compared("alias", sql.EVERY_ALIAS, aliases)
+        sent = {(task.id, name) for task in every for name in errands(task)}
+        yield from self._compared("errand", sql.EVERY_ERRAND, sent)
+        count = 0
+        for name, owner in self._db.rows(sql.EVERY_HANDOFF):
+            count += 1
+            if handoffs.get(name) != owner:
+                yield TableDifference("handoff", str(owner))
+        if count < len(handoffs):
+            known = {row[0] for row in self._db.rows(sql.EVERY_HANDOFF)}
+            yield from (
+                TableDifference("handoff", task) for name, task in handoffs.items() if name not in known
+            )
+
+    def _compared(self, table: str, statement: str, expected: set[Any]) -> Iterator[TableDifference]:
+        """The tasks whose rows in a table, which begin with the task, are not those expected."""
+        wrong = expected ^ set(self._db.rows(statement))
+        yield from (TableDifference(table, task) for task in sorted({str(row[0]) for row in wrong}))
+
     def named(self, name: str) -> str:
         """The task an alias or a handoff belongs to."""
         task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
@@ -274,7 +310,7 @@ class SqliteTasks:
         return dict(rows)
 
 
-def _row(n: int, task: Task, by_id: dict[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
+def _row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str, str]]) -> tuple[object, ...]:
     blockers = []
     for blocker in task.blockers:
         other = by_id.get(blocker)

@@ -9,15 +9,15 @@ import msgspec
 
 from remand.app.errors import UsageError
 from remand.bootstrap.quick import locate
+from remand.domain.events import PauseBegun, PauseEnded
 from remand.domain.instant import plus
-from remand.domain.refusals import Refused
-from remand.domain.roles import USER, Role
 from remand.interfaces.cli.context import Command, Context
 from remand.interfaces.cli.output import Result
 from remand.interfaces.hook.answering import answer
 from remand.interfaces.hook.words import Words
 
 DAY = 86400.0
+MAX_REASON = 4000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -51,11 +51,13 @@ def _pause_arguments(parser: ArgumentParser) -> None:
 
 
 def _pause(context: Context) -> Result:
-    _require_user(context)
+    actor = context.user()
     if not context.text(context.arguments.reason).strip():
         raise UsageError("Say why: --reason TEXT.")
     until = plus(context.opened.ledger.clock.now(), _seconds(context.arguments.lasts))
-    context.gates.pause(until, context.actor(), context.text(context.arguments.reason))
+    reason = context.text(context.arguments.reason)
+    context.opened.ledger.record([PauseBegun(until=until, reason=reason[:MAX_REASON])], actor)
+    context.gates.pause(until, context.actor(), reason)
     return Result(
         {"paused_until": until},
         f"Sessions may stop unmeasured until {until}. Nothing becomes done by that. `remand resume` ends it.",
@@ -67,17 +69,11 @@ def _nothing(parser: ArgumentParser) -> None:
 
 
 def _resume(context: Context) -> Result:
-    _require_user(context)
+    actor = context.user()
+    if context.gates.is_paused:
+        context.opened.ledger.record([PauseEnded()], actor)
     was: bool = context.gates.resume()
     return Result({"paused_until": None}, "The pause is over." if was else "There was no pause.")
-
-
-def _require_user(context: Context) -> None:
-    actor = context.opened.settings.rules().team.actor(context.actor(), confined=context.is_confined)
-    if context.is_confined or Role.USER not in actor.roles:
-        raise Refused(
-            "user_only", f"Only {USER} may do this; {actor.name} is not, or asks from an agent's place."
-        )
 
 
 def _seconds(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,16 +17,23 @@ from remand.app.importing import import_folder
 from remand.app.missing import Repair
 from remand.app.publish import publish_all, publish_task
 from remand.app.repairing import find_damage, look_closely, rebuild_from_files, repair
+from remand.app.restoring import restore
 from remand.app.verify import verify
 from remand.domain.events import Event
 from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result, as_json, one_line, table
+from remand.interfaces.cli.output import Result, as_json, one_line, table, write_whole
 from remand.interfaces.cli.task_views import find_task, shown_unconfirmed
 from remand.ledger import codec
 from remand.ledger.order import place
 from remand.ledger.signatures import Doubt
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _POLL_SECONDS = 0.3
+MADE_ANEW = (
+    "Every table was made anew from the event files. Run `remand log verify` again to see what is left."
+)
 
 
 def _nothing(parser: ArgumentParser) -> None:
@@ -115,6 +122,8 @@ def _verify(context: Context) -> Result:
         found = verify(
             tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
         )
+    if found.is_ledger_wrong:
+        restore(ledger)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     aside = [msgspec.to_builtins(one) for one in found.set_aside if os.path.exists(one.file)]
     for problem in (*problems, *aside):
@@ -146,7 +155,14 @@ def _verify(context: Context) -> Result:
         )
         return Result(data, f"{found.events} events, all in order{told}.{rest}")
     rows = [(problem["file"], problem["line"] or "", problem["problem"]) for problem in problems]
-    return Result(data, table(("file", "line", "problem"), rows, "", wraps=True), code=1)
+    listed = table(("file", "line", "problem"), rows, "", wraps=True)
+
+    def show(out: Console) -> None:
+        listed(out)
+        if found.is_ledger_wrong:
+            write_whole(out, MADE_ANEW)
+
+    return Result(data, show, code=1)
 
 
 def _shown_repair(found: Repair) -> dict[str, Any]:

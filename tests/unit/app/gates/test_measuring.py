@@ -210,3 +210,21 @@ def test_what_was_measured_before_is_said_to_be_known() -> None:
 
     assert [gate.is_known for gate in first] == [False, False]
     assert [gate.is_known for gate in second] == [False, True], "what could not be measured is tried again"
+
+
+SKIPPED = b"import pytest\n\n@pytest.mark.skip\ndef test_a():\n    assert 1 == 2\n"
+
+
+def test_a_commit_is_examined_beside_its_base_by_what_the_policy_says() -> None:
+    def examined(*, base: str = "base", **policy: object) -> list[tuple[str, GateStatus]]:
+        stage = Stage(clean, **policy)
+        files = {"a.py": b"1", "tests/test_a.py": b"def test_a():\n    assert 1 == 1\n"}
+        stage.mirror.commit("base", files)
+        stage.mirror.commit("head", files | {"tests/test_a.py": SKIPPED}, parent="base")
+        return [(gate.name, gate.status) for gate in stage.verdict(base).verdict.gates]
+
+    gates = [("lint", GateStatus.PASSED), ("tests", GateStatus.PASSED)]
+    assert examined(integrity=True) == [*gates, ("integrity", GateStatus.HELD)]
+    assert examined(integrity=False) == gates
+    assert examined(integrity=True, base="") == gates
+    assert examined(integrity=True, gates=()) == []

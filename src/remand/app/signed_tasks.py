@@ -1,0 +1,225 @@
+"""Tasks folded from their signed events: what a decision rests on, whatever the tables say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from remand.app.missing import repairs
+from remand.app.signatures import Verifier, last_counted
+from remand.domain.events import VOIDS, Event, subject
+from remand.domain.evolve import replay
+from remand.domain.keys import Trust
+from remand.domain.missing import GivenUp, MissingLines
+from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.order import place
+from remand.ledger.problems import LEDGER, BadLine, Problem
+from remand.ledger.signatures import ADOPT, IMPORT, Doubt, Group, adopting
+from remand.ledger.store import FileMark, Transaction
+from remand.ledger.voids import Voids
+
+_MOST_KNOWN = 10_000
+_MAY_BE_COVERED = (Doubt.WRONG_SIGNATURE, Doubt.REVOKED)
+
+
+class SignedStory(NamedTuple):
+    """A task's events as signed groups name them."""
+
+    events: list[Event]
+    missing: tuple[MissingLines, ...]
+    """The events that are named and are not here, or not as they were signed; and those whose signature is not here."""
+
+
+def signed_story(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> SignedStory:
+    """A task's events in their order, found by the groups that name them; each line must have the id it is named by.
+
+    When signatures are to be verified, what the tables say of them does not count. Otherwise a group that the tables
+    call sound is taken for that. What is void has no effect, and what was given up or is held back is not missing.
+    """
+    voids = Voids(_signed(tx, VOIDS, verifier, is_verified=is_verified).events)
+    events, missing = _signed(tx, task_id, verifier, is_verified=is_verified)
+    missing = tuple(one for one in missing if one.id not in voids.ids)
+    if missing:
+        held, given = tx.files.held_ids(), _given_up(tx, verifier)
+        missing = tuple(
+            one
+            for one in missing
+            if one.id not in held and not any(up.covers(one.session, one.first) for up in given)
+        )
+    counted = (event for event in events if event not in voids)
+    return SignedStory(sorted(counted, key=place), missing)
+
+
+def _signed(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> SignedStory:
+    """What signed groups name of a task, in no order; void or not, given up or not."""
+    groups = _sound_groups(tx, task_id, verifier, is_verified=is_verified)
+    named = _named(groups, task_id, verifier.trust)
+    events: dict[str, Event] = {}
+    missing: list[MissingLines] = []
+    for event in filter(None, map(_read, tx.events.of_task(task_id))):
+        meta = event.meta
+        if _key(event) in named and subject(event) == task_id:
+            events[meta.id] = event
+        elif not event.is_legacy:
+            missing.append(
+                MissingLines(
+                    session=meta.session,
+                    first=meta.seq,
+                    last=meta.seq,
+                    id=meta.id,
+                    task=task_id,
+                    is_unsigned=True,
+                )
+            )
+    for (session, event_id), lines in named.items():
+        if event_id in events:
+            continue
+        own = _found(tx, session, lines)
+        if own is not None and subject(own) == task_id:
+            events[event_id] = own
+        else:
+            missing.append(lines)
+    return SignedStory(list(events.values()), tuple(missing))
+
+
+def _named(groups: Iterable[Group], task_id: str, trust: Trust) -> dict[tuple[str, str], MissingLines]:
+    """Where groups name events of a task, by the events' session and id; imported lines have no session."""
+    found: dict[tuple[str, str], MissingLines] = {}
+    for group in groups:
+        session = "" if group.session.startswith(IMPORT) else group.session.removeprefix(ADOPT)
+        last = last_counted(group, trust)
+        for seq, (event_id, task) in group.numbered():
+            if task == task_id and seq <= last:
+                found[session, event_id] = MissingLines(
+                    session=group.session, first=seq, last=seq, id=event_id, task=task
+                )
+    return found
+
+
+def _key(event: Event) -> tuple[str, str]:
+    return ("" if event.is_legacy else event.meta.session, event.meta.id)
+
+
+def _found(tx: Transaction, session: str, named: MissingLines) -> Event | None:
+    """An event that is kept in its session, whatever task its row names."""
+    if not session:
+        return None
+    is_adopted = named.session != session
+    lines = tx.events.lines(session) if is_adopted else tx.events.at(session, named.first)
+    return next((event for event in map(_read, lines) if event and event.meta.id == named.id), None)
+
+
+def _given_up(tx: Transaction, verifier: Verifier) -> list[GivenUp]:
+    """The lines that the user gave up, by signed events."""
+    return [one.lines for one in repairs(tx) if _is_signed(tx, one.event, verifier)]
+
+
+def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
+    """True when a sound group names an event of no task, and its line is as it was signed."""
+    meta = event.meta
+    kept = [
+        *tx.groups.of_session(meta.session, meta.seq, meta.seq),
+        *tx.groups.of_session(adopting(meta.session)),
+    ]
+    sound = _sound(tx, [one.group for one in kept], verifier)
+    lines = _named(sound, subject(event), verifier.trust).get(_key(event))
+    return lines is not None and _found(tx, meta.session, lines) == event
+
+
+def _sound_groups(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> list[Group]:
+    """The groups that name events of a task and that count."""
+    kept = tx.groups.of_task(task_id)
+    unsure = [one.group for one in kept if is_verified or one.doubt]
+    sound = _sound(tx, unsure, verifier) if unsure else set()
+    return [one.group for one in kept if one.group in sound or not (is_verified or one.doubt)]
+
+
+def _read(line: bytes) -> Event | None:
+    """The event of a line; None when its id is not the hash of its content."""
+    try:
+        event = codec.recall(line, codec.kind_of(line))
+    except BadLine:
+        return None
+    return event if event.is_legacy or codec.content_hash(line) == event.meta.id else None
+
+
+def _sound(tx: Transaction, groups: list[Group], verifier: Verifier) -> set[Group]:
+    """Those that count by their own signature, or by what follows in their session."""
+    doubts = verifier.doubts(groups)
+    for session in {group.session for group, doubt in doubts.items() if doubt in _MAY_BE_COVERED}:
+        later = verifier.doubts(one.group for one in tx.groups.of_session(session))
+        doubts |= {group: doubt for group, doubt in later.items() if group in doubts}
+    return {group for group, doubt in doubts.items() if not doubt}
+
+
+class SignedTasks:
+    """What this process knows of tasks from their signed events, so that each is folded anew only once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Task, bool]] = {}
+
+    def is_known(self, task: Task, *, is_verified: bool) -> bool:
+        """True when a task was folded here from its events, and these were verified as far as is asked for."""
+        known = self._known.get(task.id)
+        return known is not None and known[1] >= is_verified and known[0] == task
+
+    def note(self, task: Task, *, is_verified: bool) -> None:
+        """Remembers a task that was folded from all its events."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[task.id] = (task, is_verified)
+
+    def follow(self, before: Task | None, after: Task) -> None:
+        """Remembers what events that were decided here made of a task, if that was known or is new."""
+        if before is None:
+            self.note(after, is_verified=True)
+        elif (known := self._known.get(before.id)) is not None and known[0] == before:
+            self.note(after, is_verified=known[1])
+
+
+class TaskSource:
+    """Gives the tasks that decisions rest on, in one transaction."""
+
+    def __init__(self, tx: Transaction, signed: SignedTasks, verifier: Verifier) -> None:
+        self._tx = tx
+        self._signed = signed
+        self._verifier = verifier
+        self._missing: dict[str, tuple[MissingLines, ...]] = {}
+        self._changed: set[str] = set()
+        """The tasks that this transaction itself has changed: the signature of that is made at its end."""
+
+    def get(self, task_id: str, *, is_verified: bool = False) -> Task | None:
+        """A task as its signed events make it. A row that differs is put right, and that is noted."""
+        found = self._tx.tasks.get(task_id) if task_id else None
+        is_known = found is not None and self._signed.is_known(found, is_verified=is_verified)
+        if not task_id or is_known or task_id in self._changed:
+            return found
+        story = signed_story(self._tx, task_id, self._verifier, is_verified=is_verified)
+        task = replay(story.events)
+        if story.missing:
+            self._missing[task_id] = story.missing
+        if task != found:
+            self._put_right(task_id, task)
+        if task is not None and not story.missing:
+            self._signed.note(task, is_verified=is_verified)
+        return task
+
+    def follow(self, before: Task | None, after: Task) -> None:
+        """Takes into account what events that were decided in this transaction made of a task."""
+        self._changed.add(after.id)
+        self._signed.follow(before, after)
+
+    def missing(self, task_id: str) -> tuple[MissingLines, ...]:
+        """The events of a task that signed groups name and that are not here."""
+        return self._missing.get(task_id, ())
+
+    def _put_right(self, task_id: str, task: Task | None) -> None:
+        if task is not None:
+            self._tx.tasks.put(task)
+            self._tx.outdated.note(task_id)
+        known = [problem for problem in self._tx.files.problems() if problem.file == LEDGER]
+        text = f"the row of {task_id} in the table task was not what its signed events say; the events hold"
+        new = Problem(file=LEDGER, line=0, problem=text)
+        if new not in known:
+            self._tx.files.note(FileMark(LEDGER, 0, 0, 0), [*known, new])
