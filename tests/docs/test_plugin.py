@@ -78,6 +78,7 @@ def test_only_the_user_starts_a_review() -> None:
     assert front_matter(PLUGIN / "skills" / "reject-task")["disable-model-invocation"] == "true"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("path", [ROOT, PLUGIN], ids=["marketplace", "plugin"])
 def test_claude_code_finds_nothing_wrong_with_it(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(

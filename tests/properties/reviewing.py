@@ -16,6 +16,7 @@ from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.facts import Lookup, Seen
 from remand.app.ports import Difference
 from remand.app.rebuild import story
+from remand.app.signed_tasks import SignedTasks, TaskSource
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.amending import handed_in_again, rejected_change
@@ -269,7 +270,8 @@ def has_way_out(world: World, task: Task) -> bool:
     with world.store.read() as view:
         if view.queue.open_blockers(task.id) or task.status == Status.DECOMPOSED:
             return True
-        lookup = Lookup(view, world.rules, world.ids)
+        source = TaskSource(view, SignedTasks(), world.ledger.verifier(view))
+        lookup = Lookup(view, world.rules, world.ids, source)
         now = world.clock.time
         for ask, name in ways_out(task):
             sha = getattr(ask, "commit", "")

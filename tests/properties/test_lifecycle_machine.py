@@ -17,6 +17,7 @@ from remand.app.asking import Accepted, Answer, Request, Rules
 from remand.app.facts import Lookup, Seen
 from remand.app.family import Family
 from remand.app.rebuild import rebuild, refold, story
+from remand.app.signed_tasks import SignedTasks, TaskSource
 from remand.app.verify import verify
 from remand.domain import commands as c
 from remand.domain import events as e
@@ -24,7 +25,6 @@ from remand.domain import ids
 from remand.domain.amending import let_pass
 from remand.domain.decide import decide
 from remand.domain.escalations import options
-from remand.domain.gates.outages import GATE_QUESTION
 from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
 from remand.domain.gating import STALL
 from remand.domain.ids import task_node
@@ -526,7 +526,7 @@ class Lifecycle(RuleBasedStateMachine):
                 if task.open_escalation is not None:
                     found = options(task, [TEAM.actor(name) for name in AGENTS])
                     ways = [c.AnswerEscalation(task_id=task.id, option=option.key) for option in found]
-                    least = 1 if task.open_escalation.kind == GATE_QUESTION else 2
+                    least = 1 if task.gates_asked_about else 2
                     assert sum(self._may(view, task, way, "owner") for way in ways) >= least, task
 
     @invariant()
@@ -642,7 +642,8 @@ class Lifecycle(RuleBasedStateMachine):
 
     def _may(self, view: Transaction, task: Task | None, ask: c.Ask, by: str) -> bool:
         now = self.world.clock.time
-        lookup = Lookup(view, self.world.rules, self.world.ids)
+        source = TaskSource(view, SignedTasks(), self.world.ledger.verifier(view))
+        lookup = Lookup(view, self.world.rules, self.world.ids, source)
         commit = self.world.repository.commit(getattr(ask, "commit", ""))
         facts = lookup.facts(ask, task, now, Seen(commit))
         return not isinstance(
