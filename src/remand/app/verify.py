@@ -70,7 +70,7 @@ def verify(
     unconfirmed = tx.unconfirmed.every()
     rows = _Rows(
         _Tables(unconfirmed),
-        _Chains({one.event_id for one in unconfirmed if one.doubt is Doubt.UNSIGNED}),
+        _Chains(_without_groups(kept, unconfirmed)),
         {hash(one.line) for one in kept},
     )
     with uncollected():
@@ -330,6 +330,14 @@ class _Chains:
             )
         elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
             yield _in_ledger(f"event {meta.seq} of session {meta.session} does not follow the one before it")
+
+
+def _without_groups(groups: Iterable[SignedGroup], unconfirmed: Iterable[Unconfirmed]) -> set[str]:
+    """The ids of unsigned events that no group names."""
+    found = {one.event_id for one in unconfirmed if one.doubt is Doubt.UNSIGNED}
+    if found:
+        found -= {name.id for kept in groups for name in kept.group.events}
+    return found
 
 
 def _without_group(session: str, seq: int) -> str:
