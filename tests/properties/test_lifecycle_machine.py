@@ -744,6 +744,9 @@ def about(event: e.Event, task: str, other: str) -> e.Event:
             return replace(event, task_id=task, waits_for=(other,))
         case e.TaskDecomposed():
             return replace(event, task_id=task, children=(other,))
+        case e.TaskEvent(handoff_id=str(handoff)) if handoff:
+            # A handoff belongs to one task, whoever writes.
+            return replace(event, task_id=task, handoff_id=f"{handoff[:-8]}{task[-8:]}")
         case e.TaskEvent():
             return replace(event, task_id=task)
     return event
