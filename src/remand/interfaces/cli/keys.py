@@ -321,7 +321,9 @@ def _named(context: Context, text: str) -> PublicKey:
     if found is None:
         is_id = len(text) == ID_DIGITS and all(digit in "0123456789abcdef" for digit in text)
         what = f"No key with the id {text} is known here" if is_id else "That is neither a key nor an id"
-        raise UsageError(f"{what}. An id does not tell the key: take it from `remand keys` on its machine.")
+        raise UsageError(
+            f"{what}. Give the whole key, or the line that `remand keys request` prints on its machine."
+        )
     return found
 
 
