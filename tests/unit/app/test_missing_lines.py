@@ -218,6 +218,18 @@ def test_what_this_machine_has_seen_is_missed_when_all_of_it_is_gone() -> None:
     assert again.finish(again.add("New"), "Carol").status is Status.DONE
 
 
+def test_a_missing_line_does_not_hide_that_the_end_of_its_session_is_gone_too() -> None:
+    log = a_log()
+    world = a_world(log.lines)
+    again = a_world(without(without(log.lines, 10, groups=True), 2))
+    again.marks = world.marks
+    again.opened_again()
+    again.refusal(c.ClaimTask(task_id=T1, agent="Carol"))
+
+    with again.store.read() as view:
+        assert [(one.first, one.last) for one in view.missing.faults()] == [(2, 2), (10, 10)]
+
+
 def test_a_missing_lockout_of_the_task_it_was_cut_from_bars_a_sub_task() -> None:
     session = a_log()
     session.write(added(T3, parent=T1))
