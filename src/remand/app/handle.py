@@ -108,7 +108,10 @@ class Handler:
         return self._carry_out(task, command, origin)
 
     def _known_under(self, key: str) -> list[e.Event]:
-        """The signed events that a command under an idempotency key led to."""
+        """The events that a command under an idempotency key led to: in this change, which is signed at its end, or signed."""
+        own = [entry.event for entry in self.entries if entry.event.meta.key == key]
+        if own:
+            return own
         events = [(codec.recall(line), line) for line in self.tx.events.of_key(key)]
         found = [Found(event, line, e.subject(event)) for event, line in events if event.meta.key == key]
         return [entry.event for entry in judge(self.tx, found) if not entry.doubt]

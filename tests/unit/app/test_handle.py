@@ -249,6 +249,19 @@ def test_a_claim_repeated_under_its_key_is_the_same_claim() -> None:
     assert [task.status for task in world.tasks().values()].count(Status.CLAIMED) == 1
 
 
+def test_a_claim_that_comes_twice_in_one_group_is_one_claim() -> None:
+    world = World()
+    world.add("One")
+    world.add("Two")
+    request = Request(ask=c.ClaimTask(agent="Alice"), actor="Alice", key="k")
+
+    first, again = world.ledger.ask_all([request, request])
+
+    assert isinstance(first, Accepted)
+    assert again == first
+    assert [task.status for task in world.tasks().values()].count(Status.CLAIMED) == 1
+
+
 def test_all_events_of_an_ask_are_given_again_in_their_order() -> None:
     world = World()
     one, two = world.add("One"), world.add("Two")
