@@ -52,12 +52,17 @@ def repairs(tx: Transaction) -> list[Repair]:
     """All that was given up, by events that count."""
     found: list[Repair] = []
     for trace in list(tx.traces.every(REPAIRED)):
-        line = next(iter(tx.events.lines(trace.session, trace.seq)), b"")
-        with suppress(BadLine):
-            event = codec.recall(line)
-            if isinstance(event, LinesGivenUp):
-                found += [Repair(lines, event) for lines in event.lines]
+        for line in tx.events.at(trace.session, trace.seq):
+            with suppress(BadLine):
+                event = codec.recall(line)
+                if isinstance(event, LinesGivenUp) and _counts(tx, event, line):
+                    found += [Repair(lines, event) for lines in event.lines]
     return found
+
+
+def _counts(tx: Transaction, event: Event, line: bytes) -> bool:
+    """True when nothing is doubted of an event. Whoever forges one can give it the place of another."""
+    return tx.unconfirmed.verdict(Entry(event, line, "")) is Doubt.NONE
 
 
 def _given_up(tx: Transaction) -> list[GivenUp]:
@@ -232,7 +237,7 @@ def _next_time(tx: Transaction, lines: MissingLines) -> Instant:
     for line in tx.events.lines(lines.session, lines.last + 1):
         with suppress(BadLine):
             event = codec.recall(line)
-            if tx.unconfirmed.verdict(Entry(event, line, "")) is Doubt.NONE:
+            if _counts(tx, event, line):
                 return event.ts
     return ""
 

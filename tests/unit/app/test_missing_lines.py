@@ -307,6 +307,26 @@ def test_more_that_is_lost_later_is_not_given_up() -> None:
     assert [(one.first, one.last) for one in missing_lines(again.ledger)] == [(7, 7)]
 
 
+def test_a_forged_line_in_the_place_of_a_repair_gives_nothing_up_and_takes_nothing_back() -> None:
+    session = a_log()
+    world = a_world(without(session.lines, 2, groups=True))
+    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "lost")
+    (real,) = (event for event in world.events() if isinstance(event, e.LinesGivenUp))
+    forged = Session(real.meta.session, FakeClock(real.ts), keys=None)
+    forged.seq = real.meta.seq - 1
+    forged.write(e.LinesGivenUp(lines=(e.GivenUp(session=session.name, first=6, last=7),), reason="lost"))
+
+    again = World(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
+    again.repository.commits.update(world.repository.commits)
+    again.exchange.put(FILE, without(session.lines, 2, 6, 7, groups=True))
+    again.exchange.put("/events/0-is-read-first.jsonl", forged.lines)
+    again.ledger.refresh()
+
+    assert again.refusal(c.ApproveReview(task_id=T1, commit=SHA)).code == "lines_missing"
+    assert [(one.first, one.last) for one in missing_lines(again.ledger)] == [(6, 7)]
+    assert [repair.event for repair in verified(again).given_up] == [real]
+
+
 def test_only_the_user_gives_lines_up() -> None:
     world = a_world(without(a_log().lines, 6, 7))
 
