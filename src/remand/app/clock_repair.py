@@ -136,11 +136,12 @@ def _whole_commands(tx: Transaction, ahead: Sequence[Ahead], withheld: set[str])
     known = {one.event.meta.id for one in ahead}
     for session in {one.event.meta.session for one in ahead}:
         first = min(one.event.meta.seq for one in ahead if one.event.meta.session == session)
-        before = [Ahead(codec.recall(line), line) for line in tx.events.lines(session)]
-        for one in reversed([one for one in before if one.event.meta.seq < first]):
+        kept = (Ahead(codec.recall(line), line) for line in tx.events.lines(session))
+        counted = [one for one in kept if one.event.meta.seq < first and one.event.meta.id not in withheld]
+        for one in reversed(_in_order(counted)):
             if not one.event.meta.more:
                 break
-            if one.event.meta.id not in known | withheld:
+            if one.event.meta.id not in known:
                 yield one
 
 

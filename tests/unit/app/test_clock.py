@@ -340,7 +340,8 @@ def test_two_repairs_of_the_same_events_count_once(one: World, two: World) -> No
     assert problems(two) == []
 
 
-def test_a_command_that_the_jump_divides_is_restated_whole(one: World, two: World) -> None:
+@pytest.mark.parametrize("has_forgery", [False, True], ids=["by itself", "beside a forged line in its place"])
+def test_a_command_that_the_jump_divides_is_restated_whole(one: World, two: World, has_forgery: bool) -> None:
     task = one.add("Mend the roof")
     one.claim(task)
     one.submit(task)
@@ -353,6 +354,13 @@ def test_a_command_that_the_jump_divides_is_restated_whole(one: World, two: Worl
     one.opened_again()
 
     whole = [event.meta.id for event in one.events() if event.meta.actor == "Lea"]
+    if has_forgery:
+        first = next(event.meta for event in one.events() if event.meta.id == whole[0])
+        forged = Session(first.session, FakeClock(START), keys=None)
+        forged.seq = first.seq - 1
+        forged.write(e.LeaseRenewed(task_id=task, handoff_id="H", agent="Alice", lease_expires_at=START))
+        one.exchange.put("/events/forged.jsonl", forged.lines)
+        one.ledger.refresh()
     repair(one)
     send(one, two)
 
