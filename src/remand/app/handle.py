@@ -341,7 +341,7 @@ def _hashed(*parts: object) -> str:
 
 
 UNVERIFIED = (c.ClaimTask, c.AssignTask, c.Heartbeat, c.AddTask, c.StartRun, c.EndRun)
-"""Asks that release no work. Their tasks are folded anew, but a group that was found sound is not verified again."""
+"""Asks that release no work. Of a task that was only added, a group that was found sound is not verified again."""
 _DUE: dict[Status, type[c.TaskAsk]] = {
     Status.DEFERRED: c.WakeTask,
     Status.DECOMPOSED: c.SettleTask,

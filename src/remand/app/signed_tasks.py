@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from remand.app.missing import repairs
 from remand.app.signatures import Verifier, last_counted
-from remand.domain.events import VOIDS, Event, subject
+from remand.domain.events import VOIDS, Event, TaskAdded, subject
 from remand.domain.evolve import replay
 from remand.domain.keys import Trust
 from remand.domain.missing import GivenUp, MissingLines
@@ -35,9 +35,10 @@ def signed_story(tx: Transaction, task_id: str, verifier: Verifier, *, is_verifi
     """A task's events in their order, found by the groups that name them; each line must have the id it is named by.
 
     When signatures are to be verified, what the tables say of them does not count. Otherwise a group that the tables
-    call sound is taken for that. What is void has no effect, and what was given up or is held back is not missing.
+    call sound is taken for that. What is void, by verified signatures, has no effect, and what was given up or is held
+    back is not missing.
     """
-    voids = Voids(_signed(tx, VOIDS, verifier, is_verified=is_verified).events)
+    voids = Voids(_signed(tx, VOIDS, verifier, is_verified=True).events)
     events, missing = _signed(tx, task_id, verifier, is_verified=is_verified)
     missing = tuple(one for one in missing if one.id not in voids.ids)
     if missing:
@@ -190,12 +191,18 @@ class TaskSource:
         """The tasks that this transaction itself has changed: the signature of that is made at its end."""
 
     def get(self, task_id: str, *, is_verified: bool = False) -> Task | None:
-        """A task as its signed events make it. A row that differs is put right, and that is noted."""
+        """A task as its signed events make it. A row that differs is put right, and that is noted.
+
+        Signatures are verified again unless the task was only added: then no event could take back another one.
+        """
         found = self._tx.tasks.get(task_id) if task_id else None
         is_known = found is not None and self._signed.is_known(found, is_verified=is_verified)
         if not task_id or is_known or task_id in self._changed:
             return found
         story = signed_story(self._tx, task_id, self._verifier, is_verified=is_verified)
+        if not is_verified and not all(type(event) is TaskAdded for event in story.events):
+            is_verified = True
+            story = signed_story(self._tx, task_id, self._verifier, is_verified=True)
         task = replay(story.events)
         if story.missing:
             self._missing[task_id] = story.missing

@@ -310,6 +310,51 @@ def test_an_event_that_was_put_into_the_tables_without_a_group_releases_nothing(
     )
 
 
+FORGED: dict[str, Callable[[Place, str], e.Event]] = {
+    "a lockout that was cleared": lambda _, task: e.LockoutCleared(task_id=task, agent="Alice"),
+    "a lockout that is void": lambda place, _: e.EventsVoided(
+        session="x", first=1, last=1, chain="", events=(id_of(place, "lockout.set"),)
+    ),
+}
+
+
+def id_of(place: Place, name: str) -> str:
+    """The id of the one event of that name."""
+    ((line,),) = place.rows("SELECT line FROM event WHERE instr(line, CAST(? AS BLOB))", f'"event":"{name}"')
+    return codec.read(line).meta.id
+
+
+@pytest.mark.parametrize("way", FORGED)
+def test_an_event_that_was_put_into_the_tables_with_a_group_of_a_stranger_ends_no_lockout(
+    place: Place, way: str
+) -> None:
+    task = locked_out(place)
+    forge(place, FORGED[way](place, task))
+    place.edit_state(task, without_lockouts)
+
+    code = place.world.refusal(c.ClaimTask(agent="Alice", task_id=task), "Alice").code
+
+    assert code in ("locked_out", "lines_missing")
+
+
+def test_an_event_that_was_put_into_the_tables_with_a_group_of_a_stranger_settles_no_other_task(
+    place: Place,
+) -> None:
+    session = Session()
+    for event in (added(T1), added(T2, "A part", parent=T1), e.TaskDecomposed(task_id=T1, children=(T2,))):
+        session.write(event)
+    read_file(place, session.lines)
+    waiting = place.world.add("Waits for the part", depends_on=(T2,))
+    forge(place, e.TaskCancelled(task_id=T2, reason="Done elsewhere"))
+    place.edit("UPDATE task SET status = 'cancelled' WHERE id = ?", T2)
+    place.edit("UPDATE task SET due = '2020-01-01T00:00:00.000000Z' WHERE id = ?", T1)
+
+    place.world.add("Whatever comes next")
+
+    assert place.statuses()[T1] == Status.DECOMPOSED
+    assert place.world.refusal(c.ClaimTask(agent="Bob", task_id=waiting), "Bob").code == "waits_on_other"
+
+
 def test_held_work_is_not_let_through_on_a_finding_that_only_a_row_has(gated: Place) -> None:
     """The machine itself would sign the release of work that the gates rejected."""
     task = rejected_by_gates(gated)
