@@ -83,6 +83,23 @@ def test_what_another_machine_wrote_counts_while_its_key_is_trusted(
     assert theirs.verify() == []
 
 
+@pytest.mark.parametrize("ref", ["refs/heads/origin/main", "refs/tags/main", "refs/tags/origin/main"])
+def test_nothing_that_is_only_named_like_the_base_says_whose_key_is_trusted(
+    machine: Machine, far_machine: Machine, ref: str
+) -> None:
+    mine = machine.repository(config=PROJECT)
+    mine.add("Theirs")
+    mine.ok("log", "publish")
+    theirs = far_machine.clone(mine, "clone")
+    theirs.ok("keys", "trust", mine.ok("keys")["own"]["key"], "--write")
+    theirs.git("switch", "-qc", "evil")
+    theirs.git("commit", "-qam", "trust")
+    theirs.git("update-ref", ref, "evil")
+
+    assert theirs.ok("keys")["trusted"] == []
+    assert theirs.ok("task", "list") == []
+
+
 def test_a_coordinator_notices_whom_the_base_trusts_now(machine: Machine, far_machine: Machine) -> None:
     mine = machine.repository(config=PROJECT)
     task = mine.add()

@@ -104,7 +104,7 @@ class SettingsSource:
         """The commit at the tip of a branch, by default of the base; empty when there is none."""
         branch = branch or self.settings().base or self.base()
         protected = self.protected_tip(branch)
-        return protected or self._repository.tip(branch) or self._repository.tip(f"origin/{branch}")
+        return protected or self._repository.tip(branch) or self._repository.origin_tip(branch)
 
     def base_ref(self) -> tuple[str, str]:
         """Which branch of that name is the base, here or of the remote, and its tip; empty when there is none."""
@@ -113,14 +113,14 @@ class SettingsSource:
         if protected:
             return f"origin/{branch}", protected
         own = self._repository.tip(branch)
-        return (branch, own) if own else (f"origin/{branch}", self._repository.tip(f"origin/{branch}"))
+        return (branch, own) if own else (f"origin/{branch}", self._repository.origin_tip(branch))
 
     def protected_tip(self, branch: str = "") -> str:
         """The tip of the remote's own branch, which outranks the local one once it has a configuration.
 
         Whoever works here can commit to a local branch; to the remote's only those whom the forge lets.
         """
-        tip = self._repository.tip(f"origin/{branch or self.settings().base or self.base()}")
+        tip = self._repository.origin_tip(branch or self.settings().base or self.base())
         if tip and tip not in self._has_file:
             self._has_file[tip] = self._repository.file(tip, config.NAME) is not None
         return tip if tip and self._has_file[tip] else ""

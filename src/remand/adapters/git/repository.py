@@ -162,7 +162,7 @@ class GitRepository:
 
     def has_commit(self, branch: str, commit: str) -> bool | None:
         """Whether a branch has a commit in its history; None when there is no such branch here, nor of `origin`."""
-        tip = self.tip(branch) or self.tip(f"origin/{branch}")
+        tip = self.tip(branch) or self.origin_tip(branch)
         if not tip:
             return None
         return (
@@ -177,6 +177,10 @@ class GitRepository:
             if sha:
                 return sha
         return ""
+
+    def origin_tip(self, branch: str) -> str:
+        """The commit of a branch of `origin`, as last fetched; never that of a local branch named `origin/…`."""
+        return read_ref(self.place.common_dir, f"refs/remotes/origin/{branch}")
 
     def remotes(self) -> tuple[str, ...]:
         """The names of the repositories that this one is set up to fetch from."""

@@ -56,7 +56,7 @@ class GitSources:
 
     @cached_property
     def _tip(self) -> str:
-        return self._repository.tip(self._base) or self._repository.tip(f"origin/{self._base}")
+        return self._repository.tip(self._base) or self._repository.origin_tip(self._base)
 
     def is_merged(self, commit: str) -> bool:
         """True when a commit is part of the base branch."""
