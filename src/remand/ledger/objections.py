@@ -18,6 +18,8 @@ It is far more than the user can have answered one by one, so that one which wai
 to all keys is to everything that was said until then.
 """
 _MAX_TEXT = 200
+_UNTRUSTED = (Doubt.UNKNOWN_SIGNER, Doubt.REVOKED)
+"""What is doubted of events whose key is not trusted: never, or not any more."""
 
 
 class KeptObjection(NamedTuple):
@@ -44,7 +46,7 @@ class ObjectionRow(NamedTuple):
 
 def as_objection(event: Event, task: str, doubt: Doubt, signer: str) -> ObjectionRow | None:
     """An event as the objection that it is; None when it is none."""
-    work = objected_work(event) if doubt is Doubt.UNKNOWN_SIGNER and task else None
+    work = objected_work(event) if doubt in _UNTRUSTED and task else None
     if work is None:
         return None
     return ObjectionRow(task[:_MAX_TEXT], signer[:_MAX_TEXT], work[:_MAX_TEXT], event.ts)

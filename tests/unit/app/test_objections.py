@@ -431,3 +431,34 @@ def test_a_confined_reviewer_is_told_who_has_to_answer(reviewed: Reviewed) -> No
     refused = reviewed.world.refusal(ask, "Lead", confined=True)
 
     assert (refused.code, "the user" in refused.message) == ("unconfirmed_no", True)
+
+
+@pytest.mark.parametrize("no", noes("x"))
+def test_a_no_behind_the_end_of_a_key_is_an_objection_like_that_of_any_key(no: str) -> None:
+    reviewed = Reviewed()
+    reviewed.world.rules = replace(
+        reviewed.world.rules, trusted=(MACHINE.made(), replace(STRANGER.made(), until=()))
+    )
+    reviewed.world.ledger.refresh()
+
+    reviewed.read_in(noes(reviewed.task)[no])
+
+    assert KEY in reviewed.waits()
+    (question,) = reviewed.questions()
+    assert question.signer == KEY
+    reviewed.dismiss()
+    assert reviewed.approve() is Status.DONE
+
+
+def test_a_no_becomes_an_objection_when_its_key_is_revoked() -> None:
+    reviewed = Reviewed()
+    reviewed.trust(STRANGER)
+    reviewed.read_in(e.LockoutSet(task_id=reviewed.task, agent="Bob"))
+    assert reviewed.questions() == []
+
+    reviewed.world.rules = replace(
+        reviewed.world.rules, trusted=(MACHINE.made(), replace(STRANGER.made(), until=()))
+    )
+    reviewed.world.ledger.refresh()
+
+    assert [one.signer for one in reviewed.questions()] == [KEY]

@@ -24,9 +24,7 @@ _decode = msgspec.json.Decoder(Task).decode
 _NAMED = " OR ".join(f"instr(line, CAST('{name}' AS BLOB))" for name in NAMES)
 _CANDIDATES = f"SELECT subject, line FROM event WHERE {_NAMED}"  # noqa: S608 - fixed names
 """Every line that holds the name of an event that leaves traces, as its name or anywhere else."""
-_UNKNOWN_SIGNERS = (
-    "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE doubt = 'unknown_signer'"
-)
+_UNTRUSTED = "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE doubt IN ('unknown_signer', 'revoked')"
 
 
 def migrate(connection: apsw.Connection, version: int) -> None:
@@ -113,7 +111,7 @@ def _keep_objections(connection: apsw.Connection) -> None:
     """Version 13 finds the noes under keys that are not trusted."""
     connection.execute(sql.OBJECTION_TABLE).fetchall()
     statements = Statements(connection)
-    for n, signer, line in statements.all(_UNKNOWN_SIGNERS):
+    for n, signer, line in statements.all(_UNTRUSTED):
         event = codec.recall(line)
         found = as_objection(event, subject(event), Doubt.UNKNOWN_SIGNER, signer)
         if found is not None:
