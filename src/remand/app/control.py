@@ -13,7 +13,7 @@ from remand.domain.events import subject
 from remand.domain.task import Task
 from remand.ledger import codec, signatures
 from remand.ledger.problems import BadLine
-from remand.ledger.signatures import IMPORT, VOID, Group
+from remand.ledger.signatures import IMPORT, VOID, Group, adopting
 
 MAX_FILE = 64 << 20
 """Bytes of an event file that are read; a segment of ours has 8 MiB and one group more."""
@@ -169,7 +169,7 @@ def _done(file: ControlFile, own: Collection[str]) -> str:
 
 
 def _is_named(event: _Event, named: Mapping[str, tuple[Group, int]]) -> bool:
-    """True when a group names an event as what it is: of its session, number and task."""
+    """True when a group names an event as what it is, of its session, number and task; or vouches for it."""
     found = named.get(event.id)
     if found is None:
         return False
@@ -177,7 +177,8 @@ def _is_named(event: _Event, named: Mapping[str, tuple[Group, int]]) -> bool:
     if event.is_legacy:
         return group.session.startswith(IMPORT)
     task = group.events[seq - group.first].task
-    return (group.session, seq) == (event.session, event.seq) and task in (event.task, VOID)
+    is_its_place = (group.session, seq) == (event.session, event.seq)
+    return (is_its_place or group.session == adopting(event.session)) and task in (event.task, VOID)
 
 
 def _missing(lines: _Lines) -> set[str | tuple[str, int]]:
