@@ -40,8 +40,11 @@ def pool(task: Task) -> str:
 
 @lru_cache(maxsize=4096)
 def suits(key: str, agent: Actor, has_team: bool) -> bool:
-    """True when the agent is one of those a pool is for."""
-    skills, barred, reserved = _decode_pool(key)
+    """True when the agent is one of those a pool is for. One that cannot be read, as its row was changed, is for nobody."""
+    try:
+        skills, barred, reserved = _decode_pool(key)
+    except (msgspec.MsgspecError, TypeError):
+        return False
     if Role.AGENT not in agent.roles or agent.name in barred or reserved not in (None, agent.name):
         return False
     return not has_team or all(skill in agent.skills for skill in skills)

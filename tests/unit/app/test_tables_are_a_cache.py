@@ -526,6 +526,46 @@ def test_the_check_of_the_log_compares_every_table_and_makes_it_anew(place: Plac
     assert place.statuses() == before
 
 
+WRONG_TYPES = [
+    "UPDATE event SET line = 7 WHERE subject = '{task}'",
+    "UPDATE signed_group SET first = x'ff'",
+    "UPDATE signed_group SET last = 'x'",
+    "UPDATE signed_group SET line = 7",
+    "UPDATE signed_group SET line = 'x'",
+    "UPDATE task SET pool = NULL",
+    "UPDATE task SET pool = 'x'",
+]
+
+
+@pytest.mark.parametrize("statement", WRONG_TYPES)
+def test_values_that_are_none_of_ours_are_named_and_made_anew(place: Place, statement: str) -> None:
+    task = locked_out(place)
+    before = place.statuses()
+    place.edit(statement.format(task=task))
+
+    place.world.refusal(c.ClaimTask(agent="Alice"), "Alice")
+    assert place.problems() != []
+
+    place.restore()
+    assert place.problems() == []
+    assert place.statuses() == before
+
+
+def test_a_group_whose_row_says_more_than_its_line_hides_no_gap(place: Place) -> None:
+    task = locked_out(place)
+    place.world.add("Later")
+    ((n, line),) = place.rows("SELECT n, line FROM event WHERE instr(line, CAST('lockout.set' AS BLOB))")
+    seq = codec.read(line).meta.seq
+    ((first, last),) = place.rows("SELECT first, last FROM signed_group WHERE ? BETWEEN first AND last", seq)
+    place.edit("DELETE FROM event WHERE n BETWEEN ? AND ?", n - seq + first, n - seq + last)
+    place.edit("DELETE FROM group_task WHERE n = (SELECT n FROM signed_group WHERE first = ?)", first)
+    place.edit("DELETE FROM signed_group WHERE first = ?", first)
+    place.edit("UPDATE signed_group SET last = ? WHERE last = ?", last, first - 1)
+    place.edit_state(task, without_lockouts)
+
+    assert any("signed_group" in problem for problem in place.problems())
+
+
 def test_a_key_that_was_put_on_an_event_answers_no_command(place: Place) -> None:
     task = locked_out(place)
     place.edit("UPDATE event SET key = 'k1' WHERE subject = ?", task)

@@ -21,7 +21,8 @@ _GROUPS_OF_TASK = """
 SELECT line, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
 """
 _NUMBERED_GROUPS = "SELECT n, line FROM signed_group"
-_GROUP_HASHES = "SELECT n, hash, line FROM signed_group"
+_GROUP_ROWS = "SELECT n, session, first, last, hash, line FROM signed_group"
+_GROUP_PLACES = "SELECT session, first, last, line FROM signed_group"
 _DROP_GROUP = "DELETE FROM signed_group WHERE n = ?"
 _GROUPS_BY_TASK = "SELECT task, line FROM group_task LEFT JOIN signed_group USING (n)"
 _GROUP_TASKS = "SELECT task, n FROM group_task"
@@ -38,7 +39,10 @@ _GROUPS_OF_SESSION = f"""
 SELECT line, doubt FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?3 AND last >= ?2
 ORDER BY first
 """  # noqa: S608 - a number of ours
-_SPANS = "SELECT first, last FROM signed_group WHERE session = ? AND doubt = '' ORDER BY first"
+_SPANS = """
+SELECT first, last FROM signed_group
+WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY first
+"""
 
 
 class SqliteGroups:
@@ -60,7 +64,11 @@ class SqliteGroups:
         return list(_groups(self._db.rows(_GROUPS_OF_TASK, (task_id,))))
 
     def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
-        """The tasks whose groups are not found by `of_task`, or that find others'. Nothing is held for that."""
+        """The tasks whose groups are not found by `of_task`, or that find others', and rows that tell another place."""
+        groups = list(groups)
+        places = ((one.group.session, one.group.first, one.group.last, one.line) for one in groups)
+        if _total(places) != _total(self._db.rows(_GROUP_PLACES)):
+            yield TableDifference("signed_group", "")
         if _total((task, one.line) for one in groups for task in _tasks(one.group)) != _total(
             self._db.rows(_GROUPS_BY_TASK)
         ):
@@ -71,16 +79,16 @@ class SqliteGroups:
 
     def index(self) -> None:
         """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
-        rows = self._db.rows(_GROUP_HASHES)
-        damaged = [n for n, own, line in rows if sha256(line).digest() != own]
+        damaged = [n for n, *row in self._db.rows(_GROUP_ROWS) if not _is_as_written(*row)]
         self._db.run_many(_DROP_GROUP, ((n,) for n in damaged))
         self._db.run(_DROP_GROUP_TASKS)
         self._db.run_many(_ADD_GROUP_TASK, list(self._expected()))
 
     def _expected(self) -> Iterator[Row]:
         for n, line in self._db.rows(_NUMBERED_GROUPS):
-            with suppress(BadLine):
-                yield from ((task, n) for task in _tasks(signatures.read(line)))
+            if isinstance(line, bytes):
+                with suppress(BadLine):
+                    yield from ((task, n) for task in _tasks(signatures.read(line)))
 
     def doubt(self, group: Group) -> Doubt | None:
         """Why a kept group does not count."""
@@ -109,6 +117,17 @@ class SqliteGroups:
         return _groups(self._db.rows(_GROUPS), signatures.read)
 
 
+def _is_as_written(session: object, first: object, last: object, own: object, line: object) -> bool:
+    """True when a row says what its line says. A row may hold values of any type."""
+    if not isinstance(line, bytes) or sha256(line).digest() != own:
+        return False
+    try:
+        group = signatures.read(line)
+    except BadLine:
+        return False
+    return (session, first, last) == (group.session, group.first, group.last)
+
+
 def _tasks(group: Group) -> set[str]:
     """The tasks whose events a group names."""
     return {name.task for name in group.events} - {"", VOID}
@@ -126,8 +145,9 @@ def _total(rows: Iterable[Row]) -> tuple[int, int]:
 def _groups(rows: Iterable[Row], read: Callable[[bytes], Group] = signatures.recall) -> Iterator[SignedGroup]:
     """The groups of these rows. One whose line was damaged covers nothing."""
     for line, doubt in rows:
-        with suppress(BadLine):
-            yield SignedGroup(read(line), line, _as_group_doubt(doubt))
+        if isinstance(line, bytes):
+            with suppress(BadLine):
+                yield SignedGroup(read(line), line, _as_group_doubt(doubt))
 
 
 def _as_group_doubt(text: object) -> Doubt:
