@@ -10,10 +10,13 @@ from remand.app.absorb import legacy_lines
 from remand.app.asking import Rules
 from remand.app.digest import digest
 from remand.app.importing import import_lines
+from remand.app.own_session import continuation
+from remand.app.signatures import Verifier
 from remand.app.verify import verify
 from remand.domain import commands as c
 from remand.domain import events as e
 from remand.domain.instant import plus
+from remand.domain.keys import Trust
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
 from remand.ledger.signatures import VOID, Doubt, Named, chain_start
@@ -339,3 +342,44 @@ def test_an_event_whose_group_alone_is_gone_is_named(gone: int) -> None:
     cut(world, lambda n: n != gone)
 
     assert any(f"event {gone // 2 + 1} of session" in one for one in problems(made_anew(world)))
+
+
+# What is taken for the ledger's own: groups that its key signed, with the very events that they name.
+
+
+def left_behind() -> tuple[Head, list[bytes], Verifier]:
+    """The head of a session, and one more signed event that a killed command left behind it."""
+    session = Session(keys=MACHINE)
+    first = session.write(added(T1))
+    own = Head(
+        session=session.name,
+        seq=1,
+        tip=first.meta.id,
+        clock=first.ts,
+        chain=session.chain,
+        key=MACHINE.made().id,
+    )
+    session.write(e.LockoutSet(task_id=T1, agent="Alice"))
+    return own, session.lines[2:], Verifier(Trust(keys=(MACHINE.made(),)), MACHINE)
+
+
+def test_a_whole_group_of_the_own_key_is_continued() -> None:
+    own, lines, verifier = left_behind()
+
+    assert continuation(own, lines, verifier).head.seq == 2
+
+
+def test_a_group_that_the_own_key_did_not_sign_is_not_continued() -> None:
+    own, (group, event), verifier = left_behind()
+    unsigned = signatures.write(replace(signatures.read(group), signature=""))
+
+    assert continuation(own, [unsigned, event], verifier).entries == []
+
+
+def test_a_group_is_not_continued_with_an_event_that_it_does_not_name() -> None:
+    own, (group, _), verifier = left_behind()
+    other = Session(keys=None)
+    other.seq, other.tip = 1, own.tip
+    other.write(e.LockoutCleared(task_id=T1, agent="Alice"))
+
+    assert continuation(own, [group, *other.lines], verifier).entries == []
