@@ -280,6 +280,15 @@ def test_a_line_in_our_form_is_refused_with_what_is_wrong_in_it(line: bytes, mes
         codec.read(line)
 
 
+@pytest.mark.parametrize("ts", ["2026-01-01T00:00:00Z", "2026-13-01T00:00:00.000000Z", "~"])
+def test_a_line_that_is_written_as_ours_needs_a_time_of_our_form(ts: str) -> None:
+    meta = e.Meta(id="", session="20261115-080000-0000000a", seq=1)
+    _, line = codec.write(e.LockoutSet(ts=ts, task_id=T1, agent="Alice"), meta)
+
+    with pytest.raises(BadLine, match="time"):
+        codec.read(line)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
