@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _GAP, _EDGES = 3, 2
 """How far the columns of a table are apart, and what is left free at its sides."""
 _LEAST = 8
+_IDS = re.compile(r"(?:\b(?:[A-Z]-\d{8}-\d{6}-[0-9a-f]{8}|(?:[A-Za-z]+-)?[0-9a-f]{12,64})\b(?:, )?)+")
+"""Ids of tasks, handoffs, questions, commits and findings."""
 
 
 class Result(NamedTuple):
@@ -76,7 +79,10 @@ def console(write: Any, *, is_terminal: bool, width: int, has_color: bool) -> Co
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str, *, wraps: bool = False
 ) -> Callable[[Console], None]:
-    """Shows rows as a table, or says that there are none. The last column is cut to fit, or wraps."""
+    """Shows rows as a table, or says that there are none. The last column is cut to fit, or wraps.
+
+    Where that is not enough the others are cut as well, but no id that a cell begins with: rather, lines are too long.
+    """
 
     def show(out: Console) -> None:
         from rich import box
@@ -87,20 +93,41 @@ def table(
         if not rows:
             out.print(empty)
             return
-        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
         shown = [[one_line(cell, 1000 if wraps else 80) for cell in row] for row in rows]
         wide = [max(map(cell_len, cells)) for cells in zip(columns, *shown, strict=True)]
-        for column in columns[:-1]:
-            made.add_column(column, no_wrap=True, min_width=len(column))
-        room = max(out.width - sum(wide[:-1]) - _GAP * len(wide[:-1]) - _EDGES, _LEAST)
-        made.add_column(
-            columns[-1], no_wrap=not wraps, overflow="fold" if wraps else "ellipsis", max_width=room
-        )
+        least = [
+            max(len(name), *map(_id_width, cells))
+            for name, cells in zip(columns, zip(*shown, strict=True), strict=True)
+        ]
+        around = _GAP * (len(columns) - 1) + _EDGES
+        widths = _fitted(wide, least, out.width - around)
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", width=sum(widths) + around)
+        for place, (column, width) in enumerate(zip(columns, widths, strict=True), start=1):
+            is_folded = wraps and place == len(columns)
+            made.add_column(
+                column, width=width, no_wrap=not is_folded, overflow="fold" if is_folded else "ellipsis"
+            )
         for cells in shown:
             made.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in cells))
-        out.print(made)
+        out.print(made, crop=False)
 
     return show
+
+
+def _fitted(wide: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """The widths of columns in the room there is, the last ones cut first, none below what it needs."""
+    widths = list(wide)
+    needed = [*least[:-1], min(wide[-1], max(least[-1], _LEAST))]
+    for at in reversed(range(len(widths))):
+        excess = max(sum(widths) - room, 0)
+        widths[at] -= min(excess, widths[at] - needed[at])
+    return widths
+
+
+def _id_width(cell: str) -> int:
+    """How much of a cell is ids that it begins with; one that is cut short leaves room for its mark."""
+    ids = _IDS.match(cell)
+    return min(ids.end() + 1, len(cell)) if ids else 0
 
 
 def write_whole(out: Console, text: str) -> None:
