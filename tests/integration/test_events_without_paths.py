@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import sys
 from pathlib import Path
 
@@ -63,6 +65,18 @@ def test_what_people_agents_and_gates_say_is_recorded_without_them(near_machine:
     assert named(place) == {}
     shown = place.ok("task", "show", task)
     assert shown["scope"] == "Look at src/a.py, ~/notes and $TMP/" + str(near_machine.folder)[5:] + "/other."
+
+
+def test_the_accounts_own_home_is_not_named_where_the_environment_has_another(near_machine: Machine) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    place = near_machine.repository()
+
+    task = place.add(
+        "Find the place", "--scope", f"{home}/.cargo/bin has no linter, {near_machine.home}/x neither."
+    )
+
+    assert home != str(near_machine.home)
+    assert place.ok("task", "show", task)["scope"] == "~/.cargo/bin has no linter, ~/x neither."
 
 
 def test_a_report_is_named_in_events_and_read_on_the_machine_that_has_it(near_machine: Machine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -51,7 +52,12 @@ def _machine() -> list[tuple[str, str]]:
     """The folders of the user and of this machine, whatever the repository."""
     environment = inherited_environment()
     home = os.path.expanduser("~")
-    folders = [(home, "~"), ("/tmp", "$TMP"), (environment.get("TMPDIR", ""), "$TMP")]  # noqa: S108 - only named
+    folders = [
+        (home, "~"),
+        (_account_home(), "~"),
+        ("/tmp", "$TMP"),  # noqa: S108 - only named
+        (environment.get("TMPDIR", ""), "$TMP"),
+    ]
     for variable, usual, symbol in BASE_FOLDERS:
         named = environment.get(variable, "")
         folders.append((named if os.path.isabs(named) else os.path.join(home, usual), symbol))
@@ -60,6 +66,15 @@ def _machine() -> list[tuple[str, str]]:
     folders += [(prefix, "$PYTHON") for prefix in prefixes if not prefix.startswith(SYSTEM)]
     folders += [(os.path.join(state_folder(), place), "") for place in CHECKOUTS]
     return _both(folders)
+
+
+def _account_home() -> str:
+    """The home that the system knows of the user, where gates look for programs; empty where it is a system folder."""
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+    return "" if home.startswith(SYSTEM) else home
 
 
 def _both(folders: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
