@@ -54,7 +54,10 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     (r"no space left|disk quota|disk is full|errno 28", "Make room on the disk."),
     (r"prepare step", "Fix its `prepare` step in remand.toml on the base, or what that step needs."),
     (
-        r"no module named|not found|no such |not there|cannot find|not installed|there is no program",
+        (
+            r"no module named|not found|no such |not there|cannot find|not installed|is in none of"
+            r"|a program could not be started"
+        ),
         "Install what is missing, or name its folder in `[sandbox] path` of remand.toml on the base.",
     ),
     (r"sandbox|bubblewrap|bwrap|namespace|landlock|cgroup", "`remand doctor` tests the sandbox."),

@@ -152,13 +152,26 @@ def test_of_a_long_cause_the_line_that_says_it_comes_first() -> None:
 
 ADVICE = {
     "`[sandbox] path`": errored(f"{SAID}/usr/bin/python3: No module named pytest"),
-    "Install what is missing": errored("`ruff` could not be run to its end: there is no program ruff"),
+    "Install what is missing": errored(
+        "`ruff` could not be run to its end: The program ruff is in none of /bin"
+    ),
     "`timeout`": a_result("tests", TIMED_OUT, detail="It did not end within 600 s."),
     "`prepare`": errored("The prepare step `uv sync` failed: uv: not found"),
     "Make room": errored("It could not be run: [Errno 28] No space left on device: '/x'."),
     "remand doctor": errored("`bwrap` could not be run to its end: no user namespace"),
     "`parser`": errored("there is no report"),
 }
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "`bin/ruff` could not be run to its end: The program bin/ruff is not there",
+        "the command ended with status 126: a program could not be started\nIt said last: sh: ruff: Permission denied",
+    ],
+)
+def test_a_missing_program_is_to_be_installed_however_that_is_said(why: str) -> None:
+    assert "Install what is missing" in question(outages_of(a_verdict(errored(why))))
 
 
 @pytest.mark.parametrize(("advice", "result"), ADVICE.items(), ids=ADVICE)
