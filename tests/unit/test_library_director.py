@@ -217,6 +217,19 @@ def test_what_a_task_became_is_kept_though_it_was_no_node(reason: str, status: s
     assert node.properties[became]
 
 
+@pytest.mark.parametrize("task", ["task:T-1", "T-1", "task:T-2"])
+@pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE", "BLOCKER", "UNCLEAR_REQUIREMENTS"])
+def test_no_new_task_gets_the_id_of_one_that_is_named_and_is_no_node_yet(reason: str, task: str) -> None:
+    handler = DirectorRejectionHandler()
+    rejection = TaskRejection.from_dict({**a_rejection(reason), "task_id": task, "agent_id": "Alice"})
+
+    decision = handler.handle_rejection(rejection, CONTEXT)
+
+    assert decision.created_tasks
+    assert {task, f"task:{task}"}.isdisjoint(decision.created_tasks)
+    assert all(edge.source != edge.target for edge in handler.manager.graph.edges)
+
+
 def test_a_decision_that_is_waited_for_becomes_a_decision_in_the_graph() -> None:
     record = a_rejection("MISSING_DEPENDENCY")
     told = {

@@ -50,9 +50,10 @@ class GraphProject:
         self, title: str, description: str = "", priority: str = "medium", category: str = ""
     ) -> str:
         """Adds a task node."""
-        while self.graph.get_node(name := f"task:T-{self._count + 1}"):
-            self._count += 1
         self._count += 1
+        while self.graph.get_node(f"task:T-{self._count}") or self.graph.get_node(f"T-{self._count}"):
+            self._count += 1
+        name = f"task:T-{self._count}"
         told = {"description": description, "priority": priority, "category": category, "status": "pending"}
         self.graph.add_node(name, NodeType.TASK, title, told)
         return name
@@ -105,6 +106,8 @@ class DirectorRejectionHandler:
         reason = rejection.reason or RejectionReason.BLOCKER
         told = {**task_context, "id": rejection.task_id}
         drawn = director.plan(director.AUTOMATIC[reason], rejection, told, world)
+        # Before tasks are created: none may get the id of one that was named and is no node yet.
+        _ensure_named(manager.graph, rejection.task_id, drawn)
         created = _create(manager, drawn)
         _link(manager.graph, rejection.task_id, drawn, created)
         status = status_after(drawn.decision, rejection.reason)
@@ -137,6 +140,13 @@ class DirectorRejectionHandler:
         )
 
 
+def _ensure_named(graph: ThoughtGraph, task_id: str, drawn: director.Plan) -> None:
+    """Adds the nodes of the tasks and decisions that a plan names."""
+    others = (other for sketch in drawn.sketches for other in sketch.tasks)
+    for name in (task_id, *drawn.waits_for, *others):
+        ensure_node(graph, name)
+
+
 def _create(manager: TaskManager, drawn: director.Plan) -> list[str]:
     return [
         manager.create_task(
@@ -150,8 +160,7 @@ def _create(manager: TaskManager, drawn: director.Plan) -> list[str]:
 
 
 def _link(graph: ThoughtGraph, task_id: str, drawn: director.Plan, created: list[str]) -> None:
-    others = (other for sketch in drawn.sketches for other in sketch.tasks)
-    for name in (task_id, *drawn.waits_for, *created, *others):
+    for name in created:
         ensure_node(graph, name)
     weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
     for name in (*drawn.waits_for, *created):
