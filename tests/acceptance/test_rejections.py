@@ -598,6 +598,12 @@ class TestRejectionsOfGotTools:
 
         assert status["status"] == "rejected"
         assert status["rejection"]["rejection"]["reason_summary"] == "The API is down"
+        shown = repository.people("handoff", "status", self.HANDOFF).out
+        assert "by A (imported, not judged here)" in shown
+        assert "None was imported." in shown
+        assert "rejection-response" not in shown
+        answer = ("handoff", "rejection-response", self.HANDOFF, "--decision", "ACCEPT")
+        assert repository.refused(*answer) == "nothing_to_answer"
         assert "The API is down" in repository.people("handoff", "status", self.HANDOFF).out
         assert repository.ok("graph", "stats")["by_node_type"] == {"TASK": 1, "OBSERVATION": 1}
 

@@ -25,6 +25,8 @@ class RejectionView(Record, kw_only=True, omit_defaults=False):
     agent: str
     at: str
     is_valid: bool
+    is_imported: bool = False
+    """A GoT tool wrote it: nobody here has judged it, and nobody answers it here."""
     rejection: dict[str, Any]
     score: float = 0.0
     issues: tuple[Issue, ...] = ()
@@ -110,6 +112,7 @@ def _view(event: e.HandoffRejected | e.HandoffRejectionInvalid) -> RejectionView
         agent=event.agent,
         at=event.ts,
         is_valid=isinstance(event, e.HandoffRejected),
+        is_imported=event.is_legacy,
         rejection=e.record_of(event),
         score=event.score,
         issues=_issues(event),

@@ -30,9 +30,9 @@ class HandoffView(Record, kw_only=True):
     completed_at: str = ""
     ended_at: str = ""
     override_message: str = ""
+    """What the director told the agent, as long as it holds the handoff on that override."""
     reassigned_to: str = ""
     """Whom an override passed the task to: the handoff is no longer its agent's."""
-    """What the director told the agent, as long as it holds the handoff on that override."""
     result: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -148,11 +148,16 @@ def _follow(found: dict[str, HandoffView], event: e.Event, has_lost: bool) -> No
 def _reject(
     found: dict[str, HandoffView], event: e.HandoffRejected | e.HandoffRejectionInvalid, has_lost: bool
 ) -> None:
-    """Notes a rejection. An imported one may be all that tells of its handoff; an invalid one left that as it was."""
-    if event.is_legacy and event.handoff_id not in found:
+    """Notes a rejection. An imported one may be all that tells of its handoff or of its agent; an invalid one left the
+    handoff as it was.
+    """
+    known = found.get(event.handoff_id)
+    if event.is_legacy and known is None:
         found[event.handoff_id] = HandoffView(
             handoff_id=event.handoff_id, task_id=event.task_id, agent=event.agent, status="initiated"
         )
+    elif event.is_legacy and known is not None and not known.agent:
+        _change(found, event.handoff_id, has_lost, agent=event.agent)
     if not (event.is_legacy and isinstance(event, e.HandoffRejectionInvalid)):
         _change(found, event.handoff_id, has_lost, status="rejected")
 

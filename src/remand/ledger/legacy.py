@@ -189,6 +189,7 @@ def _answered(fields: dict[str, Any]) -> e.Event | None:
         handoff_id=_handoff_id(fields) or _handoff_id(record),
         decision=e.Decision(
             decision_type=named.name if named else "UNKNOWN",
+            rejection=record,
             rationale=_words(decision.get("rationale")),
             override_message=_words(decision.get("override_message")),
             reassign_to=_words(decision.get("reassign_to")),

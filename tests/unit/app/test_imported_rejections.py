@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import pytest
 
 from remand.app.absorb import legacy_lines
@@ -219,6 +220,28 @@ def test_a_handoff_that_only_its_rejection_tells_of_is_told_all_the_same() -> No
     found = status(world_of(TASK, rejected()))
 
     assert (found.status, found.agent, found.task_id) == ("rejected", "sub-agent-1", OLD)
+
+
+@pytest.mark.parametrize(
+    ("reassign_to", "expected"), [("sub-agent-1", "overridden"), ("sub-agent-2", "reassigned")]
+)
+def test_the_agent_of_a_handoff_to_nobody_in_particular_is_the_one_that_rejected_it(
+    reassign_to: str, expected: str
+) -> None:
+    handed = line("handoff.initiate", "15:31:00", handoff_id=HANDOFF, task_id=NODE)
+
+    found = status(world_of(TASK, handed, rejected(), answered("OVERRIDE", reassign_to=reassign_to)))
+
+    assert (found.status, found.agent) == (expected, "sub-agent-1")
+
+
+def test_an_imported_answer_holds_all_that_a_decision_is_made_of() -> None:
+    (found,) = imported(world_of(*STORY, rejected(), answered("ACCEPT")))
+
+    assert found.is_imported
+    assert found.decision is not None
+    read = RejectionDecision.from_dict(msgspec.to_builtins(found.decision))
+    assert read.rejection.to_dict() == record()
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))

@@ -157,14 +157,16 @@ def _shown(
 def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> None:
     """Everything that a decision rests on."""
     record = filed.rejection
-    verdict = "valid" if filed.is_valid else "invalid"
     page.text(
-        f"Rejection {filed.rejection_id} by {filed.agent} ({verdict}, score {filed.score:.2f})",
+        f"Rejection {filed.rejection_id} by {filed.agent or 'an unnamed agent'} ({_verdict(filed)})",
         f"{value_text(record.get('reason_type'))}: {value_text(record.get('reason_summary'))}",
     )
     page.items(
         "Issues that the validator found",
-        [f"{issue.field}: {issue.message} [{issue.code}]" for issue in known.issues],
+        [
+            issue.message if filed.is_imported else f"{issue.field}: {issue.message} [{issue.code}]"
+            for issue in known.issues
+        ],
     )
     page.text("Detail", value_text(record.get("reason_detail")))
     page.text("Blocking factor", known.blocking_factor)
@@ -178,6 +180,13 @@ def _show_rejection(page: Page, filed: RejectionView, known: RejectionFacts) -> 
     page.text("Suggested alternative", known.suggested_alternative)
     page.items("Proposed sub-tasks", [_proposed(one) for one in known.alternative_tasks])
     page.text("Adviser's opinion", filed.opinion)
+
+
+def _verdict(filed: RejectionView) -> str:
+    """How a rejection was judged. An imported one was judged elsewhere, if at all."""
+    if filed.is_imported:
+        return "imported, not judged here" if filed.is_valid else "imported, recorded as invalid"
+    return f"{'valid' if filed.is_valid else 'invalid'}, score {filed.score:.2f}"
 
 
 def _passed_on(found: HandoffView) -> str:
@@ -200,13 +209,17 @@ def _proposed(one: ProposedTask) -> str:
 
 def _show_decision(page: Page, filed: RejectionView) -> None:
     decision = filed.decision
+    if decision is None and filed.is_imported:
+        page.text("Decision", "None was imported. An imported rejection changes no task and needs no answer.")
+        return
     if decision is None:
         page.text("Decision", "A director has yet to answer.")
         page.command(f"remand handoff rejection-response {filed.handoff_id} --decision DECISION")
         return
+    by = f" by {filed.decided_by}" if filed.decided_by else ""
     page.text(
         "Decision",
-        f"{decision.decision_type} by {filed.decided_by} at {filed.decided_at}\n{decision.rationale}",
+        f"{decision.decision_type}{by} at {filed.decided_at}\n{decision.rationale}",
     )
     page.items("Tasks of the decision", list(decision.created_tasks))
     if decision.reassign_to not in ("", filed.agent):
