@@ -324,7 +324,7 @@ ENTRIES = {
     ),
     "reformulation_missing": Entry(
         field="suggested_alternative",
-        meaning="The alternative only waits, drops the task or leaves it to whomever.",
+        meaning="The alternative only waits, drops the task, leaves it to whomever, or does not say what to build instead.",
         message="Give a reformulation of the task that is feasible: what to build instead, what it still achieves, and "
         "what it costs. Dropping the task, waiting, or asking someone else is none.",
     ),

@@ -120,6 +120,11 @@ zapytałem zapytałam zapytano odpowiedział odpowiedziała spytałem pytanie od
 спросил спросила спросили ответил ответила ответили ответ ответа уточнил уточнила
 询问 问了 问过 回复 答复 提问 请教 咨询 已问 回答 质问 質問 聞い 聞き 返答 尋ね 問い 回答 返信 返事 照会
 """
+ANSWERS = """
+answered replied reply replies responded pinged antwortete geantwortet angefragt anfrage respondió contestó respuesta répondu répond
+réponse respondeu resposta risposto risposta odpowiedział odpowiedziała odpowiedź odpowiedzi ответил ответила ответили ответ ответа
+回复 答复 回答 返答 返信 返事
+"""
 CONTACTED = """
 wrote requested contacted response spoke talked discussed showed shown posted presented raised called met
 antwort besprochen geschrieben gezeigt vorgelegt consulta escribí mostré hablé écrit contacté montré parlé escrevi mostrei falei
@@ -282,6 +287,7 @@ _LISTS = {
     "chooses": CHOOSES,
     "ready": READY,
     "asked": ASKED,
+    "answers": ANSWERS,
     "contacted": CONTACTED,
     "asks": ASKS,
     "prefers": PREFERS,

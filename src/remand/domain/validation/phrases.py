@@ -11,7 +11,7 @@ import re
 _WAITS = re.compile(
     r"\b(?:a?wait(?:s|ing)?|hold (?:off|on|it|the task)|put (?:it|this|the task) (?:on hold|off)|on hold|postpone[sd]?|defer(?:red)?"
     r"|pause|sleep on|retry|re-try|retries|(?:re)?try(?:ing)?(?: \w+){0,3} (?:again|later)|(?:check|look|see|run it) (?:back|again)|come back|give it (?:some |more )?time|nothing (?:can be done|to do)|at (?:another|a later) time|(?:schedule|move|push|shift|revisit)(?: \w+){0,4} (?:next (?:week|month|sprint)|later sprint|another (?:day|time|sprint))"
-    r"|(?:proceed|resume|continue|start|go on|carry on|pick (?:it|this) up)(?: \w+){0,3} (?:once|when|after|as soon as)|keep polling|be patient|sit (?:tight|it out)"
+    r"|(?:proceed|resume|continue|start|go on|carry on|pick (?:it|this) up)(?: \w+){0,3} (?:once|when|after|as soon as)|keep polling|be patient|until further notice|see (?:if|whether|what)|(?:revisit|reconsider|look at|come to)(?: \w+){0,5} (?:again|q[1-4]|(?:next|in a few|another) (?:year|quarter|months?))|next (?:year|quarter)|park(?:ed)?(?: \w+){0,3} (?:behind|until|for now)|let (?:it|this|the task) (?:rest|lie|sit)|nothing happens|retomar(?:lo|la)? cuando|wieder aufnehmen|sit (?:tight|it out)"
     r"|warten?|wartet|abwarten|abgewartet|(?:später|nochmals?|noch einmal|erneut)(?: \w+)? (?:versuchen|probieren)|aufschieben"
     r"|verschieben|zurückstellen|pausieren|attendre|attends|attendons|attendez|patienter|réessayer|retenter|reporter (?:à|la|le|cette|ce)|repousser"
     r"|esper(?:ar|a|amos|en|e)|reintentar|posponer|aplazar|intentar(?:lo)? (?:de nuevo|otra vez|más tarde)|volver a intentar(?:lo)?"
@@ -28,11 +28,11 @@ _THING = r"(?:task|ticket|issue|request|story|requirement|feature|item|project|i
 _DROPS = re.compile(
     rf"\b(?:(?:drop|close|abandon|cancel|discard|scrap|delete|remove|kill|shelve|reject|archive|withdraw|decline|stop|end|forget|skip)s?"
     rf"(?: about)?(?: down| out)?(?: the| this| that| our)?(?: whole| entire| original)? ?{_THING}|give(?: it| this| the task)? up|giving up|won'?t[- ]?(?:fix|do)"
-    r"|do nothing|(?:do not|don'?t|not) (?:do|implement|build) (?:it|this|the (?:task|feature))|leave (?:it|this|things|everything|the \w+) (?:as (?:it|they) (?:is|are)|alone|undone|unchanged|out)"
-    r"|(?:as|it|is|be) (?:impossible|infeasible|not feasible|not possible|not doable)|call it off|abandon(?:ed|ing)?|no action|(?:off|from) the (?:list|plan|backlog|board)|(?:tell|inform|explain|let)(?: \w+){0,4} (?:cannot|can'?t|can not|impossible|not possible)"
+    r"|do nothing|(?:do not|don'?t|not) (?:do|implement|build) (?:it|this|the (?:task|feature))|leave (?:it|this|things|everything|(?:the|our)(?: \w+){1,3}) (?:as (?:it|they) (?:is|are)|alone|undone|unchanged|out)"
+    r"|(?:as|it|is|be) (?:impossible|infeasible|not feasible|not possible|not doable)|call it off|mothball|status quo|not (?:pursue|pursuing|implementing|doing|building) (?:it|this|that|the)|(?:stop|cease|quit) (?:pursuing|working on|trying|doing)|off the (?:sprint|table|roadmap)|(?:mark|flag|label|set|resolve|close)(?:ed)? [^.;,]{1,40}? (?:as )?(?:obsolete|impossible|infeasible|invalid|unfeasible|wontfix|won'?t[- ](?:fix|do))|^\W*(?:tell|inform|notify)(?: \w+){1,4}\W*$|abandon(?:ed|ing)?|no action|(?:off|from) the (?:list|plan|backlog|board)|(?:tell|inform|explain|let)(?: \w+){0,4} (?:cannot|can'?t|can not|impossible|not possible)"
     r"|(?:task|ticket|issue|request|story|requirement|feature|it) (?:should|can|could|must|has to|needs to|may) be (?:closed|cancelled|canceled|dropped|rejected|abandoned|removed|withdrawn)"
     r"|(?:aufgabe|ticket|vorhaben|anforderung|thema|issue|vorgang|sie|es|das)(?: \w+){0,3} (?:streichen|verwerfen|schließen|schliessen|aufgeben|einstellen|beenden|absagen|zurückziehen|ablehnen|löschen|lassen)"
-    r"|fallen ?lassen|nichts (?:tun|machen|unternehmen)|aufgeben|verwerfen|bleiben ?lassen|so (?:be)?lassen|unmöglich"
+    r"|fallen ?lassen|nicht (?:weiter ?)?(?:verfolgen|umsetzen|weitermachen)|verzichten|zu den akten|nichts (?:tun|machen|unternehmen)|aufgeben|verwerfen|bleiben ?lassen|so (?:be)?lassen|unmöglich"
     r"|abandonn(?:er|ons|e)|(?:fermer|clore|clôturer|annuler|supprimer|rejeter|retirer)(?: \w+'| le| la| ce| cette| l['’])? ?(?:ticket|tâche|demande|sujet|issue)"
     r"|laisser (?:tomber|tel quel|comme c)|renoncer|ne rien faire|ne pas (?:le |la )?faire|comme impossible"
     r"|abandonar|(?:cerrar|cancelar|descartar|eliminar|anular|rechazar|retirar)(?: el| la| esta| este)? ?(?:ticket|tarea|tique|solicitud|incidencia|petición|issue)"
@@ -66,6 +66,11 @@ _DELEGATES = re.compile(
 IDLE = {"waits": _WAITS, "drops": _DROPS, "delegates": _DELEGATES}
 """Ways to suggest nothing: to wait, to drop the task, to have it done by whomever."""
 
+_REASON_GIVEN = re.compile(
+    r"^\W*(?:because|since|given that|nobody can|no one can|weil|da|denn|niemand kann|parce que|puisque|car|personne ne peut|porque|ya que|puesto que|nadie puede|ninguém pode|perché|poiché|nessuno può|ponieważ|bo|nikt nie|потому что|так как|поскольку|никто не)\b|^\W*(?:因为|由于|なぜなら)|(?:ため|から)\W*$",
+    re.IGNORECASE,
+)
+
 _CLAUSE_END = re.compile(
     r"[.;:,!?](?=\s|$)|[。；：，、！？\n()（）]| [-–—/] |->|→"
     r"|\b(?:and|then|or|so that|und|oder|dann|danach|anschließend|et|ou|puis|ensuite|y|o|luego|después|e|então|depois|poi|quindi|i|lub|potem|а|и|или|затем|потом)\b"
@@ -75,7 +80,7 @@ _CLAUSE_END = re.compile(
 _SENTENCE_END = re.compile(r"[.;!?](?=\s|$)|[。；！？\n]")
 
 HEDGES = re.compile(
-    r"\b(?:i (?:personally )?(?:think|believe|feel|guess|assume|suppose|suspect|imagine|doubt|expect)|we (?:think|believe|feel|guess|assume|suspect)|in my (?:view|opinion|experience|judge?ment)"
+    r"\b(?:i (?:personally )?(?:would say|think|believe|feel|guess|assume|suppose|suspect|imagine|doubt|expect)|we (?:think|believe|feel|guess|assume|suspect)|in my (?:view|opinion|experience|judge?ment)"
     r"|my (?:view|opinion|experience|impression|feeling|guess|gut|judge?ment)|seems?|probably|presumably|apparently|supposedly|maybe|perhaps|likely|pretty sure|i'?m (?:sure|certain|convinced)"
     r"|obviously|everybody knows|everyone knows|well known|it is known|common knowledge|hunch|gut feeling|as far as i know|to my knowledge"
     r"|ich (?:glaube|denke|vermute|meine|schätze|nehme an)|vermutlich|wahrscheinlich|wohl|meiner meinung|meines erachtens|scheint|anscheinend|offenbar|offensichtlich|vielleicht|bekanntlich"
@@ -230,11 +235,12 @@ _EASY = re.compile(
     r"|(?:could|can|would|might)(?: \w+ly| just| also| well| even)*(?: be)? (?:add|do|done|write|create|implement|build|make|fix|supply|provide|code)\w*(?: \S+){1,5} (?:myself|ourselves|on my own|along the way|right away|on the fly|in passing|as part of this)"
     r"|(?:easy|simple|quick|straightforward) (?:to (?:add|do|write|fix|implement|build|create|make)|change|fix|job|addition|edit|patch|tweak)"
     r"|(?:small|tiny|minor) (?:change|fix|job|addition|edit|patch|tweak) (?:that|which) i (?:can|could)|(?:a couple of|a few|two|three|[0-9]) lines(?: of code)?|(?:nothing|no one|nobody) (?:stops|prevents|keeps) me|(?:no|hardly any|little) effort|(?:it|this|that|which|(?:add|creat|build|writ|mak|do)ing it) (?:would be|is|was) (?:very |quite |so )?(?:simple|easy|tiny|minor|small)\b|it'?s (?:simple|easy|tiny|minor)\b|could be added (?:right )?here|quarter of an hour|half an hour"
+    r"|no[- ]brainer|(?:dead|super) (?:simple|easy)|in no time|(?:a )?matter of (?:minutes|seconds|a few minutes)|(?:i|we) (?:could|can)(?: \w+ly| just| also| well)? (?:add|do|write|create|implement|build|make|fix)(?: \S+){0,5} (?:here|as well|too)"
     r"|no big deal|piece of cake|child'?s play|next to nothing"
     r"|einzeiler|(?:ein|eine|einer) (?:einzige |einzigen )?zeile|(?:fünf|zehn|[0-9]{1,2})[- ]?minuten[- ]?(?:arbeit|sache|änderung|job)|in (?:wenigen|ein paar|fünf|zehn|[0-9]{1,2}) minuten"
     r"|(?:könnte|kann) ich (?:\w+ ){0,4}selbst|ich (?:könnte|kann) (?:\w+ ){0,4}selbst|kleinigkeit|schnell (?:gemacht|erledigt|ergänzt)|kinderspiel"
     r"|une (?:seule )?ligne|(?:cinq|dix|quelques|[0-9]{1,2}) minutes de travail|en (?:quelques|cinq|dix|[0-9]{1,2}) minutes|(?:pourrais|peux) (?:\w+ ){0,4}moi-même|facile à (?:ajouter|faire|écrire)|triviale?"
-    r"|una (?:sola )?línea|(?:cinco|diez|unos|[0-9]{1,2}) minutos de trabajo|en (?:unos|pocos|cinco|diez|[0-9]{1,2}) minutos|(?:podría|puedo) (?:\w+ ){0,4}yo mism[oa]|fácil de (?:añadir|hacer|escribir)"
+    r"|una (?:sola )?línea|(?:cinco|diez|unos|[0-9]{1,2}) minutos de trabajo|en (?:unos|pocos|cinco|diez|[0-9]{1,2}) minutos|(?:podría|puedo) (?:\w+ ){0,4}yo mism[oa]|fácil de (?:añadir|hacer|escribir)|pan comido|(?:podría|puedo) (?:hacer|escribir|añadir|implementar)\w* yo"
     r"|uma (?:só |única )?linha|em (?:poucos|cinco|dez|[0-9]{1,2}) minutos|(?:poderia|posso) (?:\w+ ){0,4}eu mesm[oa]|fácil de (?:adicionar|fazer)"
     r"|una (?:sola )?riga|in (?:pochi|cinque|dieci|[0-9]{1,2}) minuti|banale|potrei (?:\w+ ){0,4}io stess[oa]"
     r"|jedna linijka|jednolinijkow\w+|w (?:kilka|pięć|dziesięć|[0-9]{1,2}) minut|trywialn\w+|(?:mogę|mógłbym) (?:\w+ ){0,4}sam"
@@ -244,7 +250,7 @@ _EASY = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
-    r"\b(?:not?|never|hardly|non|isn'?t|wasn'?t|cannot|can'?t|couldn'?t|kein\w*|nicht|nie|pas|jamais|ni|não|nunca|sin|nie|не|нет|ни)\b|n'?t\b|不|没|并非|ない|なく|ません|않|없",
+    r"\b(?:not?|never|hardly|non|isn'?t|wasn'?t|cannot|can'?t|couldn'?t|kein\w*|nicht|nie|pas|jamais|ni|não|nunca|sin|nie|не|нет|ни|(?:do|does|did|is|was|were|has|have|wo|would|could|should)nt)\b|n['’]t\b|不|没|并非|ない|なく|ません|않|없",
     re.IGNORECASE,
 )
 _AFTERWARDS = re.compile(
@@ -274,6 +280,11 @@ READABLE = 2
 def clauses(text: str) -> tuple[str, ...]:
     """The parts of a text that each say one thing."""
     return tuple(part for part in _CLAUSE_END.split(text) if part and part.strip())
+
+
+def gives_reason(clause: str) -> bool:
+    """True for a clause that says why, and not what to do."""
+    return _REASON_GIVEN.search(clause) is not None
 
 
 def says_easy(text: str, *, is_plan: bool = False) -> bool:
@@ -319,6 +330,14 @@ _READ_AS = re.compile(
     r"|\b(?:читать|понимать|понять|трактовать) как\b|理解为|理解成|看作|当作|と(?:読|解|取)",
     re.IGNORECASE,
 )
+_REQUEST_TO_MACHINE = re.compile(
+    r"(?:^|[\s(])(?:https?://|\.{0,2}/\w)|\b(?-i:GET|POST|PUT|PATCH|DELETE|HEAD|HTTP|API|SQL|DNS)\b|\w\(\)|\b[0-9.,]+ ?ms\b|\blocalhost\b|\b[\w-]+\.(?:local|internal|com|net|org|io|dev)\b|\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b"
+    r"|\b(?:answer|repl|respond|antwort|répond|respond|contest|rispo|odpowied|ответ)\w*(?: \w+){0,2} [1-5][0-9]{2}\b"
+    r"|\b(?:response|temps|délai|tiempo|tempo|czas|время|времени|code|código|codice|kod|код)(?: times?| codes?| de| di| da)? (?:réponse|respuesta|resposta|risposta|odpowiedzi|ответа)"
+    r"|\bresponse (?:times?|codes?|body|headers?|size)|\b(?:server|backend|endpoint|service|gateway|host|page|site|database|proxy|script|function|method|query|serveur|servidor|servizio|serwer|сервер|dienst|datenbank|schnittstelle)s?\b"
+    r"|服务器|接口|数据库|サーバ|エンドポイント|データベース",
+    re.IGNORECASE,
+)
 _DENIED_ASKING = re.compile(
     r"\b(?:nobody|no one|no-one|not|never|without|didn'?t|haven'?t|hasn'?t|did not|have not)(?: been| yet| having| anyone| was| were)* (?:ask|consult|contact|mail|request)\w*"
     r"|\b(?:niemand(?:en)?|nicht|ohne)(?: \w+){0,2} (?:gefragt|nachgefragt|nachzufragen|zu fragen)|\b(?:personne|sans|pas)(?: \w+){0,2} (?:demand\w+|interrog\w+)"
@@ -335,6 +354,11 @@ def is_interpretation(text: str) -> bool:
 def is_indirect_question(text: str) -> bool:
     """True when a text asks without a question mark: what someone has to say, or a question word that begins a clause."""
     return _INDIRECT.search(text) is not None
+
+
+def is_request_to_machine(clause: str) -> bool:
+    """True when a clause tells what a program, a server or a file was asked, or how it answered."""
+    return _REQUEST_TO_MACHINE.search(clause) is not None
 
 
 def is_denied_asking(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from remand.domain.reasons import RejectionReason
+
 PLACEHOLDERS = frozenset(
     {
         "n/a",
@@ -160,10 +162,17 @@ PLACEHOLDERS = frozenset(
     }
 )
 """What is written where nothing is said."""
+_REASONS = frozenset(
+    spelling
+    for name in RejectionReason.__members__
+    for spelling in (name.lower(), name.lower().replace("_", " "))
+)
+"""The reason's own name, which the record says already."""
 _EDGES = " \t\r\n.,;:!?…-–—_*/\\()[]{}<>'\"`。、，；：！？「」（）#"
 
 
 def is_placeholder(text: str) -> bool:
     """True for a text that says nothing: empty, only marks, or one of the words that fill a field."""
     bare = text.strip(_EDGES).casefold()
-    return not any(char.isalnum() for char in bare) or " ".join(bare.split()) in PLACEHOLDERS
+    words = " ".join(bare.split())
+    return not any(char.isalnum() for char in bare) or words in PLACEHOLDERS or words in _REASONS

@@ -40,7 +40,7 @@ _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
     RejectionReason.BLOCKER: (*alternative.CONCRETE_RULES, *evidence.BLOCKER_RULES),
     RejectionReason.SCOPE_CREEP: (*alternative.CONCRETE_RULES, *evidence.GROWTH_RULES, *scope.RULES),
     RejectionReason.MISSING_DEPENDENCY: (*alternative.CONCRETE_RULES, *evidence.RULES, *dependency.RULES),
-    RejectionReason.INFEASIBLE: (*alternative.CONCRETE_RULES, *evidence.PROOF_RULES, *infeasible.RULES),
+    RejectionReason.INFEASIBLE: (*alternative.REFORMULATION_RULES, *evidence.PROOF_RULES, *infeasible.RULES),
     RejectionReason.UNCLEAR_REQUIREMENTS: (*alternative.CONCRETE_RULES, *evidence.RULES, *questions.RULES),
     RejectionReason.OBSOLETE: (*evidence.RULES, *obsolete.RULES),
 }

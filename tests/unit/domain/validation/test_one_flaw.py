@@ -102,3 +102,20 @@ def test_an_empty_phrase_in_place_of_any_part_of_an_honest_record_is_refused(kin
 
     assert len(HONEST) > 50
     assert passed == []
+
+
+ASKED_A_PERSON = (
+    "Asked Dana in HELP-77 which endpoint counts; no answer",
+    "Wrote to Dana on Slack: she is on holiday until Monday",
+    "Dana replied: 'whatever is best'",
+    "Showed both rankings to the product owner: no preference",
+    "Raised it in the planning on 3 March, nobody knew",
+)
+
+
+@pytest.mark.parametrize("attempt", ASKED_A_PERSON)
+def test_a_person_counts_as_asked_in_whatever_words(attempt: str) -> None:
+    good = next(one for one in GOOD if one["id"] == "u-en-7")
+    before = good["record"]["what_attempted"][:-1]
+
+    assert judged(good, {"what_attempted": [*before, attempt]}).is_valid

@@ -5,7 +5,8 @@ from __future__ import annotations
 from remand.domain.reasons import RejectionReason
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
-from remand.domain.validation.phrases import IDLE, clauses
+from remand.domain.validation.mentions import bare
+from remand.domain.validation.phrases import IDLE, clauses, gives_reason
 from remand.domain.validation.reading import Reading
 from remand.domain.validation.substance import brings, marks, named, specific, ties
 from remand.domain.validation.tokens import Text, read
@@ -16,6 +17,8 @@ SAID = 3
 LENGTHY = 5
 """How many words of its own an alternative has that tells of something new."""
 SAME = 0.85
+REFORMULATED = 4
+"""How many things a reformulation without a figure, a path or a name brings that nobody has said yet."""
 
 
 def missing(reading: Reading) -> Issue | None:
@@ -44,14 +47,8 @@ def restates(reading: Reading) -> Issue | None:
 
 def idle(reading: Reading) -> Issue | None:
     """An alternative that only waits, drops the task or leaves it to whomever."""
-    ways, acts = [], []
-    for clause in clauses(reading.alternative.raw):
-        way = _idle_way(clause, reading)
-        if way:
-            ways.append(way)
-        else:
-            acts.append(clause)
-    if not ways or _suggested(read("\n".join(acts)), reading) >= TELLING_WORDS:
+    ways = [way for clause in clauses(reading.alternative.raw) if (way := _idle_way(clause, reading))]
+    if not ways or _suggested(_acts(reading), reading) >= TELLING_WORDS:
         return None
     if reading.reason is RejectionReason.INFEASIBLE:
         return issue("reformulation_missing")
@@ -60,6 +57,25 @@ def idle(reading: Reading) -> Issue | None:
     if "drops" in ways:
         return issue("alternative_drops")
     return issue("alternative_delegates")
+
+
+def not_reformulated(reading: Reading) -> Issue | None:
+    """What is to be done instead of the infeasible has nothing to check and hardly a word that is not said already."""
+    acts = _acts(reading)
+    if not reading.alternative.raw or len(reading.sub_tasks) >= SUB_TASKS:
+        return None
+    own = read(bare(reading.task_id))
+    if marks(acts, own) or brings(acts, *reading.task, *reading.claim) + len(acts.acronyms) >= REFORMULATED:
+        return None
+    return issue("reformulation_missing")
+
+
+def _acts(reading: Reading) -> Text:
+    """The clauses of an alternative that say what to do."""
+    found = clauses(reading.alternative.raw)
+    return read(
+        "\n".join(clause for clause in found if not gives_reason(clause) and not _idle_way(clause, reading))
+    )
 
 
 def _suggested(acts: Text, reading: Reading) -> float:
@@ -91,3 +107,5 @@ RULES = (missing, restates)
 """For every reason."""
 CONCRETE_RULES = (generic, idle)
 """For every reason but obsolescence, where cancelling is enough."""
+REFORMULATION_RULES = (*CONCRETE_RULES, not_reformulated)
+"""For infeasibility."""

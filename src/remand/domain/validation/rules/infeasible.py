@@ -65,7 +65,12 @@ def constraints_missing(reading: Reading) -> Issue | None:
     is_measured = len(figures) >= PAIR and bool(figures - set(reading.title.figures))
     is_opposed = any(text.count("opposes") for text in reading.claim)
     quoted = {part for text in reading.claim for part in quotations(text.raw)}
-    if len(touched) + is_titled >= PAIR or is_measured or len(quoted) >= PAIR or is_opposed:
+    if (
+        len(touched) + is_titled >= PAIR
+        or is_measured
+        or len(quoted) >= PAIR
+        or (is_opposed and (touched or is_titled))
+    ):
         return None
     return issue("constraints_missing") if reading.is_readable and demands else None
 

@@ -12,6 +12,7 @@ from remand.domain.validation.phrases import (
     is_denied_asking,
     is_indirect_question,
     is_interpretation,
+    is_request_to_machine,
 )
 from remand.domain.validation.reading import Reading
 from remand.domain.validation.substance import marks, specific
@@ -132,16 +133,31 @@ def uninterpreted(reading: Reading) -> Issue | None:
 
 def nobody_asked(reading: Reading) -> Issue | None:
     """Nothing tells that someone was asked before rejecting."""
-    texts = (reading.summary, reading.detail, *reading.shown)
-    is_told = any(text.count("asked") and not is_denied_asking(text.raw) for text in texts)
-    if is_told or any(map(_tells_of_asking, reading.attempts)) or not reading.is_readable:
-        return None
-    return issue("questions_unasked")
+    told = (reading.summary, reading.detail, *reading.shown)
+    is_told = any(_tells_of_asking(text, "asked") for text in told) or any(
+        _tells_of_asking(attempt, "asked", "contacted") or _asks_in_chinese(attempt)
+        for attempt in reading.attempts
+    )
+    return None if is_told or not reading.is_readable else issue("questions_unasked")
 
 
-def _tells_of_asking(attempt: Text) -> bool:
-    told = attempt.count("asked") or attempt.count("contacted") or _ASKED_IN_CHINESE.search(attempt.raw)
-    return bool(told) and not is_denied_asking(attempt.raw)
+def _tells_of_asking(text: Text, *lists: str) -> bool:
+    """True when a clause has a word of the lists, and what it tells was not asked of a machine."""
+    if not any(map(text.count, lists)) or is_denied_asking(text.raw):
+        return False
+    return any(_is_asking(clause, lists) for clause in clauses(text.raw))
+
+
+def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
+    """True when a clause tells of asking; machines are called and answer, too, so that those words need a person."""
+    found = [names for word in read(clause).words if set(lists) & set(names := CLASSES.get(word, ()))]
+    if any("asked" in names and "answers" not in names for names in found):
+        return True
+    return bool(found) and not is_request_to_machine(clause)
+
+
+def _asks_in_chinese(attempt: Text) -> bool:
+    return _ASKED_IN_CHINESE.search(attempt.raw) is not None and not is_denied_asking(attempt.raw)
 
 
 RULES = (missing, generic, answered, unquoted, uninterpreted, nobody_asked)
