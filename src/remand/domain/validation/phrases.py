@@ -29,7 +29,7 @@ _DROPS = re.compile(
     rf"\b(?:(?:drop|close|abandon|cancel|discard|scrap|delete|remove|kill|shelve|reject|archive|withdraw|decline|stop|end|forget|skip)s?"
     rf"(?: about)?(?: down| out)?(?: the| this| that| our)?(?: whole| entire| original)? ?{_THING}|give(?: it| this| the task)? up|giving up|won'?t[- ]?(?:fix|do)"
     r"|do nothing|(?:do not|don'?t|not) (?:do|implement|build) (?:it|this|the (?:task|feature))|leave (?:it|this|things|everything|(?:the|our)(?: \w+){1,3}) (?:as (?:it|they) (?:is|are)|alone|undone|unchanged|out)"
-    r"|(?:as|it|is|be) (?:impossible|infeasible|not feasible|not possible|not doable)|call it off|mothball|status quo|not (?:pursue|pursuing|implementing|doing|building) (?:it|this|that|the)|(?:stop|cease|quit) (?:pursuing|working on|trying|doing)|off the (?:sprint|table|roadmap)|(?:mark|flag|label|set|resolve|close)(?:ed)? [^.;,]{1,40}? (?:as )?(?:obsolete|impossible|infeasible|invalid|unfeasible|wontfix|won'?t[- ](?:fix|do))|^\W*(?:tell|inform|notify)(?: \w+){1,4}\W*$|abandon(?:ed|ing)?|no action|(?:off|from) the (?:list|plan|backlog|board)|(?:tell|inform|explain|let)(?: \w+){0,4} (?:cannot|can'?t|can not|impossible|not possible)"
+    r"|(?:as|it|is|be) (?:impossible|infeasible|not feasible|not possible|not doable)|call it off|mothball|status quo|not (?:pursue|pursuing|implementing|doing|building) (?:it|this|that|the)|(?:stop|cease|quit) (?:pursuing|working on|trying|doing)|off the (?:sprint|table|roadmap)|(?:mark|flag|label|set|resolve|close)(?:ed)? [^.;,]{1,40}? (?:as )?(?:obsolete|impossible|infeasible|invalid|unfeasible|wontfix|won'?t[- ](?:fix|do))|abandon(?:ed|ing)?|no action|(?:off|from) the (?:list|plan|backlog|board)|(?:tell|inform|explain|let)(?: \w+){0,4} (?:cannot|can'?t|can not|impossible|not possible)"
     r"|(?:task|ticket|issue|request|story|requirement|feature|it) (?:should|can|could|must|has to|needs to|may) be (?:closed|cancelled|canceled|dropped|rejected|abandoned|removed|withdrawn)"
     r"|(?:aufgabe|ticket|vorhaben|anforderung|thema|issue|vorgang|sie|es|das)(?: \w+){0,3} (?:streichen|verwerfen|schließen|schliessen|aufgeben|einstellen|beenden|absagen|zurückziehen|ablehnen|löschen|lassen)"
     r"|fallen ?lassen|nicht (?:weiter ?)?(?:verfolgen|umsetzen|weitermachen)|verzichten|zu den akten|nichts (?:tun|machen|unternehmen)|aufgeben|verwerfen|bleiben ?lassen|so (?:be)?lassen|unmöglich"
@@ -44,7 +44,8 @@ _DROPS = re.compile(
     r"|бросить|забросить|ничего не делать|оставить (?:всё |все )?как есть|не делать|как невозможн\w*)\b"
     r"|放弃|(?:关闭|取消|删除|撤销|作废|关掉|终止)(?:该|此|这个|这项|本)?(?:任务|工单|需求|问题|单子|请求)|不做|不再做|维持现状|不予处理|作为不可能"
     r"|(?:タスク|チケット|課題|要件|依頼|作業)を?.{0,8}(?:中止|取り下げ|閉じ|クローズ|破棄|やめ|終了|却下|削除|キャンセル)|中止する|断念|諦め|あきらめ|取りやめ|やめる|何もしない|現状維持|不可能として"
-    r"|포기|취소|종료",
+    r"|포기|취소|종료"
+    r"|^\W*(?:tell|inform|notify)(?: \w+){1,4}\W*$",
     re.IGNORECASE,
 )
 _DELEGATES = re.compile(
@@ -330,20 +331,6 @@ _READ_AS = re.compile(
     r"|\b(?:читать|понимать|понять|трактовать) как\b|理解为|理解成|看作|当作|と(?:読|解|取)",
     re.IGNORECASE,
 )
-_REQUEST_TO_MACHINE = re.compile(
-    r"(?:^|[\s(])(?:https?://|\.{0,2}/\w)|\b(?-i:GET|POST|PUT|PATCH|DELETE|HEAD|HTTP|API|SQL|DNS)\b|\w\(\)|\b[0-9.,]+ ?ms\b|\blocalhost\b|\b[\w-]+\.(?:local|internal|com|net|org|io|dev)\b|\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b"
-    r"|\b(?:answer|repl|respond|antwort|répond|respond|contest|rispo|odpowied|ответ)\w*(?: \w+){0,2} [1-5][0-9]{2}\b"
-    r"|\b(?:response|temps|délai|tiempo|tempo|czas|время|времени|code|código|codice|kod|код)(?: times?| codes?| de| di| da)? (?:réponse|respuesta|resposta|risposta|odpowiedzi|ответа)"
-    r"|\bresponse (?:times?|codes?|body|headers?|size)|\b(?:server|backend|endpoint|service|gateway|host|page|site|database|proxy|script|function|method|query|serveur|servidor|servizio|serwer|сервер|dienst|datenbank|schnittstelle)s?\b"
-    r"|服务器|接口|数据库|サーバ|エンドポイント|データベース",
-    re.IGNORECASE,
-)
-_DENIED_ASKING = re.compile(
-    r"\b(?:nobody|no one|no-one|not|never|without|didn'?t|haven'?t|hasn'?t|did not|have not)(?: been| yet| having| anyone| was| were)* (?:ask|consult|contact|mail|request)\w*"
-    r"|\b(?:niemand(?:en)?|nicht|ohne)(?: \w+){0,2} (?:gefragt|nachgefragt|nachzufragen|zu fragen)|\b(?:personne|sans|pas)(?: \w+){0,2} (?:demand\w+|interrog\w+)"
-    r"|\b(?:nadie|sin|no)(?: \w+){0,2} (?:pregunt\w+|consult\w+)|\b(?:никого|не)(?: \w+)? спр\w+|没有?(?:问|询问)|未(?:问|询问)|聞いていない|質問していない|確認していない",
-    re.IGNORECASE,
-)
 
 
 def is_interpretation(text: str) -> bool:
@@ -354,16 +341,6 @@ def is_interpretation(text: str) -> bool:
 def is_indirect_question(text: str) -> bool:
     """True when a text asks without a question mark: what someone has to say, or a question word that begins a clause."""
     return _INDIRECT.search(text) is not None
-
-
-def is_request_to_machine(clause: str) -> bool:
-    """True when a clause tells what a program, a server or a file was asked, or how it answered."""
-    return _REQUEST_TO_MACHINE.search(clause) is not None
-
-
-def is_denied_asking(text: str) -> bool:
-    """True when a text says that nobody was asked."""
-    return _DENIED_ASKING.search(text) is not None
 
 
 _POSSIBLE = re.compile(

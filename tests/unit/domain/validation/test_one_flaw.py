@@ -110,6 +110,12 @@ ASKED_A_PERSON = (
     "Dana replied: 'whatever is best'",
     "Showed both rankings to the product owner: no preference",
     "Raised it in the planning on 3 March, nobody knew",
+    "Sent Dana the two readings by mail on 9 March",
+    "Left a comment on HELP-77 with both questions, no reaction for 3 days",
+    "Opened a question in the inbox for the product owner, unanswered since 9 March",
+    "Talked to the support team about the search page: they have no figures either",
+    "Called Dana about the search endpoint: she does not know",
+    "Filed HELP-78 as a blocker with the two readings for Dana",
 )
 
 

@@ -17,7 +17,7 @@ SAID = 3
 LENGTHY = 5
 """How many words of its own an alternative has that tells of something new."""
 SAME = 0.85
-REFORMULATED = 4
+REFORMULATED = 3
 """How many things a reformulation without a figure, a path or a name brings that nobody has said yet."""
 
 

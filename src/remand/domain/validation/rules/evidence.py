@@ -42,9 +42,10 @@ def is_opinion(item: Evidence, reading: Reading) -> bool:
     """True for a view of one's own: hedged without anything seen, or from no other source than oneself."""
     if marks(item.source) or item.source.acronyms:
         return False
-    if is_own_view(item.source.raw) or is_own_view(item.kind):
+    if is_own_view(item.source.raw):
         return True
-    return HEDGES.search(item.data.raw) is not None and marks(item.data, *reading.claim, *reading.task) < 1
+    is_view = HEDGES.search(item.data.raw) is not None or is_own_view(item.kind)
+    return is_view and marks(item.data, *reading.claim, *reading.task) < 1
 
 
 def missing(reading: Reading) -> Issue | None:

@@ -6,14 +6,9 @@ import re
 
 from remand.domain.validation.assessment import Issue
 from remand.domain.validation.catalogue import issue
+from remand.domain.validation.inquiries import is_denied_asking, is_request_to_machine, wrote_to_somebody
 from remand.domain.validation.lexicon import CLASSES
-from remand.domain.validation.phrases import (
-    clauses,
-    is_denied_asking,
-    is_indirect_question,
-    is_interpretation,
-    is_request_to_machine,
-)
+from remand.domain.validation.phrases import clauses, is_indirect_question, is_interpretation
 from remand.domain.validation.reading import Reading
 from remand.domain.validation.substance import marks, specific
 from remand.domain.validation.tokens import SHORT, Text, is_paired, read
@@ -135,7 +130,7 @@ def nobody_asked(reading: Reading) -> Issue | None:
     """Nothing tells that someone was asked before rejecting."""
     told = (reading.summary, reading.detail, *reading.shown)
     is_told = any(_tells_of_asking(text, "asked") for text in told) or any(
-        _tells_of_asking(attempt, "asked", "contacted") or _asks_in_chinese(attempt)
+        _tells_of_asking(attempt, "asked", "contacted") or _is_asked_in_other_words(attempt)
         for attempt in reading.attempts
     )
     return None if is_told or not reading.is_readable else issue("questions_unasked")
@@ -156,8 +151,10 @@ def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
     return bool(found) and not is_request_to_machine(clause)
 
 
-def _asks_in_chinese(attempt: Text) -> bool:
-    return _ASKED_IN_CHINESE.search(attempt.raw) is not None and not is_denied_asking(attempt.raw)
+def _is_asked_in_other_words(attempt: Text) -> bool:
+    """True when a word that no list has for itself tells of asking."""
+    is_told = _ASKED_IN_CHINESE.search(attempt.raw) is not None or wrote_to_somebody(attempt.raw)
+    return is_told and not is_denied_asking(attempt.raw)
 
 
 RULES = (missing, generic, answered, unquoted, uninterpreted, nobody_asked)
