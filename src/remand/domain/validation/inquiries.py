@@ -26,7 +26,8 @@ _WROTE_TO_SOMEBODY = re.compile(
     re.IGNORECASE,
 )
 _DENIED_ASKING = re.compile(
-    r"\b(?:nobody|no one|no-one|not|never|without|didn'?t|haven'?t|hasn'?t|did not|have not)(?: been| yet| having| anyone| was| were)* (?:ask|consult|contact|mail|request)\w*"
+    r"\b(?:could|should|would|might|can|may|must|will|to|has to|needs to) be (?:asked|consulted|contacted|mailed|messaged)\b"
+    r"|\b(?:nobody|no one|no-one|not|never|without|didn'?t|haven'?t|hasn'?t|did not|have not)(?: has| have| had| been| yet| having| anyone| was| were)* (?:ask|consult|contact|mail|request)\w*"
     r"|\b(?:niemand(?:en)?|nicht|ohne)(?: \w+){0,2} (?:gefragt|nachgefragt|nachzufragen|zu fragen)|\b(?:personne|sans|pas)(?: \w+){0,2} (?:demand\w+|interrog\w+)"
     r"|\b(?:nadie|sin|no)(?: \w+){0,2} (?:pregunt\w+|consult\w+)|\b(?:никого|не)(?: \w+)? спр\w+|没有?(?:问|询问)|未(?:问|询问)|聞いていない|質問していない|確認していない",
     re.IGNORECASE,

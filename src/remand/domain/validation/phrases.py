@@ -11,7 +11,7 @@ import re
 _WAITS = re.compile(
     r"\b(?:a?wait(?:s|ing)?|hold (?:off|on|it|the task)|put (?:it|this|the task) (?:on hold|off)|on hold|postpone[sd]?|defer(?:red)?"
     r"|pause|sleep on|retry|re-try|retries|(?:re)?try(?:ing)?(?: \w+){0,3} (?:again|later)|(?:check|look|see|run it) (?:back|again)|come back|give it (?:some |more )?time|nothing (?:can be done|to do)|at (?:another|a later) time|(?:schedule|move|push|shift|revisit)(?: \w+){0,4} (?:next (?:week|month|sprint)|later sprint|another (?:day|time|sprint))"
-    r"|(?:proceed|resume|continue|start|go on|carry on|pick (?:it|this) up)(?: \w+){0,3} (?:once|when|after|as soon as)|keep polling|be patient|until further notice|see (?:if|whether|what)|(?:revisit|reconsider|look at|come to)(?: \w+){0,5} (?:again|q[1-4]|(?:next|in a few|another) (?:year|quarter|months?))|next (?:year|quarter)|park(?:ed)?(?: \w+){0,3} (?:behind|until|for now)|let (?:it|this|the task) (?:rest|lie|sit)|nothing happens|retomar(?:lo|la)? cuando|wieder aufnehmen|sit (?:tight|it out)"
+    r"|(?:proceed|resume|continue|start|go on|carry on|pick (?:it|this) up)(?: \w+){0,3} (?:once|when|after|as soon as)|keep polling|be patient|until further notice|on ice|(?:hold|put|block|freeze|stall|shelve|leave) (?:it|this|that|everything|the (?:task|ticket|work))(?: \w+){0,3} (?:until|till)|see (?:if|whether|what)|(?:revisit|reconsider|look at|come to)(?: \w+){0,5} (?:again|q[1-4]|(?:next|in a few|another) (?:year|quarter|months?))|next (?:year|quarter)|park(?:ed)?(?: \w+){0,3} (?:behind|until|for now)|let (?:it|this|the task) (?:rest|lie|sit)|nothing happens|retomar(?:lo|la)? cuando|wieder aufnehmen|sit (?:tight|it out)"
     r"|warten?|wartet|abwarten|abgewartet|(?:später|nochmals?|noch einmal|erneut)(?: \w+)? (?:versuchen|probieren)|aufschieben"
     r"|verschieben|zurückstellen|pausieren|attendre|attends|attendons|attendez|patienter|réessayer|retenter|reporter (?:à|la|le|cette|ce)|repousser"
     r"|esper(?:ar|a|amos|en|e)|reintentar|posponer|aplazar|intentar(?:lo)? (?:de nuevo|otra vez|más tarde)|volver a intentar(?:lo)?"
@@ -82,7 +82,7 @@ _SENTENCE_END = re.compile(r"[.;!?](?=\s|$)|[。；！？\n]")
 
 HEDGES = re.compile(
     r"\b(?:i (?:personally )?(?:would say|think|believe|feel|guess|assume|suppose|suspect|imagine|doubt|expect)|we (?:think|believe|feel|guess|assume|suspect)|in my (?:view|opinion|experience|judge?ment)"
-    r"|my (?:view|opinion|experience|impression|feeling|guess|gut|judge?ment)|seems?|probably|presumably|apparently|supposedly|maybe|perhaps|likely|pretty sure|i'?m (?:sure|certain|convinced)"
+    r"|my (?:view|opinion|experience|impression|feeling|guess|gut|judge?ment)|seems?|probably|presumably|apparently|supposedly|maybe|perhaps|likely|pretty sure|trust me|i'?m (?:sure|certain|convinced)"
     r"|obviously|everybody knows|everyone knows|well known|it is known|common knowledge|hunch|gut feeling|as far as i know|to my knowledge"
     r"|ich (?:glaube|denke|vermute|meine|schätze|nehme an)|vermutlich|wahrscheinlich|wohl|meiner meinung|meines erachtens|scheint|anscheinend|offenbar|offensichtlich|vielleicht|bekanntlich"
     r"|je (?:pense|crois|suppose|présume)|semble|probablement|peut-être|à mon avis|sans doute|apparemment|il paraît"
@@ -235,7 +235,7 @@ _EASY = re.compile(
     r"|(?:takes?|took|needs?|in|within|costs?|under)(?: about| only| just| maybe| me| less than| at most| roughly)* (?:a few|a couple of|two|three|five|ten|fifteen|twenty|[0-9]{1,2}) minutes"
     r"|(?:could|can|would|might)(?: \w+ly| just| also| well| even)*(?: be)? (?:add|do|done|write|create|implement|build|make|fix|supply|provide|code)\w*(?: \S+){1,5} (?:myself|ourselves|on my own|along the way|right away|on the fly|in passing|as part of this)"
     r"|(?:easy|simple|quick|straightforward) (?:to (?:add|do|write|fix|implement|build|create|make)|change|fix|job|addition|edit|patch|tweak)"
-    r"|(?:small|tiny|minor) (?:change|fix|job|addition|edit|patch|tweak) (?:that|which) i (?:can|could)|(?:a couple of|a few|two|three|[0-9]) lines(?: of code)?|(?:nothing|no one|nobody) (?:stops|prevents|keeps) me|(?:no|hardly any|little) effort|(?:it|this|that|which|(?:add|creat|build|writ|mak|do)ing it) (?:would be|is|was) (?:very |quite |so )?(?:simple|easy|tiny|minor|small)\b|it'?s (?:simple|easy|tiny|minor)\b|could be added (?:right )?here|quarter of an hour|half an hour"
+    r"|(?:small|tiny|minor) (?:change|fix|job|addition|edit|patch|tweak)(?: \S+){0,4} (?:that|which) i (?:can|could)|(?:a couple of|a few|two|three|[0-9]) lines(?: of code)?|(?:nothing|no one|nobody) (?:stops|prevents|keeps) me|(?:no|hardly any|little) effort|(?:it|this|that|which|(?:add|creat|build|writ|mak|do)ing it) (?:would be|is|was) (?:very |quite |so )?(?:simple|easy|tiny|minor|small)\b|it'?s (?:simple|easy|tiny|minor)\b|could be added (?:right )?here|quarter of an hour|half an hour"
     r"|no[- ]brainer|(?:dead|super) (?:simple|easy)|in no time|(?:a )?matter of (?:minutes|seconds|a few minutes)|(?:i|we) (?:could|can)(?: \w+ly| just| also| well)? (?:add|do|write|create|implement|build|make|fix)(?: \S+){0,5} (?:here|as well|too)"
     r"|no big deal|piece of cake|child'?s play|next to nothing"
     r"|einzeiler|(?:ein|eine|einer) (?:einzige |einzigen )?zeile|(?:fünf|zehn|[0-9]{1,2})[- ]?minuten[- ]?(?:arbeit|sache|änderung|job)|in (?:wenigen|ein paar|fünf|zehn|[0-9]{1,2}) minuten"
