@@ -12,7 +12,7 @@ _WAITS = re.compile(
     r"\b(?:a?wait(?:s|ing)?|hold (?:off|on|it|the task)|put (?:it|this|the task) (?:on hold|off)|on hold|postpone[sd]?|defer(?:red)?"
     r"|pause|sleep on|retry|re-try|retries|(?:re)?try(?:ing)?(?: \w+){0,3} (?:again|later)|(?:check|look|see|run it) (?:back|again)|come back|give it (?:some |more )?time|nothing (?:can be done|to do)|at (?:another|a later) time|(?:schedule|move|push|shift|revisit)(?: \w+){0,4} (?:next (?:week|month|sprint)|later sprint|another (?:day|time|sprint))"
     r"|(?:proceed|resume|continue|start|go on|carry on|pick (?:it|this) up)(?: \w+){0,3} (?:once|when|after|as soon as)|keep polling|be patient|until further notice|on ice|(?:hold|put|block|freeze|stall|shelve|leave) (?:it|this|that|everything|the (?:task|ticket|work))(?: \w+){0,3} (?:until|till)|see (?:if|whether|what)|(?:revisit|reconsider|look at|come to)(?: \w+){0,5} (?:again|q[1-4]|(?:next|in a few|another) (?:year|quarter|months?))|next (?:year|quarter)|park(?:ed)?(?: \w+){0,3} (?:behind|until|for now)|let (?:it|this|the task) (?:rest|lie|sit)|nothing happens|retomar(?:lo|la)? cuando|wieder aufnehmen|sit (?:tight|it out)"
-    r"|warten?|wartet|abwarten|abgewartet|(?:später|nochmals?|noch einmal|erneut)(?: \w+)? (?:versuchen|probieren)|aufschieben"
+    r"|warten?|wartet|abwarten|abgewartet|(?:ruhen|liegen) ?lassen|(?:später|nochmals?|noch einmal|erneut)(?: \w+)? (?:versuchen|probieren)|aufschieben"
     r"|verschieben|zurückstellen|pausieren|attendre|attends|attendons|attendez|patienter|réessayer|retenter|reporter (?:à|la|le|cette|ce)|repousser"
     r"|esper(?:ar|a|amos|en|e)|reintentar|posponer|aplazar|intentar(?:lo)? (?:de nuevo|otra vez|más tarde)|volver a intentar(?:lo)?"
     r"|aguard(?:ar|e|a)|tentar (?:de novo|novamente|mais tarde|outra vez)|adiar|aspett(?:are|a)|attendere|riprov(?:are|a)|rimandare|rinviare"
@@ -21,7 +21,8 @@ _WAITS = re.compile(
     r"|wachten|afwachten|uitstellen|vänta)\b"
     r"|等待|等到|坐等|静候|稍后|再试|重试|以后再|过几天|推迟|暂缓|搁置|等(?!级|于|同|价|量|效|式|分|比|距|宽|高)"
     r"|待つ|待って|待ち|待機|待てば|後で|あとで|再試行|もう一度|やり直|延期|保留|しばらく|様子を見"
-    r"|기다|나중에|재시도|다시 시도|보류",
+    r"|기다|나중에|재시도|다시 시도|보류"
+    r"|^\W*(?:once|as soon as|until(?! then)|bis(?! dahin| zu)|jusqu['’]à ce|hasta que|até que|sobald|nachdem|dès que|une fois que|en cuanto|assim que|non appena|gdy tylko|как только)\b",
     re.IGNORECASE,
 )
 _THING = r"(?:task|ticket|issue|request|story|requirement|feature|item|project|idea|effort|work|case|(?:it|this|that)(?=\W*(?:$|as\b|because|since|out\b|down\b|entirely|altogether)))"
@@ -239,7 +240,7 @@ _EASY = re.compile(
     r"|no[- ]brainer|(?:dead|super) (?:simple|easy)|in no time|(?:a )?matter of (?:minutes|seconds|a few minutes)|(?:i|we) (?:could|can)(?: \w+ly| just| also| well)? (?:add|do|write|create|implement|build|make|fix)(?: \S+){0,5} (?:here|as well|too)"
     r"|no big deal|piece of cake|child'?s play|next to nothing"
     r"|einzeiler|(?:ein|eine|einer) (?:einzige |einzigen )?zeile|(?:fünf|zehn|[0-9]{1,2})[- ]?minuten[- ]?(?:arbeit|sache|änderung|job)|in (?:wenigen|ein paar|fünf|zehn|[0-9]{1,2}) minuten"
-    r"|(?:könnte|kann) ich (?:\w+ ){0,4}selbst|ich (?:könnte|kann) (?:\w+ ){0,4}selbst|kleinigkeit|schnell (?:gemacht|erledigt|ergänzt)|kinderspiel"
+    r"|(?:könnte|kann) ich (?:\w+ ){0,4}selbst|ich (?:könnte|kann) (?:\w+ ){0,4}selbst|kleinigkeit|klacks|sache von (?:wenigen )?minuten|schnell (?:gemacht|erledigt|ergänzt)|kinderspiel"
     r"|une (?:seule )?ligne|(?:cinq|dix|quelques|[0-9]{1,2}) minutes de travail|en (?:quelques|cinq|dix|[0-9]{1,2}) minutes|(?:pourrais|peux) (?:\w+ ){0,4}moi-même|facile à (?:ajouter|faire|écrire)|triviale?"
     r"|una (?:sola )?línea|(?:cinco|diez|unos|[0-9]{1,2}) minutos de trabajo|en (?:unos|pocos|cinco|diez|[0-9]{1,2}) minutos|(?:podría|puedo) (?:\w+ ){0,4}yo mism[oa]|fácil de (?:añadir|hacer|escribir)|pan comido|(?:podría|puedo) (?:hacer|escribir|añadir|implementar)\w* yo"
     r"|uma (?:só |única )?linha|em (?:poucos|cinco|dez|[0-9]{1,2}) minutos|(?:poderia|posso) (?:\w+ ){0,4}eu mesm[oa]|fácil de (?:adicionar|fazer)"
