@@ -11,8 +11,8 @@ from benchmarks.measure import Times
 from benchmarks.office import Caller, Office, Use, until
 from benchmarks.report import Report, figure, millis
 from benchmarks.scratch import adding, ask_all
-from remand.adapters.sandbox.bubblewrap import find
-from remand.bootstrap.ledger import open_ledger
+from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.wiring.ledger import open_ledger
 
 MANY_TASKS = 10_000
 MIB = 1 << 20
@@ -186,7 +186,7 @@ class Events:
 
 def _starts(report: Report, size: Size) -> None:
     report.heading("From a free task to the first thing that its agent does")
-    tiers = {"no sandbox": "off"} | ({"bubblewrap": "required"} if find() else {})
+    tiers = {"no sandbox": "off"} | ({"bubblewrap": "required"} if find_bubblewrap() else {})
     rows = []
     for name, sandbox in tiers.items():
         new, again = _begun(report, sandbox, size.rounds)

@@ -16,7 +16,7 @@ from benchmarks.history import write_stories
 from benchmarks.rejecting import rejected_life
 from benchmarks.report import Report, figure
 from benchmarks.scratch import events_folder, repository
-from remand.bootstrap.ledger import open_ledger
+from remand.wiring.ledger import open_ledger
 
 JSON = "json.loads over the files, and a Counter"
 SQL = "SQLite's json_extract over the ledger's lines, grouped"
@@ -72,7 +72,7 @@ def prepare(argument: str) -> float:
     opened = open_ledger(repo)
     opened.ledger.refresh()
     with opened.store.read() as view:
-        print(f"{sum(1 for _ in view.traces.filings('')):,} rejections; ", end="", flush=True)
+        print(f"{sum(1 for _ in view.traces.filed_rejections('')):,} rejections; ", end="", flush=True)
     opened.store.close()
     return time.perf_counter() - start
 

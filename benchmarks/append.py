@@ -11,8 +11,8 @@ import apsw
 from benchmarks.measure import LINE, Quiet, Times, appending, interleaved, timed
 from benchmarks.report import Report, figure, micros, per_second
 from benchmarks.scratch import accepted, adding, ask_all, new_ledger
-from remand.app.asking import Request
 from remand.app.ledger import Ledger
+from remand.app.requests import Request
 from remand.domain import commands as c
 
 BATCH = 100

@@ -12,9 +12,8 @@ from itertools import count, cycle
 from benchmarks.measure import Operation, Times, interleaved, timed
 from benchmarks.report import Report, figure, millis
 from benchmarks.scratch import repository
-from remand.adapters.git.checkouts import PooledCheckouts
+from remand.adapters.git.checkouts import OverlayCheckouts, PooledCheckouts, overlay_options
 from remand.adapters.git.mirror import GitMirror
-from remand.adapters.git.overlay import OverlayCheckouts, overlay_options
 
 FILES, CHANGED, COMMITS, LINES = 5000, 40, 20, 1000
 ROUNDS, CYCLES, EDGE = 5, 50, 5
@@ -29,7 +28,7 @@ def run(report: Report) -> None:
     report.heading(f"Isolated checkout of a {FILES:,}-file commit, {CHANGED} files differ from the last one")
     repo, commits = _made(os.path.join(report.folder, "checkout"))
     mirror = GitMirror(os.path.join(report.folder, "mirror"), os.path.join(repo, ".git"))
-    trees = [mirror.bring(commit) for commit in commits]
+    trees = [mirror.fetch_commit(commit) for commit in commits]
     operations = _peers(report.folder, repo, commits) | _own(report.folder, mirror, trees)
     quiet = report.quiet()
     times = interleaved(operations, ROUNDS, quiet, warm_up=1)

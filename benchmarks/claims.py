@@ -20,10 +20,11 @@ from benchmarks.scratch import (
     repository,
 )
 from benchmarks.workers import Slice, Workers, merged, workers
-from remand.app.asking import Request
-from remand.bootstrap.ledger import open_ledger
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutSet
+from remand.wiring.ledger import open_ledger
 
 LOCKED_OUT = 10_000
 _BARRED, _FREE = "Barred", "Free"
@@ -199,11 +200,11 @@ def _behind_lockouts(report: Report) -> None:
     )
 
 
-def _locked_out(total: int, agents: Callable[[], list[str]]) -> list[e.Event]:
-    events: list[e.Event] = [added(number) for number in range(total)]
+def _locked_out(total: int, agents: Callable[[], list[str]]) -> list[Event]:
+    events: list[Event] = [added(number) for number in range(total)]
     for number in range(LOCKED_OUT):
         events += [
-            e.LockoutSet(task_id=task_name(number), agent=agent, reason="The roof leaks again.")
+            LockoutSet(task_id=task_name(number), agent=agent, reason="The roof leaks again.")
             for agent in sorted(agents())
         ]
     return events
@@ -240,7 +241,7 @@ def _long_queue(report: Report) -> None:
     )
 
 
-def _claim_from(report: Report, name: str, events: list[e.Event]) -> Callable[[], object]:
+def _claim_from(report: Report, name: str, events: list[Event]) -> Callable[[], object]:
     """Claims from a ledger that was given these events as a file."""
     repo = repository(os.path.join(report.folder, name))
     write_file(os.path.join(events_folder(repo), "given.jsonl"), events)

@@ -9,13 +9,21 @@ from markdown_it import MarkdownIt
 
 from benchmarks.measure import interleaved, timed
 from benchmarks.report import Report, figure, millis
-from remand.app.prompts import prompt
-from remand.domain import events as e
+from remand.app.prompts import render_prompt
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import Finding, ReviewRejected
 from remand.domain.evolve import replay
-from remand.domain.feedback.rounds import feedback_of
-from remand.domain.feedback.sanitise import sanitise
+from remand.domain.feedback.rounds import read_feedback
+from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.task import Task
-from remand.testing.builders import T1, added, claimed, handed_in, handoff_id, stamped
+from remand.testing.builders import (
+    T1,
+    gate_passed_and_submitted,
+    handoff_id,
+    stamp_events,
+    task_added,
+    task_claimed,
+)
 
 ROUNDS, FINDINGS = 5, 300
 SAID = (
@@ -38,12 +46,12 @@ def run(report: Report) -> None:
     rng = random.Random(11)
     for kind, dress in (("plain words", _plain), ("with code and links", _dressed)):
         task, events = _task(rng, dress)
-        texts = [f.text for event in events if isinstance(event, e.ReviewRejected) for f in event.findings]
+        texts = [f.text for event in events if isinstance(event, ReviewRejected) for f in event.findings]
         parser = MarkdownIt("commonmark")
         times = interleaved(
             {
-                REMAND: timed(lambda task=task, events=events: prompt(task, events)),
-                "remand: rounds alone": timed(lambda task=task, events=events: feedback_of(task, events)),
+                REMAND: timed(lambda task=task, events=events: render_prompt(task, events)),
+                "remand: rounds alone": timed(lambda task=task, events=events: read_feedback(task, events)),
                 PLAIN: timed(lambda texts=texts: "\n\n".join(texts)),
                 PARSED: timed(lambda texts=texts, parser=parser: [parser.parse(text) for text in texts]),
             },
@@ -58,27 +66,27 @@ def run(report: Report) -> None:
         )
         what = f"prompt, {FINDINGS} findings over {ROUNDS} rounds, {kind}"
         report.goal(f"{what}: median", times[REMAND].p50 * 1e3, most=50, unit="ms")
-        report.goal(f"{what}: size", len(prompt(task, events)) / 1024, most=96, unit="KiB")
+        report.goal(f"{what}: size", len(render_prompt(task, events)) / 1024, most=96, unit="KiB")
 
 
-def _task(rng: random.Random, dress: Callable[[str], str]) -> tuple[Task, list[e.Event]]:
+def _task(rng: random.Random, dress: Callable[[str], str]) -> tuple[Task, list[Event]]:
     """A task with its events: handed in and sent back, again and again."""
-    events: list[e.Event] = [added()]
+    events: list[Event] = [task_added()]
     for number in range(1, ROUNDS + 2):
         who, commit = (f"agent-{number}", handoff_id(number)), f"{number:040x}"
-        events.append(claimed(*who, attempt=number, epoch=number))
+        events.append(task_claimed(*who, attempt=number, epoch=number))
         if number <= ROUNDS:
-            events += handed_in(*who, commit=commit, tree=commit)
+            events += gate_passed_and_submitted(*who, commit=commit, tree=commit)
             events.append(_review(rng, dress, number, commit))
-    events = stamped(*events)
+    events = stamp_events(*events)
     task = replay(events)
     if task is None or task.rejection_count != ROUNDS:
         raise AssertionError(f"the task was not rejected {ROUNDS} times: {task}")
     return task, events
 
 
-def _review(rng: random.Random, dress: Callable[[str], str], number: int, commit: str) -> e.ReviewRejected:
-    return e.ReviewRejected(
+def _review(rng: random.Random, dress: Callable[[str], str], number: int, commit: str) -> ReviewRejected:
+    return ReviewRejected(
         task_id=T1,
         reviewer="Lead",
         commit=commit,
@@ -89,9 +97,9 @@ def _review(rng: random.Random, dress: Callable[[str], str], number: int, commit
     )
 
 
-def _finding(rng: random.Random, dress: Callable[[str], str]) -> e.Finding:
+def _finding(rng: random.Random, dress: Callable[[str], str]) -> Finding:
     text = dress(" ".join(rng.choices(WORDS, k=25)))
-    return e.Finding(
+    return Finding(
         text=text, path=rng.choice(PATHS), line=rng.randrange(1, 900), is_blocking=rng.random() < 0.6
     )
 

@@ -10,8 +10,8 @@ import httpx2
 
 from benchmarks.report import Report
 from remand.adapters.forges.github import GitHub
-from remand.app.forges.ports import Remembered
-from remand.domain.pulls.shapes import ReviewState
+from remand.app.forge.ports import CachedAnswer
+from remand.domain.pull_request.records import ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_server import ForgeServer
@@ -23,10 +23,10 @@ LISTS = ("pulls/{0}", "pulls/{0}/reviews", "pulls/{0}/comments", "issues/{0}/com
 Tick = Callable[[], object]
 
 
-class Notes(dict[str, Remembered]):
+class Notes(dict[str, CachedAnswer]):
     """What a poll remembers for the next."""
 
-    def put(self, address: str, answer: Remembered) -> None:
+    def put(self, address: str, answer: CachedAnswer) -> None:
         """Keeps an answer."""
         self[address] = answer
 
@@ -56,10 +56,10 @@ def run(report: Report) -> None:
     """Prints the table."""
     report.heading(f"A poll of GitHub, {PULLS} open pull requests, nothing changed")
     with _hub() as hub, _adapter(hub) as forge:
-        ours = hub.spent(lambda: forge.glance(range(1, PULLS + 1)))
+        ours = hub.spent(lambda: forge.change_marks(range(1, PULLS + 1)))
         naive = hub.spent(lambda: _each(hub))
     with _hub(has_graphql=False) as hub, _adapter(hub) as forge:
-        by_rest = hub.spent(lambda: forge.glance(range(1, PULLS + 1)))
+        by_rest = hub.spent(lambda: forge.change_marks(range(1, PULLS + 1)))
     rows = {
         "remand: GraphQL, and ETags": ours,
         "remand: REST with ETags, no GraphQL": by_rest,

@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Report, figure, millis
-from remand.app.gates.measuring import Measuring, Terms
-from remand.bootstrap.gates import Gates
-from remand.bootstrap.ledger import open_ledger
-from remand.domain.gates.gate import Gate, GatePolicy
+from remand.app.gates.known_results import MeasurementTerms
+from remand.app.gates.measurement import CommitMeasurement
+from remand.domain.gate.gate import Gate, GatePolicy
+from remand.wiring.gates import Gates
+from remand.wiring.ledger import open_ledger
 
 ROUNDS = 7
 
@@ -49,15 +50,15 @@ def _sleeping(count: int, seconds: float) -> GatePolicy:
 def _measured(gates: Gates, repo: str, number: int, policy: GatePolicy) -> float:
     """The time of one run on a commit that was never measured."""
     commit = _commit(repo, f"{number} {len(policy.gates or ())}")
-    measuring = Measuring(gates.workshop, policy)
-    return _timed(lambda: measuring.verdict(Terms(commit=commit, policy=policy)))
+    measuring = CommitMeasurement(gates.workshop, policy)
+    return _timed(lambda: measuring.verdict(MeasurementTerms(commit=commit, policy=policy)))
 
 
 def _known(gates: Gates, repo: str) -> float:
     commit, policy = _commit(repo, "known"), _sleeping(1, 0.01)
-    measuring = Measuring(gates.workshop, policy)
-    measuring.verdict(Terms(commit=commit, policy=policy))
-    return _timed(lambda: measuring.verdict(Terms(commit=commit, policy=policy)))
+    measuring = CommitMeasurement(gates.workshop, policy)
+    measuring.verdict(MeasurementTerms(commit=commit, policy=policy))
+    return _timed(lambda: measuring.verdict(MeasurementTerms(commit=commit, policy=policy)))
 
 
 def _commit(repo: str, text: str) -> str:

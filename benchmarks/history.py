@@ -11,21 +11,33 @@ from typing import Any
 from msgspec.structs import replace
 
 from benchmarks.scratch import SCOPE
-from remand.app.signatures import Signer
-from remand.bootstrap.ledger import machine_keys
-from remand.domain import events as e
-from remand.domain.gates.verdict import GateResult, GateStatus, Verdict
-from remand.domain.ids import task_node
-from remand.domain.instant import Instant, instant
+from remand.app.events.signatures import Signer
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.reviews import Finding, LockoutSet, ReviewApproved, ReviewRejected
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    LeaseRenewed,
+    TaskAdded,
+    TaskClaimed,
+    TaskData,
+    TaskSubmitted,
+    TaskWaiting,
+)
+from remand.domain.events.work import GatePassed
+from remand.domain.gate.verdict import GateResult, GateStatus, Verdict
+from remand.domain.ids import task_node_id
+from remand.domain.instant import Instant, format_instant
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import Named, chain_start
+from remand.ledger.signatures import GroupedEvent, chain_start
+from remand.wiring.ledger import machine_keys
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _STEP = timedelta(milliseconds=17)
 _LEASE = timedelta(minutes=30)
 _SHA, _TREE = "c0ffee00" * 5, "deadbeef" * 5
 _NOTES = "Looked at the battens under the ridge, took the broken tiles off and laid new ones. " * 5
-_FINDING = e.Finding(
+_FINDING = Finding(
     text="The third row of tiles does not overlap the fourth. " * 4, path="src/roof.py", line=42
 )
 _OTHERS_SHARE = 0.01
@@ -44,25 +56,25 @@ class Author:
         self._seq = 0
         self._tip = ""
 
-    def write(self, event: e.Event, at: Instant, actor: str) -> bytes:
+    def write(self, event: Event, at: Instant, actor: str) -> bytes:
         """The line of an event, after that of the group which names and signs it."""
         self._seq += 1
-        meta = e.Meta(id="", session=self.name, seq=self._seq, actor=actor, branch="main", prev=self._tip)
-        stamped, line = codec.write(replace(event, ts=at), meta)
+        meta = Meta(id="", session=self.name, seq=self._seq, actor=actor, branch="main", prev=self._tip)
+        stamped, line = codec.encode_event(replace(event, ts=at), meta)
         self._tip = stamped.meta.id
-        named = [Named(self._tip, e.subject(stamped))]
+        named = [GroupedEvent(self._tip, event_task_id(stamped))]
         (group,) = self._signer.sign(self.name, self._seq, self._chain, named, at)
         self._chain = group.after
-        return signatures.write(group) + b"\n" + line
+        return signatures.encode_group(group) + b"\n" + line
 
-    def sign(self, events: Sequence[e.Event], lines: Sequence[bytes], size: int) -> Iterator[bytes]:
+    def sign(self, events: Sequence[Event], lines: Sequence[bytes], size: int) -> Iterator[bytes]:
         """The lines of events of this session with those of the groups that name and sign so many of them each."""
         for start in range(0, len(events), size):
             part = events[start : start + size]
-            named = [Named(event.meta.id, e.subject(event)) for event in part]
+            named = [GroupedEvent(event.meta.id, event_task_id(event)) for event in part]
             for group in self._signer.sign(self.name, part[0].meta.seq, self._chain, named, part[-1].ts):
                 self._chain = group.after
-                yield signatures.write(group)
+                yield signatures.encode_group(group)
             yield from lines[start : start + size]
 
 
@@ -75,14 +87,14 @@ class Clock:
     def tick(self) -> Instant:
         """The next moment."""
         self._now += _STEP
-        return instant(self._now)
+        return format_instant(self._now)
 
     def lease(self) -> Instant:
         """When a lease given now ends."""
-        return instant(self._now + _LEASE)
+        return format_instant(self._now + _LEASE)
 
 
-Life = Callable[[int, Clock, random.Random], Iterator[tuple[e.Event, str]]]
+Life = Callable[[int, Clock, random.Random], Iterator[tuple[Event, str]]]
 """A task's events with their actors, by the task's number."""
 
 
@@ -91,36 +103,36 @@ def task_name(number: int) -> str:
     return f"T-20260101-{number // 100000:06d}-{number % 100000:08x}"
 
 
-def added(number: int, **data: Any) -> e.TaskAdded:
+def added(number: int, **data: Any) -> TaskAdded:
     """The nth task was written down."""
     fields: dict[str, Any] = {"title": f"Mend roof {number}", "description": SCOPE, **data}
-    return e.TaskAdded(id=task_node(task_name(number)), data=e.TaskData(**fields))
+    return TaskAdded(id=task_node_id(task_name(number)), data=TaskData(**fields))
 
 
-def life(number: int, clock: Clock, rng: random.Random) -> Iterator[tuple[e.Event, str]]:
+def life(number: int, clock: Clock, rng: random.Random) -> Iterator[tuple[Event, str]]:
     """A task's events with their actors: written down, worked on, handed in, reviewed, sometimes twice."""
     task = task_name(number)
     yield added(number, priority=rng.choice(("medium", "high", "low"))), "user"
     if number and rng.random() < 0.3:
-        other = task_node(task_name(rng.randrange(max(number - 500, 0), number)))
-        yield e.EdgeCreated(src=task_node(task), tgt=other, type="DEPENDS_ON"), "user"
+        other = task_node_id(task_name(rng.randrange(max(number - 500, 0), number)))
+        yield EdgeCreated(src=task_node_id(task), tgt=other, type="DEPENDS_ON"), "user"
     for attempt in range(1, 4):
         agent = f"agent-{rng.randrange(64):02d}"
         yield from _work(task, agent, attempt, clock)
         if attempt == 3 or rng.random() > 0.2:
-            yield e.ReviewApproved(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE), "lead"
+            yield ReviewApproved(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE), "lead"
             return
         yield (
-            e.ReviewRejected(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE, findings=(_FINDING,)),
+            ReviewRejected(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE, findings=(_FINDING,)),
             "lead",
         )
-        yield e.LockoutSet(task_id=task, agent=agent, reason=_FINDING.text), "lead"
+        yield LockoutSet(task_id=task, agent=agent, reason=_FINDING.text), "lead"
 
 
-def _work(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[e.Event, str]]:
+def _work(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[Event, str]]:
     handoff = f"H{task[1:]}-{attempt}"
     yield (
-        e.TaskClaimed(
+        TaskClaimed(
             task_id=task,
             handoff_id=handoff,
             agent=agent,
@@ -131,15 +143,15 @@ def _work(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[e
         ),
         agent,
     )
-    yield e.TaskWaiting(task_id=task, handoff_id=handoff, agent=agent, waiting_for=_NOTES), agent
+    yield TaskWaiting(task_id=task, handoff_id=handoff, agent=agent, waiting_for=_NOTES), agent
     for _ in range(2):
         yield (
-            e.LeaseRenewed(task_id=task, handoff_id=handoff, agent=agent, lease_expires_at=clock.lease()),
+            LeaseRenewed(task_id=task, handoff_id=handoff, agent=agent, lease_expires_at=clock.lease()),
             agent,
         )
     yield released(task, handoff, agent), "coordinator"
     yield (
-        e.TaskSubmitted(
+        TaskSubmitted(
             task_id=task,
             handoff_id=handoff,
             agent=agent,
@@ -151,7 +163,7 @@ def _work(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[e
     )
 
 
-def released(task: str, handoff: str, agent: str) -> e.GatePassed:
+def released(task: str, handoff: str, agent: str) -> GatePassed:
     """The gates let an agent's work through."""
     gates = tuple(
         GateResult(
@@ -160,7 +172,7 @@ def released(task: str, handoff: str, agent: str) -> e.GatePassed:
         for name in ("build", "lint", "tests")
     )
     verdict = Verdict(status=GateStatus.PASSED, commit=_SHA, tree=_TREE, gates=gates)
-    return e.GatePassed(task_id=task, handoff_id=handoff, agent=agent, verdict=verdict)
+    return GatePassed(task_id=task, handoff_id=handoff, agent=agent, verdict=verdict)
 
 
 def stories(
@@ -204,7 +216,7 @@ def write_stories(
     return written
 
 
-def write_file(path: str, events: Iterable[e.Event], number: int = 0) -> None:
+def write_file(path: str, events: Iterable[Event], number: int = 0) -> None:
     """Writes events of one session into a file."""
     author, clock = Author(number), Clock()
     with open(path, "wb") as file:

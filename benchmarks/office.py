@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.scratch import repository
-from remand.adapters.coordinator import frames
-from remand.adapters.coordinator.beside import answers
-from remand.adapters.coordinator.client import Connection
-from remand.bootstrap.ledger import find_place
-from remand.bootstrap.quick import find_socket
+from remand.adapters.coordinator import protocol
+from remand.adapters.coordinator.protocol import Connection
+from remand.adapters.coordinator.server import is_listening
+from remand.wiring.ledger import find_place
+from remand.wiring.startup import find_socket
 
 REMAND = (sys.executable, "-m", "remand.interfaces.cli.entry")
 PATIENCE = 7200.0
@@ -90,7 +90,7 @@ sandbox = "{sandbox}"
             )
         self.pid = process.pid
         try:
-            until(lambda: answers(self._socket()), "the coordinator")
+            until(lambda: is_listening(self._socket()), "the coordinator")
             yield
         finally:
             process.terminate()
@@ -144,8 +144,8 @@ class Caller:
 
     def call(self, *arguments: str) -> tuple[int, bytes]:
         """The exit code and what was said."""
-        frame = frames.pack_call(self._folder, [""] * 7, ["--json", *arguments])
-        code, output, _ = frames.unpack_result(self._connection.exchange(frame))
+        frame = protocol.pack_call(self._folder, [""] * 7, ["--json", *arguments])
+        code, output, _ = protocol.unpack_result(self._connection.exchange(frame))
         return code, output
 
     def ok(self, *arguments: str) -> Any:

@@ -16,10 +16,10 @@ from huey.storage import SqliteStorage
 from litequeue import LiteQueue
 
 from benchmarks.scratch import accepted, adding, ask_all, locking_out
-from remand.adapters.coordinator.remote import RemoteLedger
-from remand.app.asking import Answer, Request
-from remand.bootstrap.ledger import open_ledger
+from remand.adapters.coordinator.remote_ledger import RemoteLedger
+from remand.app.requests import Answer, Request
 from remand.domain import commands as c
+from remand.wiring.ledger import open_ledger
 
 PAYLOAD = b"x" * 300
 LIBRARY, COORDINATOR = "remand, library", "remand, coordinator"

@@ -14,12 +14,13 @@ from benchmarks.history import added, task_name, write_file
 from benchmarks.measure import interleaved, timed
 from benchmarks.report import Report, figure, micros
 from benchmarks.scratch import events_folder, repository
-from remand.app.asking import Request
-from remand.bootstrap.ledger import Opened, open_ledger
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.ids import task_node
-from remand.domain.roles import USER, Actor, Role
+from remand.domain.access.team import USER, Actor, Role
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import EdgeCreated, TaskCancelled
+from remand.domain.ids import task_node_id
+from remand.wiring.ledger import OpenLedger, open_ledger
 
 EPICS = 50
 _REACH = 200
@@ -41,15 +42,15 @@ class Graph:
     blockers: list[list[int]]
     closed: set[int]
 
-    def events(self) -> Iterator[e.Event]:
+    def events(self) -> Iterator[Event]:
         """The graph as events."""
         for number in range(len(self.blockers)):
             yield added(number, description="", priority=_LEVELS[number % 3])
         for number, blockers in enumerate(self.blockers):
             for blocker in blockers:
-                yield e.EdgeCreated(src=_node(number), tgt=_node(blocker), type="DEPENDS_ON")
+                yield EdgeCreated(src=_node(number), tgt=_node(blocker), type="DEPENDS_ON")
         for number in self.closed:
-            yield e.TaskCancelled(task_id=task_name(number))
+            yield TaskCancelled(task_id=task_name(number))
 
     @property
     def still_open(self) -> list[int]:
@@ -81,7 +82,7 @@ def run(report: Report) -> None:
     opened.store.close()
 
 
-def _ledger(report: Report, name: str, graph: Graph) -> Opened:
+def _ledger(report: Report, name: str, graph: Graph) -> OpenLedger:
     """A ledger that was given a graph as a file."""
     repo = repository(os.path.join(report.folder, name))
     write_file(os.path.join(events_folder(repo), "graph.jsonl"), graph.events())
@@ -106,10 +107,10 @@ def make_graph(count: int) -> Graph:
 
 
 def _node(number: int) -> str:
-    return task_node(task_name(number))
+    return task_node_id(task_name(number))
 
 
-def _ready_set(report: Report, opened: Opened, graph: Graph, peer: nx.DiGraph) -> None:
+def _ready_set(report: Report, opened: OpenLedger, graph: Graph, peer: nx.DiGraph) -> None:
     closed = {task_name(number) for number in graph.closed}
     order = {task_name(n): ("102"[n % 3], n) for n in range(len(graph.blockers))}
     actor = Actor(name="Alice", roles=frozenset({Role.AGENT}))
@@ -164,7 +165,7 @@ class Pairs:
     closing: list[Pair]
 
 
-def _pairs(opened: Opened, graph: Graph) -> Pairs:
+def _pairs(opened: OpenLedger, graph: Graph) -> Pairs:
     """Dependencies between open tasks: in order, against it without a circle (far and near), and closing one."""
     rng = random.Random(13)
     numbers = graph.still_open
@@ -199,7 +200,7 @@ def _walk(graph: Graph, number: int, rng: random.Random) -> int:
     return number
 
 
-def _circles(report: Report, opened: Opened, graph: Graph, which: str) -> Pairs:
+def _circles(report: Report, opened: OpenLedger, graph: Graph, which: str) -> Pairs:
     pairs = _pairs(opened, graph)
     peer = graph.as_networkx().subgraph(task_name(number) for number in graph.still_open).copy()
     kinds = {
@@ -244,7 +245,7 @@ def _circles(report: Report, opened: Opened, graph: Graph, which: str) -> Pairs:
     return pairs
 
 
-def _searching(opened: Opened, pairs: list[Pair]) -> Callable[[], object]:
+def _searching(opened: OpenLedger, pairs: list[Pair]) -> Callable[[], object]:
     turn = cycle(pairs)
 
     def search() -> None:
@@ -266,7 +267,7 @@ def _peer_searching(peer: nx.DiGraph, pairs: list[Pair], *, closes: bool) -> Cal
     return search
 
 
-def _whole_commands(report: Report, opened: Opened, pairs: Pairs) -> None:
+def _whole_commands(report: Report, opened: OpenLedger, pairs: Pairs) -> None:
     """The whole durable command that adds such a dependency, the order of all tasks mended on the way."""
     half = len(pairs.near) // 2
     kinds = {
@@ -285,7 +286,7 @@ def _whole_commands(report: Report, opened: Opened, pairs: Pairs) -> None:
     )
 
 
-def _open_ones(opened: Opened, pairs: list[Pair]) -> list[Pair]:
+def _open_ones(opened: OpenLedger, pairs: list[Pair]) -> list[Pair]:
     with opened.store.read() as view:
         return [
             (task, blocker)
@@ -294,7 +295,7 @@ def _open_ones(opened: Opened, pairs: list[Pair]) -> list[Pair]:
         ]
 
 
-def _linking(opened: Opened, pairs: list[Pair]) -> Callable[[], object]:
+def _linking(opened: OpenLedger, pairs: list[Pair]) -> Callable[[], object]:
     turn = iter(pairs)
 
     def link() -> None:

@@ -13,8 +13,8 @@ from benchmarks.child import Cost, command_cost, cost
 from benchmarks.history import write_stories
 from benchmarks.report import Report, figure
 from benchmarks.scratch import events_folder, repository
-from remand.app.rebuild import rebuild
-from remand.bootstrap.ledger import open_ledger
+from remand.app.events.task_folds import rebuild_tables
+from remand.wiring.ledger import open_ledger
 
 JSON = "json.loads over the lines alone"
 COMMAND, CALL = "remand log rebuild (the command)", "the same as a call in an open ledger"
@@ -99,7 +99,7 @@ def make_anew(repo: str) -> float:
     opened = open_ledger(repo)
     start = time.perf_counter()
     with opened.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     seconds = time.perf_counter() - start
     opened.store.close()
     return seconds

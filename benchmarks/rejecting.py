@@ -7,8 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.history import Clock, added, released, task_name
-from remand.domain import events as e
-from remand.domain.ids import task_node
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import ReviewApproved
+from remand.domain.events.tasks import (
+    Decision,
+    EdgeCreated,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    LeaseRenewed,
+    RejectionAnswered,
+    TaskBlocked,
+    TaskClaimed,
+    TaskDeferred,
+    TaskReopened,
+    TaskSubmitted,
+    TaskWoken,
+)
+from remand.domain.ids import task_node_id
 
 _SHA, _TREE = "c0ffee00" * 5, "deadbeef" * 5
 _BLOCKERS = (
@@ -47,7 +62,7 @@ _BLOCKING = 10_000_000
 """Tasks that clear the way are numbered from here on."""
 
 
-def rejected_life(number: int, clock: Clock, rng: random.Random) -> Iterator[tuple[e.Event, str]]:
+def rejected_life(number: int, clock: Clock, rng: random.Random) -> Iterator[tuple[Event, str]]:
     """A task that is written down, taken, rejected, answered, and in the end done."""
     task, agent = task_name(number), f"agent-{rng.randrange(64):02d}"
     yield added(number), "user"
@@ -61,54 +76,54 @@ def rejected_life(number: int, clock: Clock, rng: random.Random) -> Iterator[tup
     yield from _finished(task, agent, clock)
 
 
-def _taken(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[e.Event, str]]:
+def _taken(task: str, agent: str, attempt: int, clock: Clock) -> Iterator[tuple[Event, str]]:
     common: dict[str, Any] = {"task_id": task, "handoff_id": _handoff(task), "agent": agent}
     until = clock.lease()
-    yield e.TaskClaimed(**common, attempt=attempt, epoch=attempt, lease_expires_at=until), agent
-    yield e.LeaseRenewed(**common, lease_expires_at=until), agent
+    yield TaskClaimed(**common, attempt=attempt, epoch=attempt, lease_expires_at=until), agent
+    yield LeaseRenewed(**common, lease_expires_at=until), agent
 
 
-def _finished(task: str, agent: str, clock: Clock) -> Iterator[tuple[e.Event, str]]:
+def _finished(task: str, agent: str, clock: Clock) -> Iterator[tuple[Event, str]]:
     handoff = _handoff(task)
     yield released(task, handoff, agent), "coordinator"
-    yield e.TaskSubmitted(task_id=task, handoff_id=handoff, agent=agent, commit=_SHA, tree=_TREE), agent
-    yield e.ReviewApproved(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE), "lead"
+    yield TaskSubmitted(task_id=task, handoff_id=handoff, agent=agent, commit=_SHA, tree=_TREE), agent
+    yield ReviewApproved(task_id=task, reviewer="lead", commit=_SHA, tree=_TREE), "lead"
 
 
 def _accepted(
     number: int, agent: str, reason: str, clock: Clock, rng: random.Random
-) -> Iterator[tuple[e.Event, str]]:
+) -> Iterator[tuple[Event, str]]:
     task, blocker = task_name(number), _BLOCKING + number
     common: dict[str, Any] = {"task_id": task, "handoff_id": _handoff(task), "rejection_id": f"R{task[1:]}-1"}
-    yield e.HandoffRejected(**common, agent=agent, rejection=_record(reason, rng), score=0.8), agent
+    yield HandoffRejected(**common, agent=agent, rejection=_record(reason, rng), score=0.8), agent
     decision = _DECISIONS[reason]
-    answer = e.Decision(decision_type=decision, rationale="Valid.", created_tasks=(task_name(blocker),))
-    yield e.RejectionAnswered(**common, decision=answer), "director"
+    answer = Decision(decision_type=decision, rationale="Valid.", created_tasks=(task_name(blocker),))
+    yield RejectionAnswered(**common, decision=answer), "director"
     if decision == "ACCEPT":
-        yield e.TaskBlocked(task_id=task, reason="accepted"), "director"
-        yield e.TaskReopened(task_id=task), "user"
+        yield TaskBlocked(task_id=task, reason="accepted"), "director"
+        yield TaskReopened(task_id=task), "user"
         return
     yield added(blocker, title=f"Resolve blocker of {number}", category="blocker"), "director"
-    edge = {"src": task_node(task_name(blocker)), "tgt": task_node(task)}
-    yield e.EdgeCreated(**edge, type="BLOCKS"), "director"
-    yield e.TaskDeferred(task_id=task, waits_for=(task_name(blocker),)), "director"
-    yield e.TaskWoken(task_id=task, because=(task_name(blocker),)), "coordinator"
+    edge = {"src": task_node_id(task_name(blocker)), "tgt": task_node_id(task)}
+    yield EdgeCreated(**edge, type="BLOCKS"), "director"
+    yield TaskDeferred(task_id=task, waits_for=(task_name(blocker),)), "director"
+    yield TaskWoken(task_id=task, because=(task_name(blocker),)), "coordinator"
 
 
 def _overridden(
     task: str, agent: str, reason: str, clock: Clock, rng: random.Random
-) -> Iterator[tuple[e.Event, str]]:
+) -> Iterator[tuple[Event, str]]:
     for time in (1, 2) if rng.random() < 0.5 else (1,):
         common: dict[str, Any] = {
             "task_id": task,
             "handoff_id": _handoff(task),
             "rejection_id": f"R{task[1:]}-{time}",
         }
-        yield e.HandoffRejectionInvalid(**common, agent=agent, rejection=_record(reason, rng)), agent
-        answer = e.Decision(decision_type="OVERRIDE", rationale="Too few attempts.", reassign_to=agent)
-        yield e.RejectionAnswered(**common, decision=answer), "director"
+        yield HandoffRejectionInvalid(**common, agent=agent, rejection=_record(reason, rng)), agent
+        answer = Decision(decision_type="OVERRIDE", rationale="Too few attempts.", reassign_to=agent)
+        yield RejectionAnswered(**common, decision=answer), "director"
         yield (
-            e.LeaseRenewed(
+            LeaseRenewed(
                 task_id=task, handoff_id=_handoff(task), agent=agent, lease_expires_at=clock.lease()
             ),
             agent,

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from remand.app.asking import Accepted, Answer, Request
 from remand.app.ledger import Ledger
-from remand.bootstrap.ledger import Opened, find_place, open_ledger
-from remand.bootstrap.quick import find_socket
+from remand.app.requests import Acceptance, Answer, Request
 from remand.domain import commands as c
-from remand.domain.roles import USER
+from remand.domain.access.team import USER
+from remand.wiring.ledger import OpenLedger, find_place, open_ledger
+from remand.wiring.startup import find_socket
 
 SCOPE = (
     "The roof leaks over the kitchen since the storm. Take off the broken tiles, look at the battens below, "
@@ -45,7 +45,7 @@ def repository(folder: str) -> str:
     return folder
 
 
-def new_ledger(folder: str) -> Opened:
+def new_ledger(folder: str) -> OpenLedger:
     """Makes a repository with an empty ledger."""
     return open_ledger(repository(folder))
 
@@ -100,7 +100,7 @@ def adding(count: int) -> list[Request]:
     ]
 
 
-def ask_all(ledger: Ledger, requests: Sequence[Request]) -> list[Accepted]:
+def ask_all(ledger: Ledger, requests: Sequence[Request]) -> list[Acceptance]:
     """Asks in large batches; every ask must be accepted."""
     answers: list[Answer] = []
     for start in range(0, len(requests), _BATCH):
@@ -108,9 +108,9 @@ def ask_all(ledger: Ledger, requests: Sequence[Request]) -> list[Accepted]:
     return [accepted(answer) for answer in answers]
 
 
-def accepted(answer: Answer) -> Accepted:
+def accepted(answer: Answer) -> Acceptance:
     """The answer, when it is no refusal."""
-    if not isinstance(answer, Accepted):
+    if not isinstance(answer, Acceptance):
         raise TypeError(f"refused: {answer.code}: {answer.message}")
     return answer
 

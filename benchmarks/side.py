@@ -4,7 +4,7 @@
     benchmarks.side coordinator REPO claims one at a time through the coordinator that runs there
     benchmarks.side absorb REPO      reads in all files once
 
-It answers each line with the seconds and the CPU seconds that took. It uses only names that both versions have.
+It answers each line with the seconds and the CPU seconds that took. It names what both versions have.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ import sys
 import time
 from collections.abc import Callable
 
-from remand.adapters.coordinator.remote import RemoteLedger
-from remand.app.asking import Accepted, Request
-from remand.bootstrap.ledger import find_place, open_ledger
-from remand.bootstrap.quick import find_socket
 from remand.domain.commands import AddTask, ClaimTask
+
+try:
+    from remand.adapters.coordinator.remote_ledger import RemoteLedger
+    from remand.app.requests import Acceptance, Request
+    from remand.wiring.ledger import find_place, open_ledger
+    from remand.wiring.startup import find_socket
+except ModuleNotFoundError:  # the version before signatures, whose modules have other names
+    from remand.adapters.coordinator.remote import RemoteLedger
+    from remand.app.asking import Accepted as Acceptance
+    from remand.app.asking import Request
+    from remand.bootstrap.ledger import find_place, open_ledger
+    from remand.bootstrap.quick import find_socket
 
 MANY = 8_000
 
@@ -40,7 +48,7 @@ def _in_ledger(repo: str) -> Callable[[int], None]:
 
     def claim(count: int) -> None:
         answers = ledger.ask_all([Request(ask=ClaimTask(agent="Alice"), actor="Alice")] * count)
-        assert all(isinstance(answer, Accepted) for answer in answers)
+        assert all(isinstance(answer, Acceptance) for answer in answers)
 
     return claim
 
@@ -50,7 +58,7 @@ def _by_coordinator(repo: str) -> Callable[[int], None]:
 
     def claim(count: int) -> None:
         for _ in range(count):
-            assert isinstance(remote.ask(Request(ask=ClaimTask(agent="Alice"), actor="Alice")), Accepted)
+            assert isinstance(remote.ask(Request(ask=ClaimTask(agent="Alice"), actor="Alice")), Acceptance)
 
     return claim
 

@@ -17,9 +17,9 @@ from benchmarks.history import Author, write_stories
 from benchmarks.measure import Times, interleaved
 from benchmarks.report import Report, figure, micros, millis
 from benchmarks.scratch import coordinator, events_folder, repository
-from remand.bootstrap.ledger import machine_keys, open_ledger
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import Named, chain_start
+from remand.ledger.signatures import GroupedEvent, chain_start
+from remand.wiring.ledger import machine_keys, open_ledger
 
 ROOT = Path(__file__).parents[1]
 GROUPS = (1, 3, 100)
@@ -146,7 +146,7 @@ def _processes(report: Report) -> None:
     rows: list[tuple[str, ...]] = []
     repo = repository(os.path.join(report.folder, "process"))
     open_ledger(repo).store.close()
-    machine_keys().made()
+    machine_keys().ensure_key()
     for count in GROUPS:
         found = [cost(sign_once, json.dumps([repo, count])).seconds for _ in range(report.scale.calls)]
         rows.append((str(count), millis(median(found)), millis(max(found))))
@@ -156,17 +156,17 @@ def _processes(report: Report) -> None:
 
 def sign_once(argument: str) -> float:
     """The CPU seconds that the first signature takes in a process that has its ledger open."""
-    from remand.app.signatures import Signer
+    from remand.app.events.signatures import Signer
 
     repo, count = json.loads(argument)
     opened = open_ledger(repo)
-    named = [Named(f"{n:032x}", "T-20260101-000000-00000000") for n in range(count)]
+    named = [GroupedEvent(f"{n:032x}", "T-20260101-000000-00000000") for n in range(count)]
     start = time.process_time()
     keys = opened.ledger.keys
     keys.load()
     signer = Signer(keys, "0123456789abcdef")
     groups = signer.sign("s", 1, chain_start("s", signer.key), named, "2026-01-01T00:00:00.000000Z")
-    assert all(map(signatures.write, groups))
+    assert all(map(signatures.encode_group, groups))
     seconds = time.process_time() - start
     opened.store.close()
     return seconds
@@ -209,7 +209,7 @@ def _without_groups(path: str) -> bytes:
 def _regrouped(path: str, size: int) -> bytes:
     """The same events, so many of them in each signed group."""
     lines = _without_groups(path).splitlines()
-    events = [codec.recall(line) for line in lines]
+    events = [codec.decode_stored_line(line) for line in lines]
     author = Author(int(events[0].meta.session.rpartition("-")[2], 16))
     return b"".join(line + b"\n" for line in author.sign(events, lines, size))
 

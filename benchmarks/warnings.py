@@ -17,11 +17,19 @@ from benchmarks.history import Author, Clock, added, task_name, write_file
 from benchmarks.measure import Operation, Times, interleaved, timed
 from benchmarks.report import Report, figure, millis
 from benchmarks.scratch import SCOPE, coordinator, events_folder, repository
-from remand.app.similar import similar_rejected
-from remand.app.warnings import warnings
-from remand.bootstrap.ledger import Opened, open_ledger
-from remand.domain import events as e
+from remand.app.analysis.warnings import handoff_warnings
+from remand.app.tasks.similarity import similar_rejected
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import (
+    Decision,
+    HandoffRejected,
+    RejectionAnswered,
+    TaskBlocked,
+    TaskClaimed,
+    TaskWaiting,
+)
 from remand.domain.task import Task
+from remand.wiring.ledger import OpenLedger, open_ledger
 
 CLI = (sys.executable, "-m", "remand.interfaces.cli.entry")
 AGENT = "agent-07"
@@ -92,7 +100,7 @@ def _search(report: Report, name: str, said: list[tuple[str, str]], share: float
     def remand() -> object:
         task = next(fresh)
         with opened.store.read() as view:
-            return warnings(view, task, AGENT)
+            return handoff_warnings(view, task, AGENT)
 
     def similar() -> object:
         task = next(fresh)
@@ -119,7 +127,7 @@ def _search(report: Report, name: str, said: list[tuple[str, str]], share: float
     opened.store.close()
 
 
-def _ledger(report: Report, name: str, said: list[tuple[str, str]], share: float) -> tuple[str, Opened]:
+def _ledger(report: Report, name: str, said: list[tuple[str, str]], share: float) -> tuple[str, OpenLedger]:
     repo = repository(os.path.join(report.folder, name))
     author, clock = Author(0), Clock()
     with open(os.path.join(events_folder(repo), "past.jsonl"), "wb") as file:
@@ -135,7 +143,7 @@ def _ledger(report: Report, name: str, said: list[tuple[str, str]], share: float
     return repo, opened
 
 
-def _past(said: list[tuple[str, str]], share: float) -> Iterator[e.Event]:
+def _past(said: list[tuple[str, str]], share: float) -> Iterator[Event]:
     """Tasks, of which a share was handed to an agent and rejected."""
     rng = random.Random(9)
     for number, (title, scope) in enumerate(said):
@@ -144,22 +152,22 @@ def _past(said: list[tuple[str, str]], share: float) -> Iterator[e.Event]:
         yield from _life(number, f"agent-{rng.randrange(64):02d}", is_rejected=is_rejected)
 
 
-def _life(number: int, agent: str, *, is_rejected: bool) -> Iterator[e.Event]:
+def _life(number: int, agent: str, *, is_rejected: bool) -> Iterator[Event]:
     """A task that is taken and stopped, after a rejection or without one; as many events either way."""
     task, handoff = task_name(number), f"H-{number}"
     until = "2026-01-02T00:00:00.000000Z"
     held = {"task_id": task, "handoff_id": handoff, "agent": agent}
-    yield e.TaskClaimed(**held, attempt=1, epoch=1, lease_expires_at=until)
+    yield TaskClaimed(**held, attempt=1, epoch=1, lease_expires_at=until)
     if is_rejected:
-        decision = e.Decision(decision_type="ACCEPT_AND_DEFER")
-        yield e.HandoffRejected(**held, rejection_id=f"R-{number}", rejection=_RECORD)
-        yield e.RejectionAnswered(
+        decision = Decision(decision_type="ACCEPT_AND_DEFER")
+        yield HandoffRejected(**held, rejection_id=f"R-{number}", rejection=_RECORD)
+        yield RejectionAnswered(
             task_id=task, handoff_id=handoff, rejection_id=f"R-{number}", decision=decision
         )
     else:
-        yield e.TaskWaiting(**held, waiting_for=str(_RECORD))
-        yield e.TaskWaiting(**held, waiting_for="nothing")
-    yield e.TaskBlocked(task_id=task)
+        yield TaskWaiting(**held, waiting_for=str(_RECORD))
+        yield TaskWaiting(**held, waiting_for="nothing")
+    yield TaskBlocked(task_id=task)
 
 
 def _new_tasks(said: list[tuple[str, str]], texts: Texts) -> Iterator[Task]:

@@ -16,12 +16,12 @@ from pathlib import Path
 from benchmarks.cli import install
 from benchmarks.measure import Times
 from benchmarks.report import Report, millis
-from remand.bootstrap.ledger import open_ledger
-from remand.domain.pulls.shapes import ReviewState
+from remand.domain.pull_request.records import ReviewState
 from remand.domain.task import Status
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_server import ForgeServer
 from remand.testing.forge_state import TOKEN, ForgeState, Person
+from remand.wiring.ledger import open_ledger
 
 SECRET = "a secret of the benchmark"
 PATIENCE = 30.0

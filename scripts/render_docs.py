@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from remand.domain.preconditions import PERMITTED
 from remand.domain.refusals import MEANINGS
-from remand.domain.rules import PERMITTED
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.registry import COMMANDS

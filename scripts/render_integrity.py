@@ -9,9 +9,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from remand.domain.integrity.catalogue import KINDS  # noqa: E402 - found by the line above
-from remand.domain.integrity.comparison import Weight  # noqa: E402
-from remand.domain.integrity.examine import examine  # noqa: E402
+from remand.integrity.examination import examine  # noqa: E402
+from remand.integrity.suspicions import KINDS, Weight  # noqa: E402
 from tests.corpus.gaming.reading import CorpusCase, corpus  # noqa: E402
 
 PAGE = ROOT / "docs" / "integrity.md"

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, OF_ONE_REASON, measured
-from remand.domain.validation.reading import read_rejection
-from remand.domain.validation.score import benefit
-from remand.domain.validation.validator import assess, broken
+from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, OF_ONE_REASON, measure_rejection
+from remand.domain.validation.parsed_rejection import parse_rejection
+from remand.domain.validation.validator import assess, brevity_benefit, broken_rules
 
 WEIGHTS_FILE = Path(__file__).parent.parent / "src/remand/domain/validation/weights.py"
 FOLDS = 8
@@ -86,17 +85,17 @@ def examples_in(path: Path, share: float = 1.0) -> list[Example]:
             continue
         record = json.loads(line)
         rejection = TaskRejection.from_dict(record["rejection"])
-        reading = read_rejection(rejection, record["task_context"])
+        reading = parse_rejection(rejection, record["task_context"])
         found.append(
             Example(
                 name=record["id"],
                 kind=record["kind"].partition(":")[0],
                 is_valid=record["label"] == "valid",
-                is_broken=next(broken(reading, None), None) is not None,
+                is_broken=next(broken_rules(reading, None), None) is not None,
                 is_shipped_valid=assess(rejection, record["task_context"]).is_valid,
                 share=share,
-                benefit=benefit(reading),
-                values=measured(reading),
+                benefit=brevity_benefit(reading),
+                values=measure_rejection(reading),
             )
         )
     return found

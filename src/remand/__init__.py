@@ -2,16 +2,14 @@
 
 TYPE_CHECKING = False  # as in typing, which a hook that starts in milliseconds does not load
 if TYPE_CHECKING:
-    from remand.app.patterns.of_graph import analyze_rejection_patterns
-    from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
+    from remand.app.analysis.rejection_analysis import analyze_rejection_patterns
+    from remand.domain.graph import EdgeType, NodeType, ThoughtGraph, log_rejection_to_got
     from remand.domain.reasons import DecisionType, RejectionReason
     from remand.domain.refusals import Refused
     from remand.domain.rejection import RejectionDecision, TaskRejection
-    from remand.domain.rejection_graph import log_rejection_to_got
     from remand.domain.validation.assessment import Issue
     from remand.domain.validation.validator import RejectionValidator
-    from remand.interfaces.library.director import DirectorRejectionHandler
-    from remand.interfaces.library.handoffs import HandoffManager
+    from remand.interfaces.library.handoffs import DirectorRejectionHandler, HandoffManager
     from remand.interfaces.library.projects import ProjectManager
 
 __all__ = [
@@ -34,7 +32,7 @@ __all__ = [
 
 _HOMES = {
     "DecisionType": "remand.domain.reasons",
-    "DirectorRejectionHandler": "remand.interfaces.library.director",
+    "DirectorRejectionHandler": "remand.interfaces.library.handoffs",
     "EdgeType": "remand.domain.graph",
     "HandoffManager": "remand.interfaces.library.handoffs",
     "Issue": "remand.domain.validation.assessment",
@@ -46,8 +44,8 @@ _HOMES = {
     "RejectionValidator": "remand.domain.validation.validator",
     "TaskRejection": "remand.domain.rejection",
     "ThoughtGraph": "remand.domain.graph",
-    "analyze_rejection_patterns": "remand.app.patterns.of_graph",
-    "log_rejection_to_got": "remand.domain.rejection_graph",
+    "analyze_rejection_patterns": "remand.app.analysis.rejection_analysis",
+    "log_rejection_to_got": "remand.domain.graph",
 }
 """Where each name lives: a hook that starts in milliseconds loads none of them."""
 

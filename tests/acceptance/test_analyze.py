@@ -13,12 +13,23 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from remand.adapters.system.keys import FileKeys
-from remand.domain import events as e
-from remand.domain.instant import plus
-from remand.interfaces.cli.main import Surroundings, run
-from remand.testing.builders import NOW, Session, added, claimed, task_id
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
-from remand.testing.rejection_events import answered, filed, filed_invalid, of_got, woken
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import TaskDeferred
+from remand.domain.instant import add_seconds
+from remand.interfaces.cli.main import CallOrigin, run
+from remand.testing.builders import (
+    NOW,
+    Session,
+    got_tool_entry,
+    invalid_rejection_filed,
+    rejection_answered,
+    rejection_filed,
+    task_added,
+    task_claimed,
+    task_id,
+    task_woken,
+)
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 from tests.integration.machine import Repository
 
 KEYS = {
@@ -34,27 +45,31 @@ def told(text: str, reason: str = "BLOCKER") -> dict[str, object]:
     return {"reason_type": reason, "blocking_factor": text, "reason_summary": text}
 
 
-def story() -> Iterable[e.Event]:
+def story() -> Iterable[Event]:
     """Five tasks: deferred and woken, deferred still, overridden, decided by nobody yet, written by a GoT tool."""
-    yield from (added(name, f"Task {number}") for number, name in enumerate(TASKS))
-    yield from (claimed(f"agent-{n}", f"H-{n}", name) for n, name in enumerate(TASKS))
+    yield from (task_added(name, f"Task {number}") for number, name in enumerate(TASKS))
+    yield from (task_claimed(f"agent-{n}", f"H-{n}", name) for n, name in enumerate(TASKS))
     for n in (0, 1):
         text = f"Registry answers {400 + n} for package foo"
-        yield filed(TASKS[n], n, handoff_id=f"H-{n}", agent=f"agent-{n}", rejection=told(text))
-        yield answered("ACCEPT_AND_DEFER", TASKS[n], n)
-        yield e.TaskDeferred(task_id=TASKS[n], waits_for=(TASKS[4],))
-    yield woken(TASKS[0])
-    yield filed_invalid(TASKS[2], 2, handoff_id="H-2", agent="agent-2", rejection=told("no", "SCOPE_CREEP"))
-    yield answered("OVERRIDE", TASKS[2], 2)
-    yield filed(TASKS[3], 3, handoff_id="H-3", agent="agent-3", rejection=told(HOSTILE))
-    yield answered("ACCEPT", TASKS[3], 3)
+        yield rejection_filed(TASKS[n], n, handoff_id=f"H-{n}", agent=f"agent-{n}", rejection=told(text))
+        yield rejection_answered("ACCEPT_AND_DEFER", TASKS[n], n)
+        yield TaskDeferred(task_id=TASKS[n], waits_for=(TASKS[4],))
+    yield task_woken(TASKS[0])
+    yield invalid_rejection_filed(
+        TASKS[2], 2, handoff_id="H-2", agent="agent-2", rejection=told("no", "SCOPE_CREEP")
+    )
+    yield rejection_answered("OVERRIDE", TASKS[2], 2)
+    yield rejection_filed(TASKS[3], 3, handoff_id="H-3", agent="agent-3", rejection=told(HOSTILE))
+    yield rejection_answered("ACCEPT", TASKS[3], 3)
 
 
-def write(repository: Repository, events: Iterable[e.Event], name: str = "story") -> None:
+def write(repository: Repository, events: Iterable[Event], name: str = "story") -> None:
     session = Session(name, keys=FileKeys(str(repository.machine.state / "remand" / "keys")))
     for n, event in enumerate(events):
-        session.write(event, at=plus(NOW, 60.0 * n))
-    got = of_got("handoff.reject", handoff_id="H-4", agent="Gotlieb", reason="no thanks", suggestion="").line
+        session.write(event, at=add_seconds(NOW, 60.0 * n))
+    got = got_tool_entry(
+        "handoff.reject", handoff_id="H-4", agent="Gotlieb", reason="no thanks", suggestion=""
+    ).line
     repository.events.mkdir(parents=True, exist_ok=True)
     (repository.events / f"{name}.jsonl").write_bytes(
         b"".join(line + b"\n" for line in (*session.lines, got))
@@ -122,7 +137,7 @@ def test_everything_is_there_again_after_a_rebuild_and_in_a_fresh_clone(told_rep
         ("2026-11-15", 4),
         ("2026-11-16", 0),
         ("2025-12-20", 5),
-        (plus(NOW, 60.0 * 16), 2),
+        (add_seconds(NOW, 60.0 * 16), 2),
         ("2026-11-15T12:00:00+14:00", 4),
     ],
     ids=["a day", "the day after", "long ago", "an instant", "another zone"],
@@ -215,7 +230,7 @@ def test_without_matplotlib_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     out, err = io.StringIO(), io.StringIO()
-    surroundings = Surroundings(str(told_repository.path), {}, out, err)
+    surroundings = CallOrigin(str(told_repository.path), {}, out, err)
 
     assert run(["analyze", "rejections", "--plot", "figure.svg"], surroundings) == 3
     assert "pip install 'remand[plot]'" in err.getvalue()

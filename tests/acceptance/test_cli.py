@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from remand.adapters.system.clock import SystemClock
-from remand.domain.instant import Instant, plus
+from remand.domain.instant import Instant, add_seconds
 from remand.domain.refusals import MEANINGS
-from remand.domain.validation.catalogue import MEANINGS as ISSUES
+from remand.domain.validation.issues import MEANINGS as ISSUES
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, near_call
 
 ROW = {
@@ -51,13 +51,13 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Later:
 
     class Clock(SystemClock):
         def now(self) -> Instant:
-            return plus(super().now(), passed)
+            return add_seconds(super().now(), passed)
 
     def let_pass(seconds: float) -> None:
         nonlocal passed
         passed += seconds
 
-    monkeypatch.setattr("remand.bootstrap.ledger.SystemClock", Clock)
+    monkeypatch.setattr("remand.adapters.system.clock.SystemClock", Clock)
     return let_pass
 
 

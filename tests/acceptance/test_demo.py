@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from remand.domain import events as e
-from remand.interfaces.demo.watching import Watching
-from remand.testing.builders import T1, Session, added, claimed, submitted
+from remand.domain.events.tasks import TaskAdded, TaskClaimed, TaskSubmitted
+from remand.interfaces.demo.environment import EventWatcher
+from remand.testing.builders import T1, Session, task_added, task_claimed, task_submitted
 from tests.integration.machine import REMAND, Machine, Repository, Said, wait_for
 
 NOES = {
@@ -272,18 +272,18 @@ def test_a_program_gets_the_read_out_as_one_document_without_a_sandbox_too(
 def test_whole_lines_are_read_once_and_tasks_folded_from_them(machine: Machine) -> None:
     repository = machine.folder / "repository"
     events = repository / ".got" / "events"
-    watching = Watching(str(repository))
+    watching = EventWatcher(str(repository))
     assert (list(watching.news()), watching.is_over) == ([], False)
 
     session = Session()
-    for event in (added(), claimed(), submitted()):
+    for event in (task_added(), task_claimed(), task_submitted()):
         session.write(event)
     events.mkdir(parents=True)
     whole = b"".join(line + b"\n" for line in session.lines)
     (events / "one.jsonl").write_bytes(whole[:-10])
-    assert [type(seen.event) for seen in watching.news()] == [e.TaskAdded, e.TaskClaimed]
+    assert [type(seen.event) for seen in watching.news()] == [TaskAdded, TaskClaimed]
     assert list(watching.news()) == []
 
     (events / "one.jsonl").write_bytes(whole)
-    assert [type(seen.event) for seen in watching.news()] == [e.TaskSubmitted]
+    assert [type(seen.event) for seen in watching.news()] == [TaskSubmitted]
     assert (watching.tasks[T1].title, watching.is_over) == ("Mend the roof", False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.domain.gates.message import CONTINUE
+from remand.domain.gate.message import CONTINUE
 from tests.integration.machine import Machine, Repository
 
 CONFIG = """

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from remand.config import parse
-from remand.domain.roles import Role
+from remand.domain.access.team import Role
 from tests.integration.machine import PATIENCE, Machine
 
 ROOT = Path(__file__).parents[2]

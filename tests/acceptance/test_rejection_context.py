@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.testing.rejecting import LAZY, TITLE, a_rejection, naming
+from remand.testing.rejection_records import LAZY, TITLE, a_rejection, with_dependency
 from tests.acceptance.test_cli import TEAM
 from tests.acceptance.test_rejections import HUMAN, filing, held
 from tests.integration.machine import Machine, Repository
@@ -117,7 +117,7 @@ class TestTheNextAgent:
         self, repository: Repository
     ) -> None:
         other = repository.add("PDF export")
-        record = naming(a_rejection("MISSING_DEPENDENCY"), other)
+        record = with_dependency(a_rejection("MISSING_DEPENDENCY"), other)
         task, handoff = held(repository)
         repository.ok(*filing(handoff, record))
 

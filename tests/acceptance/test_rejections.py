@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from remand import DecisionType, HandoffManager, RejectionDecision, TaskRejection
-from remand.testing.rejecting import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection, naming
+from remand.testing.rejection_records import (
+    LAZY,
+    OAUTH,
+    OAUTH_TASK,
+    SCOPE,
+    TITLE,
+    a_rejection,
+    with_dependency,
+)
 from tests.acceptance.test_cli import TEAM
 from tests.integration.machine import Machine, Repository, wait_for
 
@@ -155,7 +163,7 @@ class TestFilingARejection:
         other = repository.add("PDF export")
         task, handoff = held(repository)
 
-        said = repository.ok(*filing(handoff, naming(a_rejection(reason), other)))
+        said = repository.ok(*filing(handoff, with_dependency(a_rejection(reason), other)))
 
         assert set(said) >= {"accepted", "rejection_id", "decision"}
         assert repository.ok("task", "show", task)["status"] == said["status"] == status
@@ -691,7 +699,7 @@ class TestEverywhereTheSame:
             "OBSOLETE",
         ):
             _, handoff = held(repository)
-            rejected(repository, handoff, naming(a_rejection(reason), other))
+            rejected(repository, handoff, with_dependency(a_rejection(reason), other))
             if reason == "INFEASIBLE":
                 repository.ok(
                     "handoff", "rejection-response", handoff, "--decision", "ACCEPT_AND_REFORMULATE"

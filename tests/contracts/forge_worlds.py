@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from remand.adapters.forges.gh import GhTransport
 from remand.adapters.forges.gitea import Gitea
 from remand.adapters.forges.github import GitHub
 from remand.adapters.forges.gitlab import GitLab
-from remand.adapters.forges.transport import HttpTransport
-from remand.app.forges.ports import Forge, ForgeFault, Remembered, Trouble
-from remand.domain.pulls.shapes import Account, PullRequest, ReviewState
+from remand.adapters.forges.transport import GhTransport, HttpTransport
+from remand.app.forge.ports import CachedAnswer, Forge, ForgeFault, ForgeFaultKind
+from remand.domain.pull_request.records import Account, PullRequest, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_gh import FakeGh
 from remand.testing.forge_gitea import GiteaDialect
@@ -35,12 +34,12 @@ class Notes:
     """A memory that lasts as long as the test."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Remembered] = {}
+        self.kept: dict[str, CachedAnswer] = {}
 
-    def get(self, address: str) -> Remembered | None:
+    def get(self, address: str) -> CachedAnswer | None:
         return self.kept.get(address)
 
-    def put(self, address: str, answer: Remembered) -> None:
+    def put(self, address: str, answer: CachedAnswer) -> None:
         self.kept[address] = answer
 
 
@@ -80,7 +79,7 @@ class World:
         return self.forge.pull_request(self.pull.number)
 
     def mark(self) -> str:
-        return self.forge.glance([self.pull.number])[self.pull.number]
+        return self.forge.change_marks([self.pull.number])[self.pull.number]
 
     def fault(self, ask: Callable[[], object] | None = None) -> ForgeFault:
         with pytest.raises(ForgeFault) as raised:
@@ -203,29 +202,29 @@ def opened(setup: Setup) -> Iterator[World]:
             forge.close()
 
 
-FAULTS: dict[str, tuple[Fault, set[Trouble]]] = {
-    "500": (Fault(status=500, headers=JSON, body=b'{"message": "boom"}'), {Trouble.UNREACHABLE}),
-    "502 page": (Fault(status=502, headers=HTML, body=b"<h1>Bad gateway"), {Trouble.UNREACHABLE}),
-    "503": (Fault(status=503), {Trouble.UNREACHABLE}),
-    "599": (Fault(status=599), {Trouble.UNREACHABLE}),
-    "401": (Fault(status=401, headers=JSON, body=b'{"message": "Bad credentials"}'), {Trouble.DENIED}),
-    "429": (Fault(status=429), {Trouble.LIMITED}),
-    "page": (Fault(status=200, headers=HTML, body=b"<html>Welcome</html>"), {Trouble.GARBLED}),
-    "empty": (Fault(status=200, headers=JSON), {Trouble.GARBLED}),
-    "half": (Fault(status=200, headers=JSON, body=b'[{"number": 1, "he'), {Trouble.GARBLED}),
-    "shape": (Fault(status=200, headers=JSON, body=b'{"data": 7}'), {Trouble.GARBLED}),
-    "deep": (Fault(status=200, headers=JSON, body=b"[" * 200_000), {Trouble.GARBLED}),
-    "latin": (Fault(status=200, headers=JSON, body=b'"\xff\xfe"'), {Trouble.GARBLED}),
+FAULTS: dict[str, tuple[Fault, set[ForgeFaultKind]]] = {
+    "500": (Fault(status=500, headers=JSON, body=b'{"message": "boom"}'), {ForgeFaultKind.UNREACHABLE}),
+    "502 page": (Fault(status=502, headers=HTML, body=b"<h1>Bad gateway"), {ForgeFaultKind.UNREACHABLE}),
+    "503": (Fault(status=503), {ForgeFaultKind.UNREACHABLE}),
+    "599": (Fault(status=599), {ForgeFaultKind.UNREACHABLE}),
+    "401": (Fault(status=401, headers=JSON, body=b'{"message": "Bad credentials"}'), {ForgeFaultKind.DENIED}),
+    "429": (Fault(status=429), {ForgeFaultKind.LIMITED}),
+    "page": (Fault(status=200, headers=HTML, body=b"<html>Welcome</html>"), {ForgeFaultKind.GARBLED}),
+    "empty": (Fault(status=200, headers=JSON), {ForgeFaultKind.GARBLED}),
+    "half": (Fault(status=200, headers=JSON, body=b'[{"number": 1, "he'), {ForgeFaultKind.GARBLED}),
+    "shape": (Fault(status=200, headers=JSON, body=b'{"data": 7}'), {ForgeFaultKind.GARBLED}),
+    "deep": (Fault(status=200, headers=JSON, body=b"[" * 200_000), {ForgeFaultKind.GARBLED}),
+    "latin": (Fault(status=200, headers=JSON, body=b'"\xff\xfe"'), {ForgeFaultKind.GARBLED}),
     "charset": (
         Fault(status=200, headers={"content-type": "application/json; charset=bogus"}, body=b"[1]"),
-        {Trouble.GARBLED},
+        {ForgeFaultKind.GARBLED},
     ),
     "packed": (
         Fault(status=200, headers={**JSON, "content-encoding": "gzip"}, body=b"no gzip"),
-        {Trouble.GARBLED, Trouble.UNREACHABLE},
+        {ForgeFaultKind.GARBLED, ForgeFaultKind.UNREACHABLE},
     ),
-    "unasked 304": (Fault(status=304), {Trouble.GARBLED}),
-    "cut": (Fault(is_cut=True), {Trouble.UNREACHABLE, Trouble.GARBLED}),
+    "unasked 304": (Fault(status=304), {ForgeFaultKind.GARBLED}),
+    "cut": (Fault(is_cut=True), {ForgeFaultKind.UNREACHABLE, ForgeFaultKind.GARBLED}),
 }
 
 

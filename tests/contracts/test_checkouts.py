@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git.checkouts import PooledCheckouts
+from remand.adapters.git.checkouts import OverlayCheckouts, PooledCheckouts, overlay_options
 from remand.adapters.git.mirror import GitMirror
-from remand.adapters.git.overlay import OverlayCheckouts, overlay_options
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import Checkouts
 from tests.integration.agents_repository import AgentsRepository, Files, Link, Script, Submodule, held
@@ -191,7 +190,7 @@ class CheckoutsContract:
     def test_a_lent_folder_holds_the_tree_and_nothing_else(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        tree = mirror.bring(source.commit(FILES))
+        tree = mirror.fetch_commit(source.commit(FILES))
         with checkouts.lend(tree) as folder:
             assert held(folder) == HELD
             assert {
@@ -202,7 +201,7 @@ class CheckoutsContract:
     def test_the_modes_do_not_depend_on_the_umask(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        tree = mirror.bring(source.commit({"a/b": b"1"}))
+        tree = mirror.fetch_commit(source.commit({"a/b": b"1"}))
         before = os.umask(0o077)
         try:
             with checkouts.lend(tree) as folder:
@@ -217,7 +216,7 @@ class CheckoutsContract:
     def test_what_is_written_there_is_gone_afterwards(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        tree = mirror.bring(source.commit(FILES))
+        tree = mirror.fetch_commit(source.commit(FILES))
         with checkouts.lend(tree) as folder:
             written = [Path(folder, name) for name in ("new", "src/__pycache__/a.pyc", "build/out")]
             for path in written:
@@ -231,7 +230,10 @@ class CheckoutsContract:
     def test_each_borrower_has_a_folder_of_its_own(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        tree, other = mirror.bring(source.commit(FILES)), mirror.bring(source.commit({"a": b"1"}))
+        tree, other = (
+            mirror.fetch_commit(source.commit(FILES)),
+            mirror.fetch_commit(source.commit({"a": b"1"})),
+        )
         with checkouts.lend(tree) as one, checkouts.lend(tree) as two, checkouts.lend(other) as three:
             Path(one, "README").write_bytes(b"mine")
             Path(one, "new").write_bytes(b"mine")
@@ -241,7 +243,7 @@ class CheckoutsContract:
     def test_many_may_borrow_at_once(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        trees = [mirror.bring(source.commit({**FILES, "n": str(n).encode()})) for n in range(3)]
+        trees = [mirror.fetch_commit(source.commit({**FILES, "n": str(n).encode()})) for n in range(3)]
         wrong: list[object] = []
 
         def borrow(number: int) -> None:
@@ -263,7 +265,7 @@ class CheckoutsContract:
     def test_one_tree_follows_on_another_whatever_kinds_their_files_have(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        trees = [mirror.bring(source.commit(page)) for page in PAGES]
+        trees = [mirror.fetch_commit(source.commit(page)) for page in PAGES]
         for number in (0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1):
             wanted = {
                 path: (None if isinstance(content, Submodule) else content)
@@ -282,8 +284,8 @@ class CheckoutsContract:
         checkouts: Checkouts,
         leave: Callable[[Path], None],
     ) -> None:
-        tree = mirror.bring(source.commit(FILES))
-        other = mirror.bring(source.commit({"src": b"now a file", "new": b"1"}))
+        tree = mirror.fetch_commit(source.commit(FILES))
+        other = mirror.fetch_commit(source.commit({"src": b"now a file", "new": b"1"}))
         for following in (tree, other, tree):
             with checkouts.lend(tree) as folder:
                 precious = Path(folder).parents[3] / "precious"
@@ -303,7 +305,7 @@ class CheckoutsContract:
     def test_a_failure_of_the_borrower_is_the_borrowers(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        tree = mirror.bring(source.commit(FILES))
+        tree = mirror.fetch_commit(source.commit(FILES))
         with pytest.raises(ZeroDivisionError), checkouts.lend(tree):
             raise ZeroDivisionError
         with checkouts.lend(tree) as folder:
@@ -312,7 +314,7 @@ class CheckoutsContract:
     def test_a_mirror_that_was_damaged_meanwhile_is_made_anew(
         self, source: AgentsRepository, mirror: GitMirror, checkouts: Checkouts
     ) -> None:
-        tree = mirror.bring(source.commit(FILES))
+        tree = mirror.fetch_commit(source.commit(FILES))
         for pack in Path(mirror.repository.path, "objects", "pack").iterdir():
             pack.unlink()
         mirror.close()
@@ -324,7 +326,7 @@ class CheckoutsContract:
     ) -> None:
         if shutil.which("bwrap") is None:
             pytest.skip("bubblewrap is not installed")
-        tree = mirror.bring(source.commit(FILES))
+        tree = mirror.fetch_commit(source.commit(FILES))
         with checkouts.lend(tree) as folder:
             script = f"cat {folder}/src/a.py && echo x > {folder}/src/new && rm {folder}/README && mv {folder}/src {folder}/moved"
             binds = ("--ro-bind", "/", "/", "--bind", folder, folder, "--unshare-all", "--die-with-parent")

@@ -18,15 +18,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.sandbox import crew as crews
+from remand.adapters.sandbox import agent_process as crews
 from remand.adapters.sandbox import limits
-from remand.adapters.sandbox.agent_log import HEAD, TAIL
-from remand.adapters.sandbox.agent_stand import Stand
-from remand.adapters.sandbox.bubblewrap import find
-from remand.adapters.sandbox.cgroups import Group, group
-from remand.adapters.sandbox.output import LEFT_OUT
-from remand.app.gates.ports import Limits
-from remand.app.scheduling.ports import CannotRun, Workplace
+from remand.adapters.sandbox.agent_process import HEAD, TAIL
+from remand.adapters.sandbox.agent_self_test import AgentTestbed
+from remand.adapters.sandbox.limits import ControlGroup, make_group
+from remand.adapters.sandbox.processes import LEFT_OUT
+from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.app.gates.ports import JobLimits
+from remand.app.scheduler.ports import CannotRun, TaskWorktree
 from tests.integration.crews import KINDS, Bench, crew_of, end_of, eventually
 from tests.integration.sandboxes import marked
 
@@ -34,14 +34,14 @@ Campaign = Callable[[int, int], int]
 
 
 @pytest.fixture(scope="module")
-def stand() -> Iterator[Stand]:
+def stand() -> Iterator[AgentTestbed]:
     """A small world that agents may do in what they want, as long as they leave it standing."""
     with ExitStack() as stack:
-        yield Stand(stack)
+        yield AgentTestbed(stack)
 
 
 @pytest.fixture(params=KINDS)
-def bench(request: pytest.FixtureRequest, stand: Stand) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, stand: AgentTestbed) -> Iterator[Bench]:
     """An agent's place; afterwards nothing of it runs."""
     made = Bench(crew_of(request.param), stand)
     yield made
@@ -52,7 +52,7 @@ def bench(request: pytest.FixtureRequest, stand: Stand) -> Iterator[Bench]:
 def own(bench: Bench) -> Iterator[Bench]:
     """A place that nobody else has to do with afterwards."""
     with ExitStack() as stack:
-        yield Bench(bench.crew, Stand(stack))
+        yield Bench(bench.crew, AgentTestbed(stack))
 
 
 @pytest.fixture
@@ -85,12 +85,12 @@ def test_a_prompt_of_any_size_is_given_whole_whether_it_is_read_or_not(bench: Be
 def test_its_end_is_told_when_it_comes_and_once_it_has_come(bench: Bench) -> None:
     told: list[bool] = []
     running = bench.start("/bin/sh", "-c", "read -r line; sleep 1000")
-    running.tell(lambda: told.append(running.ended() is not None))
+    running.notify_end(lambda: told.append(running.poll() is not None))
     assert not told
 
     running.stop()
     eventually(lambda: bool(told))
-    running.tell(lambda: told.append(running.ended() is not None))
+    running.notify_end(lambda: told.append(running.poll() is not None))
 
     assert set(told) == {True}
     assert len(told) >= 2
@@ -224,7 +224,7 @@ def test_an_agent_commits_its_work(own: Bench) -> None:
 def test_looking_never_waits(bench: Bench) -> None:
     running = bench.start("sleep", "1000")
 
-    assert [running.ended() for _ in range(1000)] == [None] * 1000
+    assert [running.poll() for _ in range(1000)] == [None] * 1000
     running.stop()
     end_of(running)
 
@@ -314,7 +314,7 @@ def test_how_it_ended_is_not_changed_by_stopping_it_afterwards(bench: Bench) -> 
     running.stop()
 
     bench.shell("true")
-    assert running.ended() is before
+    assert running.poll() is before
     assert before.how == "exited"
 
 
@@ -331,14 +331,14 @@ def test_an_agent_lives_on_when_the_thread_that_asked_for_it_ends(bench: Bench) 
 
 
 def test_nothing_of_ours_is_left_open_or_lying_about(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Group] = []
+    made: list[ControlGroup] = []
 
-    def noted(bounds: Limits) -> Group | None:
-        one = group(bounds)
+    def noted(bounds: JobLimits) -> ControlGroup | None:
+        one = make_group(bounds)
         made.extend([one] if one else [])
         return one
 
-    monkeypatch.setattr(limits, "group", noted)
+    monkeypatch.setattr(limits, "make_group", noted)
     bench.shell("true")
     before = len(os.listdir("/proc/self/fd"))
 
@@ -520,7 +520,7 @@ def test_a_log_that_cannot_be_begun_is_said(bench: Bench) -> None:
 
 def test_a_workplace_of_another_kind_is_no_mystery(bench: Bench) -> None:
     place = bench.stand.workplace
-    plain = Workplace(
+    plain = TaskWorktree(
         task_id=place.task_id, folder=place.folder, branch=place.branch, common_dir=place.common_dir
     )
 
@@ -539,10 +539,10 @@ import os
 import sys
 import threading
 from contextlib import ExitStack
-from remand.adapters.sandbox import unconfined
-from remand.adapters.sandbox.agent_stand import Stand
-from remand.adapters.sandbox.bubblewrap import find
-from remand.adapters.sandbox.confined import ConfinedCrew
+from remand.adapters.sandbox import agent_launchers as unconfined
+from remand.adapters.sandbox.agent_self_test import AgentTestbed as Stand
+from remand.adapters.sandbox.sandboxes import find_bubblewrap as find
+from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher as ConfinedCrew
 
 kind, mark, agent, *program = sys.argv[1:]
 if program:
@@ -554,7 +554,7 @@ if kind == "confined":
 else:
     real = unconfined.launcher_command
     unconfined.launcher_command = lambda *ends: [*program, *real(*ends)[len(program):]]
-    crew = unconfined.UnconfinedCrew()
+    crew = unconfined.PlainAgentLauncher()
 order = stand.order(sys.executable, "-c", agent, environment={"MARK": mark})
 print(stand.root, flush=True)
 sys.stdin.readline()
@@ -609,7 +609,7 @@ def test_an_agent_does_not_begin_whose_scheduler_died_before_it_was_bound_to_it(
 ) -> None:
     mark = os.urandom(16).hex()
     program = tmp_path / "program"
-    program.write_text(LETHAL.format(program=find() if kind == "confined" else sys.executable))
+    program.write_text(LETHAL.format(program=find_bubblewrap() if kind == "confined" else sys.executable))
     program.chmod(0o755)
 
     with starting(kind, mark, str(program)) as starter:

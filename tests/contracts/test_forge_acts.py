@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.app.forges.ports import OpenPull, Trouble
-from remand.domain.pulls.shapes import PullState
+from remand.app.forge.ports import ForgeFaultKind, OpenPull
+from remand.domain.pull_request.records import PullState
 from remand.testing.forge_server import Fault
 from remand.testing.forge_state import Pull, sha_of
 from tests.contracts.forge_worlds import FAULTS, JSON, SOON, World, fields_of, on, opened
@@ -30,7 +30,7 @@ def opened_here(world: World) -> Pull:
 
 
 def found(world: World) -> OpenPull | None:
-    return world.another().opened(BRANCH, "main")
+    return world.another().find_open_pull(BRANCH, "main")
 
 
 # ---------------------------------------------------------------------------------------------- opening
@@ -55,7 +55,7 @@ def test_a_second_pull_request_of_the_same_branch_is_refused(world: World) -> No
     opened_here(world)
     fault = world.fault(lambda: world.forge.open_draft(BRANCH, "main", "Mend the roof", ""))
 
-    assert fault.trouble is Trouble.REFUSED
+    assert fault.trouble is ForgeFaultKind.REFUSED
     assert sum(pull.branch == BRANCH for pull in world.state.pulls.values()) == 1
 
 
@@ -79,14 +79,14 @@ def test_a_branch_with_signs_in_its_name_is_the_branch_that_is_meant(world: Worl
     made = world.forge.open_draft(branch, "main", "Odd", "")
 
     assert world.state.pulls[made.number].branch == branch
-    assert world.another().opened(branch, "main") == made
+    assert world.another().find_open_pull(branch, "main") == made
 
 
 @on()
 def test_a_branch_that_is_not_there_has_no_pull_request(world: World) -> None:
     fault = world.fault(lambda: world.forge.open_draft("work/nowhere", "main", "x", ""))
 
-    assert fault.trouble in {Trouble.REFUSED, Trouble.MISSING}
+    assert fault.trouble in {ForgeFaultKind.REFUSED, ForgeFaultKind.MISSING}
 
 
 @on("drafts for some")
@@ -156,7 +156,10 @@ def test_one_who_cannot_be_asked_keeps_nobody_else_from_it(world: World) -> None
 def test_when_nobody_can_be_asked_it_is_a_fault(world: World) -> None:
     pull = opened_here(world)
 
-    assert world.fault(lambda: world.forge.request_review(pull.number, ["bob"])).trouble is Trouble.REFUSED
+    assert (
+        world.fault(lambda: world.forge.request_review(pull.number, ["bob"])).trouble
+        is ForgeFaultKind.REFUSED
+    )
     assert world.fault(lambda: world.forge.request_review(pull.number, ["bob", "remand-bot"]))
 
 
@@ -182,7 +185,7 @@ def test_a_head_that_has_moved_is_not_merged(world: World) -> None:
     pull = ready(world)
     world.state.push(pull, sha_of("sneaked in"))
 
-    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is Trouble.REFUSED
+    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is ForgeFaultKind.REFUSED
     assert (pull.state, world.state.merges) == (PullState.OPEN, [])
 
 
@@ -191,7 +194,7 @@ def test_what_is_merged_is_not_merged_again(world: World) -> None:
     pull = ready(world)
     world.forge.merge(pull.number, HEAD)
 
-    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is Trouble.REFUSED
+    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is ForgeFaultKind.REFUSED
     assert len(world.state.merges) == 1
 
 
@@ -200,7 +203,7 @@ def test_what_the_forge_does_not_let_be_merged_is_not(world: World) -> None:
     pull = ready(world)
     world.state.settings.has_failing_check = True
 
-    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is Trouble.REFUSED
+    assert world.fault(lambda: world.forge.merge(pull.number, HEAD)).trouble is ForgeFaultKind.REFUSED
 
 
 @on("merge methods")
@@ -255,7 +258,7 @@ def test_an_issue_of_a_deleted_account_is_nobodys(world: World) -> None:
 
 @on()
 def test_an_issue_that_is_not_there_is_missing(world: World) -> None:
-    assert world.fault(lambda: world.forge.issue(99)).trouble is Trouble.MISSING
+    assert world.fault(lambda: world.forge.issue(99)).trouble is ForgeFaultKind.MISSING
 
 
 @on()
@@ -281,7 +284,7 @@ def test_an_issue_that_will_not_be_done_is_closed_as_such(world: World) -> None:
 
 Act = Callable[[World], object]
 ACTS: dict[str, Act] = {
-    "find": lambda world: world.another().opened(BRANCH, "main"),
+    "find": lambda world: world.another().find_open_pull(BRANCH, "main"),
     "open": lambda world: world.another().open_draft(BRANCH, "main", "x", ""),
     "ready": lambda world: world.another().mark_ready(world.pull.number),
     "request": lambda world: world.another().request_review(world.pull.number, ["ann"]),
@@ -296,10 +299,15 @@ ACTS: dict[str, Act] = {
 @pytest.mark.parametrize("name", ACTS)
 @pytest.mark.parametrize(
     ("status", "trouble"),
-    [(403, Trouble.DENIED), (404, Trouble.MISSING), (422, Trouble.REFUSED), (429, Trouble.LIMITED)],
+    [
+        (403, ForgeFaultKind.DENIED),
+        (404, ForgeFaultKind.MISSING),
+        (422, ForgeFaultKind.REFUSED),
+        (429, ForgeFaultKind.LIMITED),
+    ],
 )
 def test_what_cannot_be_done_is_a_fault_in_its_kind(
-    world: World, name: str, status: int, trouble: Trouble
+    world: World, name: str, status: int, trouble: ForgeFaultKind
 ) -> None:
     world.server.faults.add(Fault(status=status, headers=JSON, body=b'{"message": "no"}', times=9))
 
@@ -312,7 +320,7 @@ def test_what_cannot_be_done_is_a_fault_in_its_kind(
 def test_a_forge_with_an_error_of_its_own_is_unreachable(world: World, name: str, kind: str) -> None:
     world.server.faults.add(Fault(**{**fields_of(FAULTS[kind][0]), "times": 9}))  # type: ignore[arg-type]
 
-    assert world.fault(lambda: ACTS[name](world)).trouble is Trouble.UNREACHABLE
+    assert world.fault(lambda: ACTS[name](world)).trouble is ForgeFaultKind.UNREACHABLE
 
 
 @on()
@@ -331,7 +339,7 @@ def test_an_act_that_is_never_answered_ends(world: World, name: str) -> None:
     world.patience = SOON
     world.server.faults.add(Fault(is_silent=True, times=9))
 
-    assert world.fault(lambda: ACTS[name](world)).trouble is Trouble.UNREACHABLE
+    assert world.fault(lambda: ACTS[name](world)).trouble is ForgeFaultKind.UNREACHABLE
 
 
 @on("own token")

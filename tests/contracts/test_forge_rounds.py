@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.forges.accounts import Accounts
-from remand.app.forges.polling import Polled, Poller
-from remand.app.forges.taking import Taking
-from remand.app.prompts import prompt
-from remand.app.rebuild import story
+from remand.app.events.task_folds import task_events
+from remand.app.forge.poll import Poller, PollResult
+from remand.app.forge.review_import import Accounts, ReviewImporter
+from remand.app.prompts import render_prompt
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.instant import plus
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected
+from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
-from remand.domain.pulls.shapes import ReviewState
-from remand.domain.roles import Member, Role, Team
+from remand.domain.pull_request.records import ReviewState
 from remand.domain.task import Status, Task
 from remand.testing import builders
+from remand.testing.forge_fakes import MemoryNotes
 from remand.testing.forge_state import Given, Said
-from remand.testing.forges import MemoryNotes
 from tests.contracts.forge_worlds import SETUPS, Setup, World, on, opened
 
 NO, YES, COMMENT = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED, ReviewState.COMMENTED
@@ -48,7 +48,7 @@ class Reviewed:
             )
         )
         rules = Rules(team=team, gates=(), policy=Policy(escalate_after_reviews=9))
-        self.ledger = builders.World(rules=rules)
+        self.ledger = builders.FakeLedger(rules=rules)
         self.notes = MemoryNotes()
         self.pull = forge.pull
         self.task_id = self.ledger.add()
@@ -77,7 +77,7 @@ class Reviewed:
         self.claim(agent)
         self.read(agent)
         self.submit(agent, commit)
-        self.state.now = plus(self.ledger.clock.now(), 2)
+        self.state.now = add_seconds(self.ledger.clock.now(), 2)
 
     def submit(self, agent: str, commit: str) -> None:
         ask = c.SubmitTask(task_id=self.task_id, agent=agent, commit=commit, pr=self.pull.number)
@@ -91,9 +91,9 @@ class Reviewed:
         self.review(who, COMMENT, "", Said(text=text, path=path, line=line))
         return self.pull.threads[-1]
 
-    def poll(self) -> Polled:
+    def poll(self) -> PollResult:
         accounts = Accounts(self.ledger.rules.team, self.world.forge, self.notes)
-        taking = Taking(
+        taking = ReviewImporter(
             self.ledger.ledger,
             accounts,
             self.notes,
@@ -101,7 +101,7 @@ class Reviewed:
             home="https://example.org/octo/demo",
             obey=lambda *_: "",
         )
-        return Poller(self.ledger.ledger, self.world.forge, self.notes, taking.take).poll()
+        return Poller(self.ledger.ledger, self.world.forge, self.notes, taking.import_pull_request).poll()
 
     def play(self, *steps: Step, is_polled_often: bool) -> str:
         """Lets things happen on the forge, polled after each of them or once at the end; returns the prompt."""
@@ -115,11 +115,11 @@ class Reviewed:
 
     def feedback(self) -> str:
         with self.ledger.store.read() as view:
-            return prompt(self.task, story(view, self.task_id))
+            return render_prompt(self.task, task_events(view, self.task_id))
 
-    def events(self, kind: type[e.Event]) -> list[e.Event]:
+    def events(self, kind: type[Event]) -> list[Event]:
         with self.ledger.store.read() as view:
-            return [event for event in story(view, self.task_id) if isinstance(event, kind)]
+            return [event for event in task_events(view, self.task_id) if isinstance(event, kind)]
 
 
 @pytest.fixture
@@ -492,7 +492,7 @@ def test_a_command_to_remand_is_no_feedback(reviewed: Reviewed, often: bool) -> 
 @on()
 def test_a_rejection_given_here_takes_the_comments_on_the_forge_along(reviewed: Reviewed) -> None:
     reviewed.line(reviewed.lead, "BLOCKING: never snaps", "src/a.tsx", 11)
-    findings = (e.Finding(text="Read my comments"),)
+    findings = (Finding(text="Read my comments"),)
     ask = c.RejectReview(task_id=reviewed.task_id, commit="first", findings=findings)
     reviewed.ledger.ask(ask, "Lead")
     told = reviewed.play(is_polled_often=False)
@@ -520,7 +520,7 @@ def test_with_its_rejection_a_reviewer_takes_back_what_it_commented(reviewed: Re
 def test_more_comments_than_one_review_takes_are_all_told(reviewed: Reviewed, often: bool) -> None:
     said = [Said(text=f"Finding number {number}", line=number + 1) for number in range(320)]
     reviewed.play(lambda r: r.review(r.lead, NO, "", *said), is_polled_often=often)
-    events = [*reviewed.events(e.ReviewRejected), *reviewed.events(e.ReviewCommented)]
+    events = [*reviewed.events(ReviewRejected), *reviewed.events(ReviewCommented)]
     told = [one.text for event in events for one in event.findings]  # type: ignore[attr-defined]
 
     assert sorted(told) == sorted(one.text for one in said)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from remand.app.forges.ports import CheckState, Trouble
-from remand.domain.pulls.shapes import Account, Comment, PullRequest, PullState, ReviewState
+from remand.app.forge.ports import CheckState, ForgeFaultKind
+from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, PullState, ReviewState
 from remand.testing.forge_server import Fault, ForgeServer
 from remand.testing.forge_state import Said, sha_of
 from tests.contracts.forge_worlds import FAULTS, JSON, SETUPS, SOON, World, fields_of, on, opened
@@ -191,7 +191,7 @@ def test_a_bot_is_told_as_one(world: World) -> None:
 
 @on()
 def test_a_pull_request_that_is_not_there_is_missing(world: World) -> None:
-    assert world.fault(lambda: world.forge.pull_request(99)).trouble is Trouble.MISSING
+    assert world.fault(lambda: world.forge.pull_request(99)).trouble is ForgeFaultKind.MISSING
 
 
 @on("conditional reading")
@@ -212,8 +212,11 @@ def test_what_did_not_change_is_not_sent_again(world: World) -> None:
 def test_a_glance_marks_what_is_there(world: World) -> None:
     other = world.state.open(world.bob)
 
-    assert set(world.forge.glance([world.pull.number, other.number, 99])) == {world.pull.number, other.number}
-    assert world.forge.glance([]) == {}
+    assert set(world.forge.change_marks([world.pull.number, other.number, 99])) == {
+        world.pull.number,
+        other.number,
+    }
+    assert world.forge.change_marks([]) == {}
 
 
 @on()
@@ -222,7 +225,7 @@ def test_a_mark_stays_while_nothing_changes(world: World) -> None:
     first = world.mark()
 
     assert world.mark() == first
-    assert world.another().glance([world.pull.number]) == {world.pull.number: first}
+    assert world.another().change_marks([world.pull.number]) == {world.pull.number: first}
 
 
 Change = Callable[[World], object]
@@ -254,10 +257,10 @@ def test_a_mark_changes_with_what_it_marks_and_with_nothing_else(world: World, c
     world.state.remark(world.pull, world.bob, "Hm?")
     other = world.state.open(world.bob)
     numbers = [world.pull.number, other.number]
-    before = world.forge.glance(numbers)
+    before = world.forge.change_marks(numbers)
 
     change(world)
-    after = world.forge.glance(numbers)
+    after = world.forge.change_marks(numbers)
 
     assert after[world.pull.number] != before[world.pull.number]
     assert after[other.number] == before[other.number]
@@ -266,9 +269,9 @@ def test_a_mark_changes_with_what_it_marks_and_with_nothing_else(world: World, c
 @on()
 def test_more_pull_requests_than_a_question_holds_are_all_marked(world: World) -> None:
     pulls = [world.pull, *(world.state.open(world.bob) for _ in range(204))]
-    before = world.forge.glance([pull.number for pull in pulls])
+    before = world.forge.change_marks([pull.number for pull in pulls])
     world.state.remark(pulls[0], world.ann, "Hm.")
-    after = world.forge.glance([pull.number for pull in pulls])
+    after = world.forge.change_marks([pull.number for pull in pulls])
 
     assert len(before) == 205
     assert [number for number in before if before[number] != after[number]] == [pulls[0].number]
@@ -351,11 +354,11 @@ def test_a_limit_with_a_time_holds_until_then(world: World) -> None:
     fault = world.fault()
     asked = len(world.server.requests)
 
-    assert fault.trouble is Trouble.LIMITED
+    assert fault.trouble is ForgeFaultKind.LIMITED
     assert fault.until > world.clock.now()
     world.clock.advance(80)
     assert world.fault().until == fault.until
-    assert world.fault(world.mark).trouble is Trouble.LIMITED
+    assert world.fault(world.mark).trouble is ForgeFaultKind.LIMITED
     assert len(world.server.requests) == asked
     world.clock.advance(20)
     assert world.read().number == world.pull.number
@@ -368,7 +371,7 @@ def test_a_limit_holds_for_the_next_process_too(world: World) -> None:
     asked = len(world.server.requests)
     next_process = world.another()
 
-    assert world.fault(lambda: next_process.glance([world.pull.number])).until == until
+    assert world.fault(lambda: next_process.change_marks([world.pull.number])).until == until
     assert len(world.server.requests) == asked
 
 
@@ -381,7 +384,7 @@ def test_a_limit_that_says_no_sensible_time_ends_within_a_day(world: World, retr
     world.server.faults.add(Fault(status=429, headers=headers, body=b"{}"))
     fault = world.fault()
 
-    assert fault.trouble is Trouble.LIMITED
+    assert fault.trouble is ForgeFaultKind.LIMITED
     assert fault.until > world.clock.now()
     world.clock.advance(24 * 3600 + 1)
     assert world.read().number == world.pull.number
@@ -405,7 +408,7 @@ def test_a_fault_is_told_in_its_kind_and_the_next_time_all_is_well(world: World,
 def test_an_answer_without_an_end_is_cut_off(world: World) -> None:
     world.server.faults.add(Fault(status=200, headers=JSON, body=b"[", is_endless=True))
 
-    assert world.fault().trouble is Trouble.GARBLED
+    assert world.fault().trouble is ForgeFaultKind.GARBLED
 
 
 @on()
@@ -414,8 +417,8 @@ def test_a_forge_that_never_answers_is_unreachable(world: World) -> None:
     hasty = world.another()
     world.server.faults.add(Fault(is_silent=True, times=9))
 
-    assert world.fault(lambda: hasty.pull_request(world.pull.number)).trouble is Trouble.UNREACHABLE
-    assert world.fault(lambda: hasty.glance([world.pull.number])).trouble is Trouble.UNREACHABLE
+    assert world.fault(lambda: hasty.pull_request(world.pull.number)).trouble is ForgeFaultKind.UNREACHABLE
+    assert world.fault(lambda: hasty.change_marks([world.pull.number])).trouble is ForgeFaultKind.UNREACHABLE
 
 
 @on()
@@ -431,7 +434,7 @@ def test_a_fault_at_any_stage_is_a_fault_of_the_whole(world: World, name: str) -
     for stage in range(stages):
         world.memory.kept.clear()
         world.server.faults.add(Fault(**{**fields_of(fault), "times": 1, "after": stage}))
-        assert world.fault().trouble is not Trouble.MISSING
+        assert world.fault().trouble is not ForgeFaultKind.MISSING
         world.server.faults.clear()
         world.clock.advance(3601)
         assert world.read() == whole
@@ -449,7 +452,7 @@ def test_a_token_that_does_not_do_is_said_with_what_to_do(world: World) -> None:
     world.state.token = "another"
     fault = world.fault()
 
-    assert fault.trouble is Trouble.DENIED
+    assert fault.trouble is ForgeFaultKind.DENIED
     assert "_TOKEN" in str(fault)
 
 
@@ -470,7 +473,7 @@ def test_a_redirect_to_another_host_is_not_followed(world: World) -> None:
         headers = {"location": f"{thief.url}/repos/octo/demo/pulls/1"}
         world.server.faults.add(Fault(status=302, headers=headers, times=9))
 
-        assert world.fault().trouble is Trouble.GARBLED
+        assert world.fault().trouble is ForgeFaultKind.GARBLED
         assert thief.requests == []
 
 
@@ -486,7 +489,7 @@ def test_a_redirect_within_the_host_is_followed(world: World) -> None:
 def test_redirects_in_a_circle_end(world: World) -> None:
     world.server.faults.add(Fault(status=307, headers={"location": "/round"}, times=99))
 
-    assert world.fault().trouble is Trouble.GARBLED
+    assert world.fault().trouble is ForgeFaultKind.GARBLED
 
 
 def _first_path(world: World) -> str:
@@ -522,7 +525,7 @@ def test_a_comment_is_left(world: World) -> None:
 
 @on()
 def test_a_review_that_asks_for_changes_is_left_with_its_line_comments(world: World) -> None:
-    comments = [Comment(id="", text="Leaks.", path="src/app.py", line=7)]
+    comments = [ForgeComment(id="", text="Leaks.", path="src/app.py", line=7)]
 
     left = world.forge.request_changes(world.pull.number, world.pull.head, "Not yet.", comments)
 
@@ -535,8 +538,8 @@ def test_a_review_that_asks_for_changes_is_left_with_its_line_comments(world: Wo
 @on()
 def test_a_line_comment_without_a_place_is_told_in_the_text(world: World) -> None:
     comments = [
-        Comment(id="", text="Forgotten.", path="docs/gone.md", line=3),
-        Comment(id="", text="No tests."),
+        ForgeComment(id="", text="Forgotten.", path="docs/gone.md", line=3),
+        ForgeComment(id="", text="No tests."),
     ]
 
     world.forge.request_changes(world.pull.number, world.pull.head, "Not yet.", comments)
@@ -574,9 +577,16 @@ WRITES: dict[str, Write] = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize(
     ("status", "trouble"),
-    [(403, Trouble.DENIED), (404, Trouble.MISSING), (422, Trouble.REFUSED), (500, Trouble.UNREACHABLE)],
+    [
+        (403, ForgeFaultKind.DENIED),
+        (404, ForgeFaultKind.MISSING),
+        (422, ForgeFaultKind.REFUSED),
+        (500, ForgeFaultKind.UNREACHABLE),
+    ],
 )
-def test_what_cannot_be_left_is_a_fault(world: World, name: str, status: int, trouble: Trouble) -> None:
+def test_what_cannot_be_left_is_a_fault(
+    world: World, name: str, status: int, trouble: ForgeFaultKind
+) -> None:
     world.server.faults.add(Fault(status=status, headers=JSON, body=b'{"message": "no"}', times=9))
 
     assert world.fault(lambda: WRITES[name](world)).trouble is trouble

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from remand.adapters.forges import github_documents as documents
-from remand.domain.pulls.shapes import ReviewState
+from remand.adapters.forges import github_graphql as documents
+from remand.domain.pull_request.records import ReviewState
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_graphql import SDL
 from remand.testing.forge_server import ForgeServer
@@ -215,8 +215,8 @@ def schema() -> graphql.GraphQLSchema:
 QUESTIONS = {
     "whole": documents.WHOLE,
     "rest of a thread": documents.REST_OF_THREAD,
-    "seen, with threads": documents.seen([1, 2, 3]),
-    "seen, a hundred": documents.seen(range(1, 101)),
+    "seen, with threads": documents.changes_query([1, 2, 3]),
+    "seen, a hundred": documents.changes_query(range(1, 101)),
     "ready": documents.READY,
 }
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from remand.adapters.hosts import hook, settings
-from remand.adapters.hosts.setup import SECONDS, Setup, deadline
-from remand.bootstrap.hosts import HOSTS, host
+from remand.adapters.hosts.hook import SECONDS, Setup, deadline
+from remand.wiring.hosts.registry import HOSTS, load_host
 
 PROGRAM = ["/opt/remand/bin/remand"]
 
 
 def setup_of(name: str) -> Setup:
-    found = host(name)
+    found = load_host(name)
     assert found is not None
     return found.SETUP
 
@@ -49,15 +49,15 @@ def foreign(name: str) -> dict[str, Any]:
 def test_installing_twice_is_installing_once(name: str, before: str) -> None:
     setup = setup_of(name)
     text = {"": None, "foreign": json.dumps(foreign(name), indent=4), "empty": "{}"}[before]
-    once = settings.install(setup, text, PROGRAM)
+    once = settings.install_hooks(setup, text, PROGRAM)
 
-    assert settings.install(setup, once, PROGRAM) == once
+    assert settings.install_hooks(setup, once, PROGRAM) == once
 
 
 @pytest.mark.parametrize("name", HOSTS)
 def test_every_event_is_installed_once_with_time_enough(name: str) -> None:
     setup = setup_of(name)
-    found = settings.find(setup, settings.install(setup, None, PROGRAM))
+    found = settings.find_hooks(setup, settings.install_hooks(setup, None, PROGRAM))
 
     assert [entry.event for entry in found] == list(setup.events.values())
     for event, entry in zip(setup.events, found, strict=True):
@@ -79,7 +79,7 @@ def test_every_event_is_installed_once_with_time_enough(name: str) -> None:
     ],
 )
 def test_a_host_is_told_to_wait_in_its_own_unit(name: str, key: str, unit: int) -> None:
-    text = settings.install(setup_of(name), None, PROGRAM)
+    text = settings.install_hooks(setup_of(name), None, PROGRAM)
 
     assert f'"{key}": {SECONDS[hook.STOP] * unit}' in text
 
@@ -87,7 +87,7 @@ def test_a_host_is_told_to_wait_in_its_own_unit(name: str, key: str, unit: int) 
 @pytest.mark.parametrize("name", HOSTS)
 def test_what_others_have_in_the_file_stays_as_it_is(name: str) -> None:
     setup = setup_of(name)
-    text = settings.install(setup, json.dumps(foreign(name), indent=4), PROGRAM)
+    text = settings.install_hooks(setup, json.dumps(foreign(name), indent=4), PROGRAM)
     settings_now = json.loads(text)
 
     assert list(settings_now) == list(foreign(name))
@@ -102,21 +102,21 @@ def test_taking_out_gives_back_what_was_there(name: str) -> None:
     setup = setup_of(name)
     before = json.dumps(foreign(name), indent=2, ensure_ascii=False) + "\n"
 
-    assert settings.uninstall(setup, settings.install(setup, before, PROGRAM)) == before
-    assert settings.uninstall(setup, settings.install(setup, None, PROGRAM)) is None
+    assert settings.uninstall_hooks(setup, settings.install_hooks(setup, before, PROGRAM)) == before
+    assert settings.uninstall_hooks(setup, settings.install_hooks(setup, None, PROGRAM)) is None
 
 
 @pytest.mark.parametrize("name", HOSTS)
 def test_an_older_entry_is_replaced_where_it_stands(name: str) -> None:
     setup = setup_of(name)
-    old = settings.install(setup, None, ["/old place/remand"])
+    old = settings.install_hooks(setup, None, ["/old place/remand"])
     own_name = setup.events[hook.STOP]
     more = json.loads(old)
     more["hooks"][own_name].append(foreign(name)["hooks"].get(own_name, [{"hooks": []}])[0])
-    new = settings.install(setup, json.dumps(more), PROGRAM)
+    new = settings.install_hooks(setup, json.dumps(more), PROGRAM)
 
     assert "/old place" not in new
-    assert [entry.place for entry in settings.find(setup, new) if entry.event == own_name] == ["0:0"]
+    assert [entry.place for entry in settings.find_hooks(setup, new) if entry.event == own_name] == ["0:0"]
     assert len(json.loads(new)["hooks"][own_name]) == 2
 
 
@@ -125,7 +125,7 @@ def test_an_entry_of_ours_in_a_group_of_others_leaves_the_group() -> None:
     ours = {"type": "command", "command": "/old/remand hook --host claude stop"}
     other = {"type": "command", "command": "./other.sh"}
     text = json.dumps({"hooks": {"Stop": [{"hooks": [other, ours, ours]}]}})
-    groups = json.loads(settings.install(setup, text, PROGRAM))["hooks"]["Stop"]
+    groups = json.loads(settings.install_hooks(setup, text, PROGRAM))["hooks"]["Stop"]
 
     assert groups[0] == {"hooks": [other]}
     assert len(groups) == 2
@@ -143,10 +143,10 @@ def test_an_entry_in_the_form_without_a_shell_is_known_as_ours() -> None:
     )
     setup = setup_of("claude")
 
-    assert [entry.command for entry in settings.find(setup, text)] == [
+    assert [entry.command for entry in settings.find_hooks(setup, text)] == [
         "'/a b/remand' hook --host claude stop"
     ]
-    assert settings.uninstall(setup, text) is None
+    assert settings.uninstall_hooks(setup, text) is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_an_entry_in_the_form_without_a_shell_is_known_as_ours() -> None:
 def test_what_is_not_ours_is_left_alone(command: str) -> None:
     text = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}})
 
-    assert settings.find(setup_of("claude"), text) == []
+    assert settings.find_hooks(setup_of("claude"), text) == []
 
 
 @pytest.mark.parametrize(
@@ -173,25 +173,25 @@ def test_what_is_not_ours_is_left_alone(command: str) -> None:
 )
 def test_a_file_that_would_lose_something_is_not_written(text: str, problem: str) -> None:
     with pytest.raises(settings.UnusableSettings, match=problem):
-        settings.install(setup_of("claude"), text, PROGRAM)
+        settings.install_hooks(setup_of("claude"), text, PROGRAM)
 
 
 @pytest.mark.parametrize("rows", [[], [None, 7, "x", {"hooks": 7}, {"hooks": ["x", None, 7]}]])
 def test_odd_rows_of_others_are_no_obstacle(rows: list[Any]) -> None:
     setup = setup_of("claude")
-    text = settings.install(setup, json.dumps({"hooks": {"Stop": rows}}), PROGRAM)
+    text = settings.install_hooks(setup, json.dumps({"hooks": {"Stop": rows}}), PROGRAM)
 
     assert json.loads(text)["hooks"]["Stop"][:-1] == rows
 
 
 def test_a_program_in_the_project_is_found_through_the_hosts_variable() -> None:
-    assert settings.line(setup_of("claude"), [".venv/bin/remand"], hook.STOP) == (
+    assert settings.hook_command(setup_of("claude"), [".venv/bin/remand"], hook.STOP) == (
         '"${CLAUDE_PROJECT_DIR}"/.venv/bin/remand hook --host claude stop'
     )
 
 
 def test_a_path_that_a_shell_would_split_is_quoted() -> None:
-    assert settings.line(setup_of("claude"), ["/a b/$x/remand"], hook.STOP) == (
+    assert settings.hook_command(setup_of("claude"), ["/a b/$x/remand"], hook.STOP) == (
         "'/a b/$x/remand' hook --host claude stop"
     )
 
@@ -200,7 +200,7 @@ def test_a_path_that_a_shell_would_split_is_quoted() -> None:
 def test_openhands_files_keep_their_own_spelling(spelling: str) -> None:
     row = {"matcher": "*", "hooks": [{"command": "./other.sh", "timeout": 120}]}
     setup = setup_of("openhands")
-    now = json.loads(settings.install(setup, json.dumps({spelling: [row]}), PROGRAM))
+    now = json.loads(settings.install_hooks(setup, json.dumps({spelling: [row]}), PROGRAM))
 
     assert [len(now[spelling]), "hooks" in now] == [2, False]
-    assert json.loads(settings.uninstall(setup, json.dumps(now)) or "") == {spelling: [row]}
+    assert json.loads(settings.uninstall_hooks(setup, json.dumps(now)) or "") == {spelling: [row]}

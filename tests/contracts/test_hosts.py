@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import Answer, Call, Rendered
+from remand.adapters.hosts.hook import HookAnswer, HookCall, Rendered
 from remand.adapters.hosts.payload import MAX_PAYLOAD, compose
-from remand.bootstrap.hosts import HOSTS, host
+from remand.wiring.hosts.registry import HOSTS, load_host
 from tests.data_sets import data_sets
 
 REASON = "REJECTED: Quality gates failed\n- Tests: 73 failures (requires 100% pass)\nContinue working."
@@ -100,17 +100,17 @@ class Heard(NamedTuple):
 
 
 def module(name: str) -> Any:
-    found = host(name)
+    found = load_host(name)
     assert found is not None
     return found
 
 
-def read(name: str, event: str, payload: object) -> Call:
-    call: Call = module(name).read(event, json.dumps(payload).encode())
+def read(name: str, event: str, payload: object) -> HookCall:
+    call: HookCall = module(name).read(event, json.dumps(payload).encode())
     return call
 
 
-def render(name: str, event: str, answer: Answer) -> Rendered:
+def render(name: str, event: str, answer: HookAnswer) -> Rendered:
     rendered: Rendered = module(name).render(event, answer)
     return rendered
 
@@ -193,7 +193,7 @@ class TestWhatIsSaid:
     @pytest.mark.parametrize("name", HOSTS)
     def test_an_event_of_no_concern_is_told_as_such(self, name: str) -> None:
         assert read(name, "PreCompact", STOPS[name]).event == ""
-        assert render(name, "PreCompact", Answer.block(REASON)) == ("", "", 0)
+        assert render(name, "PreCompact", HookAnswer.block(REASON)) == ("", "", 0)
 
     @pytest.mark.parametrize("name", HOSTS)
     def test_a_payload_may_start_with_a_byte_order_mark(self, name: str) -> None:
@@ -240,23 +240,26 @@ class TestWhatIsSaid:
         }
         later = own | {"timestamp": milliseconds + 60_000}
 
-        assert read("copilot", hook.STOP, own).firing == read("claude", hook.STOP, as_claude).firing
-        assert read("copilot", hook.STOP, later).firing != read("copilot", hook.STOP, own).firing
+        assert read("copilot", hook.STOP, own).firing_key == read("claude", hook.STOP, as_claude).firing_key
+        assert read("copilot", hook.STOP, later).firing_key != read("copilot", hook.STOP, own).firing_key
 
     def test_an_agent_that_stops_again_with_the_same_words_stops_again(self, tmp_path: Path) -> None:
         transcript = tmp_path / "transcript.jsonl"
         payload = STOPS["codex"] | {"transcript_path": str(transcript)}
         transcript.write_text("{}\n")
-        first = read("codex", hook.STOP, payload).firing
-        assert read("codex", hook.STOP, payload).firing == first
+        first = read("codex", hook.STOP, payload).firing_key
+        assert read("codex", hook.STOP, payload).firing_key == first
         transcript.write_text("{}\n{}\n")
 
-        assert read("codex", hook.STOP, payload).firing != first
+        assert read("codex", hook.STOP, payload).firing_key != first
 
     def test_two_stops_of_one_prompt_are_not_taken_for_one(self) -> None:
         second = STOPS["claude"] | {"last_assistant_message": "Now really done."}
 
-        assert read("claude", hook.STOP, STOPS["claude"]).firing != read("claude", hook.STOP, second).firing
+        assert (
+            read("claude", hook.STOP, STOPS["claude"]).firing_key
+            != read("claude", hook.STOP, second).firing_key
+        )
 
     @pytest.mark.parametrize(
         "session", ["", "../../x", "a/b", "a b", "a\nb", "ü", "x" * 201, "..", 7, None, ["a"]]
@@ -494,43 +497,45 @@ def test_a_use_of_a_tool_tells_what_was_run_and_what_came_of_it(
 class TestWhatIsAnswered:
     @pytest.mark.parametrize("name", HOSTS)
     def test_a_blocked_stop_reaches_the_agent_with_its_reason(self, name: str) -> None:
-        assert heard(name, hook.STOP, render(name, hook.STOP, Answer.block(REASON))) == Heard(False, REASON)
+        assert heard(name, hook.STOP, render(name, hook.STOP, HookAnswer.block(REASON))) == Heard(
+            False, REASON
+        )
 
     @pytest.mark.parametrize("name", HOSTS)
     def test_an_agent_that_stops_is_told_something_only_by_going_on(self, name: str) -> None:
-        rendered = render(name, hook.STOP, Answer.context("The gates are still running."))
+        rendered = render(name, hook.STOP, HookAnswer.context("The gates are still running."))
 
         assert heard(name, hook.STOP, rendered) == Heard(False, "The gates are still running.")
 
     @pytest.mark.parametrize("name", HOSTS)
     @pytest.mark.parametrize("event", hook.EVENTS)
     def test_what_is_allowed_is_answered_with_nothing(self, name: str, event: str) -> None:
-        assert render(name, event, Answer.allow()) == ("", "", 0)
+        assert render(name, event, HookAnswer.allow()) == ("", "", 0)
 
     @pytest.mark.parametrize("name", HOSTS)
     def test_a_denied_tool_is_kept_from_being_used(self, name: str) -> None:
-        rendered = render(name, hook.PRE_TOOL, Answer.deny("Protected."))
+        rendered = render(name, hook.PRE_TOOL, HookAnswer.deny("Protected."))
 
         assert heard(name, hook.PRE_TOOL, rendered) == Heard(False, "Protected.")
 
     @pytest.mark.parametrize("name", sorted(set(HOSTS) - {"openhands"}))
     def test_a_new_session_is_given_its_context(self, name: str) -> None:
-        rendered = render(name, hook.SESSION_START, Answer.context("Feedback."))
+        rendered = render(name, hook.SESSION_START, HookAnswer.context("Feedback."))
 
         assert heard(name, hook.SESSION_START, rendered) == Heard(True, "Feedback.")
 
     @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "qwen", "openhands"])
     def test_a_prompt_is_given_its_context(self, name: str) -> None:
-        rendered = render(name, hook.PROMPT, Answer.context("Feedback."))
+        rendered = render(name, hook.PROMPT, HookAnswer.context("Feedback."))
 
         assert heard(name, hook.PROMPT, rendered) == Heard(True, "Feedback.")
 
     @pytest.mark.parametrize("event", [hook.TASK_COMPLETED, hook.TEAMMATE_IDLE])
     def test_a_task_of_claude_is_kept_open_by_the_one_way_there_is(self, event: str) -> None:
-        assert render("claude", event, Answer.block(REASON)) == ("", f"{REASON}\n", 2)
+        assert render("claude", event, HookAnswer.block(REASON)) == ("", f"{REASON}\n", 2)
 
     def test_a_change_of_claudes_settings_is_kept_from_taking_hold(self) -> None:
-        rendered = render("claude", hook.CONFIG_CHANGE, Answer.block("No."))
+        rendered = render("claude", hook.CONFIG_CHANGE, HookAnswer.block("No."))
 
         assert heard("claude", hook.CONFIG_CHANGE, rendered) == Heard(False, "No.")
 
@@ -538,7 +543,7 @@ class TestWhatIsAnswered:
     @pytest.mark.parametrize("event", [hook.STOP, hook.PRE_TOOL])
     @pytest.mark.parametrize("text", ["", " \n"])
     def test_a_no_without_a_reason_is_a_no(self, name: str, event: str, text: str) -> None:
-        said = heard(name, event, render(name, event, Answer.block(text)))
+        said = heard(name, event, render(name, event, HookAnswer.block(text)))
 
         assert not said.may_happen
         assert said.agent_reads.strip()
@@ -547,7 +552,7 @@ class TestWhatIsAnswered:
     @pytest.mark.parametrize("filling", ["x", "ü", "🙂", "\x00"])
     def test_no_host_cuts_a_long_reason(self, name: str, filling: str) -> None:
         text = f"REJECTED: first line\n{filling * 30_000}\nContinue working."
-        said = heard(name, hook.STOP, render(name, hook.STOP, Answer.block(text))).agent_reads
+        said = heard(name, hook.STOP, render(name, hook.STOP, HookAnswer.block(text))).agent_reads
 
         assert len(said.encode("utf-16-le")) // 2 < 10_000
         assert said.startswith("REJECTED: first line")
@@ -555,14 +560,14 @@ class TestWhatIsAnswered:
 
     @pytest.mark.parametrize("name", HOSTS)
     def test_half_a_character_does_not_spoil_an_answer(self, name: str) -> None:
-        output, _, _ = render(name, hook.STOP, Answer.block("a\ud800b"))
+        output, _, _ = render(name, hook.STOP, HookAnswer.block("a\ud800b"))
 
         assert output.isascii()
         assert heard(name, hook.STOP, (output, "", 0)).agent_reads == "a?b"
 
     @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "qwen"])
     def test_the_person_who_watches_is_told(self, name: str) -> None:
-        output, _, _ = render(name, hook.STOP, Answer.allow("Gates passed."))
+        output, _, _ = render(name, hook.STOP, HookAnswer.allow("Gates passed."))
 
         assert json.loads(output) == {"systemMessage": "Gates passed."}
 
@@ -621,7 +626,7 @@ class TestCodexSchemas:
     @pytest.mark.parametrize("event", FILES)
     @pytest.mark.parametrize("kind", [hook.ALLOW, hook.BLOCK, hook.CONTEXT, hook.DENY])
     def test_an_answer_has_no_key_that_codex_does_not_know(self, codex: Codex, event: str, kind: str) -> None:
-        output, _, _ = render("codex", event, Answer(kind, REASON, notice="Note."))
+        output, _, _ = render("codex", event, HookAnswer(kind, REASON, notice="Note."))
 
         codex.answer(self.FILES[event]).validate(json.loads(output))
 
@@ -652,12 +657,12 @@ FIELDS = st.sampled_from(
 )
 
 
-def check_harmless(call: Call) -> None:
+def check_harmless(call: HookCall) -> None:
     """Nothing of a call can hurt whoever uses it."""
     assert isinstance(call.session, str)
     assert "/" not in call.session
     assert "\0" not in call.cwd + call.transcript + call.config_file
-    told = [call.last_message, call.subject, call.firing]
+    told = [call.last_message, call.subject, call.firing_key]
     if call.tool:
         assert all(isinstance(path, str) and "\0" not in path for path in call.tool.paths)
         assert isinstance(call.tool.exit_code, int | None)
@@ -712,7 +717,7 @@ def test_what_is_composed_without_the_json_module_is_json() -> None:
 def test_the_way_of_a_hook_call_loads_nothing_heavy() -> None:
     """Loading any one of these costs as much as all of ours."""
     code = (
-        "import sys; from remand.bootstrap.hosts import host; "
+        "import sys; from remand.wiring.hosts.registry import load_host as host; "
         f"[host(name).read('stop', b'{{}}') for name in {HOSTS!r}]; print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)

@@ -9,16 +9,14 @@ import pytest
 
 from remand.adapters.system.keys import FileKeys
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Keys, Signed
+from remand.app.ports import Keys, SignedClaim
 
-pytest.register_assert_rewrite("remand.testing.keys_contract")
+pytest.register_assert_rewrite("remand.testing.signature_contract")
 
 from remand.testing.fakes import FakeKeys  # noqa: E402 - only now are asserts explained
-from remand.testing.keys_contract import KeysContract  # noqa: E402 - the same
+from remand.testing.signature_contract import KeysContract  # noqa: E402 - the same
 
-MAKE = (
-    "import sys; from remand.adapters.system.keys import FileKeys; print(FileKeys(sys.argv[1]).made().entry)"
-)
+MAKE = "import sys; from remand.adapters.system.keys import FileKeys; print(FileKeys(sys.argv[1]).ensure_key().entry)"
 
 
 class TestFakeKeys(KeysContract):
@@ -52,7 +50,7 @@ def test_a_key_is_made_when_it_is_needed_and_not_before(tmp_path: Path) -> None:
 
 def test_only_its_user_can_read_a_key(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "keys"
-    FileKeys(str(folder)).made()
+    FileKeys(str(folder)).ensure_key()
 
     assert folder.stat().st_mode & 0o777 == 0o700
     assert [path.name for path in folder.iterdir()] == ["machine.key"]
@@ -71,7 +69,7 @@ def test_processes_that_make_the_key_at_once_agree_on_one(tmp_path: Path) -> Non
 
 
 def test_a_key_that_others_can_read_is_none(tmp_path: Path) -> None:
-    FileKeys(str(tmp_path)).made()
+    FileKeys(str(tmp_path)).ensure_key()
     (tmp_path / "machine.key").chmod(0o644)
 
     with pytest.raises(EnvironmentFault, match="can be read by others"):
@@ -80,7 +78,7 @@ def test_a_key_that_others_can_read_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "private x\ned25519:x\n", "\x00" * 100, "private AAAA\n"])
 def test_a_damaged_key_is_said_with_what_to_do(tmp_path: Path, content: str) -> None:
-    FileKeys(str(tmp_path)).made()
+    FileKeys(str(tmp_path)).ensure_key()
     (tmp_path / "machine.key").write_text(content)
 
     with pytest.raises(EnvironmentFault, match="damaged"):
@@ -90,7 +88,7 @@ def test_a_damaged_key_is_said_with_what_to_do(tmp_path: Path, content: str) -> 
 def test_a_key_whose_public_part_is_anothers_does_not_sign(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
-        FileKeys(str(folder)).made()
+        FileKeys(str(folder)).ensure_key()
     private, _ = (one / "machine.key").read_text().splitlines()
     _, public = (two / "machine.key").read_text().splitlines()
     (one / "machine.key").write_text(f"{private}\n{public}\n")
@@ -100,7 +98,7 @@ def test_a_key_whose_public_part_is_anothers_does_not_sign(tmp_path: Path) -> No
 
 
 def test_a_link_is_no_key(tmp_path: Path) -> None:
-    FileKeys(str(tmp_path / "real")).made()
+    FileKeys(str(tmp_path / "real")).ensure_key()
     (tmp_path / "machine.key").symlink_to(tmp_path / "real" / "machine.key")
 
     with pytest.raises(EnvironmentFault, match="cannot be read"):
@@ -109,9 +107,9 @@ def test_a_link_is_no_key(tmp_path: Path) -> None:
 
 def test_a_key_that_was_replaced_is_read_again(tmp_path: Path) -> None:
     keys = FileKeys(str(tmp_path))
-    before = keys.made()
+    before = keys.ensure_key()
     (tmp_path / "machine.key").unlink()
 
     assert keys.own() is None
-    assert keys.made() != before
-    assert keys.verify([Signed(keys.made().raw, b"x", keys.sign(b"x"))]) == [True]
+    assert keys.ensure_key() != before
+    assert keys.verify([SignedClaim(keys.ensure_key().raw, b"x", keys.sign(b"x"))]) == [True]

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.adapters.hosts.mcp_entries import ENTRIES, HANDED_ON, Entry, commands, install, uninstall
+from remand.adapters.hosts.mcp_entries import (
+    ENTRIES,
+    HANDED_ON,
+    McpEntry,
+    install_server,
+    installed_programs,
+    uninstall_server,
+)
 from remand.adapters.hosts.settings import UnusableSettings
-from remand.bootstrap.hosts import HOSTS
+from remand.wiring.hosts.registry import HOSTS
 from tests.integration.conftest import near_machine, repository
 from tests.integration.machine import Machine, Repository
 
@@ -43,7 +50,7 @@ effort = \"\"\"
 every_host = pytest.mark.parametrize("entry", WITH_FILE, ids=lambda entry: entry.host)
 
 
-def read(entry: Entry, text: str | None) -> dict[str, Any]:
+def read(entry: McpEntry, text: str | None) -> dict[str, Any]:
     """What a settings file says."""
     if text is None:
         return {}
@@ -51,13 +58,13 @@ def read(entry: Entry, text: str | None) -> dict[str, Any]:
     return found
 
 
-def servers(entry: Entry, text: str) -> dict[str, Any]:
+def servers(entry: McpEntry, text: str) -> dict[str, Any]:
     """The servers that a settings file names."""
     found: dict[str, Any] = read(entry, text)["mcp_servers" if entry.is_toml else "mcpServers"]
     return found
 
 
-def others(entry: Entry) -> str:
+def others(entry: McpEntry) -> str:
     """A file with settings of somebody else's."""
     return TOML_OTHERS if entry.is_toml else json.dumps(JSON_OTHERS, indent=4)
 
@@ -68,8 +75,8 @@ def test_every_host_is_told_or_its_user_is() -> None:
 
 
 @every_host
-def test_an_entry_starts_our_program_and_whom_it_speaks_for_comes_through(entry: Entry) -> None:
-    own = servers(entry, install(entry, None, PROGRAM))["remand"]
+def test_an_entry_starts_our_program_and_whom_it_speaks_for_comes_through(entry: McpEntry) -> None:
+    own = servers(entry, install_server(entry, None, PROGRAM))["remand"]
 
     assert (own["command"], own["args"][0]) == (PROGRAM, "mcp")
     assert own["args"][1:] in ([], ["-C", "${workspaceFolder}"])
@@ -79,21 +86,21 @@ def test_an_entry_starts_our_program_and_whom_it_speaks_for_comes_through(entry:
 
 @every_host
 @pytest.mark.parametrize("before", [None, "", "\n", "others"])
-def test_it_is_put_in_once_and_taken_out_without_a_trace(entry: Entry, before: str | None) -> None:
+def test_it_is_put_in_once_and_taken_out_without_a_trace(entry: McpEntry, before: str | None) -> None:
     text = others(entry) if before == "others" else before
-    once = install(entry, text, PROGRAM)
+    once = install_server(entry, text, PROGRAM)
 
-    assert commands(entry, once) == [PROGRAM]
-    assert install(entry, once, PROGRAM) == once
-    left = uninstall(entry, once)
+    assert installed_programs(entry, once) == [PROGRAM]
+    assert install_server(entry, once, PROGRAM) == once
+    left = uninstall_server(entry, once)
     assert left == (text if before == "others" else None) or read(entry, left) == JSON_OTHERS
-    assert left is None or not commands(entry, left)
+    assert left is None or not installed_programs(entry, left)
 
 
 @every_host
-def test_what_others_have_set_stays(entry: Entry) -> None:
+def test_what_others_have_set_stays(entry: McpEntry) -> None:
     text = others(entry)
-    once = install(entry, text, PROGRAM)
+    once = install_server(entry, text, PROGRAM)
 
     before, after = read(entry, text), read(entry, once)
     servers(entry, once).pop("remand")
@@ -105,15 +112,15 @@ def test_what_others_have_set_stays(entry: Entry) -> None:
 
 
 @every_host
-def test_what_a_user_has_added_to_our_entry_stays_when_the_program_moves(entry: Entry) -> None:
-    text = install(entry, others(entry), PROGRAM)
+def test_what_a_user_has_added_to_our_entry_stays_when_the_program_moves(entry: McpEntry) -> None:
+    text = install_server(entry, others(entry), PROGRAM)
     named = text.replace('"mcp"]', '"mcp", "--as", "Fenster"]') if entry.is_toml else _named(text)
-    moved = install(entry, named, "/elsewhere/bin/remand")
+    moved = install_server(entry, named, "/elsewhere/bin/remand")
 
     own = servers(entry, moved)["remand"]
     assert (own["command"], own["args"][-2:]) == ("/elsewhere/bin/remand", ["--as", "Fenster"])
     assert servers(entry, moved)["other"] == servers(entry, text)["other"]
-    assert read(entry, uninstall(entry, moved)) == read(entry, others(entry))
+    assert read(entry, uninstall_server(entry, moved)) == read(entry, others(entry))
 
 
 def _named(text: str) -> str:
@@ -123,7 +130,7 @@ def _named(text: str) -> str:
 
 
 @every_host
-def test_another_server_of_our_name_is_left_alone_and_said(entry: Entry) -> None:
+def test_another_server_of_our_name_is_left_alone_and_said(entry: McpEntry) -> None:
     text = (
         '[mcp_servers.remand]\ncommand = "node"\n'
         if entry.is_toml
@@ -131,9 +138,9 @@ def test_another_server_of_our_name_is_left_alone_and_said(entry: Entry) -> None
     )
 
     with pytest.raises(UnusableSettings, match="another name"):
-        install(entry, text, PROGRAM)
-    assert not commands(entry, text)
-    assert uninstall(entry, text) == text
+        install_server(entry, text, PROGRAM)
+    assert not installed_programs(entry, text)
+    assert uninstall_server(entry, text) == text
 
 
 UNREADABLE = ["{", "[]", '{"a": 1, "a": 2}', '{"mcpServers": []}', "// a comment\n{}", "\x00"]
@@ -147,10 +154,10 @@ UNREADABLE_TOML = [
 
 
 @every_host
-def test_what_cannot_be_read_or_kept_is_not_written(entry: Entry) -> None:
+def test_what_cannot_be_read_or_kept_is_not_written(entry: McpEntry) -> None:
     for text in UNREADABLE_TOML if entry.is_toml else UNREADABLE:
         with pytest.raises(UnusableSettings):
-            install(entry, text, PROGRAM)
+            install_server(entry, text, PROGRAM)
 
 
 @given(
@@ -167,9 +174,9 @@ def test_a_file_of_any_shape_says_the_same_besides_or_is_left_alone(
     entry = ENTRIES["codex"]
     text = "\n".join([*before, ""])
     try:
-        once = install(entry, text, PROGRAM)
+        once = install_server(entry, text, PROGRAM)
         grown = "\n".join([once.rstrip("\n"), *after, ""])
-        left = uninstall(entry, grown)
+        left = uninstall_server(entry, grown)
     except UnusableSettings:
         return
     whole, without = tomllib.loads(grown), tomllib.loads(left or "")
@@ -180,9 +187,9 @@ def test_a_file_of_any_shape_says_the_same_besides_or_is_left_alone(
 
 def test_what_stands_behind_our_table_stays_with_its_comments() -> None:
     entry = ENTRIES["codex"]
-    text = install(entry, None, PROGRAM) + TOML_OTHERS.replace('model = "gpt"   # the large one\n', "")
+    text = install_server(entry, None, PROGRAM) + TOML_OTHERS.replace('model = "gpt"   # the large one\n', "")
 
-    assert uninstall(entry, text) == TOML_OTHERS.replace('model = "gpt"   # the large one\n', "")
+    assert uninstall_server(entry, text) == TOML_OTHERS.replace('model = "gpt"   # the large one\n', "")
 
 
 class TestInit:

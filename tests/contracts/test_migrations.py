@@ -8,9 +8,17 @@ import pytest
 from remand.adapters.stores import sqlite_schema as sql
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.app.errors import EnvironmentFault
-from remand.ledger.traces import NAMES, Trace
-from remand.testing.builders import H1, Session, added, claimed
-from remand.testing.rejection_events import answered, filed, filed_invalid, of_got
+from remand.ledger.traces import TRACED_NAMES, Trace
+from remand.testing.builders import (
+    H1,
+    Session,
+    got_tool_entry,
+    invalid_rejection_filed,
+    rejection_answered,
+    rejection_filed,
+    task_added,
+    task_claimed,
+)
 
 LATER_TABLES = (
     "trace",
@@ -28,10 +36,18 @@ def made(path: Path) -> list[Trace]:
     """A ledger file with rejections; returns their traces."""
     store = SqliteStore(path)
     session = Session()
-    events = (added(), claimed(), filed(), answered("OVERRIDE"), filed_invalid(number=2))
+    events = (
+        task_added(),
+        task_claimed(),
+        rejection_filed(),
+        rejection_answered("OVERRIDE"),
+        invalid_rejection_filed(number=2),
+    )
     with store.write() as tx:
-        tx.events.add([*map(session.entry, events), of_got("handoff.reject", handoff_id=H1, agent="Bob")])
-        traces = sorted(tx.traces.every(*NAMES))
+        tx.events.add(
+            [*map(session.entry, events), got_tool_entry("handoff.reject", handoff_id=H1, agent="Bob")]
+        )
+        traces = sorted(tx.traces.every(*TRACED_NAMES))
     store.close()
     assert len(traces) == 4
     return traces
@@ -69,8 +85,8 @@ def test_a_ledger_of_version_1_gets_the_traces_of_its_events(tmp_path: Path) -> 
     for _ in range(2):
         store = SqliteStore(path)
         with store.read() as view:
-            assert sorted(view.traces.every(*NAMES)) == traces
-            assert [one.decision for one in sorted(view.traces.filings(""))] == ["", "OVERRIDE", ""]
+            assert sorted(view.traces.every(*TRACED_NAMES)) == traces
+            assert [one.decision for one in sorted(view.traces.filed_rejections(""))] == ["", "OVERRIDE", ""]
         assert store.connection.pragma("user_version") == sql.VERSION
         store.close()
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.hosts.fitting import OUTFITS, Fitting, HostSetting
-from remand.adapters.hosts.outfit import LONGEST
-from remand.adapters.hosts.setup import Setup
-from remand.app.scheduling.ports import CannotRun, Fitted
-from remand.bootstrap.hosts import HOSTS, host
+from remand.adapters.hosts.hook import Setup
+from remand.adapters.hosts.launch_config import LONGEST
+from remand.adapters.hosts.launcher import HOST_CONFIGS, HostLauncher, LauncherSettings
+from remand.app.scheduler.ports import CannotRun, LaunchConfig
+from remand.wiring.hosts.registry import HOSTS, load_host
 
 PROGRAM = "/opt/remand/bin/remand"
 PROMPT = "Do the task.\nAll of it, “rightly”."
@@ -66,9 +66,9 @@ class User:
             (self.home / path).parent.mkdir(parents=True, exist_ok=True)
             (self.home / path).write_text("")
 
-    def fitting(self, *, is_confined: bool, surroundings: dict[str, str] | None = None) -> Fitting:
-        return Fitting(
-            HostSetting(
+    def fitting(self, *, is_confined: bool, surroundings: dict[str, str] | None = None) -> HostLauncher:
+        return HostLauncher(
+            LauncherSettings(
                 folder=str(self.runs),
                 program=PROGRAM,
                 home=str(self.home),
@@ -79,9 +79,9 @@ class User:
 
     def fit(
         self, command: Sequence[str], *, is_confined: bool = True, prompt: str = PROMPT, **surroundings: str
-    ) -> Fitted:
+    ) -> LaunchConfig:
         fitting = self.fitting(is_confined=is_confined, surroundings=surroundings)
-        return fitting.fit(tuple(command), "RUN-1", prompt)
+        return fitting.launch_config(tuple(command), "RUN-1", prompt)
 
     def made(self) -> dict[str, str]:
         """What was written for the run."""
@@ -94,13 +94,13 @@ def user(tmp_path: Path) -> User:
 
 
 def setup_of(name: str) -> Setup:
-    module = host(name)
+    module = load_host(name)
     assert module is not None
     return module.SETUP
 
 
 def test_every_host_has_an_outfit() -> None:
-    assert set(OUTFITS) == set(HOSTS) == set(COMMANDS)
+    assert set(HOST_CONFIGS) == set(HOSTS) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("is_confined", [False, True])
@@ -314,7 +314,7 @@ def test_the_packages_of_a_script_that_an_interpreter_is_told_of_can_be_read(
 
 
 def test_a_plain_script_is_started_as_it_is(user: User) -> None:
-    assert user.fit(("./work.sh", "--fast")) == Fitted(command=("./work.sh", "--fast"))
+    assert user.fit(("./work.sh", "--fast")) == LaunchConfig(command=("./work.sh", "--fast"))
     assert not user.runs.exists()
 
 
@@ -348,8 +348,8 @@ class TestFolders:
     def test_what_a_killed_scheduler_left_is_taken_away(self, user: User) -> None:
         fitting = user.fitting(is_confined=True)
         fitting.sweep()
-        fitting.fit(COMMANDS["claude"], "RUN-1", PROMPT)
-        fitting.fit(COMMANDS["codex"], "RUN-2", PROMPT)
+        fitting.launch_config(COMMANDS["claude"], "RUN-1", PROMPT)
+        fitting.launch_config(COMMANDS["codex"], "RUN-2", PROMPT)
         fitting.sweep()
 
         assert list(user.runs.iterdir()) == []
@@ -358,7 +358,7 @@ class TestFolders:
     def test_a_run_has_no_folder_elsewhere(self, run_id: str, user: User) -> None:
         fitting = user.fitting(is_confined=True)
         with pytest.raises(CannotRun):
-            fitting.fit(COMMANDS["claude"], run_id, PROMPT)
+            fitting.launch_config(COMMANDS["claude"], run_id, PROMPT)
         with pytest.raises(CannotRun):
             fitting.drop(run_id)
 

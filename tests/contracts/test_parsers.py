@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.app.gates.ports import Ran
-from remand.bootstrap import parsers
-from remand.domain.gates.figures import Measurement, Unreadable
-from remand.domain.visible import visible
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
+from remand.domain.text.visible import remove_invisible
+from remand.wiring import gate_environment
 from tests.unit.adapters.parsers.recorded import NAMES, parse, recorded
 
 MAX_FINDINGS = 10_000
@@ -39,24 +39,24 @@ GARBAGE = (
 )
 
 
-def read(parser: str, ran: Ran) -> Measurement | None:
+def read(parser: str, ran: ToolOutput) -> Measurement | None:
     """Reads a run and holds what comes of it against the contract; None when it is unreadable."""
     why = ""
     found: Measurement | None
     try:
         found = parse(parser, ran)
-    except Unreadable as unreadable:
+    except UnreadableReport as unreadable:
         found, why = None, str(unreadable)
     if found is None:
         assert 0 < len(why) < 1_000
         return None
-    assert found.figures.keys() <= set(parsers.figures(parser))
+    assert found.figures.keys() <= set(gate_environment.parser_figures(parser))
     assert all(math.isfinite(value) and value >= 0 for value in found.figures.values())
     assert len(found.findings) <= MAX_FINDINGS
     for finding in found.findings[:50]:
         for text in (finding.path, finding.code, finding.text):
             assert len(text) <= MAX_TEXT
-            assert visible(text) == text
+            assert remove_invisible(text) == text
         assert finding.severity in SEVERITIES
         assert not {"\n", "\t"} & {*finding.path, *finding.code}
     assert len({test.id for test in found.tests}) == len(found.tests)
@@ -65,28 +65,35 @@ def read(parser: str, ran: Ran) -> Measurement | None:
     return found
 
 
-def everywhere(content: bytes, status: int = 0) -> list[Ran]:
+def everywhere(content: bytes, status: int = 0) -> list[ToolOutput]:
     """A content as output, as error output, and as report."""
     return [
-        Ran(status=status, output=content, root="/src"),
-        Ran(status=status, errors=content, root="/src"),
-        Ran(status=status, report=content, root="/src"),
+        ToolOutput(status=status, output=content, root="/src"),
+        ToolOutput(status=status, errors=content, root="/src"),
+        ToolOutput(status=status, report=content, root="/src"),
     ]
 
 
-@pytest.mark.parametrize("parser", parsers.names())
+@pytest.mark.parametrize("parser", gate_environment.parser_names())
 def test_a_parser_declares_its_figures_and_requires_nothing_else(parser: str) -> None:
-    figures = parsers.figures(parser)
+    figures = gate_environment.parser_figures(parser)
 
     assert figures
-    assert all(name[:4] in ("max_", "min_") and name[4:] in figures for name in parsers.defaults(parser))
+    assert all(
+        name[:4] in ("max_", "min_") and name[4:] in figures
+        for name in gate_environment.parser_defaults(parser)
+    )
 
 
 def test_there_is_no_parser_of_another_name() -> None:
-    assert (parsers.parser("nose"), parsers.figures("nose"), dict(parsers.defaults("nose"))) == (None, (), {})
+    assert (
+        gate_environment.find_parser("nose"),
+        gate_environment.parser_figures("nose"),
+        dict(gate_environment.parser_defaults("nose")),
+    ) == (None, (), {})
 
 
-@pytest.mark.parametrize("parser", parsers.names())
+@pytest.mark.parametrize("parser", gate_environment.parser_names())
 def test_what_any_tool_says_is_read_or_refused(parser: str) -> None:
     for name in NAMES:
         ran = recorded(name)
@@ -94,7 +101,7 @@ def test_what_any_tool_says_is_read_or_refused(parser: str) -> None:
             read(parser, ran._replace(status=status))
 
 
-@pytest.mark.parametrize("parser", parsers.names())
+@pytest.mark.parametrize("parser", gate_environment.parser_names())
 def test_garbage_is_read_or_refused(parser: str) -> None:
     for content in GARBAGE:
         for status in (0, 1):
@@ -102,7 +109,7 @@ def test_garbage_is_read_or_refused(parser: str) -> None:
                 read(parser, ran)
 
 
-@pytest.mark.parametrize("parser", parsers.names())
+@pytest.mark.parametrize("parser", gate_environment.parser_names())
 def test_five_megabytes_of_random_bytes_are_read_or_refused(parser: str) -> None:
     content = random.Random(parser).randbytes(5 << 20)
     for ran in everywhere(content):
@@ -124,15 +131,15 @@ def test_what_was_truncated_is_read_or_refused(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("parser", parsers.names())
+@pytest.mark.parametrize("parser", gate_environment.parser_names())
 def test_a_failed_command_that_says_nothing_never_passes(parser: str) -> None:
     for status in (1, 2, 3, 101, 127, 137):
-        found = read(parser, Ran(status=status, root="/src"))
+        found = read(parser, ToolOutput(status=status, root="/src"))
         assert found is None or sum(found.figures.values()) > 0
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> tuple[str, Ran]:
+def damaged(draw: st.DrawFn) -> tuple[str, ToolOutput]:
     """A recorded run in which some bytes were put out of place."""
     name = draw(st.sampled_from(NAMES))
     ran = recorded(name)
@@ -158,7 +165,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, Ran]:
 
 
 @given(case=damaged())
-def test_what_was_damaged_is_read_or_refused(case: tuple[str, Ran]) -> None:
+def test_what_was_damaged_is_read_or_refused(case: tuple[str, ToolOutput]) -> None:
     read(*case)
 
 
@@ -166,6 +173,6 @@ def test_what_was_damaged_is_read_or_refused(case: tuple[str, Ran]) -> None:
     content=st.binary(max_size=400) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace"))
 )
 def test_anything_is_read_or_refused(content: bytes) -> None:
-    for parser in parsers.names():
+    for parser in gate_environment.parser_names():
         for ran in everywhere(content):
             read(parser, ran)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.acts import Act, OnForge
-from remand.domain.names import looks, name_key
-from remand.domain.task import Status, Task
+from remand.domain.access.team import look_keys, name_key
+from remand.domain.events.reviews import Finding, ReviewApproved, ReviewRejected
+from remand.domain.task import ForgeAction, Status, Task, TaskForgeState
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import Session, World, a_task
+from remand.testing.builders import FakeLedger, Session, a_task
 from remand.testing.builders import task_id as numbered
 
 VERSION_14 = """
@@ -76,17 +75,17 @@ def test_a_ledger_without_the_index_is_given_one_when_it_is_opened(tmp_path: Pat
     with store.write() as tx:
         assert (tx.rejected.count(), tx.rejected.counts(["roof"])) == (1, {"roof": 1})
         tx.tasks.put(rejected(3, "Mend roof"))
-        assert [task.id for task in tx.rejected.sharing({"roof": 1.0}, 5)] == [numbered(3), numbered(1)]
+        assert [task.id for task in tx.rejected.most_similar({"roof": 1.0}, 5)] == [numbered(3), numbered(1)]
     store.close()
 
 
 def test_a_ledger_of_version_4_is_folded_anew_when_it_is_next_used(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
-    world = World(store=store)
+    world = FakeLedger(store=store)
     task_id = world.add()
     world.claim(task_id)
     world.submit(task_id)
-    finding = e.Finding(text="No")
+    finding = Finding(text="No")
     world.ask(c.RejectReview(task_id=task_id, commit="work", findings=(finding,)))
     before = world.task(task_id)
     store.connection.execute(
@@ -95,7 +94,7 @@ def test_a_ledger_of_version_4_is_folded_anew_when_it_is_next_used(tmp_path: Pat
     store.connection.execute(VERSION_4).fetchall()
     store.close()
     world.store = opened(tmp_path / "ledger.db")
-    world.opened_again().ask_all([])
+    world.reopen().ask_all([])
 
     assert world.task(task_id) == before
     assert before.rounds
@@ -105,20 +104,20 @@ def test_a_ledger_of_version_4_is_folded_anew_when_it_is_next_used(tmp_path: Pat
 def test_a_ledger_of_version_6_finds_what_is_to_be_done_on_the_forge(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
     with store.write() as tx:
-        tx.tasks.put(a_task(numbered(1), status=Status.DONE, forge=OnForge(issue=7)))
-        tx.tasks.put(a_task(numbered(2), status=Status.DONE, forge=OnForge(issue=8, is_closed=True)))
+        tx.tasks.put(a_task(numbered(1), status=Status.DONE, forge=TaskForgeState(issue=7)))
+        tx.tasks.put(a_task(numbered(2), status=Status.DONE, forge=TaskForgeState(issue=8, is_closed=True)))
     store.connection.execute(VERSION_6).fetchall()
     store.close()
 
     store = opened(tmp_path / "ledger.db")
     with store.read() as view:
-        assert [task.id for task in view.tasks.with_errand([Act.CLOSE])] == [numbered(1)]
+        assert [task.id for task in view.tasks.with_errand([ForgeAction.CLOSE])] == [numbered(1)]
     store.close()
 
 
 def test_a_ledger_of_version_14_finds_the_groups_that_name_a_task(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
-    world = World(store=store)
+    world = FakeLedger(store=store)
     task = world.add()
     world.ask(c.LockOut(task_id=task, agent="Alice", reason="She is away"))
     store.connection.execute(f"{VERSION_14} PRAGMA user_version = 14").fetchall()
@@ -139,16 +138,16 @@ def test_a_ledger_of_version_11_knows_the_names_on_its_tasks(tmp_path: Path) -> 
     store.close()
 
     with opened(tmp_path / "ledger.db").read() as view:
-        assert view.names.having(name_key("FENSTER")) == ["Fenster"]
-        assert view.names.having(looks("Fenst\u0435r")[0]) == ["Fenster"]
+        assert view.names.names_with_key(name_key("FENSTER")) == ["Fenster"]
+        assert view.names.names_with_key(look_keys("Fenst\u0435r")[0]) == ["Fenster"]
 
 
 def test_a_ledger_of_version_12_finds_the_objections_among_its_unconfirmed_events(tmp_path: Path) -> None:
     store, session = opened(tmp_path / "ledger.db"), Session()
-    said = e.ReviewRejected(task_id=numbered(1), reviewer="Lead", commit="c", tree="tree")
+    said = ReviewRejected(task_id=numbered(1), reviewer="Lead", commit="c", tree="tree")
     kept = [
         session.entry(event)._replace(doubt=Doubt.UNKNOWN_SIGNER, signer="k")
-        for event in (said, e.ReviewApproved(task_id=numbered(1), reviewer="Lead", commit="c"))
+        for event in (said, ReviewApproved(task_id=numbered(1), reviewer="Lead", commit="c"))
     ]
     with store.write() as tx:
         tx.events.add(kept)
@@ -163,7 +162,7 @@ def test_a_ledger_of_version_12_finds_the_objections_among_its_unconfirmed_event
 
 def test_a_ledger_of_version_13_remembers_how_far_it_had_come(tmp_path: Path) -> None:
     store = opened(tmp_path / "ledger.db")
-    world = World(store=store)
+    world = FakeLedger(store=store)
     world.add()
     with store.read() as view:
         clock = view.head.clock

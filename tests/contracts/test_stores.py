@@ -10,19 +10,20 @@ import pytest
 from remand.adapters.stores.memory import MemoryStore
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.stores.sqlite_statements import Statements
-from remand.testing.builders import Session, a_task, added
+from remand.testing.builders import Session, a_task, task_added
 
 pytest.register_assert_rewrite(
-    "remand.testing.errand_contract",
+    "remand.testing.queue_contract",
     "remand.testing.queue_contract",
     "remand.testing.records_contract",
-    "remand.testing.rejected_contract",
+    "remand.testing.rejection_contract",
     "remand.testing.store_contract",
-    "remand.testing.trace_contract",
-    "remand.testing.unconfirmed_contract",
+    "remand.testing.rejection_contract",
+    "remand.testing.signature_contract",
 )
 
-from remand.testing.store_contract import Opener, StoreContract  # noqa: E402 - only now are asserts explained
+from remand.testing.queue_contract import Opener  # noqa: E402 - only now are asserts explained
+from remand.testing.store_contract import StoreContract  # noqa: E402 - only now are asserts explained
 
 SESSION = "20261115-090000-00000000"
 
@@ -72,7 +73,7 @@ class TestSqliteStore(StoreContract):
             calls += 1
             return value(statements, *arguments)
 
-        entries = [Session("s").entry(added(title=f"Task {n}")) for n in range(400)]
+        entries = [Session("s").entry(task_added(title=f"Task {n}")) for n in range(400)]
         monkeypatch.setattr(Statements, "value", counted)
 
         with new_store().write() as tx:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.forges.webhooks import Delivery, Ignored, read
+from remand.adapters.forges.webhooks import Delivery, IgnoredDelivery, read_delivery
 from tests.data_sets import files_of
 
 SECRET = "secret"
@@ -26,11 +26,11 @@ def test_a_delivery_tells_its_pull_request_or_that_it_is_about_none(file: Path) 
         "Content-Type": "application/json",
     }
 
-    found = read("github", headers, body, SECRET)
+    found = read_delivery("github", headers, body, SECRET)
 
     payload = msgspec.json.decode(body)
     if "pull_request" in payload:
         number, name = payload["pull_request"]["number"], payload["repository"]["full_name"]
         assert found == Delivery(id=headers["X-GitHub-Delivery"], repository=name, number=number)
     else:
-        assert isinstance(found, Ignored)
+        assert isinstance(found, IgnoredDelivery)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.app.scheduling.ports import CannotRun
+from remand.app.scheduler.ports import CannotRun
 from tests.integration.at_work import BRANCH, FILES, TASK, Site, Worker
 
 HELD = {"a.py", "src/b.py", "src/deep/c.py", ".gitignore"}
@@ -181,7 +181,7 @@ class TestPrepare:
             with pytest.raises(CannotRun, match="no task's id"):
                 site.prepare(task=task)
             with pytest.raises(CannotRun, match="no task's id"):
-                site.workplaces.retire(task)
+                site.workplaces.remove(task)
 
     def test_a_branch_needs_a_commit_to_begin_at(self, site: Site) -> None:
         for start in ("", "main", "0" * 40, "e" * 40, "-x"):
@@ -189,7 +189,7 @@ class TestPrepare:
                 site.workplaces.prepare(TASK, BRANCH, start, is_confined=False)
             assert told.value.cause == "git"
         assert site.left() == [".own/T-1"]
-        assert site.workplaces.sweep(()) == ["T-1"]
+        assert site.workplaces.remove_others(()) == ["T-1"]
 
 
 class TestLook:
@@ -249,7 +249,7 @@ class TestLeave:
         for planted in (lambda path: None, Path.mkdir, lambda path: path.write_text("gitdir: /tmp\n")):
             (worker.folder / ".git").unlink()
             planted(worker.folder / ".git")
-            site.workplaces.leave(worker.workplace)
+            site.workplaces.restore_git_links(worker.workplace)
             assert site.git("rev-parse", "--git-common-dir", folder=worker.folder) == site.common_dir
             assert worker.status() == ["?? left.py"]
 
@@ -258,13 +258,13 @@ class TestLeave:
         worker.git("-c", "core.logAllRefUpdates=false", "checkout", "-q", "--detach")
         worker.git("config", "core.logAllRefUpdates", "false")
         worker.commit("detached.py")
-        site.workplaces.leave(worker.workplace)
+        site.workplaces.restore_git_links(worker.workplace)
         worker.again()
         assert site.kept_file("detached.py") == "work"
 
     def test_where_there_is_nothing_there_is_nothing_to_do(self, site: Site, worker: Worker) -> None:
-        site.workplaces.retire(TASK)
-        site.workplaces.leave(worker.workplace)
+        site.workplaces.remove(TASK)
+        site.workplaces.restore_git_links(worker.workplace)
         assert site.worktrees() == []
 
 
@@ -272,11 +272,11 @@ class TestRetire:
     def test_everything_is_taken_down_and_the_branch_stays(self, site: Site, worker: Worker) -> None:
         commit = worker.commit()
         worker.bring()
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert site.left() == []
         assert site.worktrees() == []
         assert (site.tip(), site.kept()) == (commit, [])
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
 
     def test_a_branch_on_which_nothing_was_done_goes_too_if_it_was_made_for_the_task(
         self, site: Site, worker: Worker
@@ -285,7 +285,7 @@ class TestRetire:
         site.prepare(task="T-2", branch="theirs")
         ahead = site.repository.commit({"new.py": b"1\n"}, site.start)
         for task in (TASK, "T-2"):
-            site.workplaces.retire(task)
+            site.workplaces.remove(task)
         assert (site.tip(), site.tip("theirs")) == ("", site.start)
         again = site.workplaces.prepare(TASK, BRANCH, ahead, is_confined=bool(worker.workplace.private_dir))
         assert Worker(site, again).look() == (ahead, set())
@@ -301,7 +301,7 @@ class TestRetire:
         (worker.folder / "link").symlink_to("/etc/passwd")
         (worker.folder / "run").write_text("#!/bin/sh\n")
         (worker.folder / "run").chmod(0o755)
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         ref = f"refs/remand/kept/{TASK}"
         assert site.kept() == [ref]
         assert site.git("rev-parse", f"{ref}^") == commit
@@ -314,14 +314,14 @@ class TestRetire:
     def test_commits_that_were_never_brought_are_kept(self, site: Site) -> None:
         worker = site.prepare(is_confined=True)
         commit = worker.commit()
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert site.git("rev-parse", f"refs/remand/kept/{TASK}") == commit
         assert site.tip() == ""
 
     def test_what_was_kept_before_stays(self, site: Site) -> None:
         for text in ("one\n", "two\n", "three\n"):
             site.prepare().write("x.py", text)
-            site.workplaces.retire(TASK)
+            site.workplaces.remove(TASK)
         assert [site.git("cat-file", "blob", f"{ref}:x.py") for ref in site.kept()] == ["one", "two", "three"]
 
     def test_a_repository_inside_is_kept_with_its_files(self, site: Site, worker: Worker) -> None:
@@ -332,7 +332,7 @@ class TestRetire:
             (inner / "deep/x.py").write_text("inner\n")
         site.git("add", "-A", folder=worker.folder / "with")
         site.git("commit", "-q", "-m", "x", folder=worker.folder / "with")
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert site.kept_file("with/deep/x.py") == site.kept_file("without/deep/x.py") == "inner"
 
 
@@ -341,10 +341,10 @@ class TestSweep:
         for number in range(5):
             worker = site.prepare(task=f"T-{number}", branch=f"b{number}", is_confined=bool(number % 2))
             worker.write("x.py", f"{number}\n")
-        assert site.workplaces.sweep(["T-1", "T-3", "T-9"]) == ["T-0", "T-2", "T-4"]
+        assert site.workplaces.remove_others(["T-1", "T-3", "T-9"]) == ["T-0", "T-2", "T-4"]
         assert sorted(Path(path).name for path in site.worktrees()) == ["T-1", "T-3"]
         assert site.kept() == [f"refs/remand/kept/T-{number}" for number in (0, 2, 4)]
-        assert site.workplaces.sweep(()) == ["T-1", "T-3"]
+        assert site.workplaces.remove_others(()) == ["T-1", "T-3"]
         assert site.left() == []
 
     def test_the_users_own_worktrees_are_none_of_its_business(self, site: Site) -> None:
@@ -352,8 +352,8 @@ class TestSweep:
             site.git("worktree", "add", "-q", "-b", name, str(site.folder / name))
         other = site.opened(str(site.folder / "elsewhere"))
         other.prepare("T-9", "nine", site.start, is_confined=False)
-        assert site.workplaces.sweep(()) == []
+        assert site.workplaces.remove_others(()) == []
         assert len(site.worktrees()) == 4
 
     def test_nothing_at_all_is_nothing_to_sweep(self, site: Site) -> None:
-        assert site.workplaces.sweep(()) == []
+        assert site.workplaces.remove_others(()) == []

@@ -23,7 +23,7 @@ from remand import (
 from remand.domain import ids
 from remand.interfaces.cli.main import command_parser
 from remand.interfaces.cli.registry import COMMANDS
-from remand.testing.rejecting import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "departures.md").read_text(encoding="utf-8")
@@ -185,9 +185,9 @@ def test_a_handoff_manager_is_asked_for_the_status_and_given_the_context() -> No
 
 
 def test_new_ids_have_eight_digits_and_old_ones_are_read() -> None:
-    assert ids.stamp_id("T", "2025-12-20T15:30:45.000000Z", "0123abcd") == "T-20251220-153045-0123abcd"
-    assert ids.task_id("task:T-20251220-153045-a1b2") == "T-20251220-153045-a1b2"
-    assert ids.handoff_id("handoff:H-20251220-153100-c3d4") == "H-20251220-153100-c3d4"
+    assert ids.make_id("T", "2025-12-20T15:30:45.000000Z", "0123abcd") == "T-20251220-153045-0123abcd"
+    assert ids.parse_task_id("task:T-20251220-153045-a1b2") == "T-20251220-153045-a1b2"
+    assert ids.parse_handoff_id("handoff:H-20251220-153100-c3d4") == "H-20251220-153100-c3d4"
 
 
 REJECT = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.interfaces.cli.door import ADMITTED
+from remand.interfaces.cli.agent_socket.policy import PERMITTED_COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doors.md").read_text(encoding="utf-8")
 LISTED = PAGE.partition("An agent may call:")[2].partition("\n\n")[0]
@@ -22,15 +22,15 @@ def listed() -> set[str]:
             head, _, rest = words.partition(" ")
             if rest:
                 family = head
-            is_of_family = not rest and f"{family} {words}" in ADMITTED
+            is_of_family = not rest and f"{family} {words}" in PERMITTED_COMMANDS
             found.add(f"{family} {words}" if is_of_family else words)
     return found
 
 
-@pytest.mark.parametrize("command", ADMITTED)
+@pytest.mark.parametrize("command", PERMITTED_COMMANDS)
 def test_what_an_agent_may_call_is_listed(command: str) -> None:
     assert command in listed()
 
 
 def test_nothing_else_is_listed() -> None:
-    assert listed() - set(ADMITTED) <= {"--version", "mcp"}
+    assert listed() - set(PERMITTED_COMMANDS) <= {"--version", "mcp"}

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.rules import PERMITTED
+from remand.domain.events.catalogue import NATIVE
+from remand.domain.preconditions import PERMITTED
 from remand.ledger.legacy import _READERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
-KINDS = tuple(str(kind.__struct_config__.tag) for kind in e.NATIVE)
+KINDS = tuple(str(kind.__struct_config__.tag) for kind in NATIVE)
 ASKS: dict[str, type[c.Ask]] = {ask.__name__: ask for ask in (*c.ASKS, *PERMITTED)}
 NO_ASK = {"log.import": "user", "node.delete": "nobody"}
 """Kinds that no ask leads to, and who writes them all the same."""

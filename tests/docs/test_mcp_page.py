@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remand.adapters.hosts.mcp_entries import ENTRIES
-from remand.interfaces.mcp.desk import Answer
+from remand.interfaces.mcp.command_runner import CommandResult
 from remand.interfaces.mcp.server import RemandServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
@@ -16,9 +16,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8
 class EveryonesDesk:
     """A desk at which one member has every role."""
 
-    async def call(self, *_: str, **__: object) -> Answer:
+    async def call(self, *_: str, **__: object) -> CommandResult:
         roles = ["agent", "lead", "director", "user"]
-        return Answer(0, {"name": "x", "roles": roles, "confined": False, "task": None})
+        return CommandResult(0, {"name": "x", "roles": roles, "confined": False, "task": None})
 
 
 def listed(kind: str) -> list[Any]:

@@ -43,7 +43,7 @@ def test_the_plugin_has_the_version_of_the_package() -> None:
 
 
 def test_the_plugin_has_the_hooks_that_init_installs() -> None:
-    installed = json.loads(settings.install(claude.SETUP, None, ["remand"]))
+    installed = json.loads(settings.install_hooks(claude.SETUP, None, ["remand"]))
 
     assert loaded(PLUGIN / "hooks" / "hooks.json")["hooks"] == installed["hooks"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from remand.adapters.system.keys import FileKeys
-from remand.domain.keys import PublicKey, Trust
+from remand.domain.access.keys import PublicKey, Trust
 
 PROJECT = "60d1e0106f1e1d00"
 
@@ -20,7 +20,7 @@ class GoldenKeys(FileKeys):
     def own(self) -> PublicKey:
         return PublicKey(raw=self._golden.public_key().public_bytes_raw(), name="golden")
 
-    def made(self) -> PublicKey:
+    def ensure_key(self) -> PublicKey:
         return self.own()
 
     def load(self) -> None:

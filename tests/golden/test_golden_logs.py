@@ -8,15 +8,16 @@ import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
-from remand.app.digest import digest
-from remand.app.judging_anew import judge_anew
-from remand.app.own_session import cover_own_session
-from remand.app.rebuild import rebuild
-from remand.app.signatures import Found, Signer, Verifier, judge
-from remand.domain.events import subject
+from remand.app.events.event_files import cover_own_session
+from remand.app.events.intake import judge_by_trust
+from remand.app.events.signatures import ReadEvent, Signer, Verifier, judge
+from remand.app.events.task_folds import rebuild_tables
+from remand.app.log.verification import state_digest
+from remand.domain.events.catalogue import event_task_id
 from remand.ledger import codec, signatures
+from remand.ledger.event_tables import EventEntry, SignedGroup
 from remand.ledger.signatures import Doubt
-from remand.ledger.store import Entry, Head, SignedGroup, Store
+from remand.ledger.store import LedgerHead, Store
 from tests.golden.keys import PROJECT, TRUST, GoldenKeys
 
 FOLDER = Path(__file__).parent
@@ -59,14 +60,14 @@ SIGNED_SINGLY = frozenset(
 """Before groups were signed, events of these names counted when each bore a signature of its own."""
 
 
-def entries(log: Path) -> list[Entry]:
+def entries(log: Path) -> list[EventEntry]:
     return [_entry(line) for line in log.read_bytes().splitlines()]
 
 
-def _entry(line: bytes) -> Entry:
-    event = codec.read(line)
+def _entry(line: bytes) -> EventEntry:
+    event = codec.decode_line(line)
     is_withheld = event.name in SIGNED_SINGLY and event.meta.signer != GoldenKeys().own().id
-    return Entry(event, line, subject(event), Doubt.UNSIGNED if is_withheld else Doubt.NONE)
+    return EventEntry(event, line, event_task_id(event), Doubt.UNSIGNED if is_withheld else Doubt.NONE)
 
 
 def upgraded(log: Path) -> Store:
@@ -77,21 +78,25 @@ def upgraded(log: Path) -> Store:
         own = [entry for entry in entries(log) if entry.event.meta.session == session]
         with MemoryStore(session).write() as tx:
             tx.events.add(own)
-            tx.head = Head(session=session, seq=max(entry.event.meta.seq for entry in own))
-            groups += [SignedGroup(group, signatures.write(group)) for group in cover_own_session(tx, signer)]
+            tx.head = LedgerHead(session=session, seq=max(entry.event.meta.seq for entry in own))
+            groups += [
+                SignedGroup(group, signatures.encode_group(group)) for group in cover_own_session(tx, signer)
+            ]
     store = MemoryStore("golden")
     with store.write() as tx:
         tx.groups.add(groups)
-        tx.events.add(judge(tx, [Found(entry.event, entry.line, entry.subject) for entry in entries(log)]))
-        judge_anew(tx, Verifier(TRUST, GoldenKeys()))
-        rebuild(tx)
+        tx.events.add(
+            judge(tx, [ReadEvent(entry.event, entry.line, entry.subject) for entry in entries(log)])
+        )
+        judge_by_trust(tx, Verifier(TRUST, GoldenKeys()))
+        rebuild_tables(tx)
     return store
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
 def test_an_old_log_folds_to_the_state_it_had(log: Path) -> None:
     with upgraded(log).read() as view:
-        text, count = digest(view)
+        text, count = state_digest(view)
 
     assert count == len(entries(log))
     assert text == log.with_suffix(".digest").read_text(encoding="ascii").strip()
@@ -106,9 +111,11 @@ def test_what_had_no_effect_in_an_old_log_gets_none(log: str, withheld: int) -> 
 def test_an_old_log_that_nobody_signed_has_no_effect() -> None:
     store = MemoryStore("golden")
     with store.write() as tx:
-        found = [Found(entry.event, entry.line, entry.subject) for entry in entries(FOLDER / "0.1.0.jsonl")]
+        found = [
+            ReadEvent(entry.event, entry.line, entry.subject) for entry in entries(FOLDER / "0.1.0.jsonl")
+        ]
         tx.events.add(judge(tx, found))
-        rebuild(tx)
+        rebuild_tables(tx)
 
         assert list(tx.tasks.every()) == []
 
@@ -123,11 +130,11 @@ def test_what_is_signed_stays_the_same() -> None:
         "20261115-102120-88d67be0",
         1,
         signatures.chain_start("20261115-102120-88d67be0", GoldenKeys().own().id),
-        [signatures.Named("0262db1e1ffb244bb5cf295e47fb7b53", "T-20261115-102120-a8b8d711")],
+        [signatures.GroupedEvent("0262db1e1ffb244bb5cf295e47fb7b53", "T-20261115-102120-a8b8d711")],
         "2026-11-15T10:21:20.464296Z",
     )
 
     line = (FOLDER / "group.json").read_bytes().strip()
-    assert signatures.write(group) == line
-    assert Verifier(TRUST, GoldenKeys()).doubts([signatures.read(line)]) == {group: Doubt.NONE}
+    assert signatures.encode_group(group) == line
+    assert Verifier(TRUST, GoldenKeys()).doubts([signatures.decode_group(line)]) == {group: Doubt.NONE}
     assert Verifier(TRUST, GoldenKeys()).doubts([replace(group, first=2)]) != {group: Doubt.NONE}

@@ -10,9 +10,9 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-from remand.adapters.git.place import locate
-from remand.adapters.git.workplaces import GitWorkplaces
-from remand.app.scheduling.ports import Workplace
+from remand.adapters.git.location import locate
+from remand.adapters.git.task_worktrees import GitWorktrees
+from remand.app.scheduler.ports import TaskWorktree
 from tests.integration.agents_repository import PATIENCE, AgentsRepository, Files
 
 TASK, BRANCH = "T-1", "task/one"
@@ -35,12 +35,12 @@ class Site:
         self.repository = AgentsRepository(folder / "repo", "--template=", *options)
         self.workplaces = self.opened()
 
-    def opened(self, folder: str = "") -> GitWorkplaces:
+    def opened(self, folder: str = "") -> GitWorktrees:
         """The workplaces, as another process has them."""
         place = locate(str(self.repository.path))
         assert place is not None
         self.common_dir = place.common_dir
-        return GitWorkplaces(place, folder or str(self.folder / "worktrees"), base="main", ours=["ours.toml"])
+        return GitWorktrees(place, folder or str(self.folder / "worktrees"), base="main", ours=["ours.toml"])
 
     def git(self, *arguments: str, folder: str | Path = "", check: bool = True) -> str:
         """What the user's git says, in the repository or in another folder."""
@@ -104,7 +104,7 @@ def template(*options: str) -> tuple[str, str]:
 class Worker:
     """An agent at work: its git is the repository's, or where it is confined a git folder of its own."""
 
-    def __init__(self, site: Site, workplace: Workplace) -> None:
+    def __init__(self, site: Site, workplace: TaskWorktree) -> None:
         self.site = site
         self.workplace = workplace
         self.folder = Path(workplace.folder)
@@ -145,11 +145,11 @@ class Worker:
         return self.git("rev-parse", "HEAD")
 
     def look(self) -> tuple[str, set[str]]:
-        found = self.site.workplaces.look(self.workplace)
+        found = self.site.workplaces.inspect(self.workplace)
         return found.head, set(found.uncommitted)
 
     def bring(self) -> str:
-        return self.site.workplaces.bring(self.workplace)
+        return self.site.workplaces.import_commits(self.workplace)
 
     def again(self, *, is_confined: bool | None = None) -> Worker:
         """The agent of the task's next run."""

@@ -10,23 +10,22 @@ from pathlib import Path
 
 import msgspec
 
-from remand.adapters.sandbox.agent_stand import Stand
-from remand.adapters.sandbox.bubblewrap import find
-from remand.adapters.sandbox.confined import ConfinedCrew
-from remand.adapters.sandbox.unconfined import UnconfinedCrew
-from remand.app.scheduling.ports import Crew, Ended, Order, Running
+from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher, PlainAgentLauncher
+from remand.adapters.sandbox.agent_self_test import AgentTestbed
+from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, RunEnd, RunningAgent
 from tests.integration.sandboxes import marked, sandbox_of
 
 KINDS = ("confined", "unconfined")
 PATIENCE = 180.0
 
 
-def crew_of(kind: str, **more: int) -> Crew:
+def crew_of(kind: str, **more: int) -> AgentLauncher:
     """A crew of a kind; skips the test where there is none."""
     if kind == "unconfined":
-        return UnconfinedCrew(**more)
+        return PlainAgentLauncher(**more)
     sandbox_of("bubblewrap")
-    return ConfinedCrew(find(), **more)
+    return ConfinedAgentLauncher(find_bubblewrap(), **more)
 
 
 def eventually(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -37,10 +36,10 @@ def eventually(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
         time.sleep(0.005)
 
 
-def end_of(running: Running) -> Ended:
+def end_of(running: RunningAgent) -> RunEnd:
     """How a run ends, waited for."""
-    eventually(lambda: running.ended() is not None)
-    ended = running.ended()
+    eventually(lambda: running.poll() is not None)
+    ended = running.poll()
     assert ended is not None
     return ended
 
@@ -48,13 +47,13 @@ def end_of(running: Running) -> Ended:
 class Bench:
     """A crew, a small world for its agents, and a mark by which everything of them is found again."""
 
-    def __init__(self, crew: Crew, stand: Stand) -> None:
+    def __init__(self, crew: AgentLauncher, stand: AgentTestbed) -> None:
         self.crew = crew
         self.stand = stand
         self.folder = Path(stand.workplace.folder)
         self.mark = secrets.token_hex(16)
 
-    def order(self, *command: str, **more: object) -> Order:
+    def order(self, *command: str, **more: object) -> AgentLaunch:
         """A run that carries the mark."""
         given: dict[str, object] = {
             "environment": {"MARK": self.mark},
@@ -62,17 +61,17 @@ class Bench:
         } | more
         return self.stand.order(*command, **given)
 
-    def start(self, *command: str, seconds: float = 600.0, **more: object) -> Running:
+    def start(self, *command: str, seconds: float = 600.0, **more: object) -> RunningAgent:
         """Starts an agent."""
         order = self.order(*command, **more)
         bounds = msgspec.structs.replace(order.bounds, seconds=seconds)
         return self.crew.start(msgspec.structs.replace(order, bounds=bounds))
 
-    def shell(self, script: str, *arguments: str, **more: object) -> Ended:
+    def shell(self, script: str, *arguments: str, **more: object) -> RunEnd:
         """Runs an agent that is a shell script to its end."""
         return end_of(self.start("/bin/sh", "-c", script, self.mark, *arguments, **more))
 
-    def python(self, script: str, *arguments: str, **more: object) -> Ended:
+    def python(self, script: str, *arguments: str, **more: object) -> RunEnd:
         """Runs an agent that is a Python script to its end."""
         return end_of(self.start(sys.executable, "-I", "-S", "-c", script, *arguments, **more))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.system.clock import SystemClock
-from remand.domain.instant import Instant, plus
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.domain.instant import Instant, add_seconds
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.killing import Point, chosen_point
 from tests.integration.machine import PATIENCE, Machine, end
 
@@ -178,9 +178,9 @@ class Site:
 
         class WrongClock(SystemClock):
             def now(self) -> Instant:
-                return plus(super().now(), seconds)
+                return add_seconds(super().now(), seconds)
 
-        self._monkeypatch.setattr("remand.bootstrap.ledger.SystemClock", WrongClock)
+        self._monkeypatch.setattr("remand.adapters.system.clock.SystemClock", WrongClock)
 
     def rename(self) -> None:
         """The author gets another name; the old ones are its aliases."""

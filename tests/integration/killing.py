@@ -23,13 +23,13 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
-from remand.app.asking import Accepted, Request
-from remand.bootstrap.gateway import Gateway
-from remand.bootstrap.ledger import find_place
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
-from remand.domain.events import Finding
-from remand.domain.roles import USER
-from remand.interfaces.cli import entry
+from remand.domain.access.team import USER
+from remand.domain.events.reviews import Finding
+from remand.interfaces.cli.entry import run
+from remand.wiring.gateway import Gateway
+from remand.wiring.ledger import find_place
 
 STEPS = (10, 100_000)
 """Between how many calls a kill strikes: before the ledger is open, or after dozens of asks."""
@@ -119,7 +119,7 @@ class Client:
         ask = self._ask(intent)
         actor = USER if intent["ask"] in ("add", "decide") else intent["agent"]
         answer = self._gateway.ask(Request(ask=ask, actor=actor, key=intent["key"], branch="main"))
-        if isinstance(answer, Accepted):
+        if isinstance(answer, Acceptance):
             return {"task": answer.task.id, "events": [event.meta.id for event in answer.events]}
         return {"refused": answer.code}
 
@@ -140,7 +140,7 @@ class Client:
 
     def _publish(self, intent: dict[str, Any]) -> dict[str, Any]:
         """Publishing may lose against another that publishes; then the next one takes it along."""
-        return {} if intent["is_skipped"] else {"code": entry.run(["log", "publish", "--json"])}
+        return {} if intent["is_skipped"] else {"code": run(["log", "publish", "--json"])}
 
 
 class Point(NamedTuple):

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.app.errors import EnvironmentFault
-from remand.bootstrap.ledger import open_ledger
-from remand.interfaces.cli.main import Surroundings, run
+from remand.interfaces.cli.main import CallOrigin, run
+from remand.wiring.ledger import open_ledger
 
 REMAND = os.path.join(os.path.dirname(sys.executable), "remand")
 HERE = Path(__file__).parent
@@ -357,7 +357,7 @@ def near_call(
         return None
     out, err = io.StringIO(), io.StringIO()
     try:
-        code = run(list(arguments), Surroundings(str(path), environment or {}, out, err, opened=opened))
+        code = run(list(arguments), CallOrigin(str(path), environment or {}, out, err, opened=opened))
     finally:
         opened.store.close()
         opened.ledger.exchange.close()

@@ -15,7 +15,13 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from remand.interfaces.mcp.desk import Answer, Desk, Failed, answered, worded
+from remand.interfaces.mcp.command_runner import (
+    CommandError,
+    CommandResult,
+    CommandRunner,
+    build_arguments,
+    parse_result,
+)
 from remand.interfaces.mcp.http import Guard, listen
 from remand.interfaces.mcp.server import RemandServer
 from tests.integration.machine import PATIENCE, REMAND, Repository, near_call
@@ -50,12 +56,12 @@ class NearDesk:
         self._own = ("--json", f"--as={actor}")
         self._environment = environment or {}
 
-    async def call(self, command: str, *named: str, **options: object) -> Answer:
-        words = (*self._own, *worded(command, named, options))
+    async def call(self, command: str, *named: str, **options: object) -> CommandResult:
+        words = (*self._own, *build_arguments(command, named, options))
         said = await asyncio.to_thread(near_call, self._repository.path, words, self._environment)
         if said is None:
-            raise Failed("There is no ledger here.")
-        return answered(said.code, said.out.encode(), said.err.encode())
+            raise CommandError("There is no ledger here.")
+        return parse_result(said.code, said.out.encode(), said.err.encode())
 
 
 class Member:
@@ -132,7 +138,7 @@ class Team:
 
 
 @contextmanager
-def served(desk: Desk) -> Iterator[str]:
+def served(desk: CommandRunner) -> Iterator[str]:
     """A server at a real port, in a thread of this process."""
     listening = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"

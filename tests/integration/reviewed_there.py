@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError
 
 from remand.adapters.system.clock import SystemClock
-from remand.app.forges.polling import Polled
-from remand.bootstrap.forges import TOKENS, Forges
-from remand.bootstrap.ledger import open_ledger
+from remand.app.forge.poll import PollResult
 from remand.testing.forge_gitea import GiteaDialect
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_gitlab import GitLabDialect
 from remand.testing.forge_server import Dialect, ForgeServer
 from remand.testing.forge_state import TOKEN, ForgeState, Person, Pull
+from remand.wiring.forges import TOKENS, Forges
+from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 CONFIG = """\
@@ -90,7 +90,7 @@ class Scene(NamedTuple):
         repository.ok("task", "submit", task, "--agent", agent, "--commit", head, "--pr", str(pull.number))
         return task, pull
 
-    def poll(self) -> Polled:
+    def poll(self) -> PollResult:
         """One poll, by a process that begins anew."""
         opened = open_ledger(str(self.repository.path))
         try:

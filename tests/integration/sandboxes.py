@@ -13,12 +13,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.sandbox.bubblewrap import Bubblewrap, find
-from remand.adapters.sandbox.cgroups import group
-from remand.adapters.sandbox.choose import Chosen
-from remand.adapters.sandbox.landlock import Landlock
-from remand.adapters.sandbox.plain import Plain
-from remand.app.gates.ports import Ended, Job, Limits
+from remand.adapters.sandbox.limits import make_group
+from remand.adapters.sandbox.sandboxes import (
+    AnySandbox,
+    BubblewrapSandbox,
+    LandlockSandbox,
+    PlainSandbox,
+    find_bubblewrap,
+)
+from remand.app.gates.ports import Job, JobLimits, JobResult
 
 KINDS = ("bubblewrap", "landlock", "landlock alone", "plain")
 CONFINED = KINDS[:3]
@@ -27,22 +30,22 @@ ATTEMPTS = 10
 
 
 @cache
-def made(kind: str) -> tuple[Chosen | None, str]:
+def made(kind: str) -> tuple[AnySandbox | None, str]:
     """A sandbox of a kind, or why there is none here: what is missing is asked of the system, not of the sandbox."""
     match kind:
         case "bubblewrap":
-            if not find():
+            if not find_bubblewrap():
                 return None, "bubblewrap is not installed"
-            if not _does(find(), "--unshare-all", "--ro-bind", "/", "/", "true"):
+            if not _does(find_bubblewrap(), "--unshare-all", "--ro-bind", "/", "/", "true"):
                 return None, "bubblewrap may make no namespaces here"
-            return Bubblewrap(find()), ""
+            return BubblewrapSandbox(find_bubblewrap()), ""
         case "landlock" | "landlock alone":
             if ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1:
                 return None, "this kernel has no Landlock"
             if kind == "landlock" and not _does("unshare", "--user", "--net", "--pid", "--fork", "true"):
                 return None, "namespaces may not be made here"
-            return Landlock(has_namespaces=kind == "landlock"), ""
-    return Plain(), ""
+            return LandlockSandbox(has_namespaces=kind == "landlock"), ""
+    return PlainSandbox(), ""
 
 
 def _does(*command: str) -> bool:
@@ -55,7 +58,7 @@ def _does(*command: str) -> bool:
         return False
 
 
-def sandbox_of(kind: str) -> Chosen:
+def sandbox_of(kind: str) -> AnySandbox:
     """A sandbox of a kind; skips the test where there is none."""
     sandbox, fault = made(kind)
     if sandbox is None:
@@ -66,14 +69,14 @@ def sandbox_of(kind: str) -> Chosen:
 @cache
 def has_groups() -> bool:
     """True when control groups bound what jobs use together."""
-    tried = group(Limits())
+    tried = make_group(JobLimits())
     return tried is not None and tried.bounds_memory and tried.close()
 
 
 class Bench:
     """A sandbox, a folder to run in, and a mark by which everything of a job is found again."""
 
-    def __init__(self, sandbox: Chosen, root: Path) -> None:
+    def __init__(self, sandbox: AnySandbox, root: Path) -> None:
         self.sandbox = sandbox
         self.root = root
         self.folder = root / "checkout"
@@ -87,17 +90,17 @@ class Bench:
             folder=str(self.folder),
             environment={"MARK": self.mark},
             path=(str(Path(sys.executable).parent),),
-            limits=Limits(seconds=seconds),
+            limits=JobLimits(seconds=seconds),
         )
         return msgspec.structs.replace(job, **more)
 
-    def shell(self, script: str, *arguments: str, seconds: float = 600.0, **more: object) -> Ended:
+    def shell(self, script: str, *arguments: str, seconds: float = 600.0, **more: object) -> JobResult:
         """Runs a shell script to its end."""
         return self.sandbox.run(
             self.job("/bin/sh", "-c", script, self.mark, *arguments, seconds=seconds, **more)
         )
 
-    def python(self, script: str, *arguments: str, seconds: float = 600.0, **more: object) -> Ended:
+    def python(self, script: str, *arguments: str, seconds: float = 600.0, **more: object) -> JobResult:
         """Runs a Python script to its end."""
         command = (sys.executable, "-I", "-S", "-c", script, self.mark, *arguments)
         return self.sandbox.run(self.job(*command, seconds=seconds, **more))

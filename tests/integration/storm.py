@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 
-from remand.adapters.coordinator.remote import RemoteLedger
-from remand.app.asking import Accepted, Answer, Request
-from remand.bootstrap.ledger import find_place, open_ledger
-from remand.bootstrap.quick import find_socket
+from remand.adapters.coordinator.remote_ledger import RemoteLedger
+from remand.app.requests import Acceptance, Answer, Request
 from remand.domain import commands as c
+from remand.wiring.ledger import find_place, open_ledger
+from remand.wiring.startup import find_socket
 
 START_SECONDS = 120.0
 
@@ -33,7 +33,7 @@ def asker(folder: str, mode: str, number: int) -> Callable[[Request], Answer]:
 
 def row(agent: str, asked: str, answer: Answer) -> str:
     """An answer as a line of JSON."""
-    if isinstance(answer, Accepted):
+    if isinstance(answer, Acceptance):
         ids = [event.meta.id for event in answer.events]
         return json.dumps({"agent": agent, "asked": asked, "task": answer.task.id, "events": ids})
     return json.dumps({"agent": agent, "asked": asked, "refused": answer.code, "message": answer.message})
@@ -45,7 +45,7 @@ def claim_all(ask: Callable[[Request], Answer], agent: str) -> list[str]:
     while True:
         answer = ask(Request(ask=c.ClaimTask(agent=agent), actor=agent, key=f"{agent}-{len(rows)}"))
         rows.append(row(agent, "", answer))
-        if not isinstance(answer, Accepted):
+        if not isinstance(answer, Acceptance):
             return rows
 
 

@@ -14,15 +14,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.git.place import locate
-from remand.adapters.git.workplaces import GitWorkplaces
-from remand.adapters.sandbox import agent_probes, bubblewrap
-from remand.adapters.sandbox.agent_probes import PROCESSES, attack, fault_of
-from remand.adapters.sandbox.agent_stand import Stand
-from remand.adapters.sandbox.unconfined import UnconfinedCrew
+from remand.adapters.git.location import locate
+from remand.adapters.git.task_worktrees import GitWorktrees
+from remand.adapters.sandbox import agent_self_test, sandboxes
+from remand.adapters.sandbox.agent_launchers import PlainAgentLauncher
+from remand.adapters.sandbox.agent_self_test import PROCESSES, AgentTestbed, attack_launcher, find_agent_fault
 from remand.app.errors import EnvironmentFault
-from remand.app.scheduling.ports import Bounds, CannotRun, Crew, Order, Running
-from remand.bootstrap import crew as choosing
+from remand.app.scheduler.ports import AgentLaunch, AgentLauncher, Bounds, CannotRun, RunningAgent
+from remand.wiring import machine as choosing
 from tests.integration.crews import Bench, crew_of, end_of
 from tests.integration.machine import Machine, Repository
 from tests.integration.sandboxes import has_groups, made
@@ -40,7 +39,7 @@ HELD_BY_ALL = {
 def bench() -> Iterator[Bench]:
     """A confined agent's place."""
     with ExitStack() as stack:
-        yield Bench(crew_of("confined"), Stand(stack))
+        yield Bench(crew_of("confined"), AgentTestbed(stack))
 
 
 def bounded(bench: Bench, **more: object) -> Bounds:
@@ -68,7 +67,7 @@ def readable(bench: Bench, *paths: Path | str, **more: object) -> list[bool]:
 
 
 def test_no_attack_of_a_confined_agent_gets_through() -> None:
-    probes = attack(crew_of("confined", processes=PROCESSES))
+    probes = attack_launcher(crew_of("confined", processes=PROCESSES))
 
     assert len(probes) == len({probe.name for probe in probes}) >= 12
     lost = {probe.name: probe.detail for probe in probes if not (probe.held or probe.excuse)}
@@ -76,7 +75,7 @@ def test_no_attack_of_a_confined_agent_gets_through() -> None:
 
 
 def test_every_attack_can_get_through() -> None:
-    probes = attack(UnconfinedCrew(processes=PROCESSES))
+    probes = attack_launcher(PlainAgentLauncher(processes=PROCESSES))
 
     held = {probe.name: probe.detail for probe in probes if probe.held}
     assert held.keys() <= HELD_BY_ALL
@@ -88,13 +87,13 @@ def test_a_crew_that_starts_nothing_holds_nothing() -> None:
         tier = "broken"
         detail = ""
 
-        def start(self, order: Order) -> Running:
+        def start(self, order: AgentLaunch) -> RunningAgent:
             raise CannotRun("sandbox", "It is broken.")
 
-    broken: Crew = Broken()
+    broken: AgentLauncher = Broken()
 
-    assert [probe for probe in attack(broken) if probe.held] == []
-    assert fault_of(broken) == "It is broken."
+    assert [probe for probe in attack_launcher(broken) if probe.held] == []
+    assert find_agent_fault(broken) == "It is broken."
 
 
 # ---------------------------------------------------------------------------------------------- the repository
@@ -155,7 +154,7 @@ def test_work_is_prepared_done_and_brought_home(bench: Bench) -> None:
     stand = bench.stand
     place = locate(stand.repository)
     assert place is not None
-    workplaces = GitWorkplaces(place, stand.path("state/workplaces"))
+    workplaces = GitWorktrees(place, stand.path("state/workplaces"))
     start = stand.git(stand.repository, "rev-parse", "main")
 
     workplace = workplaces.prepare("T-7", "task/seven", start, is_confined=True)
@@ -164,8 +163,8 @@ def test_work_is_prepared_done_and_brought_home(bench: Bench) -> None:
     )
 
     assert (ended.status, ended.errors) == (0, "")
-    assert workplaces.look(workplace).uncommitted == ("b",)
-    assert workplaces.bring(workplace) == stand.git(stand.repository, "rev-parse", "task/seven")
+    assert workplaces.inspect(workplace).uncommitted == ("b",)
+    assert workplaces.import_commits(workplace) == stand.git(stand.repository, "rev-parse", "task/seven")
     assert stand.git(stand.repository, "show", "task/seven:a") == "a"
 
 
@@ -334,7 +333,11 @@ def test_with_a_network_it_reaches_servers_and_still_no_sockets_of_others(bench:
         }
 
     assert answers[False] == ["no"] * 5
-    by_name = "no" if agent_probes.scope.version() >= agent_probes.scope.FIRST_VERSION else "yes"
+    by_name = (
+        "no"
+        if agent_self_test.socket_scope.landlock_version() >= agent_self_test.socket_scope.FIRST_VERSION
+        else "yes"
+    )
     assert answers[True] == ["yes", "no", "no", "no", by_name]
 
 
@@ -361,7 +364,7 @@ def test_a_bound_that_was_run_into_is_said() -> None:
     if not has_groups():
         pytest.skip("no control group may be made here")
     with ExitStack() as stack:
-        bench = Bench(crew_of("confined", processes=32), Stand(stack))
+        bench = Bench(crew_of("confined", processes=32), AgentTestbed(stack))
         ended = bench.shell("bomb() { bomb | bomb & }; bomb; sleep 0.2; exit 3")
 
     assert ended.how in ("exited", "signalled")
@@ -383,16 +386,16 @@ def test_an_agent_has_no_right_to_take_more(bench: Bench) -> None:
 @pytest.fixture
 def choosing_anew() -> Iterator[None]:
     """Nothing is known of what was tried before, here and afterwards."""
-    choosing._tried.cache_clear()
+    choosing._try_confinement.cache_clear()
     yield
-    choosing._tried.cache_clear()
+    choosing._try_confinement.cache_clear()
 
 
 @pytest.mark.usefixtures("choosing_anew")
 def test_agents_are_confined_where_they_can_be() -> None:
     sandbox, _ = made("bubblewrap")
 
-    crew = choosing.make_crew("best")
+    crew = choosing.make_agent_launcher("best")
 
     assert crew.tier == ("bubblewrap" if sandbox else "plain")
     assert bool(crew.detail) == (sandbox is None)
@@ -400,24 +403,24 @@ def test_agents_are_confined_where_they_can_be() -> None:
 
 @pytest.mark.usefixtures("choosing_anew")
 def test_a_missing_sandbox_is_said_and_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "PLACES", ("/nonexistent",))
+    monkeypatch.setattr(sandboxes, "PLACES", ("/nonexistent",))
 
-    crew = choosing.make_crew("best")
+    crew = choosing.make_agent_launcher("best")
 
     assert (crew.tier, crew.detail) == (
         "plain",
         "bubblewrap is not installed (the package is called bubblewrap)",
     )
     with pytest.raises(EnvironmentFault, match="not installed"):
-        choosing.make_crew("required")
+        choosing.make_agent_launcher("required")
 
 
 @pytest.mark.usefixtures("choosing_anew")
 def test_a_sandbox_that_does_not_work_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script(tmp_path / "bwrap", "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n")
-    monkeypatch.setattr(bubblewrap, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(sandboxes, "PLACES", (str(tmp_path),))
 
-    crew = choosing.make_crew("best")
+    crew = choosing.make_agent_launcher("best")
 
     assert crew.tier == "plain"
     assert "bwrap: setting up uid map: Permission denied" in crew.detail
@@ -426,9 +429,9 @@ def test_a_sandbox_that_does_not_work_is_not_taken(monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("choosing_anew")
 def test_a_sandbox_that_does_not_hide_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     crew_of("confined")
-    monkeypatch.setattr(choosing, "ConfinedCrew", lambda path: UnconfinedCrew())
+    monkeypatch.setattr(choosing, "ConfinedAgentLauncher", lambda path: PlainAgentLauncher())
 
-    crew = choosing.make_crew("best")
+    crew = choosing.make_agent_launcher("best")
 
     assert (crew.tier, crew.detail) == ("plain", "bubblewrap: it does not keep an agent from what is hidden")
 
@@ -437,11 +440,11 @@ def test_a_sandbox_that_does_not_hide_is_not_taken(monkeypatch: pytest.MonkeyPat
 def test_elsewhere_than_on_linux_agents_are_not_confined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing.sys, "platform", "darwin")
 
-    assert choosing.make_crew().detail == "Only Linux has a sandbox that Remand knows."
+    assert choosing.make_agent_launcher().detail == "Only Linux has a sandbox that Remand knows."
 
 
 def test_a_sandbox_that_is_switched_off_is_said() -> None:
-    crew = choosing.make_crew("off")
+    crew = choosing.make_agent_launcher("off")
 
     assert crew.tier == "plain"
     assert "run.sandbox" in crew.detail

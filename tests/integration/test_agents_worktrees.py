@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git.place import locate
-from remand.bootstrap.ledger import find_place
-from remand.bootstrap.workplaces import make_workplaces
+from remand.adapters.git.location import locate
+from remand.wiring.ledger import find_place
+from remand.wiring.scheduler import make_worktrees
 from tests.integration.forging import line
 from tests.integration.machine import Machine, Repository
 
@@ -23,7 +23,7 @@ class Agents:
         self.main = machine.repository()
         self.task = self.main.add("Mend the roof")
         place = find_place(str(self.main.path))
-        made = make_workplaces(place).prepare(
+        made = make_worktrees(place).prepare(
             self.task, f"remand/{self.task}", self.main.head(), is_confined=True
         )
         self.tree = Repository(machine, Path(made.folder))

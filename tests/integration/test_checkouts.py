@@ -16,12 +16,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.git.checkouts import PooledCheckouts, best_checkouts
-from remand.adapters.git.contents import keep, load, looks
-from remand.adapters.git.locks import taken
+from remand.adapters.git.checkouts import (
+    OverlayCheckouts,
+    PooledCheckouts,
+    best_checkouts,
+    overlay_options,
+    unmount,
+)
+from remand.adapters.git.files import Trash, acquire_lock, file_signature, load_contents, save_contents
 from remand.adapters.git.mirror import GitMirror
-from remand.adapters.git.overlay import OverlayCheckouts, overlay_options, unmount
-from remand.adapters.git.trash import Trash
 from remand.app.errors import EnvironmentFault
 from remand.app.gates.ports import Checkouts
 from tests.integration.agents_repository import PATIENCE, AgentsRepository, held
@@ -46,7 +49,7 @@ def mirror(tmp_path: Path, source: AgentsRepository) -> Iterator[GitMirror]:
 @pytest.fixture
 def trees(source: AgentsRepository, mirror: GitMirror) -> tuple[str, str]:
     base = source.commit(FILES)
-    return mirror.bring(base), mirror.bring(source.commit(NEWS, base))
+    return mirror.fetch_commit(base), mirror.fetch_commit(source.commit(NEWS, base))
 
 
 @pytest.fixture
@@ -75,7 +78,9 @@ class TestPooled:
         with checkouts.lend(trees[1]) as again:
             after = {path: os.stat(os.path.join(again, path)) for path in FILES.keys() - {"d2/f2"}}
         assert again == folder
-        assert [path for path in after if looks(after[path]) != looks(before[path])] == ["d1/f1"]
+        assert [path for path in after if file_signature(after[path]) != file_signature(before[path])] == [
+            "d1/f1"
+        ]
         assert after["d1/f1"].st_ino == before["d1/f1"].st_ino, "files are written over, not made anew"
 
     def test_what_was_written_in_the_same_instant_is_read_again(
@@ -86,10 +91,10 @@ class TestPooled:
             path = Path(folder, "d1/f1")
             path.write_bytes(path.read_bytes().replace(b"1", b"7"))
         note = str(Path(folder).parent / "contents")
-        contents = load(note)
+        contents = load_contents(note)
         assert contents is not None
-        contents.folders[b"d1/"][b"f1"] = looks(path.lstat())  # as if no time had passed
-        keep(note, msgspec.structs.replace(contents, seen=path.lstat().st_ctime_ns))
+        contents.folders[b"d1/"][b"f1"] = file_signature(path.lstat())  # as if no time had passed
+        save_contents(note, msgspec.structs.replace(contents, seen=path.lstat().st_ctime_ns))
         with checkouts.lend(trees[0]) as folder:
             assert path.read_bytes() == FILES["d1/f1"]
 
@@ -166,7 +171,7 @@ class TestPooled:
 
 def _lends_with_read_only_folders(home: Path, commit: str) -> int:
     mirror = GitMirror(str(home / "mirror"), str(home / "agent" / ".git"))
-    tree = mirror.bring(commit)
+    tree = mirror.fetch_commit(commit)
     checkouts = PooledCheckouts(mirror, str(home / "checkouts"))
     for _ in range(2):
         with checkouts.lend(tree) as folder:
@@ -241,7 +246,7 @@ class TestTrash:
 
     def test_it_is_empty_after_waiting_whoever_empties_it_meanwhile(self, tmp_path: Path) -> None:
         place = str(tmp_path / "trash")
-        trash, other = Trash(place), taken(f"{place}.lock")
+        trash, other = Trash(place), acquire_lock(f"{place}.lock")
         (tmp_path / "there").mkdir()
         trash.throw(str(tmp_path / "there"))
         threading.Timer(0.2, os.close, (other,)).start()
@@ -336,7 +341,7 @@ class TestOverlay:
     def test_where_overlays_do_not_work_checkouts_are_pooled(
         self, tmp_path: Path, mirror: GitMirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("remand.adapters.git.overlay._CHOICES", ("no_such_option",))
+        monkeypatch.setattr("remand.adapters.git.checkouts._CHOICES", ("no_such_option",))
         assert isinstance(best_checkouts(mirror, str(tmp_path / "checkouts")), PooledCheckouts)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from remand.app.asking import Request
-from remand.bootstrap.ledger import open_ledger
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.domain.roles import USER
+from remand.domain.access.team import USER
+from remand.wiring.ledger import open_ledger
 from tests.integration.machine import REMAND, Repository
 
 MODES = ("library", "coordinator", "mixed")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.coordinator import frames
+from remand.adapters.coordinator import protocol
 from tests.integration.machine import PATIENCE, Machine, Repository, end, wait_for
 
 pytestmark = pytest.mark.timeout(1200)
@@ -253,40 +253,40 @@ def connected(repository: Repository) -> Iterator[socket.socket]:
 
 def call_frame(repository: Repository, *arguments: str, folder: str = "") -> bytes:
     """A call of the command line as the client sends it."""
-    return frames.pack_call(folder or str(repository.path), [""] * 7, list(arguments))
+    return protocol.pack_call(folder or str(repository.path), [""] * 7, list(arguments))
 
 
 HOSTILE = {
     "garbage": b"\x47\x45\x54 / HTTP/1.1\r\n\r\n",
     "a huge length": b"\xff\xff\xff\xff" + b"x" * 100,
     "no length": b"\x00\x00\x00\x00",
-    "an unknown kind": frames.pack(b"Z", b"x"),
-    "asks that are no JSON": frames.pack(frames.ASKS, b"{"),
-    "asks nested deeply": frames.pack(frames.ASKS, b"[" * 100_000),
-    "a rejection nested deeply": frames.pack(
-        frames.ASKS,
+    "an unknown kind": protocol.pack(b"Z", b"x"),
+    "asks that are no JSON": protocol.pack(protocol.ASKS, b"{"),
+    "asks nested deeply": protocol.pack(protocol.ASKS, b"[" * 100_000),
+    "a rejection nested deeply": protocol.pack(
+        protocol.ASKS,
         b'[{"ask": {"ask": "rejecthandoff", "handoff_id": "H-1", "agent": "A", "rejection": {"evidence": '
         + b"[" * 20_000
         + b"]" * 20_000
         + b'}}, "actor": "A"}]',
     ),
-    "asks of the wrong shape": frames.pack(frames.ASKS, b'[{"ask": 5}]'),
-    "an ask nobody may make": frames.pack(
-        frames.ASKS, b'[{"ask": {"ask": "expirelease", "task_id": "T-1"}, "actor": "user"}]'
+    "asks of the wrong shape": protocol.pack(protocol.ASKS, b'[{"ask": 5}]'),
+    "an ask nobody may make": protocol.pack(
+        protocol.ASKS, b'[{"ask": {"ask": "expirelease", "task_id": "T-1"}, "actor": "user"}]'
     ),
-    "half a surrogate": frames.pack(
-        frames.ASKS, b'[{"ask": {"ask": "addtask", "title": "\\ud800"}, "actor": "user"}]'
+    "half a surrogate": protocol.pack(
+        protocol.ASKS, b'[{"ask": {"ask": "addtask", "title": "\\ud800"}, "actor": "user"}]'
     ),
-    "a strange actor": frames.pack(
-        frames.ASKS, b'[{"ask": {"ask": "addtask", "title": "x"}, "actor": "a\\u0000b"}]'
+    "a strange actor": protocol.pack(
+        protocol.ASKS, b'[{"ask": {"ask": "addtask", "title": "x"}, "actor": "a\\u0000b"}]'
     ),
-    "a strange commit": frames.pack(
-        frames.ASKS,
+    "a strange commit": protocol.pack(
+        protocol.ASKS,
         b'[{"ask":{"ask":"submittask","task_id":"T-1","agent":"a","commit":"--help\\n"},"actor":"a"}]',
     ),
-    "a call without anything": frames.pack(frames.CALL, b""),
-    "a call with a wrong count": frames.pack(frames.CALL, b"\xff/tmp"),
-    "a call that is no text": frames.pack(frames.CALL, b"\x07" + b"\xff\xfe\x00" * 20),
+    "a call without anything": protocol.pack(protocol.CALL, b""),
+    "a call with a wrong count": protocol.pack(protocol.CALL, b"\xff/tmp"),
+    "a call that is no text": protocol.pack(protocol.CALL, b"\x07" + b"\xff\xfe\x00" * 20),
 }
 
 
@@ -341,7 +341,7 @@ class TestHostileClients:
             for byte in call_frame(led, "task", "list", "--json"):
                 client.sendall(bytes([byte]))
             check_it_answers(led)
-            assert client.recv(5)[4:5] == frames.ANSWER
+            assert client.recv(5)[4:5] == protocol.ANSWER
 
     def test_many_who_connect_and_say_nothing_disturb_nobody(self, led: Repository) -> None:
         clients = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(300)]
@@ -379,11 +379,11 @@ def check_it_answers(repository: Repository) -> None:
     with connected(repository) as client:
         client.sendall(call_frame(repository, "task", "list", "--json"))
         buffer = b""
-        while (found := frames.unpack(buffer)) is None:
+        while (found := protocol.unpack(buffer)) is None:
             part = client.recv(1 << 16)
             assert part, "the coordinator hung up"
             buffer += part
-    code, out, _ = frames.unpack_result(found[1])
+    code, out, _ = protocol.unpack_result(found[1])
     assert code == 0
     assert json.loads(out) == repository.ok("task", "list")
 
@@ -405,7 +405,7 @@ class TestStopped:
     """A coordinator that is stopped (SIGSTOP) holds connections and does not answer."""
 
     PATIENT = (
-        "import sys; from remand.adapters.coordinator import client; client.PATIENCE = 1.0\n"
+        "import sys; from remand.adapters.coordinator import protocol as client; client.PATIENCE = 1.0\n"
         "from remand.interfaces.cli import main; main.LOCK_PATIENCE = 3\n"
         "from remand.interfaces.cli.entry import main; main()"
     )
@@ -444,7 +444,7 @@ class TestStopped:
     def test_one_stopped_with_the_lock_in_hand_is_named(self, repository: Repository) -> None:
         repository.add("before")
         holder = (
-            "import sys, os, signal; from remand.bootstrap.ledger import open_ledger\n"
+            "import sys, os, signal; from remand.wiring.ledger import open_ledger\n"
             "with open_ledger(sys.argv[1]).store.write(): os.kill(os.getpid(), signal.SIGSTOP)"
         )
         process = repository.machine.start(

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.coordinator import doors as module
-from remand.adapters.coordinator import frames
-from remand.adapters.coordinator.doors import SocketDoors
-from remand.adapters.coordinator.visitors import Answered, Asked, Caller
-from remand.app.scheduling.ports import CannotRun, Workplace
-from remand.bootstrap.quick import Lost, forward
+from remand.adapters.coordinator import agent_socket as module
+from remand.adapters.coordinator import protocol
+from remand.adapters.coordinator.agent_socket import AgentCall, AgentCaller, AgentSocketListener, CallResult
+from remand.app.scheduler.ports import CannotRun, TaskWorktree
+from remand.wiring.startup import CoordinatorUnavailable, forward_call
 from tests.integration.machine import PATIENCE, wait_for
 
-WORKPLACE = Workplace(task_id="T", folder="/w", branch="b", common_dir="/r/.git")
+WORKPLACE = TaskWorktree(task_id="T", folder="/w", branch="b", common_dir="/r/.git")
 
 
 class Answers:
@@ -31,10 +30,10 @@ class Answers:
         self.begun: list[str] = []
         self.left: list[str] = []
 
-    def is_long(self, asked: Asked) -> bool:
+    def is_long(self, asked: AgentCall) -> bool:
         return asked.arguments[0] == "long"
 
-    def answer(self, asked: Asked) -> Answered:
+    def answer(self, asked: AgentCall) -> CallResult:
         self.begun.append(asked.caller.run_id)
         if asked.arguments[0] in ("long", "slow"):
             assert self.go.wait(PATIENCE)
@@ -44,7 +43,7 @@ class Answers:
             return 0, b"x" * int(asked.arguments[1]), b""
         return len(asked.arguments), f"{asked.caller.agent} {asked.caller.task_id}".encode(), asked.given
 
-    def leave(self, caller: Caller) -> None:
+    def leave(self, caller: AgentCaller) -> None:
         self.left.append(caller.run_id)
         if caller.run_id in self.begun:
             self.go.set()
@@ -56,9 +55,9 @@ def answers() -> Answers:
 
 
 @pytest.fixture
-def doors(answers: Answers, tmp_path: Path) -> Iterator[SocketDoors]:
+def doors(answers: Answers, tmp_path: Path) -> Iterator[AgentSocketListener]:
     with short_folder(tmp_path) as folder:
-        made = SocketDoors(folder, answers, patience=PATIENCE, grace=PATIENCE)
+        made = AgentSocketListener(folder, answers, patience=PATIENCE, grace=PATIENCE)
         yield made
         answers.go.set()
         made.end(5)
@@ -78,12 +77,14 @@ class short_folder:  # noqa: N801 - a way to write a `with`
         os.unlink(self._link)
 
 
-def opened(doors: SocketDoors, name: str = "A") -> str:
+def opened(doors: AgentSocketListener, name: str = "A") -> str:
     return doors.open(f"R-{name}", name, f"T-{name}", WORKPLACE)
 
 
 def said(path: str, *arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
-    return forward(path, "/elsewhere", ["Mallory", "T-0"], list(arguments), given=given, patience=PATIENCE)
+    return forward_call(
+        path, "/elsewhere", ["Mallory", "T-0"], list(arguments), given=given, patience=PATIENCE
+    )
 
 
 def connected(path: str) -> socket.socket:
@@ -100,17 +101,17 @@ def is_dropped(client: socket.socket) -> bool:
     return True
 
 
-def test_who_speaks_is_settled_by_the_door(doors: SocketDoors) -> None:
+def test_who_speaks_is_settled_by_the_door(doors: AgentSocketListener) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     assert said(one, "x", "y", given=b"\0payload") == (2, b"A T-A", b"\0payload")
     assert said(two, "x")[1] == b"B T-B"
 
 
-def test_a_door_is_for_its_user_alone(doors: SocketDoors) -> None:
+def test_a_door_is_for_its_user_alone(doors: AgentSocketListener) -> None:
     assert os.stat(opened(doors)).st_mode & 0o077 == 0
 
 
-def test_a_run_has_one_door(doors: SocketDoors) -> None:
+def test_a_run_has_one_door(doors: AgentSocketListener) -> None:
     opened(doors)
     with pytest.raises(CannotRun) as fault:
         opened(doors)
@@ -118,13 +119,13 @@ def test_a_run_has_one_door(doors: SocketDoors) -> None:
 
 
 @pytest.mark.parametrize("run_id", ["../../etc/x", "a/b", "R\n", "R" * 300, "ü"])
-def test_a_strange_id_leads_nowhere(doors: SocketDoors, run_id: str, tmp_path: Path) -> None:
+def test_a_strange_id_leads_nowhere(doors: AgentSocketListener, run_id: str, tmp_path: Path) -> None:
     path = doors.open(run_id, "A", "T", WORKPLACE)
     assert Path(path).resolve().parent == tmp_path
     assert said(path, "x")[0] == 1
 
 
-def test_a_folder_without_room_is_a_fault_of_the_system(doors: SocketDoors, tmp_path: Path) -> None:
+def test_a_folder_without_room_is_a_fault_of_the_system(doors: AgentSocketListener, tmp_path: Path) -> None:
     doors._folder = str(tmp_path / "missing")
     with pytest.raises(CannotRun, match="cannot be made"):
         opened(doors)
@@ -136,30 +137,32 @@ def test_a_folder_without_room_is_a_fault_of_the_system(doors: SocketDoors, tmp_
         b"\xff\xff\xff\xffx",
         b"\0\0\0\0",
         b"GET / HTTP/1.1\r\n\r\n",
-        frames.pack(frames.ASKS, b'[{"ask": {}, "actor": "user"}]'),
-        frames.pack(frames.ANSWER, b"x"),
-        frames.pack(frames.CALL, b""),
-        frames.pack(frames.GIVEN, b"\xff\xff\xff\xff"),
-        frames.pack(frames.CALL, b"\0" * (4 << 20)),
+        protocol.pack(protocol.ASKS, b'[{"ask": {}, "actor": "user"}]'),
+        protocol.pack(protocol.ANSWER, b"x"),
+        protocol.pack(protocol.CALL, b""),
+        protocol.pack(protocol.CALL_WITH_INPUT, b"\xff\xff\xff\xff"),
+        protocol.pack(protocol.CALL, b"\0" * (4 << 20)),
         os.urandom(4096),
     ],
     ids=["huge", "empty", "http", "asks", "answer", "no-call", "no-given", "zeros", "noise"],
 )
-def test_what_is_no_call_ends_its_connection_and_nothing_else(doors: SocketDoors, junk: bytes) -> None:
+def test_what_is_no_call_ends_its_connection_and_nothing_else(
+    doors: AgentSocketListener, junk: bytes
+) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     with connected(one) as client, connected(one) as other:
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(junk)
             client.shutdown(socket.SHUT_WR)
         assert is_dropped(client)
-        other.sendall(frames.pack_call("", [], ["x"]))
-        assert frames.unpack(other.recv(1 << 16))
+        other.sendall(protocol.pack_call("", [], ["x"]))
+        assert protocol.unpack(other.recv(1 << 16))
     assert said(two, "x")[0] == 1
 
 
-def test_half_a_call_is_not_waited_for_for_long(doors: SocketDoors) -> None:
+def test_half_a_call_is_not_waited_for_for_long(doors: AgentSocketListener) -> None:
     path = opened(doors)
-    frame = frames.pack_call("", [], ["x"])
+    frame = protocol.pack_call("", [], ["x"])
     with connected(path) as client:
         client.sendall(frame[:-1])
         assert said(path, "y")[0] == 1
@@ -167,8 +170,10 @@ def test_half_a_call_is_not_waited_for_for_long(doors: SocketDoors) -> None:
         assert is_dropped(client)
 
 
-def test_more_than_a_door_holds_is_not_kept(doors: SocketDoors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_HELD", 1 << 20)
+def test_more_than_a_door_holds_is_not_kept(
+    doors: AgentSocketListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BUFFERED", 1 << 20)
     path = opened(doors)
     with connected(path) as client:
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -177,23 +182,23 @@ def test_more_than_a_door_holds_is_not_kept(doors: SocketDoors, monkeypatch: pyt
     assert said(path, "y")[0] == 1
 
 
-def test_an_answer_that_nobody_reads_is_given_up(doors: SocketDoors) -> None:
+def test_an_answer_that_nobody_reads_is_given_up(doors: AgentSocketListener) -> None:
     path = opened(doors)
     with connected(path) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.sendall(frames.pack_call("", [], ["much", str(6 << 20)]))
+        client.sendall(protocol.pack_call("", [], ["much", str(6 << 20)]))
         assert said(path, "y")[0] == 1
         doors._patience = 0.1
         wait_for(lambda: not next(iter(doors._all)).visitors, "the end of the visitor")
 
 
-def test_an_answer_too_long_for_a_frame_is_said_to_be(doors: SocketDoors) -> None:
-    code, output, errors = said(opened(doors), "much", str(frames.MAX_FRAME))
+def test_an_answer_too_long_for_a_frame_is_said_to_be(doors: AgentSocketListener) -> None:
+    code, output, errors = said(opened(doors), "much", str(protocol.MAX_FRAME))
     assert (code, output) == (3, b"")
     assert b"too long" in errors
 
 
-def test_a_failure_of_our_own_is_said_and_ends_nothing(doors: SocketDoors) -> None:
+def test_a_failure_of_our_own_is_said_and_ends_nothing(doors: AgentSocketListener) -> None:
     path = opened(doors)
     code, _, errors = said(path, "fail")
     assert code == 3
@@ -201,20 +206,20 @@ def test_a_failure_of_our_own_is_said_and_ends_nothing(doors: SocketDoors) -> No
     assert said(path, "x")[0] == 1
 
 
-def test_a_visitor_may_ask_again(doors: SocketDoors) -> None:
+def test_a_visitor_may_ask_again(doors: AgentSocketListener) -> None:
     with connected(opened(doors)) as client:
-        client.sendall(frames.pack_call("", [], ["x"]) + frames.pack_call("", [], ["x", "y"]))
+        client.sendall(protocol.pack_call("", [], ["x"]) + protocol.pack_call("", [], ["x", "y"]))
         heard = b""
         codes = []
         while len(codes) < 2:
             heard += client.recv(1 << 16)
-            while (found := frames.unpack(heard)) is not None:
-                codes.append(frames.unpack_result(found[1])[0])
+            while (found := protocol.unpack(heard)) is not None:
+                codes.append(protocol.unpack_result(found[1])[0])
                 heard = heard[found[2] :]
     assert codes == [1, 2]
 
 
-def test_a_thousand_connections_to_one_door_keep_no_other_waiting(doors: SocketDoors) -> None:
+def test_a_thousand_connections_to_one_door_keep_no_other_waiting(doors: AgentSocketListener) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     with ExitStack() as stack:
         refused = 0
@@ -225,14 +230,14 @@ def test_a_thousand_connections_to_one_door_keep_no_other_waiting(doors: SocketD
                 client.connect(one)
             except BlockingIOError:
                 refused += 1
-        assert refused >= 1000 - module.MAX_VISITORS - 2 * module.BACKLOG
+        assert refused >= 1000 - module.MAX_CONNECTIONS - 2 * module.BACKLOG
         assert said(two, "x")[0] == 1
         beleaguered = next(door for door in doors._all if door.caller.agent == "A")
-        assert len(beleaguered.visitors) <= module.MAX_VISITORS
+        assert len(beleaguered.visitors) <= module.MAX_CONNECTIONS
     assert wait_for(lambda: said(one, "x")[0] == 1, "room at the door")
 
 
-def test_two_hundred_doors_are_answered_at_once(doors: SocketDoors) -> None:
+def test_two_hundred_doors_are_answered_at_once(doors: AgentSocketListener) -> None:
     paths = [opened(doors, f"A{number}") for number in range(200)]
     found: dict[int, bytes] = {}
 
@@ -254,7 +259,7 @@ def asking(path: str, *arguments: str) -> tuple[threading.Thread, list[object]]:
     def ask() -> None:
         try:
             heard.append(said(path, *arguments))
-        except Lost as lost:
+        except CoordinatorUnavailable as lost:
             heard.append(lost)
 
     thread = threading.Thread(target=ask)
@@ -262,7 +267,9 @@ def asking(path: str, *arguments: str) -> tuple[threading.Thread, list[object]]:
     return thread, heard
 
 
-def test_one_door_has_only_so_many_calls_carried_out_at_once(doors: SocketDoors, answers: Answers) -> None:
+def test_one_door_has_only_so_many_calls_carried_out_at_once(
+    doors: AgentSocketListener, answers: Answers
+) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     slow = [asking(one, "slow") for _ in range(6)]
     long = [asking(one, "long") for _ in range(3)]
@@ -276,7 +283,7 @@ def test_one_door_has_only_so_many_calls_carried_out_at_once(doors: SocketDoors,
         assert heard == [(1, b"A T-A", b"")]
 
 
-def test_long_calls_keep_no_short_one_waiting(doors: SocketDoors, answers: Answers) -> None:
+def test_long_calls_keep_no_short_one_waiting(doors: AgentSocketListener, answers: Answers) -> None:
     path = opened(doors)
     thread, heard = asking(path, "long")
     wait_for(lambda: answers.begun, "the long call")
@@ -286,7 +293,7 @@ def test_long_calls_keep_no_short_one_waiting(doors: SocketDoors, answers: Answe
     assert heard
 
 
-def test_a_closed_door_lets_a_call_under_way_end(doors: SocketDoors, answers: Answers) -> None:
+def test_a_closed_door_lets_a_call_under_way_end(doors: AgentSocketListener, answers: Answers) -> None:
     path = opened(doors)
     thread, heard = asking(path, "long")
     wait_for(lambda: answers.begun, "the call")
@@ -294,7 +301,7 @@ def test_a_closed_door_lets_a_call_under_way_end(doors: SocketDoors, answers: An
         doors.close("R-A")
         assert not os.path.exists(path)
         assert is_dropped(idle)
-    with pytest.raises(Lost):
+    with pytest.raises(CoordinatorUnavailable):
         said(path, "x")
     assert answers.left == []
     answers.go.set()
@@ -303,7 +310,9 @@ def test_a_closed_door_lets_a_call_under_way_end(doors: SocketDoors, answers: An
     wait_for(lambda: answers.left == ["R-A"], "that the run is left")
 
 
-def test_what_takes_too_long_after_its_door_was_closed_is_ended(doors: SocketDoors, answers: Answers) -> None:
+def test_what_takes_too_long_after_its_door_was_closed_is_ended(
+    doors: AgentSocketListener, answers: Answers
+) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     thread, heard = asking(one, "long")
     wait_for(lambda: answers.begun, "the call")
@@ -311,31 +320,33 @@ def test_what_takes_too_long_after_its_door_was_closed_is_ended(doors: SocketDoo
     doors.close("R-A")
     wait_for(lambda: answers.left == ["R-A"], "the end of grace")
     thread.join()
-    assert isinstance(heard[0], Lost)
+    assert isinstance(heard[0], CoordinatorUnavailable)
     assert said(two, "x")[0] == 1
 
 
 def test_in_the_end_every_door_is_closed_and_every_run_left(answers: Answers, tmp_path: Path) -> None:
     with short_folder(tmp_path) as folder:
-        doors = SocketDoors(folder, answers)
+        doors = AgentSocketListener(folder, answers)
         paths = [opened(doors, str(number)) for number in range(3)]
         thread, heard = asking(paths[0], "long")
         wait_for(lambda: answers.begun, "the call")
         doors.end(0.5)
         thread.join()
-        assert isinstance(heard[0], Lost)
+        assert isinstance(heard[0], CoordinatorUnavailable)
         wait_for(lambda: sorted(answers.left) == ["R-0", "R-1", "R-2"], "that every run is left")
         assert os.listdir(tmp_path) == []
         with pytest.raises(CannotRun):
             opened(doors, "late")
 
 
-def test_noise_from_many_sides_harms_nobody(doors: SocketDoors, campaign: Callable[[int, int], int]) -> None:
+def test_noise_from_many_sides_harms_nobody(
+    doors: AgentSocketListener, campaign: Callable[[int, int], int]
+) -> None:
     one, two = opened(doors, "A"), opened(doors, "B")
     seed = os.urandom(8)
     print(f"seed {seed.hex()}")
     chance = random.Random(seed)
-    whole = frames.pack_call("", ["a"], ["x"], b"given")
+    whole = protocol.pack_call("", ["a"], ["x"], b"given")
     for _ in range(campaign(150, 5000)):
         with connected(one) as client, suppress(BrokenPipeError, ConnectionResetError):
             spoilt = bytearray(whole)

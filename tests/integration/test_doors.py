@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.coordinator import frames
-from remand.bootstrap.quick import Lost
+from remand.adapters.coordinator import protocol
+from remand.wiring.startup import CoordinatorUnavailable
 from tests.integration.machine import PATIENCE, Machine, Said, wait_for
 from tests.integration.yard import Agent, Yard, put_in_the_way
 
@@ -301,7 +301,7 @@ def test_a_call_under_way_when_the_run_ends_is_finished(yard: Yard, alice: Agent
     wait_for(lambda: outside_processes(alice), "the call")
     yard.doors.close(alice.run_id)
     assert bob.says("--json", "task", "heartbeat", bob.task).code == 0
-    with pytest.raises(Lost):
+    with pytest.raises(CoordinatorUnavailable):
         alice.says("task", "list")
     thread.join()
     assert heard[0].data["status"] == "provisional"
@@ -330,7 +330,7 @@ def test_help_needs_no_door(yard: Yard, alice: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"\xff\xff\xff\xff", frames.pack(frames.ANSWER, b""), b"HTTP/1.1 200"]
+    "answer", [b"", b"\xff\xff\xff\xff", protocol.pack(protocol.ANSWER, b""), b"HTTP/1.1 200"]
 )
 def test_a_socket_that_is_no_door_gains_nothing(yard: Yard, tmp_path: Path, answer: bytes) -> None:
     path = str(yard.machine.folder / f"s{os.urandom(3).hex()}")
@@ -400,7 +400,7 @@ class TestWithoutACoordinator:
         def submit() -> None:
             try:
                 heard.append(alice.says(*words))
-            except Lost as lost:
+            except CoordinatorUnavailable as lost:
                 heard.append(lost)
 
         thread = threading.Thread(target=submit)
@@ -408,6 +408,6 @@ class TestWithoutACoordinator:
         process = next(iter(wait_for(lambda: outside_processes(alice), "the call")))
         yard.doors.end(0.2)
         thread.join()
-        assert isinstance(heard[0], Lost)
+        assert isinstance(heard[0], CoordinatorUnavailable)
         assert process.wait(PATIENCE) == -signal.SIGKILL
         assert alice.story["status"] == "claimed"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from remand.adapters.git.place import locate
-from remand.adapters.git.workplaces import GitWorkplaces
-from remand.adapters.sandbox.bubblewrap import find
-from remand.app.scheduling.ports import Workplace
-from remand.interfaces.cli.keeper import doors_of
+from remand.adapters.git.location import locate
+from remand.adapters.git.task_worktrees import GitWorktrees
+from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.app.scheduler.ports import TaskWorktree
+from remand.interfaces.cli.agent_socket.server import make_sockets
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.integration.sandboxes import sandbox_of
 from tests.integration.yard import CONFIG
@@ -27,9 +27,11 @@ class Cell:
         repository.ok("task", "claim", self.task, "--agent", "Alice")
         place = locate(str(repository.path))
         assert place is not None
-        places = GitWorkplaces(place, str(machine.folder / "places"), base="main")
-        self.workplace: Workplace = places.prepare(self.task, "task/1", repository.head(), is_confined=True)
-        self.doors = doors_of(str(repository.path), bring=places.bring, look=places.look)
+        places = GitWorktrees(place, str(machine.folder / "places"), base="main")
+        self.workplace: TaskWorktree = places.prepare(
+            self.task, "task/1", repository.head(), is_confined=True
+        )
+        self.doors = make_sockets(str(repository.path), bring=places.import_commits, look=places.inspect)
         self.door = self.doors.open("R-1", "Alice", self.task, self.workplace)
 
     def run(self, *command: str, stdin: str = "") -> Said:
@@ -43,7 +45,7 @@ class Cell:
             *("--bind", self.door, self.door, "--chdir", folder),
         ]
         done = subprocess.run(
-            [find(), *view, *command],
+            [find_bubblewrap(), *view, *command],
             input=stdin,
             env=machine.environment | {"REMAND_SOCKET": self.door},
             capture_output=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.testing.rejecting import a_rejection
+from remand.testing.rejection_records import a_rejection
 from tests.integration.conftest import near_machine
 from tests.integration.machine import Machine, Repository
 from tests.integration.scripted_agents import Office, Scheduler

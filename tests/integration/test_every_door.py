@@ -13,15 +13,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from remand.adapters.coordinator import frames
-from remand.adapters.coordinator.remote import RemoteLedger
-from remand.app.asking import Request
-from remand.bootstrap.ledger import open_ledger
+from remand.adapters.coordinator import protocol
+from remand.adapters.coordinator.remote_ledger import RemoteLedger
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.verdict import GateStatus, Verdict
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.reviews import ReviewApproved
+from remand.domain.events.tasks import HandoffCompleted, TaskSettled, TaskSubmitted
+from remand.domain.events.work import GateOverridden, GatePassed
+from remand.domain.gate.verdict import GateStatus, Verdict
 from remand.domain.refusals import Refused
 from remand.ledger import codec, signatures
+from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 CONFIG = """
@@ -61,7 +64,7 @@ class House:
         found = self.opened.ledger.repository.commit(self.commit)
         assert found is not None
         self.tree = found.tree
-        self.key = self.opened.ledger.keys.made().id
+        self.key = self.opened.ledger.keys.ensure_key().id
         self.doors: Counter[str] = Counter()
         self._session = 0
 
@@ -90,17 +93,17 @@ class House:
             c.ApproveReview(task_id=task, commit=self.commit),
         ]
 
-    def forged(self, task: str, handoff: str, rng: random.Random) -> list[e.Event]:
+    def forged(self, task: str, handoff: str, rng: random.Random) -> list[Event]:
         """Lines that would hand the work in, had they been believed."""
         passed = Verdict(status=GateStatus.PASSED, commit=self.commit, tree=self.tree)
         own: dict[str, Any] = {"task_id": task, "handoff_id": handoff, "agent": "Alice"}
         kinds = [
-            e.GatePassed(verdict=passed, **own),
-            e.GateOverridden(task_id=task, gate="never", tree=self.tree, reason="trust me"),
-            e.TaskSubmitted(commit=self.commit, tree=self.tree, **own),
-            e.HandoffCompleted(commit=self.commit, tree=self.tree, **own),
-            e.ReviewApproved(task_id=task, reviewer="Lead", commit=self.commit, tree=self.tree),
-            e.TaskSettled(task_id=task, status="done"),
+            GatePassed(verdict=passed, **own),
+            GateOverridden(task_id=task, gate="never", tree=self.tree, reason="trust me"),
+            TaskSubmitted(commit=self.commit, tree=self.tree, **own),
+            HandoffCompleted(commit=self.commit, tree=self.tree, **own),
+            ReviewApproved(task_id=task, reviewer="Lead", commit=self.commit, tree=self.tree),
+            TaskSettled(task_id=task, status="done"),
         ]
         return [kind for kind in kinds if rng.random() < 0.7] or kinds[:3]
 
@@ -137,7 +140,7 @@ def by_raw_frames(house: House, task: str, handoff: str, rng: random.Random) -> 
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(house.repository.socket())
-        connection.sendall(frames.pack(frames.ASKS, body))
+        connection.sendall(protocol.pack(protocol.ASKS, body))
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(65536):
             pass
@@ -151,21 +154,21 @@ def by_forged_file(house: House, task: str, handoff: str, rng: random.Random) ->
     for seq, event in enumerate(house.forged(task, handoff, rng), 1):
         ts = f"2026-11-1{rng.randint(5, 6)}T0{rng.randint(0, 9)}:00:00.{rng.getrandbits(19):06d}Z"
         extra = {"signer": "0" * 16, "signature": "AAAA"} if rng.random() < 0.3 else {}
-        meta = e.Meta(
+        meta = Meta(
             id="", session=name, seq=seq, actor=rng.choice(["Lead", "coordinator"]), prev=previous, **extra
         )
-        stamped, line = codec.write(msgspec.structs.replace(event, ts=ts), meta)
+        stamped, line = codec.encode_event(msgspec.structs.replace(event, ts=ts), meta)
         previous = stamped.meta.id
-        group = signatures.Group(
+        group = signatures.EventGroup(
             ts=ts,
-            meta=signatures.Origin(session=name),
+            meta=signatures.GroupOrigin(session=name),
             first=seq,
             before=signatures.chain_start(name, house.key),
-            events=(signatures.Named(previous, task),),
+            events=(signatures.GroupedEvent(previous, task),),
             key=house.key,
             signature="A" * 86,
         )
-        lines += [signatures.write(group)] if rng.random() < 0.5 else []
+        lines += [signatures.encode_group(group)] if rng.random() < 0.5 else []
         lines.append(line)
     (folder / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
 
@@ -248,7 +251,7 @@ def test_a_frame_that_claims_to_be_huge_harms_nobody(house: House) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(house.repository.socket())
-        connection.sendall(frames.ASKS + struct.pack(">I", 0xFFFFFFFF) + b"x" * 100)
+        connection.sendall(protocol.ASKS + struct.pack(">I", 0xFFFFFFFF) + b"x" * 100)
     task, handoff = house.tasks[0]
     by_socket(house, task, handoff, random.Random(1))
     assert house.released() == []

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from remand.adapters.sandbox import system_links
-from remand.adapters.sandbox.agent_view import link_folders
-from remand.adapters.sandbox.bubblewrap import find
-from remand.adapters.sandbox.setting import SYSTEM_PATH
-from remand.adapters.sandbox.view import Sight, View
-from remand.app.scheduling.ports import Bounds, Ended, Order
+from remand.adapters.sandbox.file_view import FileView, Visibility, link_folders
+from remand.adapters.sandbox.job_setup import SYSTEM_PATH
+from remand.adapters.sandbox.sandboxes import find_bubblewrap
+from remand.app.scheduler.ports import AgentLaunch, Bounds, RunEnd
 from tests.integration.crews import PATIENCE, crew_of, end_of, eventually
 from tests.integration.machine import Machine
 from tests.integration.test_doors_in_a_sandbox import Cell
@@ -84,9 +83,9 @@ print(json.dumps({folder: dict(seen(folder)) for folder in sys.argv[1:]}))
 class ConfinedCell(Cell):
     """The workplace of an agent that the scheduler's own sandbox holds."""
 
-    def start(self, *command: str, stdin: str = "", **bounds: Any) -> Ended:
+    def start(self, *command: str, stdin: str = "", **bounds: Any) -> RunEnd:
         """Runs a command as the agent, to its end."""
-        order = Order(
+        order = AgentLaunch(
             run_id="R-1",
             agent="Alice",
             command=command,
@@ -185,10 +184,10 @@ def test_the_systems_folders_are_as_they_were_but_for_remand(cell: ConfinedCell)
 
 
 def test_a_folder_that_the_agent_may_write_is_left_alone() -> None:
-    view = View()
+    view = FileView()
     assert "/usr/bin" in link_folders(view)
 
-    view.show("/usr/bin", Sight.WRITE)
+    view.show("/usr/bin", Visibility.WRITE)
 
     assert "/usr/bin" not in link_folders(view)
 
@@ -210,7 +209,7 @@ class Folders:
         told, tells = os.pipe()
         process = subprocess.Popen(
             [
-                *(find(), "--unshare-all", "--cap-drop", "ALL", "--die-with-parent"),
+                *(find_bubblewrap(), "--unshare-all", "--cap-drop", "ALL", "--die-with-parent"),
                 *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *mounts),
                 *("--as-pid-1", "--info-fd", str(tells), "--", "/bin/sh", "-c", f"read leave; {command}"),
             ],
@@ -224,7 +223,7 @@ class Folders:
             pid = json.load(file)["child-pid"]
         assert process.stdin is not None
         # Bubblewrap tells the process before all is mounted.
-        eventually(lambda: os.readlink(f"/proc/{pid}/exe") != os.path.realpath(find()))
+        eventually(lambda: os.readlink(f"/proc/{pid}/exe") != os.path.realpath(find_bubblewrap()))
         script = [sys.executable, "-I", "-S", system_links.__file__, str(pid), str(self.program)]
         subprocess.run([*script, *map(str, folders)], check=True)
         return process.communicate("\n", timeout=PATIENCE)[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.sandbox.choose import best
+from remand.adapters.sandbox.sandboxes import best_sandbox
 from tests.integration.machine import Machine, Repository
 
 CONFIG = """
@@ -16,7 +16,8 @@ CONFIG = """
 probes = [["git", "grep"], ["cat"], ["sh", "-c"]]
 """
 pytestmark = pytest.mark.skipif(
-    best().tier == "plain", reason="nothing here confines a command: bubblewrap or Landlock is missing"
+    best_sandbox().tier == "plain",
+    reason="nothing here confines a command: bubblewrap or Landlock is missing",
 )
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from remand.adapters.git.commits import MAX_SOURCE_FILE, GitSources
 from remand.adapters.git.repository import GitRepository
-from remand.adapters.git.sources import MAX_FILE, GitSources
-from remand.app.witness import Witness
-from remand.bootstrap.ledger import find_place
+from remand.app.rejection_facts import EvidenceChecker
+from remand.wiring.ledger import find_place
 from tests.integration.machine import Machine, Repository
 
 FILES = {
@@ -40,7 +40,7 @@ def place() -> Any:
 
 def grade(place: Repository, stated: object) -> str:
     with GitSources(find_place(str(place.path)), "main", seconds=60) as sources:
-        (found,) = Witness(sources).grade([{"data": "x", "probe": stated}])
+        (found,) = EvidenceChecker(sources).grade_evidence([{"data": "x", "probe": stated}])
     assert found.detail
     return found.grade
 
@@ -101,7 +101,7 @@ def test_the_paths_of_a_commit_are_read_whole(place: Repository) -> None:
 
 def test_a_file_too_large_to_look_into_is_neither_proved_nor_disproved(machine: Machine) -> None:
     made = machine.repository()
-    made.commit("big.txt", "x" * (MAX_FILE + 1))
+    made.commit("big.txt", "x" * (MAX_SOURCE_FILE + 1))
 
     assert grade(made, {"file": "big.txt", "text": "y"}) == "reported"
     assert grade(made, {"file": "big.txt", "absent": True}) in ("reported", "disproved")
@@ -111,7 +111,7 @@ def test_when_the_time_is_up_the_rest_stays_reported(place: Repository) -> None:
     evidence = [{"probe": {"file": "src/mail.py", "line": n}} for n in range(40)]
     for seconds in (0.0, 0.001, 0.01, 0.03):
         with GitSources(find_place(str(place.path)), "main", seconds=seconds) as sources:
-            found = Witness(sources).grade(evidence)
+            found = EvidenceChecker(sources).grade_evidence(evidence)
         assert len(found) == 40
         assert found[-1].grade in ("reported", "disproved")
 

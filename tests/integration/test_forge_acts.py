@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.forge_server import Fault
 from tests.corpus.comments import MARKER, hostile_comments
 from tests.integration.machine import PATIENCE, REMAND, Machine

@@ -9,28 +9,27 @@ import pytest
 from remand.adapters.forges.gitea import Gitea
 from remand.adapters.forges.github import GitHub
 from remand.adapters.forges.gitlab import GitLab
-from remand.app.asking import Rules
-from remand.app.forges.accounts import Accounts
-from remand.app.forges.polling import Polled, Poller
-from remand.app.forges.ports import Forge, Remembered
-from remand.app.forges.taking import Taking
+from remand.app.forge.poll import Poller, PollResult
+from remand.app.forge.ports import CachedAnswer, Forge
+from remand.app.forge.review_import import Accounts, ReviewImporter
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain.pulls.shapes import ReviewState
-from remand.domain.roles import Member, Role, Team
-from remand.testing.builders import World
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.pull_request.records import ReviewState
+from remand.testing.builders import FakeLedger
+from remand.testing.forge_fakes import MemoryNotes
 from remand.testing.forge_server import ForgeServer
 from remand.testing.forge_state import ForgeState, Said
-from remand.testing.forges import MemoryNotes
 from tests.integration.reviewed_there import DIALECTS, Spoken
 
 OPEN = 100
 ADAPTERS: dict[str, Callable[..., Forge]] = {"github": GitHub, "gitea": Gitea, "gitlab": GitLab}
 
 
-class Answers(dict[str, Remembered]):
+class Answers(dict[str, CachedAnswer]):
     """What is kept of answers from poll to poll."""
 
-    def put(self, address: str, answer: Remembered) -> None:
+    def put(self, address: str, answer: CachedAnswer) -> None:
         self[address] = answer
 
 
@@ -41,7 +40,7 @@ class Watched:
         self.spoken, self.server, self.state = spoken, server, state
         lead = Member(name="Lead", roles=(Role.LEAD,), accounts=(f"{spoken.kind}:lead",))
         team = Team((Member(name="Alice"), Member(name="Bob"), lead))
-        self.world = World(rules=Rules(team=team, gates=()))
+        self.world = FakeLedger(rules=Rules(team=team, gates=()))
         self.marks, self.answers = MemoryNotes(), Answers()
         self.lead, self.bot = state.person("lead", "write"), state.person("bot")
         for number in range(1, OPEN + 1):
@@ -57,7 +56,7 @@ class Watched:
         self.state.review(pull, self.lead, ReviewState.COMMENTED, "Looking.", Said(text="Hm."))
         self.state.remark(pull, self.bot, "On it.")
 
-    def poll(self, *only: int) -> Polled:
+    def poll(self, *only: int) -> PollResult:
         """One poll, by a process that begins anew."""
         forge = ADAPTERS[self.spoken.kind](
             "octo/demo",
@@ -68,7 +67,7 @@ class Watched:
         )
         try:
             accounts = Accounts(self.world.rules.team, forge, self.marks)
-            taking = Taking(
+            taking = ReviewImporter(
                 self.world.ledger,
                 accounts,
                 self.marks,
@@ -76,7 +75,7 @@ class Watched:
                 home="https://octo.example/octo/demo",
                 obey=lambda *_: "",
             )
-            return Poller(self.world.ledger, forge, self.marks, taking.take).poll(only)
+            return Poller(self.world.ledger, forge, self.marks, taking.import_pull_request).poll(only)
         finally:
             forge.close()
 

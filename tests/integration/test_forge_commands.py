@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from remand.bootstrap.forges import TOKENS
-from remand.domain.pulls.shapes import ReviewState
+from remand.domain.pull_request.records import ReviewState
 from remand.testing.forge_server import Fault
 from remand.testing.forge_state import TOKEN
+from remand.wiring.forges import TOKENS
 from tests.integration.machine import Machine, Repository
 from tests.integration.reviewed_there import CONFIG, DIALECTS, Scene, forge_scene
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.domain.pulls.shapes import ReviewState
+from remand.domain.pull_request.records import ReviewState
 from remand.testing.forge_server import Fault
 from remand.testing.forge_state import Said
 from tests.corpus.comments import MARKER, hostile_comments

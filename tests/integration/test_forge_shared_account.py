@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from remand.app.forges.ports import CheckState
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.app.forge.ports import CheckState
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.forge_state import Pull, Said
 from tests.integration.machine import Machine
 from tests.integration.reviewed_there import DIALECTS, Scene, forge_scene

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remand.bootstrap.ledger import machine_keys
+from remand.wiring.ledger import machine_keys
 from tests.integration.forging import line, put
 from tests.integration.machine import Machine, Repository
 from tests.properties.forgeries import Forger, spread

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from remand.adapters.forges.github import GitHub
-from remand.adapters.forges.github_api import Place
+from remand.adapters.forges.github_api import GitHubRepository
 from remand.app.errors import UsageError
-from remand.app.forges.ports import ForgeFault, Remembered, Trouble
-from remand.domain.instant import plus
-from remand.domain.pulls.shapes import Account, ReviewState
+from remand.app.forge.ports import CachedAnswer, ForgeFault, ForgeFaultKind
+from remand.domain.instant import add_seconds
+from remand.domain.pull_request.records import Account, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_github import GitHubDialect
 from remand.testing.forge_server import Answer, Fault, ForgeServer, Request, json_answer
@@ -29,12 +29,12 @@ class Notes:
     """A memory that lasts as long as the test."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Remembered] = {}
+        self.kept: dict[str, CachedAnswer] = {}
 
-    def get(self, address: str) -> Remembered | None:
+    def get(self, address: str) -> CachedAnswer | None:
         return self.kept.get(address)
 
-    def put(self, address: str, answer: Remembered) -> None:
+    def put(self, address: str, answer: CachedAnswer) -> None:
         self.kept[address] = answer
 
 
@@ -63,7 +63,7 @@ class Hub:
 
     def fault(self, forge: GitHub) -> ForgeFault:
         with pytest.raises(ForgeFault) as raised:
-            forge.glance(self.numbers)
+            forge.change_marks(self.numbers)
         return raised.value
 
 
@@ -79,11 +79,11 @@ def hub() -> Iterator[Hub]:
 
 
 def test_a_hundred_unchanged_pull_requests_cost_two_requests_and_one_point(hub: Hub) -> None:
-    before = hub.forge().glance(hub.numbers)
+    before = hub.forge().change_marks(hub.numbers)
     spent, asked = sum(hub.dialect.used.values()), len(hub.server.requests)
     poll = hub.forge()
 
-    assert poll.glance(hub.numbers) == before
+    assert poll.change_marks(hub.numbers) == before
     assert len(hub.server.requests) - asked == poll.usage.requests == 2
     assert sum(hub.dialect.used.values()) - spent == poll.usage.points == 1
     assert poll.usage.not_modified == 1
@@ -92,10 +92,10 @@ def test_a_hundred_unchanged_pull_requests_cost_two_requests_and_one_point(hub: 
 def test_without_graphql_they_cost_no_point_at_all(hub: Hub) -> None:
     hub.dialect.has_graphql = False
     forge = hub.forge()
-    before = forge.glance(hub.numbers)
+    before = forge.change_marks(hub.numbers)
     spent, asked, told = hub.dialect.used["core"], len(hub.server.requests), forge.usage
 
-    assert forge.glance(hub.numbers) == before
+    assert forge.change_marks(hub.numbers) == before
     assert len(hub.server.requests) - asked == forge.usage.requests - told.requests == 2
     assert hub.dialect.used["core"] - spent == forge.usage.points - told.points == 0
 
@@ -117,7 +117,7 @@ def test_where_graphql_is_not_to_be_had_rest_is_asked_from_then_on(hub: Hub, ref
     hub.server.faults.add(refusal)
     forge = hub.forge()
 
-    assert set(forge.glance(hub.numbers)) == set(hub.numbers)
+    assert set(forge.change_marks(hub.numbers)) == set(hub.numbers)
     assert forge.pull_request(1).number == 1
     assert [one.path for one in hub.server.requests].count("/graphql") == 1
 
@@ -172,7 +172,7 @@ def test_a_page_that_was_full_is_followed_although_it_did_not_change(hub: Hub) -
 
 def test_what_is_remembered_is_a_fraction_of_what_was_sent(hub: Hub) -> None:
     hub.dialect.has_graphql = False
-    hub.forge().glance(hub.numbers)
+    hub.forge().change_marks(hub.numbers)
 
     kept = sum(len(answer.body) for answer in hub.memory.kept.values())
     assert 0 < kept < 150_000
@@ -180,11 +180,11 @@ def test_what_is_remembered_is_a_fraction_of_what_was_sent(hub: Hub) -> None:
 
 def test_a_memory_that_was_damaged_is_asked_anew(hub: Hub) -> None:
     hub.dialect.has_graphql = False
-    before = hub.forge().glance(hub.numbers)
+    before = hub.forge().change_marks(hub.numbers)
     for address, answer in hub.memory.kept.items():
-        hub.memory.kept[address] = Remembered(etag=answer.etag, body=answer.body[:-9])
+        hub.memory.kept[address] = CachedAnswer(etag=answer.etag, body=answer.body[:-9])
 
-    assert hub.forge().glance(hub.numbers) == before
+    assert hub.forge().change_marks(hub.numbers) == before
 
 
 # ------------------------------------------------------------------------------------------------ limits
@@ -224,13 +224,13 @@ def test_a_limit_in_any_disguise_is_a_limit(hub: Hub, name: str) -> None:
     fault = hub.fault(forge)
     asked = len(hub.server.requests)
 
-    assert fault.trouble is Trouble.LIMITED
+    assert fault.trouble is ForgeFaultKind.LIMITED
     assert fault.until > hub.clock.now()
     assert hub.fault(forge).until == fault.until
     assert len(hub.server.requests) == asked
     hub.server.faults.clear()
     hub.clock.time = fault.until
-    assert len(forge.glance(hub.numbers)) == 100
+    assert len(forge.change_marks(hub.numbers)) == 100
 
 
 def test_limits_without_a_time_in_a_row_are_waited_for_longer(hub: Hub) -> None:
@@ -239,7 +239,7 @@ def test_limits_without_a_time_in_a_row_are_waited_for_longer(hub: Hub) -> None:
     for _ in range(3):
         start = hub.clock.now()
         until = hub.fault(forge).until
-        waits.append(next(seconds for seconds in (60, 120, 240) if until <= plus(start, seconds + 1)))
+        waits.append(next(seconds for seconds in (60, 120, 240) if until <= add_seconds(start, seconds + 1)))
         hub.clock.time = until
 
     assert waits == [60, 120, 240]
@@ -249,7 +249,7 @@ def test_after_the_last_request_of_the_limit_nothing_more_is_asked(hub: Hub) -> 
     hub.dialect.used["graphql"] = 4999
     forge = hub.forge()
 
-    assert hub.fault(forge).trouble is Trouble.LIMITED
+    assert hub.fault(forge).trouble is ForgeFaultKind.LIMITED
     assert [one.path for one in hub.server.requests] == ["/graphql"]
 
 
@@ -260,16 +260,16 @@ def test_a_refusal_that_is_no_limit_does_not_hold_the_next_question_back(hub: Hu
     with pytest.raises(ForgeFault) as raised:
         forge.may_write(Account(id=f"github:{hub.ann.id}", login="github:ann"))
 
-    assert raised.value.trouble is Trouble.DENIED
+    assert raised.value.trouble is ForgeFaultKind.DENIED
     assert "push access" in str(raised.value)
-    assert len(forge.glance(hub.numbers)) == 100
+    assert len(forge.change_marks(hub.numbers)) == 100
 
 
 def test_errors_of_graphql_that_are_no_absence_are_a_fault(hub: Hub) -> None:
     for kind, trouble in (
-        (b"FORBIDDEN", Trouble.DENIED),
-        (b"", Trouble.UNREACHABLE),
-        (b"SERVICE_UNAVAILABLE", Trouble.UNREACHABLE),
+        (b"FORBIDDEN", ForgeFaultKind.DENIED),
+        (b"", ForgeFaultKind.UNREACHABLE),
+        (b"SERVICE_UNAVAILABLE", ForgeFaultKind.UNREACHABLE),
     ):
         body = b'{"data": {"repository": null}, "errors": [{"type": "' + kind + b'", "message": "no"}]}'
         hub.server.faults.add(Fault(status=200, headers=JSON, body=body))
@@ -292,7 +292,7 @@ def test_something_missing_within_a_pull_request_makes_it_no_whole_one(hub: Hub)
     with pytest.raises(ForgeFault) as raised:
         hub.forge().pull_request(1)
 
-    assert raised.value.trouble is Trouble.UNREACHABLE
+    assert raised.value.trouble is ForgeFaultKind.UNREACHABLE
 
 
 @pytest.mark.parametrize("has_graphql", [True, False])
@@ -301,11 +301,11 @@ def test_a_repository_that_is_not_there_is_missing(hub: Hub, *, has_graphql: boo
     hub.state.name = "gone"
     hub.server.faults.add(Fault(status=404, headers=JSON, where="/repos/", times=9))
 
-    assert hub.fault(hub.forge()).trouble is Trouble.MISSING
+    assert hub.fault(hub.forge()).trouble is ForgeFaultKind.MISSING
 
 
 def test_numbers_no_pull_request_can_have_are_not_asked_about(hub: Hub) -> None:
-    assert hub.forge().glance([0, -1, 1 << 31, 1 << 99]) == {}
+    assert hub.forge().change_marks([0, -1, 1 << 31, 1 << 99]) == {}
     assert hub.server.requests == []
 
 
@@ -391,7 +391,7 @@ def test_without_a_token_gh_is_asked(hub: Hub, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ForgeFault) as raised:
         forge.pull_request(7)
 
-    assert raised.value.trouble is Trouble.MISSING
+    assert raised.value.trouble is ForgeFaultKind.MISSING
     called = record.read_text().splitlines()
     assert called[0].startswith("api graphql --include --method POST --hostname 127.0.0.1")
     assert called[0].endswith("--input -")
@@ -407,7 +407,7 @@ def test_without_a_token_and_without_gh_it_is_said_what_to_do(
     with pytest.raises(ForgeFault, match=r"GITHUB_TOKEN.*gh auth login") as raised:
         GitHub("octo/demo", clock=hub.clock, memory=Notes())
 
-    assert raised.value.trouble is Trouble.DENIED
+    assert raised.value.trouble is ForgeFaultKind.DENIED
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "schlüssel", "\x00"])
@@ -415,7 +415,7 @@ def test_what_cannot_be_a_token_is_refused_without_being_shown(hub: Hub, token: 
     with pytest.raises(ForgeFault) as raised:
         hub.forge(token)
 
-    assert raised.value.trouble is Trouble.DENIED
+    assert raised.value.trouble is ForgeFaultKind.DENIED
     assert token not in str(raised.value)
 
 
@@ -426,5 +426,7 @@ def test_what_is_no_repository_is_refused_with_how_to_write_it(hub: Hub, reposit
 
 
 def test_an_enterprise_server_has_graphql_beside_its_rest() -> None:
-    assert Place("https://git.example/api/v3", "o", "r").graphql == "https://git.example/api/graphql"
-    assert Place("https://api.github.com", "o", "r").graphql == "https://api.github.com/graphql"
+    assert (
+        GitHubRepository("https://git.example/api/v3", "o", "r").graphql == "https://git.example/api/graphql"
+    )
+    assert GitHubRepository("https://api.github.com", "o", "r").graphql == "https://api.github.com/graphql"

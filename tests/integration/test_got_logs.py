@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from remand.app.graph import GraphView, fold_graph, stats
-from remand.app.graph_export import FORMATS, graphml
-from remand.domain import events as e
+from remand.app.graph import GraphView, fold_graph, graph_stats
+from remand.app.graph_export import FORMATS, render_graphml
+from remand.domain.events.event import Event
 from remand.ledger import codec
 from tests.data_sets import OWN, data_sets
 from tests.integration.machine import Machine
@@ -54,13 +54,13 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def events(folder: Path) -> list[e.Event]:
+def events(folder: Path) -> list[Event]:
     lines = (line for file in sorted(folder.glob("*.jsonl")) for line in file.read_bytes().splitlines())
-    return [codec.read(line) for line in lines if line.strip()]
+    return [codec.decode_line(line) for line in lines if line.strip()]
 
 
 @pytest.fixture(scope="module")
-def view(events: list[e.Event]) -> GraphView:
+def view(events: list[Event]) -> GraphView:
     return fold_graph(events)
 
 
@@ -69,13 +69,13 @@ def expected(folder: Path) -> Expected:
     return IN_OWN if folder.is_relative_to(OWN) else IN_RECORDED
 
 
-def test_every_line_is_an_event_of_its_own(events: list[e.Event], expected: Expected) -> None:
+def test_every_line_is_an_event_of_its_own(events: list[Event], expected: Expected) -> None:
     assert len(events) == expected.events
     assert len({event.meta.id for event in events}) == expected.events
 
 
 def test_the_graph_is_the_one_its_authors_had(view: GraphView, expected: Expected) -> None:
-    assert stats(view) == expected.stats
+    assert graph_stats(view) == expected.stats
 
 
 def test_a_ledger_that_imports_it_has_the_same_graph(
@@ -116,7 +116,7 @@ def test_every_task_has_its_prefix_and_a_status_of_plain_text(view: GraphView) -
     }
 
 
-def test_read_twice_and_backwards_it_is_the_same(events: list[e.Event], view: GraphView) -> None:
+def test_read_twice_and_backwards_it_is_the_same(events: list[Event], view: GraphView) -> None:
     again = fold_graph([*reversed(events), *events])
 
     assert again.graph.nodes == view.graph.nodes
@@ -130,7 +130,7 @@ def test_every_format_can_hold_it(view: GraphView, expected: Expected) -> None:
 
 
 def test_graphml_holds_every_node_and_edge(view: GraphView, expected: Expected) -> None:
-    root = ET.fromstring(graphml(view.graph))
+    root = ET.fromstring(render_graphml(view.graph))
 
     assert len(root.findall(".//{*}node")) == expected.stats["nodes"]
     assert len(root.findall(".//{*}edge")) == expected.stats["edges"]

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git.place import Place
-from remand.adapters.hosts import codex_trust, hook, settings
-from remand.adapters.hosts.probe import PROBE_TEXT, SECONDS
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.hosts import hook, hook_checks, settings
+from remand.adapters.hosts.hook import Setup
+from remand.adapters.hosts.hook_checks import PROBE_TEXT, SECONDS
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.bootstrap import hooking, host_settings
-from remand.bootstrap.hooking import Proof, installed_hosts
-from remand.bootstrap.hosts import HOSTS, Answer, host
+from remand.wiring.hosts import checks, installation
+from remand.wiring.hosts.checks import HookCheck, installed_hosts
+from remand.wiring.hosts.registry import HOSTS, HookAnswer, load_host
 from tests.integration.processes import LONGER, is_gone
 
 TRUSTING = sorted(set(HOSTS) - {"codex"})
@@ -39,23 +40,23 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-def at(root: str) -> Place:
+def at(root: str) -> LedgerLocation:
     """A folder that is in no repository, where nothing is tracked or ignored."""
-    return Place(root=root, worktree=root)
+    return LedgerLocation(root=root, worktree=root)
 
 
 def install_hosts(
     root: str, names: Sequence[str], executable: str, *, is_portable: bool = False
 ) -> list[str]:
-    return host_settings.install_hosts(at(root), names, executable, is_portable=is_portable).hooks
+    return installation.install_hosts(at(root), names, executable, is_portable=is_portable).hooks
 
 
 def remove_hosts(root: str) -> list[str]:
-    return host_settings.remove_hosts(at(root)).hooks
+    return installation.remove_hosts(at(root)).hooks
 
 
-def prove(name: str, root: str, seconds: float = SECONDS) -> Proof:
-    return hooking.prove(name, at(root), seconds)
+def prove(name: str, root: str, seconds: float = SECONDS) -> HookCheck:
+    return checks.check_hook(name, at(root), seconds)
 
 
 def program(folder: Path, script: str, mode: int = 0o755) -> str:
@@ -69,14 +70,14 @@ def program(folder: Path, script: str, mode: int = 0o755) -> str:
 
 def answering(name: str) -> str:
     """A hook that answers a probe as ours does, and anything else with nothing."""
-    found = host(name)
+    found = load_host(name)
     assert found is not None
-    output, _, _ = found.render(hook.STOP, Answer.block(PROBE_TEXT))
+    output, _, _ = found.render(hook.STOP, HookAnswer.block(PROBE_TEXT))
     return f'cat >/dev/null; test -z "$REMAND_HOOK_PROBE" || printf %s {shlex.quote(output)}'
 
 
-def setup_of(name: str) -> settings.Setup:
-    found = host(name)
+def setup_of(name: str) -> Setup:
+    found = load_host(name)
     assert found is not None
     return found.SETUP
 
@@ -85,9 +86,9 @@ def trust_all(root: Path, home: Path) -> None:
     """Trusts our hooks in Codex, as a person does with `/hooks`."""
     path = root / ".codex" / "hooks.json"
     rows = [
-        f'[hooks.state."{codex_trust.trust_key(str(path), entry)}"]\n'
-        f'trusted_hash = "{codex_trust.identity(entry)}"\n'
-        for entry in settings.find(setup_of("codex"), path.read_text())
+        f'[hooks.state."{hook_checks.trust_key(str(path), entry)}"]\n'
+        f'trusted_hash = "{hook_checks.hook_identity(entry)}"\n'
+        for entry in settings.find_hooks(setup_of("codex"), path.read_text())
     ]
     (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex" / "config.toml").write_text("".join(rows))
@@ -166,7 +167,7 @@ class TestProof:
     def test_a_hook_that_blocks_is_proven(self, name: str, root: Path) -> None:
         (file,) = install_hosts(str(root), [name], program(root, answering(name)))
 
-        assert prove(name, str(root)) == Proof(name, True, f"{file} blocks a stop")
+        assert prove(name, str(root)) == HookCheck(name, True, f"{file} blocks a stop")
 
     @pytest.mark.parametrize("name", ["claude", "cursor", "gemini", "openhands", "qwen"])
     def test_a_portable_hook_is_proven(self, name: str, root: Path) -> None:
@@ -252,7 +253,7 @@ class TestProof:
 
     def test_an_entry_in_the_home_folder_counts(self, root: Path, home: Path) -> None:
         (home / ".claude").mkdir()
-        text = settings.install(setup_of("claude"), None, [program(root, answering("claude"))])
+        text = settings.install_hooks(setup_of("claude"), None, [program(root, answering("claude"))])
         (home / ".claude" / "settings.json").write_text(text)
 
         assert prove("claude", str(root)).ok

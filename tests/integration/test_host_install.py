@@ -12,11 +12,11 @@ import pytest
 
 from remand.adapters.hosts import mcp_entries, settings
 from remand.adapters.hosts.settings import names_machine
-from remand.bootstrap.host_settings import Hooks, Server
-from remand.bootstrap.hosts import HOSTS, guarded_files, host
-from remand.bootstrap.quick import locate
-from remand.interfaces.hook.guarding import guarded
-from remand.interfaces.hook.words import Words
+from remand.interfaces.hook.session import SessionCall
+from remand.interfaces.hook.tool_guard import find_guarded
+from remand.wiring.hosts.installation import HostHooks, HostServer
+from remand.wiring.hosts.registry import HOSTS, guarded_files, load_host
+from remand.wiring.startup import locate
 from tests.integration.conftest import near_machine
 from tests.integration.machine import Machine, Repository
 
@@ -24,7 +24,7 @@ __all__ = ["near_machine"]
 
 ALL = ",".join(HOSTS)
 OLD = "/home/someone/.venv/bin/remand"
-FILES = sorted({name for one in HOSTS for part in (Hooks(one), Server(one)) for name in part.files})
+FILES = sorted({name for one in HOSTS for part in (HostHooks(one), HostServer(one)) for name in part.files})
 OTHERS = """{
   // what this team allows
   "permissions": {"allow": ["Bash(ls)", "Bash(cat)"]},
@@ -41,7 +41,7 @@ def place(near_machine: Machine) -> Repository:
 
 
 def setup_of(name: str) -> Any:
-    found = host(name)
+    found = load_host(name)
     assert found is not None
     return found.SETUP
 
@@ -53,12 +53,12 @@ def write_as_before(root: Path, names: Sequence[str], before: str | None = None)
         file = root / setup.path
         file.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text() if file.exists() else before
-        file.write_text(settings.install(setup, text, [OLD]))
+        file.write_text(settings.install_hooks(setup, text, [OLD]))
         if entry.path:
             server = root / entry.path
             server.parent.mkdir(parents=True, exist_ok=True)
             server.write_text(
-                mcp_entries.install(entry, server.read_text() if server.exists() else None, OLD)
+                mcp_entries.install_server(entry, server.read_text() if server.exists() else None, OLD)
             )
 
 
@@ -221,7 +221,10 @@ class TestUpgrade:
         place.ok("init", "--hosts", "claude")
 
         assert file.read_text() == OTHERS
-        assert len(settings.find(setup_of("claude"), (file.parent / "settings.local.json").read_text())) == 9
+        assert (
+            len(settings.find_hooks(setup_of("claude"), (file.parent / "settings.local.json").read_text()))
+            == 9
+        )
 
     def test_a_tracked_file_with_other_content_names_the_program_alone(self, place: Repository) -> None:
         mine = '{\n  "ui": {"theme": "x"},\n  "mcpServers": {"other": {"command": "npx"}}\n}\n'
@@ -272,7 +275,7 @@ class TestUpgrade:
         place.ok("init", "--hosts", "cursor")
 
         assert ".cursor/hooks.json" in place.git("status", "--porcelain", "--untracked-files=all")
-        assert not any(names_machine(line) for line in Hooks("cursor").commands(file.read_text()))
+        assert not any(names_machine(line) for line in HostHooks("cursor").commands(file.read_text()))
 
     def test_what_qwen_adds_to_the_file_is_nobodys_content(self, place: Repository) -> None:
         write_as_before(place.path, ["qwen"])
@@ -378,7 +381,7 @@ def test_no_agent_may_change_a_file_that_holds_our_hooks(near_machine: Machine, 
     assert located is not None
     for file in written:
         for words in (
-            Words(host=name, event="pre_tool", tool="Edit", paths=(file,)),
-            Words(host=name, event="pre_tool", tool="Bash", command=f"rm -f ./{file}"),
+            SessionCall(host=name, event="pre_tool", tool="Edit", paths=(file,)),
+            SessionCall(host=name, event="pre_tool", tool="Bash", command=f"rm -f ./{file}"),
         ):
-            assert guarded(words, located)
+            assert find_guarded(words, located)

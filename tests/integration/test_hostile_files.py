@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from remand.app.signatures import Signer
-from remand.domain import events as e
+from remand.app.events.signatures import Signer
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.reviews import LockoutSet
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import MAX_GROUP, Named, chain_start
-from remand.testing.builders import Session, added, claimed
+from remand.ledger.signatures import MAX_GROUP, GroupedEvent, chain_start
+from remand.testing.builders import Session, task_added, task_claimed
 from tests.golden.keys import GoldenKeys
 from tests.integration.machine import NO_GATES, Machine, Repository
 
@@ -61,7 +62,7 @@ def good_lines(count: int = 3, at: datetime | None = None) -> list[bytes]:
     session = their_session()
     when = at or datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(count):
-        event = added(old_task(number), f"good {number}")
+        event = task_added(old_task(number), f"good {number}")
         session.write(event, at=stamped(when + timedelta(seconds=number)))
     return session.lines
 
@@ -134,12 +135,14 @@ def signed(*lines: bytes) -> list[bytes]:
     """Events of the other machine's session, each after a group that signs it."""
     signer, chain, found = Signer(OTHERS, ""), "", []
     for line in lines:
-        event = codec.read(line)
+        event = codec.decode_line(line)
         session, seq = event.meta.session, event.meta.seq
         before = chain or chain_start(session, signer.key)
-        (group,) = signer.sign(session, seq, before, [Named(event.meta.id, e.subject(event))], event.ts)
+        (group,) = signer.sign(
+            session, seq, before, [GroupedEvent(event.meta.id, event_task_id(event))], event.ts
+        )
         chain = group.after
-        found += [signatures.write(group), line]
+        found += [signatures.encode_group(group), line]
     return found
 
 
@@ -259,7 +262,7 @@ def test_forms_that_are_no_fault_are_read(
 ) -> None:
     session = their_session()
     for number, char in enumerate(("\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\u00a0")):
-        session.write(added(old_task(number), f"a{char}b"), at=f"2026-01-01T00:00:0{number}.000000Z")
+        session.write(task_added(old_task(number), f"a{char}b"), at=f"2026-01-01T00:00:0{number}.000000Z")
     put(inside.repository, b"\n".join(session.lines) + b"\n")
     plain = inside.call("log", "digest")
     inside.begin_anew()
@@ -286,8 +289,8 @@ def test_an_event_from_too_far_ahead_is_shown_and_has_no_effect(inside: Inside, 
     before = repository.digest()
     ahead = min(datetime.now(UTC) + timedelta(hours=hours), datetime(9999, 12, 30, tzinfo=UTC))
     session = their_session()
-    session.write(added(old_task(0)), at="2026-01-01T00:00:00.000000Z")
-    session.write(added(old_task(1)), at=stamped(ahead))
+    session.write(task_added(old_task(0)), at="2026-01-01T00:00:00.000000Z")
+    session.write(task_added(old_task(1)), at=stamped(ahead))
     put(repository, b"\n".join(session.lines) + b"\n")
     problems = repository.verify()
     assert places(problems) == [(HOSTILE, 4)]
@@ -399,7 +402,7 @@ def test_odd_file_names_are_no_trouble(repository: Repository) -> None:
     names = [b"\xff\xfe.jsonl", b"a\nb.jsonl", b"\x1b[31m.jsonl", b" .jsonl", b".jsonl", b"-rf.jsonl"]
     for number, name in enumerate(names):
         session = their_session(f"20260101-000000-0000000{number}")
-        session.write(added(old_task(number), f"odd {number}"), at="2026-01-01T00:00:00.000000Z")
+        session.write(task_added(old_task(number), f"odd {number}"), at="2026-01-01T00:00:00.000000Z")
         with open(os.path.join(os.fsencode(repository.events), name), "wb") as file:
             file.write(b"\n".join([*session.lines, b"broken"]) + b"\n")
     repository.add("after")
@@ -530,8 +533,8 @@ def test_every_flipped_event_is_named_and_changes_nothing(
     session = their_session()
     for number in range(0, count, 2):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
-        session.write(added(old_task(number), f"task {number}"), at=stamped(when))
-        event = claimed(
+        session.write(task_added(old_task(number), f"task {number}"), at=stamped(when))
+        event = task_claimed(
             task_id=old_task(number), handoff_id=f"H-{number}", until="2999-01-01T00:00:00.000000Z"
         )
         session.write(event, at=stamped(when + timedelta(seconds=1)))
@@ -648,8 +651,8 @@ def test_hostile_texts_in_events_reach_no_terminal(inside: Inside) -> None:
     session = their_session()
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u2066\U000e0041"
     task, when = old_task(1), "2026-01-01T00:00:00.000000Z"
-    session.write(added(task, evil, description=evil, category=evil), at=when)
-    session.write(e.LockoutSet(task_id=task, agent=evil, reason=evil), at=when, actor=evil)
+    session.write(task_added(task, evil, description=evil, category=evil), at=when)
+    session.write(LockoutSet(task_id=task, agent=evil, reason=evil), at=when, actor=evil)
     put(repository, b"\n".join(session.lines) + b"\n")
     for call in (
         ("task", "list"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
 
 TEAM = (

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.journal import append as writing
-from remand.adapters.journal.append import append
-from remand.adapters.journal.journal import JournalFile
-from remand.domain.secrets import redacted
+from remand.adapters.journal import writer as writing
+from remand.adapters.journal.reader import JournalFile
+from remand.adapters.journal.writer import append
+from remand.domain.text.redaction import redact
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 TASK = "T-20261115-090000-1a2b3c4d"
@@ -33,7 +33,7 @@ def lines(folder: Path) -> list[bytes]:
 def test_a_run_is_read_as_it_was_written_down(tmp_path: Path) -> None:
     assert note(tmp_path / "made" / "on" / "the" / "way", tool_use_id="t1", output="3 failed", duration_ms=31)
 
-    kept = JournalFile(str(tmp_path / "made/on/the/way")).kept(TASK)
+    kept = JournalFile(str(tmp_path / "made/on/the/way")).read_task(TASK)
 
     assert kept.problems == ()
     (run,) = kept.uses
@@ -52,7 +52,7 @@ def test_a_run_is_read_as_it_was_written_down(tmp_path: Path) -> None:
 
 def test_writing_one_down_loads_nothing_heavy(tmp_path: Path) -> None:
     script = (
-        "import sys; from remand.adapters.journal.append import append;"
+        "import sys; from remand.adapters.journal.writer import append;"
         f"print(append({str(tmp_path)!r}, {TASK!r}, agent='A', command='ls -la', output='plain'),"
         "*sorted({'msgspec', 'apsw', 'json', 're', 'datetime', 'typing'} & set(sys.modules)))"
     )
@@ -68,14 +68,14 @@ def test_a_hook_that_fires_twice_is_one_run(tmp_path: Path) -> None:
         note(tmp_path, tool_use_id=tool_use_id)
     note(tmp_path, tool_use_id="t1", session="s2")
 
-    assert len(JournalFile(str(tmp_path)).kept(TASK).uses) == 5
+    assert len(JournalFile(str(tmp_path)).read_task(TASK).uses) == 5
 
 
 def test_many_writers_at_once_lose_nothing_and_keep_the_chain(tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(8) as pool:
         written = pool.starmap(_note_some, [(str(tmp_path), number) for number in range(8)])
 
-    kept = JournalFile(str(tmp_path)).kept(TASK)
+    kept = JournalFile(str(tmp_path)).read_task(TASK)
 
     assert sum(written) == 8 * 25 == len(kept.uses)
     assert (kept.problems, kept.is_chained) == ((), True)
@@ -98,7 +98,7 @@ def test_every_changed_line_is_found(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for at in range(4):
         path.write_bytes(whole.replace(b"tests/test_%d.py" % at, b"tests/test_9.py"))
-        assert not JournalFile(str(tmp_path)).kept(TASK).is_chained, f"line {at + 1} was changed"
+        assert not JournalFile(str(tmp_path)).read_task(TASK).is_chained, f"line {at + 1} was changed"
 
 
 @pytest.mark.parametrize("gone", [0, 1, 3])
@@ -107,16 +107,16 @@ def test_a_line_taken_out_is_evident_and_the_journal_bears_nothing_out_any_more(
 ) -> None:
     for _ in range(5):
         note(tmp_path)
-    assert JournalFile(str(tmp_path)).bears_out(TASK, "Alice", RAN)
+    assert JournalFile(str(tmp_path)).find_supporting_run(TASK, "Alice", RAN)
     kept = lines(tmp_path)
     del kept[gone]
     (tmp_path / f"{TASK}.jsonl").write_bytes(b"\n".join(kept) + b"\n")
 
     journal = JournalFile(str(tmp_path))
 
-    assert not journal.kept(TASK).is_chained
-    assert f"line {gone + 1} does not follow" in journal.kept(TASK).problems[0]
-    assert journal.bears_out(TASK, "Alice", RAN) is None
+    assert not journal.read_task(TASK).is_chained
+    assert f"line {gone + 1} does not follow" in journal.read_task(TASK).problems[0]
+    assert journal.find_supporting_run(TASK, "Alice", RAN) is None
 
 
 def test_a_torn_line_is_passed_over_and_the_next_is_not_glued_to_it(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_torn_line_is_passed_over_and_the_next_is_not_glued_to_it(tmp_path: Pa
         path.write_bytes(path.read_bytes()[: len(whole) + cut])
         note(tmp_path, "pytest b.py")
 
-    kept = JournalFile(str(tmp_path)).kept(TASK)
+    kept = JournalFile(str(tmp_path)).read_task(TASK)
 
     assert [run.command for run in kept.uses] == ["pytest a.py"] + ["pytest b.py"] * 3
     assert len(kept.problems) == 3
@@ -146,7 +146,7 @@ def test_no_id_leads_out_of_the_folder(tmp_path: Path, task_id: str) -> None:
     folder = tmp_path / "journal"
 
     assert not note(folder, task_id=task_id)
-    assert JournalFile(str(folder)).kept(task_id).uses == ()
+    assert JournalFile(str(folder)).read_task(task_id).uses == ()
     assert list(tmp_path.rglob("*")) == []
 
 
@@ -154,7 +154,7 @@ def test_ten_megabytes_are_hashed_and_excerpted(tmp_path: Path) -> None:
     output = "BEGIN\n" + "\x1b[31mx\x1b[0m\u202e" * (10 << 20) + "\nEND"
     note(tmp_path, "c" * 100_000, output=output, paths=("p" * 5000, "q") * 500)
 
-    (run,) = JournalFile(str(tmp_path)).kept(TASK).uses
+    (run,) = JournalFile(str(tmp_path)).read_task(TASK).uses
 
     assert run.output_sha256 == sha256(output.encode()).hexdigest()
     assert run.excerpt.startswith("BEGIN\nxxx")
@@ -170,7 +170,7 @@ def test_the_longest_line_there_can_be_is_still_read_as_the_one_before(tmp_path:
     for _ in range(3):
         note(tmp_path, wide, output=wide, paths=(wide[:100],) * 40, tool=wide, transcript=wide)
 
-    kept = JournalFile(str(tmp_path)).kept(TASK)
+    kept = JournalFile(str(tmp_path)).read_task(TASK)
 
     assert max(map(len, lines(tmp_path))) < writing.MAX_LINE
     assert (len(kept.uses), kept.is_chained) == (3, True)
@@ -182,7 +182,7 @@ def test_the_longest_line_there_can_be_is_still_read_as_the_one_before(tmp_path:
 def test_no_text_breaks_the_file_or_reaches_a_terminal(tmp_path: Path, text: str) -> None:
     note(tmp_path, text, output=text, tool=text, tool_use_id=text, session=text, paths=(text,))
 
-    (run,) = JournalFile(str(tmp_path)).kept(TASK).uses
+    (run,) = JournalFile(str(tmp_path)).read_task(TASK).uses
     shown = run.command + run.excerpt + run.tool + run.session + "".join(run.paths)
 
     assert not {char for char in shown if ord(char) < 32 or 0x7F <= ord(char) < 0xA0}
@@ -218,7 +218,7 @@ def test_no_secret_is_written_down_wherever_it_stands(tmp_path: Path, secret: st
 
 def test_what_the_hints_let_through_holds_no_secret_that_would_be_known() -> None:
     for secret in SECRETS:
-        assert redacted(secret) != secret
+        assert redact(secret) != secret
         assert any(hint in secret.lower() for hint in writing._HINTS)
 
 
@@ -241,7 +241,7 @@ def test_what_is_no_file_of_ours_is_neither_written_nor_read(tmp_path: Path) -> 
     for make in (lambda: path.symlink_to(target), lambda: os.mkfifo(path), path.mkdir):
         make()
         assert not note(tmp_path)
-        assert JournalFile(str(tmp_path)).kept(TASK).problems
+        assert JournalFile(str(tmp_path)).read_task(TASK).problems
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     assert target.read_text() == "untouched"
 
@@ -252,7 +252,7 @@ def test_a_full_journal_says_so_and_does_not_grow(tmp_path: Path) -> None:
     os.truncate(path, writing.MAX_FILE + 1)
 
     assert not note(tmp_path)
-    assert "it is full" in JournalFile(str(tmp_path)).kept(TASK).problems[0]
+    assert "it is full" in JournalFile(str(tmp_path)).read_task(TASK).problems[0]
 
 
 ODD = [
@@ -272,7 +272,7 @@ def test_lines_of_others_are_said_and_passed_over(tmp_path: Path) -> None:
     (tmp_path / f"{TASK}.jsonl").write_bytes(b"\n".join(ODD) + b"\n")
     note(tmp_path)
 
-    kept = JournalFile(str(tmp_path)).kept(TASK)
+    kept = JournalFile(str(tmp_path)).read_task(TASK)
 
     assert [run.command for run in kept.uses] == ["pytest -q tests/test_login.py"]
     assert len(kept.problems) == len(ODD)
@@ -284,18 +284,23 @@ def test_a_run_for_another_task_or_of_another_agent_bears_nothing_out(tmp_path: 
     (tmp_path / "T-20261115-090000-ffffffff.jsonl").write_bytes(line + b"\n")
     journal = JournalFile(str(tmp_path))
 
-    assert journal.bears_out(TASK, "Alice", RAN)
-    assert journal.bears_out(TASK, "Bob", RAN) is None
-    assert journal.bears_out("T-20261115-090000-ffffffff", "Alice", RAN) is None
+    assert journal.find_supporting_run(TASK, "Alice", RAN)
+    assert journal.find_supporting_run(TASK, "Bob", RAN) is None
+    assert journal.find_supporting_run("T-20261115-090000-ffffffff", "Alice", RAN) is None
 
 
 def test_a_run_without_a_name_is_of_whoever_held_the_task_by_then(tmp_path: Path) -> None:
     note(tmp_path, agent="")
 
-    assert JournalFile(str(tmp_path)).bears_out(TASK, "Alice", RAN) is None
-    assert JournalFile(str(tmp_path), since="2001-01-01T00:00:00.000000Z").bears_out(TASK, "Alice", RAN)
+    assert JournalFile(str(tmp_path)).find_supporting_run(TASK, "Alice", RAN) is None
+    assert JournalFile(str(tmp_path), since="2001-01-01T00:00:00.000000Z").find_supporting_run(
+        TASK, "Alice", RAN
+    )
     assert (
-        JournalFile(str(tmp_path), since="9001-01-01T00:00:00.000000Z").bears_out(TASK, "Alice", RAN) is None
+        JournalFile(str(tmp_path), since="9001-01-01T00:00:00.000000Z").find_supporting_run(
+            TASK, "Alice", RAN
+        )
+        is None
     )
 
 
@@ -303,7 +308,7 @@ def test_an_alias_is_the_same_agent(tmp_path: Path) -> None:
     note(tmp_path, agent="al")
     journal = JournalFile(str(tmp_path), name_of={"al": "Alice"}.__getitem__)
 
-    assert journal.bears_out(TASK, "Alice", RAN)
+    assert journal.find_supporting_run(TASK, "Alice", RAN)
 
 
 # Through the door.

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from remand.bootstrap.ledger import machine_keys
+from remand.wiring.ledger import machine_keys
 from tests.integration.machine import PATIENCE, Machine, Repository, Said, near_call
 from tests.integration.test_signatures import LOADED
 
@@ -64,7 +64,7 @@ def config(*keys: str) -> str:
 def key_of(machine: Machine) -> str:
     """A machine's public key, made when there is none."""
     with patch.dict(os.environ, machine.environment, clear=True):
-        return f"{machine_keys().made().text} {machine.folder.name}"
+        return f"{machine_keys().ensure_key().text} {machine.folder.name}"
 
 
 def shared(machine: Machine, *keys: str) -> Repository:

@@ -206,7 +206,7 @@ def test_a_large_write_torn_by_a_kill_is_mended(repository: Repository, is_new: 
     if not is_new:
         repository.add("first")
     many = (
-        "import sys\nfrom remand.app.asking import Request\nfrom remand.bootstrap.ledger import open_ledger\n"
+        "import sys\nfrom remand.app.requests import Request\nfrom remand.wiring.ledger import open_ledger\n"
         "from remand.domain.commands import AddTask\nledger = open_ledger(sys.argv[1]).ledger\n"
         "asks = [Request(ask=AddTask(title='t', scope='x' * 60000), actor='user') for _ in range(300)]\n"
         "print('now', flush=True)\nledger.ask_all(asks)"
@@ -228,7 +228,7 @@ def test_a_large_write_torn_by_a_kill_is_mended(repository: Repository, is_new: 
 def test_a_client_that_is_killed_with_the_lock_in_hand_keeps_nobody_waiting(repository: Repository) -> None:
     repository.add()
     holder = (
-        "import sys, time; from remand.bootstrap.ledger import open_ledger\n"
+        "import sys, time; from remand.wiring.ledger import open_ledger\n"
         "with open_ledger(sys.argv[1]).store.write(): print('in', flush=True); time.sleep(1000)"
     )
     process = repository.machine.start(repository.path, sys.executable, "-c", holder, str(repository.path))

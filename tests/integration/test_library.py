@@ -17,7 +17,7 @@ from remand import (
     analyze_rejection_patterns,
     log_rejection_to_got,
 )
-from remand.testing.rejecting import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
 
 HUMAN = '[gates]\n[policy]\ndirector = "human"\n'

@@ -23,7 +23,7 @@ from remand import (
     analyze_rejection_patterns,
     log_rejection_to_got,
 )
-from remand.testing.rejecting import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git import loose
-from remand.adapters.git.place import Place
-from remand.adapters.git.repository import GitIndex, GitRepository
-from remand.adapters.git.worktree import Look
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.git.repository import (
+    MAX_OBJECT,
+    GitIndex,
+    GitRepository,
+    WorktreeStatus,
+    read_commit_tree,
+    read_top_file,
+)
 from remand.app.ports import Commit
-from remand.domain.own_files import OwnFiles
+from remand.domain.setup_files import SetupFiles
 from tests.integration.agents_repository import AgentsRepository, Link, Submodule
 
 NAME = "remand.toml"
@@ -25,7 +30,7 @@ def repository(request: pytest.FixtureRequest, tmp_path: Path) -> AgentsReposito
 
 def seen(repository: AgentsRepository) -> GitRepository:
     path, git = str(repository.path), repository.git_dir
-    return GitRepository(Place(root=path, worktree=path, git_dir=git, common_dir=git))
+    return GitRepository(LedgerLocation(root=path, worktree=path, git_dir=git, common_dir=git))
 
 
 def without_git(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +53,7 @@ def test_a_commit_and_its_file_are_read_without_git_and_are_the_same_by_git(
     for one in (commit, other):
         repository.git("branch", "-f", f"b{one[:4]}", one)
     repository.git("gc", "-q", "--prune=now")
-    assert loose.commit_tree(repository.git_dir, commit) is None
+    assert read_commit_tree(repository.git_dir, commit) is None
     assert seen(repository).commit(commit) == Commit(commit, plain)
     assert seen(repository).file(commit, NAME) == b"[gates]\n"
     assert seen(repository).file(other, NAME) is None
@@ -65,14 +70,14 @@ def test_an_object_under_a_false_name_is_not_taken(repository: AgentsRepository,
     lie = repository.commit({NAME: b"[policy]\nenforce = false\n"})
     content = {
         "commit": repository.git("cat-file", "commit", lie).encode() + b"\n",
-        "tree": loose.commit_tree(repository.git_dir, lie) or b"",
+        "tree": read_commit_tree(repository.git_dir, lie) or b"",
         "blob": b"[policy]\nenforce = false\n",
     }
-    assert loose.top_file(repository.git_dir, commit, NAME) == (b"[gates]\n",)
+    assert read_top_file(repository.git_dir, commit, NAME) == (b"[gates]\n",)
 
     repository.write_object(forged, content[forged], names[forged])
 
-    assert loose.top_file(repository.git_dir, commit, NAME) is None
+    assert read_top_file(repository.git_dir, commit, NAME) is None
 
 
 def test_what_is_no_plain_file_at_the_top_is_left_to_git(repository: AgentsRepository) -> None:
@@ -80,21 +85,21 @@ def test_what_is_no_plain_file_at_the_top_is_left_to_git(repository: AgentsRepos
     folder, module = repository.commit({f"{NAME}/x": b"1"}), repository.commit({NAME: Submodule(commit)})
     link, large = (
         repository.commit({NAME: Link("a")}),
-        repository.commit({NAME: b"x" * (loose.MAX_OBJECT + 1)}),
+        repository.commit({NAME: b"x" * (MAX_OBJECT + 1)}),
     )
-    asked = [loose.top_file(repository.git_dir, one, NAME) for one in (folder, module, large)]
+    asked = [read_top_file(repository.git_dir, one, NAME) for one in (folder, module, large)]
 
     assert asked == [None, None, None]
-    assert loose.top_file(repository.git_dir, commit, "z/x") is None
-    assert loose.top_file(repository.git_dir, link, NAME) == (b"a",)
-    assert seen(repository).file(large, NAME) == b"x" * (loose.MAX_OBJECT + 1)
+    assert read_top_file(repository.git_dir, commit, "z/x") is None
+    assert read_top_file(repository.git_dir, link, NAME) == (b"a",)
+    assert seen(repository).file(large, NAME) == b"x" * (MAX_OBJECT + 1)
 
 
 @pytest.mark.parametrize("name", ["HEAD", "main", "", "-x", "../../etc", "0" * 40, "g" * 40, "a/" * 20])
 def test_what_is_no_id_of_a_loose_object_is_left_to_git(repository: AgentsRepository, name: str) -> None:
     repository.git("update-ref", "refs/heads/main", repository.commit({"a": b"1"}))
 
-    assert loose.commit_tree(repository.git_dir, name) is None
+    assert read_commit_tree(repository.git_dir, name) is None
 
 
 def test_an_object_that_is_a_pipe_or_a_link_does_not_hold_anyone_up(repository: AgentsRepository) -> None:
@@ -103,10 +108,10 @@ def test_an_object_that_is_a_pipe_or_a_link_does_not_hold_anyone_up(repository: 
     path.rename(path.with_name("kept"))
 
     path.symlink_to("kept")
-    assert loose.commit_tree(repository.git_dir, commit) is None
+    assert read_commit_tree(repository.git_dir, commit) is None
     path.unlink()
     os.mkfifo(path)
-    assert loose.commit_tree(repository.git_dir, commit) is None
+    assert read_commit_tree(repository.git_dir, commit) is None
 
 
 @pytest.mark.parametrize("form", ["2", "3", "4", "split"])
@@ -125,7 +130,7 @@ def test_the_index_names_what_it_names_in_every_form(
     if form == "3":
         repository.git("add", "-N", "new")
     path, git = str(repository.path), repository.git_dir
-    index = GitIndex(Place(root=path, worktree=path, git_dir=git, common_dir=git))
+    index = GitIndex(LedgerLocation(root=path, worktree=path, git_dir=git, common_dir=git))
 
     assert all(index.has(os.path.join(path, name)) for name in names)
     assert not index.has(os.path.join(path, ".got/events/20269.jsonl"))
@@ -146,12 +151,12 @@ def test_a_look_whose_answer_nobody_wants_leaves_nothing_behind(
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     path, git = str(repository.path), repository.git_dir
-    place = Place(root=path, worktree=path, git_dir=git, common_dir=git)
+    place = LedgerLocation(root=path, worktree=path, git_dir=git, common_dir=git)
 
-    look = Look(place)
+    look = WorktreeStatus(place)
     assert list(scratch.iterdir())
     look.close()
     assert not list(scratch.iterdir())
-    assert Look(place).uncommitted() == ("b",)
-    assert Look(place).uncommitted(lambda: OwnFiles({"b"})) == ()
+    assert WorktreeStatus(place).uncommitted_files() == ("b",)
+    assert WorktreeStatus(place).uncommitted_files(lambda: SetupFiles({"b"})) == ()
     assert not list(scratch.iterdir())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.interfaces.mcp import desk as desks
-from remand.interfaces.mcp.desk import Answer, CommandLine, Failed
+from remand.interfaces.mcp import command_runner as desks
+from remand.interfaces.mcp.command_runner import CommandError, CommandLineRunner, CommandResult
 from tests.integration.machine import wait_for
 
 PROGRAM = """
@@ -23,10 +23,10 @@ print('{"made": %d}' % os.path.getsize(folder + '/made'))
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
+def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLineRunner:
     """A desk whose calls take as long as a file is missing, and say how often they were made."""
     monkeypatch.setattr(desks, "COMMAND_LINE", (sys.executable, "-c", PROGRAM))
-    return CommandLine(str(tmp_path), "", {})
+    return CommandLineRunner(str(tmp_path), "", {})
 
 
 async def begun(folder: Path) -> None:
@@ -35,9 +35,9 @@ async def begun(folder: Path) -> None:
 
 
 def test_who_stops_waiting_does_not_end_the_call_and_who_asks_again_gets_its_answer(
-    slow: CommandLine, tmp_path: Path
+    slow: CommandLineRunner, tmp_path: Path
 ) -> None:
-    async def scene() -> Answer:
+    async def scene() -> CommandResult:
         first = asyncio.create_task(slow.call("task submit", "T-1"))
         await begun(tmp_path)
         first.cancel()
@@ -49,18 +49,18 @@ def test_who_stops_waiting_does_not_end_the_call_and_who_asks_again_gets_its_ans
     assert asyncio.run(scene()).data == {"made": 1}
 
 
-def test_a_desk_that_closes_leaves_no_call_behind(slow: CommandLine, tmp_path: Path) -> None:
+def test_a_desk_that_closes_leaves_no_call_behind(slow: CommandLineRunner, tmp_path: Path) -> None:
     async def scene() -> object:
         call = asyncio.create_task(slow.call("task submit", "T-1"))
         await begun(tmp_path)
         await slow.close()
         return (await asyncio.gather(call, return_exceptions=True))[0]
 
-    assert isinstance(asyncio.run(scene()), Failed)
+    assert isinstance(asyncio.run(scene()), CommandError)
 
 
-def test_calls_that_differ_are_all_made(slow: CommandLine, tmp_path: Path) -> None:
-    async def scene() -> list[Answer]:
+def test_calls_that_differ_are_all_made(slow: CommandLineRunner, tmp_path: Path) -> None:
+    async def scene() -> list[CommandResult]:
         calls = [asyncio.create_task(slow.call("task show", name)) for name in ("T-1", "T-2")]
         await asyncio.to_thread(wait_for, lambda: _size(tmp_path / "made") == 2, "both calls")
         await asyncio.to_thread((tmp_path / "go").touch)

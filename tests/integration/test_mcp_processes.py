@@ -19,9 +19,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from remand.interfaces.cli.arguments import Call
-from remand.interfaces.cli.context import Context, Surroundings
-from remand.interfaces.cli.mcp import _actor
+from remand.interfaces.cli.context import CallOrigin, Context
+from remand.interfaces.cli.hosts import _actor
+from remand.interfaces.cli.registry import CommandCall
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said, end, near_call, wait_for
 from tests.integration.mcp_team import TEAM, Member
 
@@ -171,8 +171,8 @@ class TestHttp:
 def test_a_server_speaks_for_who_was_named_and_at_a_door_for_whose_it_is(
     named: str, environment: dict[str, str], speaks: str
 ) -> None:
-    around = Surroundings("/", environment, None, None)
-    context = Context(Call("mcp", [], actor=named), Namespace(), around)
+    around = CallOrigin("/", environment, None, None)
+    context = Context(CommandCall("mcp", [], actor=named), Namespace(), around)
     assert _actor(context, environment) == speaks
 
 

@@ -12,10 +12,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from remand.interfaces.mcp.agents import NOT_AN_AGENT
-from remand.interfaces.mcp.desk import CommandLine
+from remand.interfaces.mcp.command_runner import CommandLineRunner
 from remand.interfaces.mcp.server import RemandServer
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.interfaces.mcp.task_tools import NOT_AN_AGENT
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import TEAM, Member, NearDesk, Team, User
 
@@ -487,7 +487,7 @@ class TestResources:
 
 def test_where_there_is_no_repository_the_error_says_what_to_do(machine: Machine) -> None:
     async def scene() -> str:
-        desk = CommandLine(str(machine.folder), "Fenster", machine.environment)
+        desk = CommandLineRunner(str(machine.folder), "Fenster", machine.environment)
         async with Client(RemandServer(desk)) as client:
             member = Member(client)
             assert "next_task" in await member.tools()

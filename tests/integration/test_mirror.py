@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from remand.adapters.git.location import locate
 from remand.adapters.git.mirror import MAX_FILE, UNREAD, GitMirror
-from remand.adapters.git.place import locate
 from remand.adapters.git.repository import GitRepository
 from remand.app.errors import EnvironmentFault
-from remand.app.gates.ports import Change
+from remand.app.gates.ports import TreeChange
 from tests.integration.agents_repository import PATIENCE, AgentsRepository, Link, Script, Submodule
 
 NO_UTF8 = "caf\udce9"
@@ -46,7 +46,7 @@ class TestBringing:
         for commit in (plain, noted):
             known = GitRepository(place).commit(commit)
             assert known is not None
-            assert mirror.bring(commit) == known.tree
+            assert mirror.fetch_commit(commit) == known.tree
 
     @pytest.mark.parametrize(
         "name",
@@ -67,33 +67,33 @@ class TestBringing:
     ) -> None:
         source.git("update-ref", "refs/heads/main", source.commit({"a": b"1"}))
         with pytest.raises(EnvironmentFault, match="no full commit"):
-            mirror.bring(name)
+            mirror.fetch_commit(name)
 
     def test_a_commit_that_is_not_there_is_named(self, mirror: GitMirror) -> None:
         with pytest.raises(EnvironmentFault, match=f"no commit {'b' * 40}"):
-            mirror.bring("b" * 40)
+            mirror.fetch_commit("b" * 40)
 
     def test_what_is_no_commit_is_refused(self, mirror: GitMirror, source: AgentsRepository) -> None:
         tree = source.tree({"a": b"1"})
         source.git("tag", "-a", "-m", "x", "v1", source.commit({"a": b"1"}))
         for found in (tree, source.blob(b"1"), source.git("rev-parse", "v1")):
             with pytest.raises(EnvironmentFault):
-                mirror.bring(found)
+                mirror.fetch_commit(found)
 
     def test_a_known_commit_starts_no_process(
         self, mirror: GitMirror, source: AgentsRepository, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         commit = source.commit({"a": b"1", ".got/x": b"2"})
-        tree = mirror.bring(commit)
+        tree = mirror.fetch_commit(commit)
         monkeypatch.setattr(subprocess, "Popen", lambda *given, **named: pytest.fail("a process was started"))
-        assert another(mirror, source).bring(commit) == tree
+        assert another(mirror, source).fetch_commit(commit) == tree
 
     def test_only_what_is_new_is_sent(self, mirror: GitMirror, source: AgentsRepository) -> None:
         first = source.commit({f"f{n}": f"{n}\n".encode() for n in range(50)})
-        mirror.bring(first)
+        mirror.fetch_commit(first)
         packs = Path(mirror.repository.path, "objects", "pack")
         before = set(packs.glob("*.idx"))
-        mirror.bring(source.commit({"f1": b"new\n"}, first))
+        mirror.fetch_commit(source.commit({"f1": b"new\n"}, first))
         (news,) = set(packs.glob("*.idx")) - before
         listed = mirror.repository.run("show-index", stdin=news.read_bytes())
         assert len(listed.stdout.splitlines()) == 3, "a commit, a tree and a file"
@@ -104,7 +104,7 @@ class TestBringing:
         code = (
             "import sys; from remand.adapters.git.mirror import GitMirror\n"
             "mirror = GitMirror(*sys.argv[1:3])\n"
-            "print(*[mirror.bring(commit) for commit in sys.argv[3:]])\n"
+            "print(*[mirror.fetch_commit(commit) for commit in sys.argv[3:]])\n"
         )
         processes = [
             subprocess.Popen(
@@ -133,13 +133,13 @@ class TestBringing:
         (tmp_path / "open").mkdir()
         (tmp_path / "open").chmod(0o755)
         with pytest.raises(EnvironmentFault, match="chmod 700"):
-            GitMirror(str(tmp_path / "open"), source.git_dir).bring(source.commit({"a": b"1"}))
+            GitMirror(str(tmp_path / "open"), source.git_dir).fetch_commit(source.commit({"a": b"1"}))
 
     def test_a_repository_with_long_ids_is_mirrored_too(self, tmp_path: Path) -> None:
         source = AgentsRepository(tmp_path / "long", "--object-format=sha256")
         tree = source.git("mktree", stdin=f"100644 blob {source.blob(b'1')}\ta\n".encode())
         mirror = GitMirror(str(tmp_path / "mirror"), source.git_dir)
-        assert mirror.bring(source.commit_tree(tree)) == tree
+        assert mirror.fetch_commit(source.commit_tree(tree)) == tree
         composed = mirror.with_files(tree, {"b": b"2"})
         assert len(composed) == 64
         assert [(one.status, one.path) for one in mirror.changes(tree, composed)] == [("A", "b")]
@@ -151,7 +151,7 @@ class TestBringing:
         commit = source.commit({"a": b"1"})
         for name in ("GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE", "GIT_NAMESPACE"):
             monkeypatch.setenv(name, str(tmp_path / "elsewhere"))
-        assert mirror.file(mirror.bring(commit), "a") == b"1"
+        assert mirror.file(mirror.fetch_commit(commit), "a") == b"1"
 
 
 class TestHistory:
@@ -160,7 +160,7 @@ class TestHistory:
         left, right = source.commit({"a": b"2"}, base), source.commit({"a": b"3"}, base)
         alone = source.commit({"z": b"1"}, message="another root")
         for commit in (left, right, alone):
-            mirror.bring(commit)
+            mirror.fetch_commit(commit)
         assert mirror.merge_base(left, right) == base
         assert mirror.merge_base(left, alone) == ""
         assert mirror.is_ancestor(base, left)
@@ -176,10 +176,10 @@ class TestHistory:
         clone.git("fetch", "-q", "--depth=2", f"file://{source.path}", "main")
         new = clone.commit({"b": b"1"}, commits[-1])
         mirror = GitMirror(str(tmp_path / "mirror"), clone.git_dir)
-        assert mirror.file(mirror.bring(new), "a") == b"5"
+        assert mirror.file(mirror.fetch_commit(new), "a") == b"5"
         assert mirror.merge_base(new, commits[-2]) == commits[-2]
         clone.git("fetch", "-q", "--unshallow", f"file://{source.path}", "main")
-        mirror.bring(clone.commit({"b": b"2"}, new))
+        mirror.fetch_commit(clone.commit({"b": b"2"}, new))
         assert mirror.is_ancestor(commits[0], new), "what the clone got later is there, too"
         mirror.close()
 
@@ -190,7 +190,7 @@ class TestHistory:
         work = source.commit({"a": b"2"}, base)
         source.file(".git/shallow", f"{work}\n")
         source.file(".git/info/grafts", f"{work}\n")
-        mirror.bring(work)
+        mirror.fetch_commit(work)
         assert mirror.is_ancestor(base, work)
 
     def test_commits_that_nobody_asks_for_are_forgotten(
@@ -198,7 +198,7 @@ class TestHistory:
     ) -> None:
         base = source.commit({"a": b"1"})
         commits = [base, *(source.commit({"a": str(n).encode(), ".got/x": b"1"}, base) for n in range(3))]
-        trees = [mirror.bring(commit) for commit in commits]
+        trees = [mirror.fetch_commit(commit) for commit in commits]
         monkeypatch.setattr("remand.adapters.git.mirror._MANY_PACKS", 1)
         marks = Path(mirror.repository.path, "refs", "brought")
         os.utime(marks / commits[1] / "tree", (0, 0))
@@ -206,7 +206,7 @@ class TestHistory:
         assert sorted(path.name for path in marks.iterdir()) == sorted({*commits} - {commits[1]})
         assert len(list(Path(mirror.repository.path, "objects", "pack").glob("*.pack"))) == 1
         assert mirror.repository.is_sound()
-        assert [mirror.bring(commit) for commit in commits] == trees
+        assert [mirror.fetch_commit(commit) for commit in commits] == trees
 
 
 class TestLooking:
@@ -238,21 +238,21 @@ class TestLooking:
             },
             base,
         )
-        found = mirror.changes(mirror.bring(base), mirror.bring(work))
+        found = mirror.changes(mirror.fetch_commit(base), mirror.fetch_commit(work))
         assert sorted(found) == [
-            Change("A", "from-got", "", "100644"),
-            Change("A", "sub", "", "160000"),
-            Change("D", "gone", "", ""),
-            Change("M", "changed", "", "100644"),
-            Change("M", "mode", "", "100755"),
-            Change("R", "new", "old", "100644"),
-            Change("T", "kind", "", "120000"),
+            TreeChange("A", "from-got", "", "100644"),
+            TreeChange("A", "sub", "", "160000"),
+            TreeChange("D", "gone", "", ""),
+            TreeChange("M", "changed", "", "100644"),
+            TreeChange("M", "mode", "", "100755"),
+            TreeChange("R", "new", "old", "100644"),
+            TreeChange("T", "kind", "", "120000"),
         ]
 
     def test_events_are_left_out_wherever_they_come_from(
         self, mirror: GitMirror, source: AgentsRepository
     ) -> None:
-        tree = mirror.bring(source.commit({"a": b"1", ".got/events/x": b"2"}))
+        tree = mirror.fetch_commit(source.commit({"a": b"1", ".got/events/x": b"2"}))
         noted = mirror.with_files(tree, {".got/events/x": b"2", ".gotten": b"3"})
         assert [one.path for one in mirror.changes(tree, noted)] == [".gotten"]
         assert mirror.paths(noted) == [".gotten", "a"]
@@ -265,13 +265,13 @@ class TestLooking:
     ) -> None:
         base = source.commit({"dir/x": b"1"})
         work = source.commit({f"dir/{name}": b"content"}, base)
-        tree = mirror.bring(work)
-        assert [one.path for one in mirror.changes(mirror.bring(base), tree)] == [f"dir/{name}"]
+        tree = mirror.fetch_commit(work)
+        assert [one.path for one in mirror.changes(mirror.fetch_commit(base), tree)] == [f"dir/{name}"]
         assert mirror.paths(tree) == sorted([f"dir/{name}", "dir/x"], key=os.fsencode)
         assert mirror.file(tree, f"dir/{name}") == b"content"
 
     def test_only_plain_files_have_content(self, mirror: GitMirror, source: AgentsRepository) -> None:
-        tree = mirror.bring(
+        tree = mirror.fetch_commit(
             source.commit(
                 {
                     "a/b": b"1",
@@ -306,13 +306,15 @@ class TestLooking:
 
     def test_links_are_told_with_their_targets(self, mirror: GitMirror, source: AgentsRepository) -> None:
         targets = {"link": "a/b", "c/out": "/etc/passwd", "c/up": "../a", "far": "x" * 5000}
-        tree = mirror.bring(source.commit({"a/b": b"1", **{path: Link(to) for path, to in targets.items()}}))
+        tree = mirror.fetch_commit(
+            source.commit({"a/b": b"1", **{path: Link(to) for path, to in targets.items()}})
+        )
         assert mirror.links(tree) == {"link": b"a/b", "c/out": b"/etc/passwd", "c/up": b"../a", "far": b""}
 
     def test_a_file_too_large_to_read_is_not_taken_for_absent(
         self, mirror: GitMirror, source: AgentsRepository
     ) -> None:
-        tree = mirror.bring(
+        tree = mirror.fetch_commit(
             source.commit({"large": b"0" * (MAX_FILE + 1), "small": b"0" * MAX_FILE, "z": b"1"})
         )
         assert mirror.file(tree, "large") == UNREAD
@@ -345,7 +347,7 @@ class TestComposing:
             "src/x.py": b"mine",
             "was": b"file",
         }
-        base_tree, tree = mirror.bring(source.commit(base)), mirror.bring(source.commit(work))
+        base_tree, tree = mirror.fetch_commit(source.commit(base)), mirror.fetch_commit(source.commit(work))
         paths = [
             "conftest.py",
             "tests/a.py",
@@ -359,18 +361,23 @@ class TestComposing:
         assert mirror.compose(tree, base_tree, paths) == source.tree(wanted)
 
     def test_a_whole_folder_can_be_named(self, mirror: GitMirror, source: AgentsRepository) -> None:
-        base_tree = mirror.bring(source.commit({"tests/a.py": b"base", "tests/b/c.py": b"base"}))
-        tree = mirror.bring(source.commit({"tests/a.py": b"mine", "tests/z.py": b"mine", "x": b"mine"}))
+        base_tree = mirror.fetch_commit(source.commit({"tests/a.py": b"base", "tests/b/c.py": b"base"}))
+        tree = mirror.fetch_commit(
+            source.commit({"tests/a.py": b"mine", "tests/z.py": b"mine", "x": b"mine"})
+        )
         wanted = source.tree({"tests/a.py": b"base", "tests/b/c.py": b"base", "x": b"mine"})
         assert mirror.compose(tree, base_tree, ["tests"]) == wanted
 
     def test_names_sort_as_git_sorts_them(self, mirror: GitMirror, source: AgentsRepository) -> None:
         names = {"a": b"1", "a.b": b"1", "a0": b"1", "b-": b"1", "b/x": b"1", "b0": b"1"}
-        tree, base_tree = mirror.bring(source.commit(names)), mirror.bring(source.commit({"a/x": b"2"}))
+        tree, base_tree = (
+            mirror.fetch_commit(source.commit(names)),
+            mirror.fetch_commit(source.commit({"a/x": b"2"})),
+        )
         assert mirror.compose(tree, base_tree, ["a"]) == source.tree({**names, "a": None, "a/x": b"2"})
 
     def test_files_can_be_put_in(self, mirror: GitMirror, source: AgentsRepository) -> None:
-        tree = mirror.bring(source.commit({"a": Script(b"1"), "b/c": b"1", "link": Link("a")}))
+        tree = mirror.fetch_commit(source.commit({"a": Script(b"1"), "b/c": b"1", "link": Link("a")}))
         found = mirror.with_files(tree, {"a": b"2", "b/c": b"3", "new/file": b"4", "link": b"5"})
         assert found == source.tree({"a": Script(b"2"), "b/c": b"3", "new/file": b"4", "link": b"5"})
         assert mirror.file(found, "new/file") == b"4"
@@ -379,7 +386,7 @@ class TestComposing:
     def test_a_path_deeper_than_any_is_not_looked_into(
         self, mirror: GitMirror, source: AgentsRepository
     ) -> None:
-        tree = mirror.bring(source.commit({"a": b"1"}))
+        tree = mirror.fetch_commit(source.commit({"a": b"1"}))
         with pytest.raises(EnvironmentFault, match="deep"):
             mirror.compose(tree, tree, ["x/" * 5000 + "y"])
 
@@ -390,7 +397,7 @@ class TestDamage:
         self, mirror: GitMirror, source: AgentsRepository, what: str
     ) -> None:
         commit = source.commit({f"f{n}": os.urandom(500) for n in range(10)})
-        tree = mirror.bring(commit)
+        tree = mirror.fetch_commit(commit)
         mirror.close()
         folder = Path(mirror.repository.path)
         (pack,) = (folder / "objects" / "pack").glob("*.pack")
@@ -412,8 +419,8 @@ class TestDamage:
                 subprocess.run(["rm", "-r", str(folder.parent)], check=True)
         again = another(mirror, source)
         new = source.commit({"f1": b"new"}, commit)
-        assert again.bring(commit) == tree
-        assert again.file(again.bring(new), "f1") == b"new"
+        assert again.fetch_commit(commit) == tree
+        assert again.file(again.fetch_commit(new), "f1") == b"new"
         assert len(again.paths(tree)) == 10
         assert all(again.file(tree, path) is not None for path in again.paths(tree))
         assert again.repository.is_sound()
@@ -431,7 +438,7 @@ class TestDamage:
             lambda base_tree, tree: mirror.compose(tree, base_tree, ["a"]),
             lambda base_tree, tree: mirror.merge_base(base, work),
         ]
-        trees = (mirror.bring(base), mirror.bring(work))
+        trees = (mirror.fetch_commit(base), mirror.fetch_commit(work))
         answers = [ask(*trees) for ask in questions]
         for ask, answer in zip(questions, answers, strict=True):
             mirror.close()
@@ -440,7 +447,7 @@ class TestDamage:
             assert ask(*trees) == answer
 
     def test_a_reader_that_was_killed_is_replaced(self, mirror: GitMirror, source: AgentsRepository) -> None:
-        tree = mirror.bring(source.commit({"a": b"1", "b": b"2"}))
+        tree = mirror.fetch_commit(source.commit({"a": b"1", "b": b"2"}))
         assert mirror.file(tree, "a") == b"1"
         assert mirror.objects._process is not None
         mirror.objects._process.kill()

@@ -57,7 +57,7 @@ class TestPlantedPrograms:
         assert canary.exists(), "what is planted runs where git is asked there"
         canary.unlink()
 
-        tree, base_tree = mirror.bring(work), mirror.bring(base)
+        tree, base_tree = mirror.fetch_commit(work), mirror.fetch_commit(base)
         assert [one.status for one in mirror.changes(base_tree, tree)] == ["A", "R"]
         assert mirror.file(tree, "c.py") == text + b"more\n"
         composed = mirror.compose(tree, base_tree, ["tests/b.py", "a.py"])
@@ -68,7 +68,7 @@ class TestPlantedPrograms:
                 found = held(folder)
         assert found["c.py"] == text + b"more\n", "no filter, no line ends, no $Id$, no encoding"
         mirror.tidy(0)
-        assert not mirror.mend()
+        assert not mirror.repair()
         assert not canary.exists()
 
     def test_missing_objects_are_not_fetched_by_what_the_agent_configures(
@@ -88,7 +88,7 @@ class TestPlantedPrograms:
         ):
             source.git("config", key, value)
         with pytest.raises(EnvironmentFault, match="missing"):
-            mirror.bring(commit)
+            mirror.fetch_commit(commit)
         assert not canary.exists()
 
 
@@ -235,20 +235,20 @@ class TestFalseObjects:
         self, source: AgentsRepository, mirror: GitMirror, poison: Callable[[AgentsRepository], str]
     ) -> None:
         sound = source.commit({"sound": b"1"}, message="sound")
-        tree = mirror.bring(sound)
+        tree = mirror.fetch_commit(sound)
         commit = poison(source)
         with pytest.raises(EnvironmentFault):
-            mirror.bring(commit)
+            mirror.fetch_commit(commit)
         assert mirror.objects.tree_of(commit) == "", "nothing of it is kept"
         assert mirror.file(tree, "sound") == b"1"
         assert mirror.repository.is_sound()
 
     def test_what_the_mirror_has_is_not_replaced(self, source: AgentsRepository, mirror: GitMirror) -> None:
         base = source.commit({"a.py": b"assert True\n", "b.py": b"1\n"})
-        mirror.bring(base)
+        mirror.fetch_commit(base)
         source.write_object("blob", b"assert False\n", source.git("rev-parse", f"{base}:a.py"))
         work = source.commit({"b.py": b"2\n"}, base)
-        assert mirror.file(mirror.bring(work), "a.py") == b"assert True\n"
+        assert mirror.file(mirror.fetch_commit(work), "a.py") == b"assert True\n"
 
     def test_replaced_objects_are_not_followed(self, source: AgentsRepository, mirror: GitMirror) -> None:
         base = source.commit({"a.py": b"true\n"})
@@ -258,7 +258,7 @@ class TestFalseObjects:
             kind = source.git("cat-file", "-t", name)
             wanted = {"blob": f"{other}:a.py", "tree": f"{other}^{{tree}}", "commit": other}[kind]
             source.git("replace", "-f", source.git("rev-parse", name), source.git("rev-parse", wanted))
-        tree = mirror.bring(work)
+        tree = mirror.fetch_commit(work)
         assert mirror.file(tree, "a.py") == b"true\n"
         assert mirror.paths(tree) == ["a.py", "b.py"]
         assert mirror.is_ancestor(base, work)
@@ -270,7 +270,7 @@ class TestFalseObjects:
         secret = private.commit({"key": b"secret"})
         source.file(".git/objects/info/alternates", f"{private.git_dir}/objects\n")
         with pytest.raises(EnvironmentFault, match="git repack -a -d"):
-            mirror.bring(secret)
+            mirror.fetch_commit(secret)
 
     @pytest.mark.parametrize("is_pipe", [True, False], ids=["pipe", "link"])
     def test_what_is_no_plain_file_is_not_opened(
@@ -285,7 +285,7 @@ class TestFalseObjects:
         else:
             path.symlink_to(tmp_path / "object")
         with pytest.raises(EnvironmentFault, match="no plain file"):
-            mirror.bring(commit)
+            mirror.fetch_commit(commit)
 
     def test_a_commit_graph_is_not_believed(self, source: AgentsRepository, mirror: GitMirror) -> None:
         base = source.commit({"a": b"1"})
@@ -295,7 +295,7 @@ class TestFalseObjects:
         tree, other = source.git("rev-parse", f"{base}^{{tree}}"), source.tree({"a": b"2"})
         graph.chmod(0o600)
         graph.write_bytes(graph.read_bytes().replace(bytes.fromhex(tree), bytes.fromhex(other)))
-        assert mirror.bring(base) == tree
+        assert mirror.fetch_commit(base) == tree
 
 
 class TestStrangeTrees:
@@ -305,7 +305,7 @@ class TestStrangeTrees:
     ) -> None:
         inside = source.raw_tree(("100644", "config", source.blob(b"[core]\n")))
         with pytest.raises(EnvironmentFault):
-            mirror.bring(source.commit_tree(source.raw_tree(("40000", name, inside))))
+            mirror.fetch_commit(source.commit_tree(source.raw_tree(("40000", name, inside))))
 
     @pytest.mark.parametrize("names", [("a", "a"), ("b", "a"), ("a/b", "c"), ("", "a")], ids=repr)
     def test_a_tree_that_can_be_read_in_two_ways_is_refused(
@@ -314,7 +314,7 @@ class TestStrangeTrees:
         first, second = source.blob(b"1"), source.blob(b"2")
         tree = source.raw_tree(("100644", names[0], first), ("100644", names[1], second))
         with pytest.raises(EnvironmentFault):
-            mirror.bring(source.commit_tree(tree))
+            mirror.fetch_commit(source.commit_tree(tree))
 
     def test_old_commits_with_faults_that_do_no_harm_are_taken(
         self, tmp_path: Path, source: AgentsRepository, mirror: GitMirror
@@ -325,9 +325,9 @@ class TestStrangeTrees:
             "commit", f"tree {tree}\nauthor A <a> 1 +99999\ncommitter B<b> 07 zone\n\nx\0y".encode()
         )
         modules = source.commit({".gitmodules": b'[submodule "../x"]\n\turl = -u/evil\n\tpath = -x\n'}, old)
-        found = mirror.bring(modules)
+        found = mirror.fetch_commit(modules)
         assert mirror.paths(found) == [".gitmodules", "a", "old/x"]
-        assert not mirror.mend(), "and the mirror is sound with them"
+        assert not mirror.repair(), "and the mirror is sound with them"
         with PooledCheckouts(mirror, str(tmp_path / "checkouts")).lend(found) as folder:
             assert held(folder).keys() == {".gitmodules", "a", "old/x"}
 
@@ -338,19 +338,19 @@ class TestStrangeTrees:
         for _ in range(10):
             tree = source.raw_tree(*(("40000", f"d{n}", tree) for n in range(10)))
         with pytest.raises(EnvironmentFault, match="1,000,000 files"):
-            mirror.bring(source.commit_tree(tree))
+            mirror.fetch_commit(source.commit_tree(tree))
 
     def test_folders_thousands_deep_are_refused(self, source: AgentsRepository, mirror: GitMirror) -> None:
         tree = source.raw_tree(("100644", "f", source.blob(b"1")))
         for _ in range(2000):
             tree = source.raw_tree(("40000", "d", tree))
         with pytest.raises(EnvironmentFault, match="200 deep"):
-            mirror.bring(source.commit_tree(tree))
+            mirror.fetch_commit(source.commit_tree(tree))
 
     def test_a_link_that_cannot_be_made_is_said(
         self, tmp_path: Path, source: AgentsRepository, mirror: GitMirror
     ) -> None:
-        tree = mirror.bring(source.commit({"link": Link(""), "a": b"1"}))
+        tree = mirror.fetch_commit(source.commit({"link": Link(""), "a": b"1"}))
         with (
             pytest.raises(EnvironmentFault, match="link to nowhere"),
             PooledCheckouts(mirror, str(tmp_path / "checkouts")).lend(tree),
@@ -389,6 +389,6 @@ def test_a_mirror_whose_maker_was_killed_is_usable(
         process.communicate()
         mirror = GitMirror(folder, source.git_dir)
         for commit in chance.sample(commits, 2):
-            assert mirror.bring(commit) == source.git("rev-parse", f"{commit}^{{tree}}")
+            assert mirror.fetch_commit(commit) == source.git("rev-parse", f"{commit}^{{tree}}")
         assert mirror.repository.is_sound()
         mirror.close()

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from remand import HandoffManager, Refused, TaskRejection
-from remand.adapters.coordinator.remote import RemoteLedger
-from remand.app.asking import Request
-from remand.bootstrap.ledger import open_ledger
+from remand.adapters.coordinator.remote_ledger import RemoteLedger
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from remand.wiring.ledger import open_ledger
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import Team
 from tests.integration.yard import Yard

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.measuring.background import BackgroundRuns
-from remand.adapters.notices import services
-from remand.adapters.notices.addresses import addresses, addresses_file
-from remand.adapters.notices.pace import FIRST, LONGEST, Pace
-from remand.adapters.notices.services import AppriseChannel
+from remand.adapters.gates.background_runs import BackgroundRuns
+from remand.adapters.notices import channels
+from remand.adapters.notices.addresses import addresses_file, read_addresses
+from remand.adapters.notices.channels import FIRST, LONGEST, AppriseChannel, Pace
 from tests.integration.machine import PATIENCE, Machine, Repository, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -219,11 +218,11 @@ def test_addresses_are_read_from_the_users_own_places_alone(
     path = name_channels(machine, "oncall = mailto://me:secret@example.org", "nonsense")
     assert str(path) == addresses_file()
 
-    found = addresses()
+    found = read_addresses()
     assert [one.name for one in found.channels] == ["slack", "json", "json-2", "oncall"]
     assert len(found.problems) == 1
     path.chmod(0o640)
-    found = addresses()
+    found = read_addresses()
     assert [one.name for one in found.channels] == ["slack", "json", "json-2"]
     assert "chmod 600" in found.problems[0]
     assert "secret" not in str(found.problems)
@@ -240,15 +239,15 @@ def test_without_the_library_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch)
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(services, "import_module", missing)
+    monkeypatch.setattr(channels, "import_module", missing)
     assert "pip install 'remand[notify]'" in AppriseChannel("chat", "json://127.0.0.1").send("title", "body")
 
 
 def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_000_000.0]
     slept: list[float] = []
-    monkeypatch.setattr("remand.adapters.notices.pace.time.time", lambda: now[0])
-    monkeypatch.setattr("remand.adapters.notices.pace.time.sleep", slept.append)
+    monkeypatch.setattr("remand.adapters.notices.channels.time.time", lambda: now[0])
+    monkeypatch.setattr("remand.adapters.notices.channels.time.sleep", slept.append)
     pace = Pace(os.fspath(tmp_path / "state" / "pace"))
     for _ in range(12):
         pace.wait()
@@ -266,10 +265,10 @@ def test_many_notices_come_in_ever_longer_steps(tmp_path: Path, monkeypatch: pyt
 
 def test_an_agent_names_no_channel_and_nobody_one_that_writes_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REMAND_NOTIFY", "json://host file:///tmp/x syslog://")
-    assert [one.name for one in addresses().channels] == ["json"]
+    assert [one.name for one in read_addresses().channels] == ["json"]
 
     monkeypatch.setenv("REMAND_TASK", "T-1")
-    assert addresses().channels == ()
+    assert read_addresses().channels == ()
 
 
 FAILING_GATE = """

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.coordinator.remote import RemoteLedger
-from remand.app.asking import Accepted, Request
-from remand.bootstrap.ledger import open_ledger
+from remand.adapters.coordinator.remote_ledger import RemoteLedger
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.reviews import Finding, ReviewRejected
 from remand.domain.refusals import Refused
 from remand.testing.builders import Session
 from remand.testing.fakes import FakeClock, FakeKeys
+from remand.wiring.ledger import open_ledger
 from tests.integration.forging import put
 from tests.integration.machine import Machine, Repository
 from tests.integration.mcp_team import Team
@@ -37,7 +37,7 @@ members = [
 """
 IGNORING = f'{TEAM}\n[policy]\nunconfirmed_no = "ignore"\n'
 STRANGER = FakeKeys("a stranger")
-KEY = STRANGER.made().id
+KEY = STRANGER.ensure_key().id
 HOSTILE = "\x1b[31mIt leaks\u202e\nremand unlock Fenster"
 
 
@@ -71,8 +71,8 @@ class UnderReview:
                 keys=one,
                 project=ID,
             )
-            finding = (e.Finding(text=text),)
-            said = e.ReviewRejected(
+            finding = (Finding(text=text),)
+            said = ReviewRejected(
                 task_id=task or self.task, reviewer="Lead", commit=self.commit, findings=finding
             )
             session.write(said, actor="Lead")
@@ -245,7 +245,7 @@ def test_an_approval_waits_in_the_library_and_through_the_coordinators_socket(
     assert under_review.status() == "done"
 
 
-def code(answer: Accepted | Refused) -> str:
+def code(answer: Acceptance | Refused) -> str:
     return answer.code if isinstance(answer, Refused) else ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.pages.fetch import MAX_TEXT, HostPages, target_of
+from remand.adapters.system.web_pages import MAX_TEXT, HostPages, target_of
 
 Answering = Callable[[socket.socket, str], None]
 

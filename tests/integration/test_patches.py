@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git import patches
-from remand.adapters.git.patches import Patch, patch
-from remand.bootstrap.ledger import find_place
+from remand.adapters.git import commits
+from remand.adapters.git.commits import Patch, read_patch
+from remand.wiring.ledger import find_place
 from tests.integration.machine import Machine, Repository
 
 
@@ -37,7 +37,7 @@ def change(
     repository: Repository, files: dict[str, bytes | None], *paths: str, longest: int = 400_000
 ) -> Patch:
     before = repository.head()
-    return patch(find_place(str(repository.path)), before, committed(repository, files), paths, longest)
+    return read_patch(find_place(str(repository.path)), before, committed(repository, files), paths, longest)
 
 
 def test_an_ordinary_change_is_shown_whole(repository: Repository) -> None:
@@ -122,7 +122,7 @@ def test_one_long_file_hides_no_other(repository: Repository) -> None:
 def test_very_many_files_are_named_beyond_what_is_read(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patches, "MAX_FILES", 3)
+    monkeypatch.setattr(commits, "MAX_FILES", 3)
 
     found = change(repository, {f"f{at}": b"x\n" for at in range(5)})
 
@@ -138,7 +138,7 @@ def test_a_file_becomes_a_link_or_a_folder(repository: Repository) -> None:
     (repository.path / "place").unlink()
     after = committed(repository, {"place/inside": b"z\n"})
 
-    found = patch(find_place(str(repository.path)), before, after)
+    found = read_patch(find_place(str(repository.path)), before, after)
 
     assert "new file mode 120000" in found.text
     assert "+/etc/passwd" in found.text
@@ -158,5 +158,5 @@ def test_what_a_commit_changed_since_another_is_told(repository: Repository) -> 
     first = committed(repository, {"a.py": b"one\n", "b.py": b"two\n"})
     second = committed(repository, {"a.py": b"more\n"})
 
-    assert patches.paths_between(place, first, second) == ("a.py",)
-    assert patches.paths_between(place, "0" * 40, second) is None
+    assert commits.changed_paths(place, first, second) == ("a.py",)
+    assert commits.changed_paths(place, "0" * 40, second) is None

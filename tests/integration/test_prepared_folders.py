@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.app.gates.prepared import PreparedFolders
+from remand.app.gates.runner import PreparedFolders
 
 Campaign = Callable[[int, int], int]
 NOBODY = 65534

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.measuring.tools import standard_path
-from remand.app.gates.ports import Ran
-from remand.bootstrap import parsers, projects
-from remand.domain.gates.figures import Measurement
-from remand.domain.gates.gate import Gate
+from remand.adapters.gates.tools import standard_path
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Gate, Measurement
+from remand.wiring import gate_environment, project
 
 PYTHON = {
     "pyproject.toml": '[project]\nname = "sums"\nversion = "1"\n\n[tool.pytest]\naddopts = ["-p", "no:cacheprovider"]\n\n[tool.ruff]\n\n[tool.mypy]\nfiles = ["src"]\n',
@@ -54,7 +53,7 @@ class Workplace:
     def figures(self, files: Mapping[str, str]) -> dict[str, dict[str, float]]:
         """What the proposed gates measure, by name, once these files are there."""
         self.write(files)
-        found = projects.propose(str(self.root), sorted(files))
+        found = project.propose_gates(str(self.root), sorted(files))
         path = [str(self.root / folder) for folder in found.path]
         return {one.name: self._run(one.gate, path).figures for one in found.gates}
 
@@ -67,14 +66,14 @@ class Workplace:
             capture_output=True,
             check=False,
         )
-        ran = Ran(
+        ran = ToolOutput(
             status=done.returncode,
             output=done.stdout,
             errors=done.stderr,
             report=self._report.read_bytes() if self._report.exists() else None,
             root=str(self.root),
         )
-        parser = parsers.parser(gate.parser)
+        parser = gate_environment.find_parser(gate.parser)
         assert parser is not None
         return parser.parse(ran)
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.git.addresses import address
-from remand.adapters.git.place import locate
-from remand.adapters.git.pushing import Access, GitRemote
-from remand.app.forges.ports import ForgeFault, Trouble
+from remand.adapters.git.location import locate
+from remand.adapters.git.remote import Access, GitRemote, parse_address
+from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 from tests.integration.git_over_http import git_server
 from tests.integration.machine import Machine, Repository
 
@@ -79,7 +78,7 @@ class TestBranches:
     def test_a_branch_that_is_elsewhere_by_now_is_left_alone(self, site: Site, over: str) -> None:
         site.remote().push(site.first, BRANCH, "")
 
-        assert fault(site.remote(), site.second, BRANCH, over).trouble is Trouble.REFUSED
+        assert fault(site.remote(), site.second, BRANCH, over).trouble is ForgeFaultKind.REFUSED
         assert site.there() == site.first
 
     def test_what_comes_after_what_is_told_from_the_commits(self, site: Site) -> None:
@@ -103,16 +102,16 @@ class TestBranches:
 
     @pytest.mark.parametrize("branch", ["", "-x..y", "a b", "a:b", "../a", "a\nb", "@{u}", "a\0b", "+x~"])
     def test_what_is_no_name_of_a_branch_is_pushed_nowhere(self, site: Site, branch: str) -> None:
-        assert fault(site.remote(), site.first, branch, "").trouble is Trouble.REFUSED
+        assert fault(site.remote(), site.first, branch, "").trouble is ForgeFaultKind.REFUSED
         assert site.machine.git(site.bare, "for-each-ref", "refs/heads").count("\n") == 1
 
     @pytest.mark.parametrize("commit", ["HEAD", "main", "", "--all", ":refs/heads/main"])
     def test_only_a_commits_whole_id_is_pushed(self, site: Site, commit: str) -> None:
-        assert fault(site.remote(), commit, BRANCH, "").trouble is Trouble.REFUSED
+        assert fault(site.remote(), commit, BRANCH, "").trouble is ForgeFaultKind.REFUSED
 
     def test_a_remote_that_is_not_there_is_missing_and_a_name_too(self, site: Site) -> None:
         for name in (str(site.bare.parent / "gone.git"), "upstream"):
-            assert fault(site.remote(name), site.first, BRANCH, "").trouble is Trouble.MISSING
+            assert fault(site.remote(name), site.first, BRANCH, "").trouble is ForgeFaultKind.MISSING
 
     def test_a_hook_that_declines_is_a_refusal_with_its_words(self, site: Site) -> None:
         hook = site.bare / "hooks" / "pre-receive"
@@ -120,14 +119,14 @@ class TestBranches:
         hook.chmod(0o755)
         found = fault(site.remote(), site.first, BRANCH, "")
 
-        assert (found.trouble, "Frozen until Monday" in str(found)) == (Trouble.REFUSED, True)
+        assert (found.trouble, "Frozen until Monday" in str(found)) == (ForgeFaultKind.REFUSED, True)
 
     def test_a_remote_that_never_answers_is_unreachable(self, site: Site) -> None:
         hook = site.bare / "hooks" / "pre-receive"
         hook.write_text("#!/bin/sh\nexec sleep 600\n")
         hook.chmod(0o755)
 
-        assert fault(site.remote(seconds=1.0), site.first, BRANCH, "").trouble is Trouble.UNREACHABLE
+        assert fault(site.remote(seconds=1.0), site.first, BRANCH, "").trouble is ForgeFaultKind.UNREACHABLE
 
 
 HOSTILE = {
@@ -194,7 +193,7 @@ class TestTheRepositorysConfiguration:
         site.repository.git("config", "remote.hub.url", url.format(canary=canary))
         found = fault(site.remote("hub"), site.first, BRANCH, "")
 
-        assert (found.trouble, "forge.remote" in str(found)) == (Trouble.REFUSED, True)
+        assert (found.trouble, "forge.remote" in str(found)) == (ForgeFaultKind.REFUSED, True)
         assert not canary.exists()
         assert "word" not in str(found).replace("password", "")
 
@@ -209,11 +208,12 @@ class TestTheRepositorysConfiguration:
             "../r.git": "file",
         }
 
-        assert {text: address(text, "/srv/repo").protocol for text in read} == read
+        assert {text: parse_address(text, "/srv/repo").protocol for text in read} == read
         assert (
-            address("https://me@git.example.org:8443/o/r.git").url == "https://git.example.org:8443/o/r.git"
+            parse_address("https://me@git.example.org:8443/o/r.git").url
+            == "https://git.example.org:8443/o/r.git"
         )
-        assert address("../r.git", "/srv/repo").url == "/srv/r.git"
+        assert parse_address("../r.git", "/srv/repo").url == "/srv/r.git"
 
 
 class TestTheToken:
@@ -246,7 +246,7 @@ class TestTheToken:
             remote = site.remote(f"{thief.url}/demo.git", origin="https://forge.example.org", token=TOKEN)
             found = fault(remote, site.first, BRANCH, "")
 
-            assert found.trouble is Trouble.DENIED
+            assert found.trouble is ForgeFaultKind.DENIED
             assert set(thief.authorizations) == {""}
             assert TOKEN not in str(found)
 
@@ -256,7 +256,7 @@ class TestTheToken:
             remote = site.remote(f"{forge.url}/demo.git", origin=forge.url, token=TOKEN)
             found = fault(remote, site.first, BRANCH, "")
 
-            assert (found.trouble, thief.paths) == (Trouble.DENIED, [])
+            assert (found.trouble, thief.paths) == (ForgeFaultKind.DENIED, [])
 
     def test_where_there_is_none_the_forges_own_tool_is_asked(self, site: Site) -> None:
         helper = Path(site.machine.folder, "bin with space")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
     CODEX,

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.records.files import RecordFiles
-from remand.app.asking import Request
+from remand.adapters.notices.record_files import RecordFiles
 from remand.app.errors import EnvironmentFault
-from remand.app.files import Kind
-from remand.bootstrap.gateway import Gateway
-from remand.bootstrap.ledger import find_place
+from remand.app.record_files import RecordKind
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.domain.roles import USER
+from remand.domain.access.team import USER
+from remand.wiring.gateway import Gateway
+from remand.wiring.ledger import find_place
 from tests.integration.machine import PATIENCE, Machine, Repository
 
 TEAM = """
@@ -148,8 +148,8 @@ def test_a_command_killed_before_it_wrote_the_files_is_made_good_by_the_next(mac
     killed = (
         "import os, signal, sys\n"
         "from importlib import import_module\n"
-        "import remand.bootstrap.records as records\n"
-        "records.keep_files = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import remand.wiring.reminders as records\n"
+        "records.update_record_files = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from remand.interfaces.cli.entry import run\n"
         "run(sys.argv[1:])\n"
     )
@@ -202,24 +202,26 @@ def test_a_merge_that_brings_older_events_remakes_the_log_of_that_day(near_machi
 
 
 def test_a_log_grows_in_place_and_nothing_but_our_own_files_is_touched(tmp_path: Path) -> None:
-    made = RecordFiles(str(tmp_path), {Kind.LOG: ".got/log", Kind.MESSAGE: ".got/m", Kind.TASK: ".got/t"})
-    made.put(Kind.LOG, "2026-11-15", "one\n")
+    made = RecordFiles(
+        str(tmp_path), {RecordKind.LOG: ".got/log", RecordKind.MESSAGE: ".got/m", RecordKind.TASK: ".got/t"}
+    )
+    made.put(RecordKind.LOG, "2026-11-15", "one\n")
     log = tmp_path / ".got" / "log" / "2026-11-15.log"
     inode = log.stat().st_ino
-    made.put(Kind.LOG, "2026-11-15", "one\ntwo\n")
+    made.put(RecordKind.LOG, "2026-11-15", "one\ntwo\n")
     assert (log.read_text(), log.stat().st_ino) == ("one\ntwo\n", inode)
 
     (log.parent / "notes.txt").write_text("mine")
-    assert made.names(Kind.LOG) == {"2026-11-15"}
+    assert made.names(RecordKind.LOG) == {"2026-11-15"}
     log.unlink()
     os.mkfifo(log)
-    made.put(Kind.LOG, "2026-11-15", "three\n")
+    made.put(RecordKind.LOG, "2026-11-15", "three\n")
     assert log.read_text() == "three\n"
 
 
 def test_any_file_that_comes_or_goes_shows_at_once(tmp_path: Path) -> None:
-    made = RecordFiles(str(tmp_path), {Kind.MESSAGE: ".got/m"})
-    made.put(Kind.MESSAGE, "E-1", "text")
+    made = RecordFiles(str(tmp_path), {RecordKind.MESSAGE: ".got/m"})
+    made.put(RecordKind.MESSAGE, "E-1", "text")
     sealed = made.seal()
     assert made.stamp() == sealed
     (tmp_path / ".got" / "m" / "E-1.md").unlink()
@@ -227,13 +229,13 @@ def test_any_file_that_comes_or_goes_shows_at_once(tmp_path: Path) -> None:
 
 
 def test_a_link_in_place_of_a_file_is_replaced_and_not_written_through(tmp_path: Path) -> None:
-    made = RecordFiles(str(tmp_path), {Kind.MESSAGE: "m"})
-    made.put(Kind.MESSAGE, "E-1", "text")
+    made = RecordFiles(str(tmp_path), {RecordKind.MESSAGE: "m"})
+    made.put(RecordKind.MESSAGE, "E-1", "text")
     target = tmp_path / "target"
     target.write_text("kept")
     (tmp_path / "m" / "E-1.md").unlink()
     (tmp_path / "m" / "E-1.md").symlink_to(target)
-    made.put(Kind.MESSAGE, "E-1", "new")
+    made.put(RecordKind.MESSAGE, "E-1", "new")
 
     assert target.read_text() == "kept"
     assert (tmp_path / "m" / "E-1.md").read_text() == "new"
@@ -243,7 +245,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "m").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(EnvironmentFault, match="link"):
-        RecordFiles(str(tmp_path), {Kind.MESSAGE: "m"}).put(Kind.MESSAGE, "E-1", "text")
+        RecordFiles(str(tmp_path), {RecordKind.MESSAGE: "m"}).put(RecordKind.MESSAGE, "E-1", "text")
 
 
 @pytest.mark.parametrize("plant", ["pipe", "hard link", "link"])
@@ -251,7 +253,7 @@ def test_what_somebody_planted_under_a_drafts_name_is_taken_away_unopened(tmp_pa
     victim = tmp_path / "victim"
     victim.write_text("theirs")
     root = tmp_path / "root"
-    files = RecordFiles(str(root), {Kind.TASK: ".got/tasks"})
+    files = RecordFiles(str(root), {RecordKind.TASK: ".got/tasks"})
     (root / ".got" / "tasks").mkdir(parents=True)
     draft = root / ".got" / "tasks" / "T-1.md.draft"
     if plant == "pipe":
@@ -260,7 +262,7 @@ def test_what_somebody_planted_under_a_drafts_name_is_taken_away_unopened(tmp_pa
         os.link(victim, draft)
     else:
         draft.symlink_to(victim)
-    files.put(Kind.TASK, "T-1", "ours")
+    files.put(RecordKind.TASK, "T-1", "ours")
 
     assert (root / ".got" / "tasks" / "T-1.md").read_text() == "ours"
     assert victim.read_text() == "theirs"
@@ -270,17 +272,17 @@ def test_a_log_that_is_anothers_file_too_is_replaced_and_not_added_to(tmp_path: 
     victim = tmp_path / "victim"
     victim.write_text("one\n")
     root = tmp_path / "root"
-    files = RecordFiles(str(root), {Kind.LOG: ".got/log"})
+    files = RecordFiles(str(root), {RecordKind.LOG: ".got/log"})
     (root / ".got" / "log").mkdir(parents=True)
     os.link(victim, root / ".got" / "log" / "2026-11-15.log")
-    files.put(Kind.LOG, "2026-11-15", "one\ntwo\n")
+    files.put(RecordKind.LOG, "2026-11-15", "one\ntwo\n")
 
     assert victim.read_text() == "one\n"
 
 
 def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
-    files = RecordFiles(str(tmp_path), {Kind.TASK: ".got/tasks"})
+    files = RecordFiles(str(tmp_path), {RecordKind.TASK: ".got/tasks"})
     (tmp_path / ".got" / "tasks" / "T-1.md").mkdir(parents=True)
 
     with pytest.raises(EnvironmentFault, match=r"T-1\.md is a folder"):
-        files.put(Kind.TASK, "T-1", "ours")
+        files.put(RecordKind.TASK, "T-1", "ours")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.integration.crews import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.sandboxes import marked, sandbox_of

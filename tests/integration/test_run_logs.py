@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.system.run_logs import MANY, RunLogs
-from remand.app.scheduling.signs import Signs
-from remand.app.scheduling.status import SchedulerStatus, written
-from remand.domain.instant import instant, moment
+from remand.adapters.system.scheduler_files import MANY, RunLogs
+from remand.app.scheduler.runs import LastSigns
+from remand.app.scheduler.status import SchedulerStatus, encode_status
+from remand.domain.instant import format_instant, parse_moment
 from remand.testing.builders import LATER, NOW
 
 RUN = "RUN-20261115-090000-00000001"
@@ -36,7 +36,7 @@ def logs(tmp_path: Path) -> RunLogs:
 def said(logs: RunLogs, text: str, at: str = NOW) -> None:
     path = Path(logs.path(RUN))
     path.write_text(text)
-    os.utime(path, (moment(at).timestamp(),) * 2)
+    os.utime(path, (parse_moment(at).timestamp(),) * 2)
 
 
 def test_the_last_line_is_told_as_it_changes(logs: RunLogs) -> None:
@@ -60,10 +60,10 @@ def test_of_very_many_the_oldest_are_removed(logs: RunLogs, tmp_path: Path) -> N
 
 
 def test_a_run_lived_as_long_as_its_scheduler_or_itself_was_heard_of(logs: RunLogs) -> None:
-    status = written(SchedulerStatus(pid=77, started_at=NOW, tick_at=NOW))
+    status = encode_status(SchedulerStatus(pid=77, started_at=NOW, tick_at=NOW))
 
-    assert Signs(Kept(None), logs).last(RUN) == "", "nothing is known"
-    assert Signs(Kept(status), logs).last(RUN) == NOW
+    assert LastSigns(Kept(None), logs).last(RUN) == "", "nothing is known"
+    assert LastSigns(Kept(status), logs).last(RUN) == NOW
     said(logs, "begun\n", at=LATER)
-    assert Signs(Kept(status), logs).last(RUN) == instant(moment(LATER))
-    assert Signs(Kept(b"torn"), logs).last(RUN) == ""
+    assert LastSigns(Kept(status), logs).last(RUN) == format_instant(parse_moment(LATER))
+    assert LastSigns(Kept(b"torn"), logs).last(RUN) == ""

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from remand.bootstrap.quick import Lost, forward
-from remand.testing.rejecting import LAZY, SCOPE, a_rejection
+from remand.testing.rejection_records import LAZY, SCOPE, a_rejection
+from remand.wiring.startup import CoordinatorUnavailable, forward_call
 from tests.integration.crews import eventually
 from tests.integration.machine import REMAND, Machine
 from tests.integration.run_audit import FINISHED, Audit
@@ -112,8 +112,8 @@ class Lead:
         if not path:
             return None
         try:
-            code, out, _ = forward(path, str(repository.path), [""] * 7, ["--json", *arguments])
-        except Lost:
+            code, out, _ = forward_call(path, str(repository.path), [""] * 7, ["--json", *arguments])
+        except CoordinatorUnavailable:
             return None
         return json.loads(out) if code == 0 else None
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.sandbox import confined, running
-from remand.adapters.sandbox.agent_stand import Stand
-from remand.adapters.sandbox.bubblewrap import Bubblewrap, find
-from remand.adapters.sandbox.confined import ConfinedCrew
-from remand.app.gates.ports import MIB, Limits
+from remand.adapters.sandbox import agent_launchers, job_process
+from remand.adapters.sandbox.agent_launchers import ConfinedAgentLauncher
+from remand.adapters.sandbox.agent_self_test import AgentTestbed
+from remand.adapters.sandbox.limits import ResourceLimits
+from remand.adapters.sandbox.sandboxes import BubblewrapSandbox, find_bubblewrap
+from remand.app.gates.ports import MIB, JobLimits
 from tests.integration import crews
 from tests.integration.sandboxes import KINDS, Bench, sandbox_of
 
@@ -33,7 +34,7 @@ def slow_bubblewrap(folder: Path, seconds: int) -> str:
     """The path of a bubblewrap that takes so many seconds to go; skips the test where there is none."""
     sandbox_of("bubblewrap")
     path = folder / "bwrap"
-    path.write_text(SLOW_TO_GO.format(program=find(), seconds=seconds))
+    path.write_text(SLOW_TO_GO.format(program=find_bubblewrap(), seconds=seconds))
     path.chmod(0o755)
     return str(path)
 
@@ -47,13 +48,13 @@ def runs_out_of_time(bench: Bench, patch: Patch) -> None:
 
 
 def fills_the_disk(bench: Bench, patch: Patch) -> None:
-    patch.setattr(running, "is_full", lambda folder: True)
+    patch.setattr(job_process, "is_full", lambda folder: True)
 
     assert "disk" in bench.shell("sleep 1000 & sleep 1000").detail
 
 
 def takes_too_much_memory(bench: Bench, patch: Patch) -> None:
-    limits = Limits(seconds=600, memory=256 * MIB)
+    limits = JobLimits(seconds=600, memory=256 * MIB)
 
     ended = bench.python("import os\nos.fork()\nkept = b'x' * (1 << 30)", limits=limits)
 
@@ -64,7 +65,7 @@ def is_cancelled(bench: Bench, patch: Patch) -> None:
     def interrupt(folder: str) -> bool:
         raise KeyboardInterrupt
 
-    patch.setattr(running, "is_full", interrupt)
+    patch.setattr(job_process, "is_full", interrupt)
 
     with pytest.raises(KeyboardInterrupt):
         bench.shell("sleep 1000 & sleep 1000")
@@ -74,13 +75,13 @@ def cannot_be_bounded(bench: Bench, patch: Patch) -> None:
     def refuse(fence: object, pid: int) -> None:
         raise PermissionError("no bounds")
 
-    patch.setattr(running.Fence, "hold", refuse)
+    patch.setattr(ResourceLimits, "hold", refuse)
 
     assert bench.shell("sleep 1000").how == "not_started"
 
 
 def is_given_up_while_it_is_made(bench: Bench, patch: Patch) -> None:
-    patch.setattr(running, "START_SECONDS", 0.0)
+    patch.setattr(job_process, "START_SECONDS", 0.0)
 
     assert bench.shell("sleep 1000", seconds=1).how in ("not_started", "timed_out")
 
@@ -136,7 +137,7 @@ FORCED = (runs_out_of_time, fills_the_disk, is_cancelled, cannot_be_bounded, is_
 def test_bubblewrap_itself_is_gone_by_then_though_it_is_slow_to_go(
     way: Way, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    bench = Bench(Bubblewrap(slow_bubblewrap(tmp_path, seconds=1)), tmp_path)
+    bench = Bench(BubblewrapSandbox(slow_bubblewrap(tmp_path, seconds=1)), tmp_path)
 
     way(bench, monkeypatch)
 
@@ -144,8 +145,8 @@ def test_bubblewrap_itself_is_gone_by_then_though_it_is_slow_to_go(
 
 
 def test_a_bubblewrap_that_stays_for_good_is_killed(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(running, "END_SECONDS", 1.0)
-    bench = Bench(Bubblewrap(slow_bubblewrap(tmp_path, seconds=1000)), tmp_path)
+    monkeypatch.setattr(job_process, "END_SECONDS", 1.0)
+    bench = Bench(BubblewrapSandbox(slow_bubblewrap(tmp_path, seconds=1000)), tmp_path)
 
     is_given_up_while_it_is_made(bench, monkeypatch)
 
@@ -153,10 +154,10 @@ def test_a_bubblewrap_that_stays_for_good_is_killed(tmp_path: Path, monkeypatch:
 
 
 def test_nothing_of_an_agent_lives_when_its_end_is_known(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(confined, "END_SECONDS", 0.0)
-    crew = ConfinedCrew(slow_bubblewrap(tmp_path, seconds=1000))
+    monkeypatch.setattr(agent_launchers, "END_SECONDS", 0.0)
+    crew = ConfinedAgentLauncher(slow_bubblewrap(tmp_path, seconds=1000))
     with ExitStack() as stack:
-        bench = crews.Bench(crew, Stand(stack))
+        bench = crews.Bench(crew, AgentTestbed(stack))
         agent = bench.start("/bin/sh", "-c", "sleep 1000 & sleep 1000", bench.mark)
         agent.stop()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.sandbox.output import LEFT_OUT
-from remand.app.gates.ports import MIB, Ended, Limits
+from remand.adapters.sandbox.processes import LEFT_OUT
+from remand.app.gates.ports import MIB, JobLimits, JobResult
 from tests.integration.processes import LONGER
 from tests.integration.sandboxes import CONFINED, KINDS, NAMESPACED, Bench, has_groups, sandbox_of
 
@@ -53,7 +53,7 @@ def test_a_flood_is_kept_in_bounded_memory_with_head_and_tail(bench: Bench, camp
         'echo first; head -c "$1" /dev/zero; head -c "$1" /dev/zero >&2; echo last',
         str(size),
         seconds=600,
-        limits=Limits(seconds=600, output=4 * MIB),
+        limits=JobLimits(seconds=600, output=4 * MIB),
     )
 
     assert (ended.how, ended.status, ended.is_cut) == ("exited", 0, True)
@@ -114,7 +114,7 @@ ENDLESS = {
 
 @everywhere
 def test_what_does_not_end_by_itself_is_ended(bench: Bench) -> None:
-    answers: dict[str, Ended] = {}
+    answers: dict[str, JobResult] = {}
 
     def work(name: str) -> None:
         answers[name] = bench.shell(ENDLESS[name], seconds=1)
@@ -142,7 +142,7 @@ def test_what_was_said_before_the_time_was_over_is_kept(bench: Bench) -> None:
 @everywhere
 def test_a_fork_bomb_ends(bench: Bench) -> None:
     bomb = "bomb() { bomb | bomb & }; bomb; sleep 1000"
-    tried = (bench.shell(bomb, limits=Limits(seconds=seconds, processes=48)) for seconds in LONGER)
+    tried = (bench.shell(bomb, limits=JobLimits(seconds=seconds, processes=48)) for seconds in LONGER)
 
     ended = next(one for one in tried if b"fork" in one.errors)
 
@@ -160,7 +160,7 @@ def test_processes_are_counted(bench: Bench) -> None:
         "    for count in range(500):\n"
         "        if not os.fork(): time.sleep(1000)\n"
         "except OSError as fault: print(count < 128, fault)\n",
-        limits=Limits(seconds=600, processes=64),
+        limits=JobLimits(seconds=600, processes=64),
     )
 
     assert ended.output.startswith(b"True")
@@ -176,7 +176,7 @@ def test_memory_is_counted_over_all_processes(bench: Bench) -> None:
         "        kept = b'x' * (64 << 20)\n"
         "        os.read(os.pipe()[0], 1)\n"
         "os.wait()\n",
-        limits=Limits(seconds=600, memory=256 * MIB),
+        limits=JobLimits(seconds=600, memory=256 * MIB),
     )
 
     assert ended.how in ("exited", "signalled")
@@ -185,7 +185,7 @@ def test_memory_is_counted_over_all_processes(bench: Bench) -> None:
 
 @everywhere
 def test_one_process_cannot_take_more_memory_than_the_job_may(bench: Bench) -> None:
-    ended = bench.python("print(len(b'x' * (1 << 30)))", limits=Limits(seconds=600, memory=256 * MIB))
+    ended = bench.python("print(len(b'x' * (1 << 30)))", limits=JobLimits(seconds=600, memory=256 * MIB))
 
     assert b"1073741824" not in ended.output
     assert (ended.how, ended.status) != ("exited", 0)
@@ -193,7 +193,7 @@ def test_one_process_cannot_take_more_memory_than_the_job_may(bench: Bench) -> N
 
 @everywhere
 def test_a_file_grows_no_larger_than_allowed(bench: Bench) -> None:
-    ended = bench.shell("head -c 64M /dev/zero > big", limits=Limits(seconds=600, file_size=MIB))
+    ended = bench.shell("head -c 64M /dev/zero > big", limits=JobLimits(seconds=600, file_size=MIB))
 
     assert (bench.folder / "big").stat().st_size == MIB
     assert (ended.how, ended.status) != ("exited", 0)

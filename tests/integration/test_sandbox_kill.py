@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.sandbox.bubblewrap import find
+from remand.adapters.sandbox.sandboxes import find_bubblewrap
 from tests.integration.crews import eventually
 from tests.integration.sandboxes import KINDS, marked, sandbox_of
 
@@ -20,8 +20,8 @@ Campaign = Callable[[int, int], int]
 
 OWNER = """
 import os, sys, threading
-from remand.adapters.sandbox import bubblewrap, landlock, launched, plain
-from remand.app.gates.ports import Job, Limits
+from remand.adapters.sandbox import sandboxes as bubblewrap, sandboxes as landlock, sandboxes as launched, sandboxes as plain
+from remand.app.gates.ports import Job, JobLimits as Limits
 
 kind, mark, folder, count, gate, *program = sys.argv[1:]
 if program:
@@ -147,7 +147,7 @@ def program_of(tmp_path: Path, text: str) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gate_does_not_begin_whose_owner_died_before_it_was_bound_to_it(kind: str, tmp_path: Path) -> None:
     mark = os.urandom(16).hex()
-    real = find() if kind == "bubblewrap" else sys.executable
+    real = find_bubblewrap() if kind == "bubblewrap" else sys.executable
     program = program_of(tmp_path, EARLY.format(program=real))
 
     with owning(kind, tmp_path, mark, program) as owner:
@@ -159,7 +159,7 @@ def test_a_gate_does_not_begin_whose_owner_died_before_it_was_bound_to_it(kind: 
 
 def test_a_gate_does_not_begin_whose_owner_died_while_its_sandbox_was_made(tmp_path: Path) -> None:
     mark = os.urandom(16).hex()
-    text = HALFWAY.format(python=sys.executable, mark=mark, program=find())
+    text = HALFWAY.format(python=sys.executable, mark=mark, program=find_bubblewrap())
 
     with owning("bubblewrap", tmp_path, mark, program_of(tmp_path, text)) as owner:
         assert owner.wait() == -9

@@ -9,12 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remand.adapters.sandbox import bubblewrap, choose
-from remand.adapters.sandbox.bubblewrap import Bubblewrap, find
-from remand.adapters.sandbox.landlock import Landlock
-from remand.adapters.sandbox.plain import Plain
+from remand.adapters.sandbox import sandboxes
+from remand.adapters.sandbox.sandboxes import (
+    BubblewrapSandbox,
+    LandlockSandbox,
+    PlainSandbox,
+    find_bubblewrap,
+)
 from remand.adapters.sandbox.self_test import self_test
-from remand.app.gates.ports import Ended, Job, Limits, Sandbox
+from remand.app.gates.ports import Job, JobLimits, JobResult, Sandbox
 from tests.integration.sandboxes import KINDS, Bench, has_groups, made, sandbox_of
 
 CANNOT_HOLD = {
@@ -56,7 +59,7 @@ def test_every_attack_is_held_off_but_those_that_a_tier_cannot(kind: str) -> Non
 
 
 def test_a_self_test_reports_what_does_not_hold(tmp_path: Path) -> None:
-    lost = {probe.name for probe in self_test(Plain()) if not probe.held}
+    lost = {probe.name for probe in self_test(PlainSandbox()) if not probe.held}
 
     assert lost >= {"write outside", "write to the ledger", "read a secret in home", "end another process"}
 
@@ -65,8 +68,8 @@ def test_a_sandbox_that_runs_nothing_holds_nothing() -> None:
     class Broken:
         tier = "broken"
 
-        def run(self, job: Job) -> Ended:
-            return Ended("not_started", 127, detail="It is broken.")
+        def run(self, job: Job) -> JobResult:
+            return JobResult("not_started", 127, detail="It is broken.")
 
     broken: Sandbox = Broken()
 
@@ -74,21 +77,21 @@ def test_a_sandbox_that_runs_nothing_holds_nothing() -> None:
 
 
 @pytest.fixture
-def choosing() -> Callable[[], choose.Chosen]:
+def choosing() -> Callable[[], sandboxes.AnySandbox]:
     """Chooses anew, without what was chosen before."""
-    return choose._best.__wrapped__
+    return sandboxes._find_best_sandbox.__wrapped__
 
 
-def test_the_best_sandbox_that_holds_is_chosen(choosing: Callable[[], choose.Chosen]) -> None:
+def test_the_best_sandbox_that_holds_is_chosen(choosing: Callable[[], sandboxes.AnySandbox]) -> None:
     tiers = [sandbox.tier for sandbox, _ in map(made, KINDS) if sandbox]
 
     assert choosing().tier == tiers[0]
 
 
 def test_a_missing_bubblewrap_is_said_and_the_next_one_taken(
-    choosing: Callable[[], choose.Chosen], monkeypatch: pytest.MonkeyPatch
+    choosing: Callable[[], sandboxes.AnySandbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bubblewrap, "PLACES", ("/nonexistent",))
+    monkeypatch.setattr(sandboxes, "PLACES", ("/nonexistent",))
     next_one = next(sandbox.tier for sandbox, _ in map(made, KINDS[1:]) if sandbox)
 
     chosen = choosing()
@@ -98,12 +101,12 @@ def test_a_missing_bubblewrap_is_said_and_the_next_one_taken(
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_taken(
-    choosing: Callable[[], choose.Chosen], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    choosing: Callable[[], sandboxes.AnySandbox], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2; exit 1\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(bubblewrap, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(sandboxes, "PLACES", (str(tmp_path),))
 
     chosen = choosing()
 
@@ -112,10 +115,10 @@ def test_a_bubblewrap_that_does_not_work_is_not_taken(
 
 
 def test_where_nothing_holds_plain_says_why(
-    choosing: Callable[[], choose.Chosen], monkeypatch: pytest.MonkeyPatch
+    choosing: Callable[[], sandboxes.AnySandbox], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose, "fault_of", lambda sandbox: f"no {sandbox.tier} today")
-    monkeypatch.setattr(choose, "find", lambda: "/usr/bin/bwrap")
+    monkeypatch.setattr(sandboxes, "find_sandbox_fault", lambda sandbox: f"no {sandbox.tier} today")
+    monkeypatch.setattr(sandboxes, "find", lambda: "/usr/bin/bwrap")
 
     chosen = choosing()
 
@@ -126,11 +129,11 @@ def test_where_nothing_holds_plain_says_why(
 
 
 def test_a_sandbox_that_does_not_mask_is_found_out() -> None:
-    assert choose.fault_of(Plain()) == "it does not keep a job from masked files"
+    assert sandboxes.find_sandbox_fault(PlainSandbox()) == "it does not keep a job from masked files"
 
 
 def test_the_choice_is_made_once() -> None:
-    assert choose.best() is choose.best()
+    assert sandboxes.best_sandbox() is sandboxes.best_sandbox()
 
 
 @everywhere
@@ -189,7 +192,7 @@ def test_paths_that_make_no_sense_are_passed_over(bench: Bench) -> None:
 
 @everywhere
 def test_jobs_at_the_same_time_do_not_disturb_one_another(bench: Bench) -> None:
-    answers: dict[int, Ended] = {}
+    answers: dict[int, JobResult] = {}
 
     def work(number: int) -> None:
         answers[number] = bench.shell(f"echo {number}; ls /proc >/dev/null; exit {number}")
@@ -217,7 +220,7 @@ def test_a_script_without_a_first_line_is_the_shells(bench: Bench) -> None:
 
 @everywhere
 def test_output_is_kept_whole_up_to_the_limit(bench: Bench) -> None:
-    limits = Limits(seconds=600, output=1000)
+    limits = JobLimits(seconds=600, output=1000)
 
     ended = bench.shell("head -c 1000 /dev/zero; head -c 999 /dev/zero >&2", limits=limits)
 
@@ -227,7 +230,7 @@ def test_output_is_kept_whole_up_to_the_limit(bench: Bench) -> None:
 def test_a_job_with_network_finds_the_same_network(tmp_path: Path) -> None:
     for kind in KINDS:
         sandbox, _ = made(kind)
-        if isinstance(sandbox, Bubblewrap | Landlock):
+        if isinstance(sandbox, BubblewrapSandbox | LandlockSandbox):
             root = tmp_path / kind
             root.mkdir()
             bench = Bench(sandbox, root)
@@ -246,13 +249,13 @@ if [ "$1" != --help ] && [ ! -e {tried} ]; then
     echo 'bwrap: Can'"'"'t bind mount /oldroot/ on /newroot/: Unable to apply mount flags: remount' >&2
     exit 1
 fi
-exec {find()} "$@"
+exec {find_bubblewrap()} "$@"
 """
     )
     wrapper.chmod(0o755)
     (tmp_path / "folder").mkdir()
 
-    ended = Bubblewrap(str(wrapper)).run(Job(command=("/bin/true",), folder=str(tmp_path / "folder")))
+    ended = BubblewrapSandbox(str(wrapper)).run(Job(command=("/bin/true",), folder=str(tmp_path / "folder")))
 
     assert tried.exists()
     assert (ended.how, ended.status) == ("exited", 0), ended

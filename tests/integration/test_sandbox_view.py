@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.app.gates.ports import Ended
+from remand.app.gates.ports import JobResult
 from tests.integration.sandboxes import CONFINED, KINDS, Bench, sandbox_of
 
 
@@ -51,7 +51,7 @@ def read(bench: Bench, *paths: Path, **more: object) -> list[bool]:
     return [line == b"0" for line in ended.output.splitlines()]
 
 
-def works(ended: Ended) -> bool:
+def works(ended: JobResult) -> bool:
     """True when a job did what was asked."""
     return (ended.how, ended.status, ended.output.strip()) == ("exited", 0, b"works")
 

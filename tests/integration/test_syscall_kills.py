@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from remand.app.asking import Accepted, Request
-from remand.app.digest import digest
-from remand.app.verify import verify
-from remand.bootstrap.ledger import Opened, open_ledger
+from remand.app.log.verification import state_digest, verify_log
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
-from remand.domain.roles import USER
+from remand.domain.access.team import USER
+from remand.wiring.ledger import OpenLedger, open_ledger
 from tests.integration.machine import Machine, Repository
 from tests.integration.stepping import run_until
 
@@ -29,7 +28,7 @@ def requests(count: int, turn: int) -> list[Request]:
     ]
 
 
-def close(opened: Opened) -> None:
+def close(opened: OpenLedger) -> None:
     opened.store.close()
     opened.ledger.exchange.close()
     opened.ledger.marks.close()
@@ -74,12 +73,14 @@ class Killing:
             )
             assert not view.unconfirmed.every(), f"killed at {stop}"
         answers = opened.ledger.ask_all(asked)
-        assert all(isinstance(answer, Accepted) for answer in answers)
+        assert all(isinstance(answer, Acceptance) for answer in answers)
         with opened.store.read() as view:
             self.events += self.count
             assert view.events.count() == self.events, f"killed at {stop}: asked again, it happens once"
             verifier = opened.ledger.verifier(view)
-            found = verify(view, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock, verifier)
+            found = verify_log(
+                view, opened.ledger.exchange, opened.ledger.marks, opened.ledger.clock, verifier
+            )
             assert found.ok, f"killed at {stop}: {found.problems}"
         close(opened)
 
@@ -87,13 +88,13 @@ class Killing:
         """The files alone lead to the same state."""
         opened = open_ledger(str(self.repository.path))
         with opened.store.read() as view:
-            before = digest(view)
+            before = state_digest(view)
         close(opened)
         self.repository.forget_ledger()
         opened = open_ledger(str(self.repository.path))
         opened.ledger.refresh()
         with opened.store.read() as view:
-            assert digest(view) == before
+            assert state_digest(view) == before
         close(opened)
 
 

@@ -14,23 +14,21 @@ from pathlib import Path
 import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.adapters.system.status_file import MAX_SIZE, StatusFile, is_alive
-from remand.app.asking import Rules
-from remand.app.board import board
+from remand.adapters.system.scheduler_files import MAX_SIZE, StatusFile, is_alive
+from remand.app.board import BoardContext, read_board
 from remand.app.errors import EnvironmentFault
-from remand.app.happenings import Follower, Happening
-from remand.app.scheduling.status import SchedulerStatus, ToldBreach, written
-from remand.app.troubles import Around
-from remand.bootstrap.watching import LedgerWatch
+from remand.app.history.activity import ActivityEntry, ActivityFollower
+from remand.app.requests import Rules
+from remand.app.scheduler.status import BreachStatus, SchedulerStatus, encode_status
 from remand.domain.task import Status
-from remand.interfaces.cli.arguments import Call
-from remand.interfaces.cli.context import Context, Surroundings
-from remand.interfaces.cli.top import follow
-from remand.interfaces.live.screen import screen
-from remand.interfaces.live.state import begun
-from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, task_id
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
-from remand.testing.reviewing import an_escalation
+from remand.interfaces.cli.context import CallOrigin, Context
+from remand.interfaces.cli.registry import CommandCall
+from remand.interfaces.cli.top import follow_events
+from remand.interfaces.terminal.screen import render_screen
+from remand.interfaces.terminal.state import initial_state
+from remand.testing.builders import LATER, NOW, a_claim, a_submission, a_task, an_escalation, task_id
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from remand.wiring.watch import LedgerWatch
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository
 from tests.integration.processes import is_gone
 from tests.integration.terminals import Terminal
@@ -245,13 +243,13 @@ def test_the_terminal_is_given_back_when_the_view_is_ended(
 
 def test_the_terminal_is_given_back_when_the_view_breaks(team: Repository, terminal: Open) -> None:
     script = (
-        "import sys; from remand.interfaces.live import screen, showing; "
-        "real = showing.screen; calls = []\n"
+        "import sys; from remand.interfaces.terminal import view as showing; "
+        "real = showing.render_screen; calls = []\n"
         "def broken(*given):\n"
         "    calls.append(1)\n"
         "    if len(calls) > 1: raise AssertionError('broken')\n"
         "    return real(*given)\n"
-        "showing.screen = broken\n"
+        "showing.render_screen = broken\n"
         "from remand.interfaces.cli.entry import run; sys.exit(run(['top']))"
     )
     view = terminal(sys.executable, "-c", script)
@@ -365,9 +363,9 @@ def test_what_happens_is_followed_line_by_line(team: Repository, machine: Machin
 def test_everything_between_ready_and_stop_is_followed(team: Repository) -> None:
     team.add("Before")
     out = io.StringIO()
-    context = Context(Call("top", []), Namespace(), Surroundings(str(team.path), {}, out, out))
+    context = Context(CommandCall("top", []), Namespace(), CallOrigin(str(team.path), {}, out, out))
 
-    follow(context, lambda: True, lambda: team.add("Between") and None)
+    follow_events(context, lambda: True, lambda: team.add("Between") and None)
 
     (line,) = out.getvalue().splitlines()
     assert line.endswith("was written down: Between")
@@ -376,7 +374,7 @@ def test_everything_between_ready_and_stop_is_followed(team: Repository) -> None
 def test_following_goes_on_with_a_ledger_that_was_made_anew(team: Repository) -> None:
     team.add("Before")
     out = io.StringIO()
-    context = Context(Call("top", []), Namespace(), Surroundings(str(team.path), {}, out, out))
+    context = Context(CommandCall("top", []), Namespace(), CallOrigin(str(team.path), {}, out, out))
     steps = [team.forget_ledger, lambda: team.add("Meanwhile"), lambda: team.add("After")]
 
     def stop() -> bool:
@@ -384,7 +382,7 @@ def test_following_goes_on_with_a_ledger_that_was_made_anew(team: Repository) ->
             steps.pop(0)()
         return "After" in out.getvalue()
 
-    follow(context, stop)
+    follow_events(context, stop)
 
     assert out.getvalue().splitlines()[-1].endswith("was written down: After")
 
@@ -393,17 +391,17 @@ def test_following_outlives_a_ledger_that_cannot_be_read_and_says_so_once(
     team: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.StringIO()
-    context = Context(Call("top", []), Namespace(), Surroundings(str(team.path), {}, out, out))
+    context = Context(CommandCall("top", []), Namespace(), CallOrigin(str(team.path), {}, out, out))
     real, calls = LedgerWatch.news, iter(range(100))
 
-    def news(watch: LedgerWatch) -> tuple[Happening, ...]:
+    def news(watch: LedgerWatch) -> tuple[ActivityEntry, ...]:
         if next(calls) in (1, 2):
             raise EnvironmentFault("The disk is full.")
         return real(watch)
 
     monkeypatch.setattr(LedgerWatch, "news", news)
     monkeypatch.setattr(LedgerWatch, "has_changed", lambda watch: True)
-    follow(context, lambda: "After" in out.getvalue(), lambda: team.add("After") and None)
+    follow_events(context, lambda: "After" in out.getvalue(), lambda: team.add("After") and None)
 
     assert out.getvalue().partition("\n")[0].endswith("The disk is full.")
     assert out.getvalue().count("The disk is full.") == 1
@@ -418,11 +416,11 @@ def test_what_the_scheduler_says_stands_on_the_board(team: Repository, machine: 
     file = StatusFile(
         str(machine.state / "remand" / (team.path / ".got" / "ledger.id").read_text() / "scheduler.json")
     )
-    breach = ToldBreach(cause="disk", message="The disk is full.", since=NOW)
+    breach = BreachStatus(cause="disk", message="The disk is full.", since=NOW)
     said = SchedulerStatus(
         pid=os.getpid(), started_at=NOW, tick_at="9999-01-01T00:00:00.000000Z", breaker=(breach,)
     )
-    file.write(written(said))
+    file.write(encode_status(said))
 
     assert team.ok("top")["troubles"][0]["text"] == "Nothing is started (disk): The disk is full."
     file.write(b'{"pid": 1')
@@ -472,12 +470,12 @@ def test_a_process_is_there_until_it_is_gone(machine: Machine) -> None:
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
-    store, follower = SqliteStore(tmp_path / "ledger.db"), Follower(recent=5)
+    store, follower = SqliteStore(tmp_path / "ledger.db"), ActivityFollower(recent=5)
     store.adopt(store.file_identity(), "20261115-090000-00000000", lambda _: None)
     before = store.changes()
     for _ in range(2):
         with store.read() as view:
-            board(view, Around(now=NOW))
+            read_board(view, BoardContext(now=NOW))
             follower.news(view)
     after = store.changes()
     store.close()
@@ -515,10 +513,10 @@ def test_a_large_board_is_read_and_drawn(
         )
     began = time.perf_counter()
     with store.read() as view:
-        found = board(view, Around(now=NOW, rules=Rules()))
+        found = read_board(view, BoardContext(now=NOW, rules=Rules()))
     read = time.perf_counter()
     for _ in range(10):
-        screen(found, begun(found.questions), (250, 60), NOW)
+        render_screen(found, initial_state(found.questions), (250, 60), NOW)
     drawn = time.perf_counter()
     store.close()
 

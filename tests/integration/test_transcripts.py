@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from remand.adapters.journal.append import append
-from remand.adapters.journal.journal import JournalFile
-from remand.adapters.journal.transcripts import Told, Transcripts, runs_in
-from remand.domain.tool_uses import ToolUse
+from remand.adapters.journal.reader import JournalFile, TranscriptRun, Transcripts, runs_in
+from remand.adapters.journal.writer import append
+from remand.domain.evidence.attempts import ToolUse
 
 RECORDED = Path(__file__).parent / "transcripts"
 TASK = "T-20261115-090000-1a2b3c4d"
@@ -83,7 +82,9 @@ def test_a_transcript_tells_the_same_run_or_does_not(
 ) -> None:
     claude_home(tmp_path)
 
-    assert (Transcripts(str(tmp_path / "claude"), str(tmp_path)).tells(run(**changes)) is not None) is is_told
+    assert (
+        Transcripts(str(tmp_path / "claude"), str(tmp_path)).find_run(run(**changes)) is not None
+    ) is is_told
 
 
 def test_a_rollout_and_a_subagents_transcript_are_found_by_the_session(tmp_path: Path) -> None:
@@ -100,8 +101,8 @@ def test_a_rollout_and_a_subagents_transcript_are_found_by_the_session(tmp_path:
 
     of_codex = run(session="01a1", tool_use_id="call_2", command="echo ho; false", exit_status=None)
 
-    assert transcripts.tells(of_codex) == next(told for told in runs_in(str(rollout)) if told.exit_status)
-    assert transcripts.tells(run(session="main")) is not None
+    assert transcripts.find_run(of_codex) == next(told for told in runs_in(str(rollout)) if told.exit_status)
+    assert transcripts.find_run(run(session="main")) is not None
 
 
 def test_a_transcript_seconds_the_journal_and_adds_how_a_run_ended(tmp_path: Path) -> None:
@@ -111,10 +112,10 @@ def test_a_transcript_seconds_the_journal_and_adds_how_a_run_ended(tmp_path: Pat
         folder, TASK, agent="Alice", session="s", tool_use_id="call_a", command=command, transcript=str(path)
     )
 
-    seconded = JournalFile(folder, Transcripts(str(tmp_path), str(tmp_path))).bears_out(
+    seconded = JournalFile(folder, Transcripts(str(tmp_path), str(tmp_path))).find_supporting_run(
         TASK, "Alice", claimed
     )
-    alone = JournalFile(folder).bears_out(TASK, "Alice", claimed)
+    alone = JournalFile(folder).find_supporting_run(TASK, "Alice", claimed)
 
     assert seconded == (command, 1, True)
     assert alone == (command, None, False)
@@ -124,7 +125,7 @@ def test_a_transcript_alone_bears_nothing_out(tmp_path: Path) -> None:
     claude_home(tmp_path)
     journal = JournalFile(str(tmp_path / "journal"), Transcripts(str(tmp_path / "claude"), str(tmp_path)))
 
-    assert journal.bears_out(TASK, "Alice", "Ran `ls`: a.txt") is None
+    assert journal.find_supporting_run(TASK, "Alice", "Ran `ls`: a.txt") is None
 
 
 # Files made to do harm.
@@ -175,9 +176,9 @@ def test_strange_lines_are_passed_over_and_the_good_ones_kept(tmp_path: Path) ->
 
     found = {told.tool_use_id: told for told in runs_in(str(path))}
 
-    assert found["t"] == Told("t", "Bash", "ls")
+    assert found["t"] == TranscriptRun("t", "Bash", "ls")
     assert found["u"].command == "ls"
-    assert all(isinstance(told, Told) for told in found.values())
+    assert all(isinstance(told, TranscriptRun) for told in found.values())
 
 
 def test_an_answer_to_nothing_is_no_run(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.system.commands import MAX_OUTPUT, UserCommands
-from remand.app.ports import Outcome
+from remand.adapters.system.executor import MAX_OUTPUT, UserCommands
+from remand.app.ports import CommandOutcome
 from tests.integration.processes import LONGER, is_gone
 
 Script = Callable[[str], str]
@@ -82,7 +82,7 @@ def test_where_an_agent_started_us_its_environment_does_not_choose_what_is_run(
     as_agent, as_user = (UserCommands(str(tmp_path), is_users_own=own) for own in (False, True))
 
     assert as_agent.run(["judge-of-an-agent"], b"", 30) is None
-    assert as_user.run(["judge-of-an-agent"], b"", 30) == Outcome(0, "mine\n")
+    assert as_user.run(["judge-of-an-agent"], b"", 30) == CommandOutcome(0, "mine\n")
     seen = [commands.run([script("env")], b"", 30) for commands in (as_agent, as_user)]
     assert ["evil" in answer.output for answer in seen if answer] == [False, True]
 

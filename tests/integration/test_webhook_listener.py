@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from remand.adapters.forges import listener
+from remand.adapters.forges import webhooks
 from tests.integration.machine import PATIENCE
 from tests.integration.reviewed_there import HOOK_SECRET, delivery, payload, send
 
@@ -22,7 +22,7 @@ def woken() -> SimpleQueue[int]:
 @pytest.fixture
 def address(woken: SimpleQueue[int]) -> Iterator[tuple[str, int]]:
     """A listener as users have it."""
-    made = listener.Listener(
+    made = webhooks.WebhookListener(
         "127.0.0.1", 0, kind="github", repository="octo/demo", secret=HOOK_SECRET, wake=woken.put
     )
     made.start()
@@ -33,8 +33,8 @@ def address(woken: SimpleQueue[int]) -> Iterator[tuple[str, int]]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives listeners little patience and room for two."""
-    monkeypatch.setattr(listener, "SECONDS", 0.2)
-    monkeypatch.setattr(listener, "AT_ONCE", 2)
+    monkeypatch.setattr(webhooks, "SECONDS", 0.2)
+    monkeypatch.setattr(webhooks, "AT_ONCE", 2)
 
 
 def is_ended(client: socket.socket) -> bool:
@@ -63,7 +63,7 @@ def test_when_there_is_no_room_nobody_is_kept_waiting(
     assert all(map(is_ended, held)), "their time is over"
     for client in held:
         client.close()
-    monkeypatch.setattr(listener, "SECONDS", PATIENCE)
+    monkeypatch.setattr(webhooks, "SECONDS", PATIENCE)
     body = payload("github", 7)
 
     assert send(f"http://127.0.0.1:{address[1]}/webhooks", body, delivery("github", body)) == 202

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from remand.bootstrap.forges import SECRET
-from remand.domain.pulls.shapes import ReviewState
+from remand.domain.pull_request.records import ReviewState
 from remand.testing.forge_server import Fault
+from remand.wiring.forges import SECRET
 from tests.integration.machine import PATIENCE, REMAND, Machine, end, wait_for
 from tests.integration.reviewed_there import (
     DIALECTS,

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git.branches import Branches
-from remand.adapters.git.place import locate
+from remand.adapters.git.location import locate
+from remand.adapters.git.refs import Branches
 from remand.app.errors import EnvironmentFault
-from remand.app.scheduling.ports import CannotRun
-from remand.bootstrap.quick import ledger_id
-from remand.bootstrap.workplaces import make_workplaces
+from remand.app.scheduler.ports import CannotRun
+from remand.wiring.scheduler import make_worktrees
+from remand.wiring.startup import ledger_id
 from tests.integration.at_work import BRANCH, TASK, Site, Worker, template
 from tests.integration.machine import PATIENCE, Machine
 from tests.integration.sandboxes import sandbox_of
@@ -265,7 +265,7 @@ class TestMending:
         assert site.kept_file("side.py") == site.kept_file("more.py") == "work"
         assert site.git("tag", "--list") + site.git("branch", "--list", "side/*") == ""
         before = site.kept()
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert site.kept() == before
 
     def test_work_goes_on_from_where_somebody_else_left_the_branch(self, site: Site) -> None:
@@ -340,8 +340,8 @@ def _gets_on(home: Path) -> int:
         if again.look() != (site.start, {"src/new.py", "src/deep/more.py"}):
             return 2
         closed_folders(worker)
-        site.workplaces.retire(TASK)
-    site.workplaces.sweep(())
+        site.workplaces.remove(TASK)
+    site.workplaces.remove_others(())
     return 3 if site.left() or site.kept_file("src/new.py") != "work" else 0
 
 
@@ -354,7 +354,7 @@ class TestSpeed:
         worker.write(PRECIOUS)
         monkeypatch.setenv("PATH", "/nowhere")
         assert worker.again().workplace == worker.workplace
-        assert site.workplaces.bring(worker.workplace) == site.start
+        assert site.workplaces.import_commits(worker.workplace) == site.start
         with pytest.raises(CannotRun, match="git is not installed"):
             site.prepare(task="T-2", branch="two")
 
@@ -369,7 +369,7 @@ class TestRepositories:
         assert worker.look() == (commit, set())
         assert worker.bring() == commit == site.tip()
         worker.write(PRECIOUS)
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert site.kept_file(PRECIOUS) == "work"
 
     @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ class TestRepositories:
         assert worker.bring() == commit == site.tip()
         assert worker.git("log", "--format=%s", "-n", "1") == "work on n.py"
         assert worker.again().status() == [""]
-        site.workplaces.sweep(())
+        site.workplaces.remove_others(())
         assert site.left() == []
         assert site.git("fsck", "--full", "--connectivity-only") == ""
 
@@ -437,7 +437,7 @@ class TestRepositories:
         worker.write("a.txt", "1\r\n2\r\n3\r\n")
         worker.write("e.u16", "not UTF-16")
         assert worker.look() == (site.start, {"a.txt", "e.u16"})
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert site.kept_file("e.u16") == "not UTF-16"
         assert "3" in site.kept_file("a.txt")
 
@@ -448,11 +448,11 @@ def test_they_lie_out_of_the_way_or_where_they_are_wanted(near_machine: Machine)
     place = locate(str(repository.path))
     assert place is not None
     start = repository.git("rev-parse", "HEAD").strip()
-    usual = make_workplaces(place).prepare("T-1", "one", start, is_confined=True)
+    usual = make_worktrees(place).prepare("T-1", "one", start, is_confined=True)
     assert Path(usual.folder).parent == near_machine.state / "remand" / ledger_id(place) / "worktrees"
     assert Path(usual.private_dir, "packed-refs").read_text().split()[-1] == "refs/heads/main"
     assert "/.claude/settings.json\n" in Path(usual.private_dir, "info", "exclude").read_text()
-    wanted = make_workplaces(place, "../there").prepare("T-2", "two", start, is_confined=False)
+    wanted = make_worktrees(place, "../there").prepare("T-2", "two", start, is_confined=False)
     assert Path(wanted.folder) == repository.path.parent / "there" / ledger_id(place) / "T-2"
 
 
@@ -488,7 +488,7 @@ class TestMany:
         assert faults == []
         assert len(site.worktrees()) == count
         assert len(site.git("branch", "--list", "b/*").split("\n")) == count
-        assert len(site.workplaces.sweep(())) == count
+        assert len(site.workplaces.remove_others(())) == count
         assert site.left() == []
         assert site.kept() == []
 
@@ -496,8 +496,8 @@ class TestMany:
 PREPARING = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from remand.adapters.git.place import locate
-from remand.adapters.git.workplaces import GitWorkplaces
+from remand.adapters.git.location import locate
+from remand.adapters.git.task_worktrees import GitWorktrees as GitWorkplaces
 from tests.integration.killing import Point, dies_at
 count, event, name = sys.argv[4:7]
 workplaces = GitWorkplaces(locate(sys.argv[2]), sys.argv[3], base="main")
@@ -538,7 +538,7 @@ def test_a_branch_that_is_made_elsewhere_meanwhile_is_not_taken_for_ours(site: S
     site.git("update-ref", f"refs/heads/{BRANCH}", other)
 
     with pytest.raises(EnvironmentFault, match="already exists"):
-        branches.begin(BRANCH, site.start)
+        branches.create(BRANCH, site.start)
     assert site.tip() == other
 
 
@@ -579,7 +579,7 @@ def test_whatever_a_killed_scheduler_leaves_is_mended_and_swept(
             assert worker.look() == (site.start, set()), f"turn {turn}: {point}"
             assert worker.status() == [""], f"turn {turn}: {point}"
         if chance.random() < 0.5:
-            assert site.workplaces.sweep(()) == ["T-1", "T-2"]
+            assert site.workplaces.remove_others(()) == ["T-1", "T-2"]
             assert site.left() == [], f"turn {turn}: {point}"
             assert site.worktrees() == []
     assert site.kept() == [], "nothing that was half made counts as work"
@@ -631,7 +631,7 @@ class TestFullDisk:
             (disk / "filler").unlink()
             worker = site.prepare(is_confined=is_confined)
             assert worker.look() == (site.start, set())
-            site.workplaces.retire(TASK)
+            site.workplaces.remove(TASK)
             site.workplaces._trash.wait()
         assert causes == {"disk"}
 
@@ -644,12 +644,12 @@ class TestFullDisk:
         worker.write("precious.bin", os.urandom(200_000).hex())
         fill(disk, 16 << 10)
         with pytest.raises(CannotRun) as told:
-            site.workplaces.retire(TASK)
+            site.workplaces.remove(TASK)
         assert told.value.cause == "disk"
-        assert site.workplaces.sweep(()) == []
+        assert site.workplaces.remove_others(()) == []
         assert worker.folder.exists()
         (disk / "filler").unlink()
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         assert len(site.kept_file("precious.bin")) == 400_000
 
     def test_commits_that_find_no_room_are_brought_later(self, site: Site, disk: Path) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.git import rescue, taking
-from remand.adapters.git.place import locate
-from remand.adapters.git.worktree import uncommitted
-from remand.app.scheduling.ports import CannotRun
+from remand.adapters.git import commit_import, linked_worktree
+from remand.adapters.git.location import locate
+from remand.adapters.git.repository import uncommitted_files
+from remand.app.scheduler.ports import CannotRun
 from tests.integration.agents_repository import AgentsRepository
 from tests.integration.at_work import BRANCH, TASK, Site, Worker
 from tests.integration.test_mirror_hostile import HOOKS, plant
@@ -74,8 +74,8 @@ def life(worker: Worker) -> None:
     again = worker.again()
     again.look()
     worker.again(is_confined=not worker.workplace.private_dir)
-    site.workplaces.retire(TASK)
-    site.workplaces.sweep(())
+    site.workplaces.remove(TASK)
+    site.workplaces.remove_others(())
 
 
 class TestPlantedPrograms:
@@ -141,7 +141,7 @@ class TestPlantedPrograms:
         with pytest.raises(CannotRun, match="git read-tree failed"):
             site.prepare(task="T-2", branch="two")
         assert not canary.trace.exists()
-        assert site.workplaces.sweep(()) == ["T-1", "T-2"]
+        assert site.workplaces.remove_others(()) == ["T-1", "T-2"]
 
     @pytest.mark.parametrize("is_confined", [False, True], ids=["open", "confined"])
     def test_no_repository_inside_the_worktree_is_asked(
@@ -164,7 +164,7 @@ class TestPlantedPrograms:
         canary.require_alive(lambda: worker.git("status", check=False))
         place = locate(str(worker.folder))
         assert place is not None
-        uncommitted(place)
+        uncommitted_files(place)
         life(worker)
         assert not canary.trace.exists()
 
@@ -371,7 +371,7 @@ class TestHostileFolder:
     def test_more_than_work_is_not_taken(
         self, site: Site, confined: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(taking, "MAX_NEWS", 1 << 20)
+        monkeypatch.setattr(commit_import, "MAX_NEWS", 1 << 20)
         confined.commit("zeros", "0" * (2 << 20))
         for ask in (confined.bring, confined.look):
             with pytest.raises(CannotRun, match="They are not taken"):
@@ -386,7 +386,7 @@ class TestHostileFolder:
     ) -> None:
         for number in range(3):
             confined.commit(f"{number}.py", f"{number}\n")
-        monkeypatch.setattr(taking, limit, most)
+        monkeypatch.setattr(commit_import, limit, most)
         with pytest.raises(CannotRun, match=r"not taken|cannot be taken"):
             confined.bring()
 
@@ -397,11 +397,11 @@ class TestHostileFolder:
         site.git("update-ref", "refs/heads/main", large)
         worker = confined.again()
         worker.git("merge", "-q", "main")
-        monkeypatch.setattr(taking, "MAX_NEWS", 1 << 20)
+        monkeypatch.setattr(commit_import, "MAX_NEWS", 1 << 20)
         assert worker.commit() == worker.bring()
 
     def test_many_objects_come_as_a_pack(self, site: Site, confined: Worker) -> None:
-        for number in range(taking.FEW + 10):
+        for number in range(commit_import.FEW + 10):
             confined.write(f"many/{number}.py", f"{number}\n")
         before = len(list(Path(site.common_dir, "objects").glob("??/*")))
         assert confined.commit() == confined.bring()
@@ -428,13 +428,13 @@ class TestRaces:
     ) -> None:
         confined.commit("mine.py")
         theirs = site.repository.commit({"theirs.py": b"1\n"}, site.start)
-        hand_over = taking.Stage.hand_over
+        hand_over = commit_import.StagedCommit.hand_over
 
-        def move(stage: taking.Stage) -> None:
+        def move(stage: commit_import.StagedCommit) -> None:
             hand_over(stage)
             site.git("update-ref", f"refs/heads/{BRANCH}", theirs)
 
-        monkeypatch.setattr(taking.Stage, "hand_over", move)
+        monkeypatch.setattr(commit_import.StagedCommit, "hand_over", move)
         with pytest.raises(CannotRun, match="Nothing is lost"):
             confined.bring()
         assert site.tip() == theirs
@@ -490,7 +490,7 @@ class TestRaces:
     def test_a_lock_that_a_killed_git_left_on_the_branch_is_taken_away(
         self, site: Site, confined: Worker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("remand.adapters.git.branches.LOCK_SECONDS", 0.1)
+        monkeypatch.setattr("remand.adapters.git.refs.LOCK_SECONDS", 0.1)
         commit = confined.commit()
         Path(site.common_dir, "refs", "heads", f"{BRANCH}.lock").touch()
         assert confined.bring() == commit == site.tip()
@@ -500,11 +500,11 @@ class TestKept:
     def test_what_is_too_large_is_left_out_and_named(
         self, site: Site, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(rescue, "MAX_FILE", 1000)
+        monkeypatch.setattr(linked_worktree, "MAX_FILE", 1000)
         worker = site.prepare()
         worker.write("large.bin", "0" * 2000)
         worker.write("small.py", "small\n")
-        site.workplaces.retire(TASK)
+        site.workplaces.remove(TASK)
         (ref,) = site.kept()
         assert site.kept_file("small.py") == "small"
         assert site.kept_file("large.bin") == ""
@@ -514,10 +514,10 @@ class TestKept:
         worker = site.prepare()
         worker.write("x.py")
         with monkeypatch.context() as patched:
-            patched.setattr("remand.adapters.git.trash.Trash.throw", _killed)
+            patched.setattr("remand.adapters.git.files.Trash.throw", _killed)
             with pytest.raises(KeyboardInterrupt):
-                site.workplaces.retire(TASK)
-        site.workplaces.retire(TASK)
+                site.workplaces.remove(TASK)
+        site.workplaces.remove(TASK)
         assert site.kept() == [f"refs/remand/kept/{TASK}"]
 
 

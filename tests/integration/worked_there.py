@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remand.adapters.system.clock import SystemClock
-from remand.bootstrap.forges import TOKENS
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.forge_desk import Desk
 from remand.testing.forge_server import Answer, Dialect, Fault, ForgeServer, Request
 from remand.testing.forge_state import TOKEN, ForgeState, Issue, Person, Pull
+from remand.wiring.forges import TOKENS
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.integration.reviewed_there import CONFIG, Spoken
 

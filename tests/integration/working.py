@@ -12,11 +12,11 @@ import random
 import sys
 from collections.abc import Callable
 
-from remand.app.asking import Accepted, Request
-from remand.bootstrap.ledger import open_ledger
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
-from remand.domain.events import Finding
-from remand.domain.roles import USER
+from remand.domain.access.team import USER
+from remand.domain.events.reviews import Finding
+from remand.wiring.ledger import open_ledger
 
 AGENTS = ("Alice", "Bob", "Carol", "Dave", "Erin")
 PRIORITIES = ("low", "medium", "high", "critical")
@@ -44,7 +44,7 @@ class Worker:
         ask, actor = self._chance.choices(kinds, weights)[0]()
         self._count += 1
         answer = self._ledger.ask(Request(ask=ask, actor=actor, key=f"{self._seed}-{self._count}"))
-        if isinstance(answer, Accepted):
+        if isinstance(answer, Acceptance):
             self.written += [event.meta.id for event in answer.events]
 
     def _task(self, is_wanted: Callable[[str], bool] = bool) -> str:

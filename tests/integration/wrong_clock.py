@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from remand.adapters.system.clock import SystemClock
-from remand.domain.instant import Instant, plus
+from remand.domain.instant import Instant, add_seconds
 
 _right = SystemClock.now
 _shift = Path(sys.argv.pop(1))
@@ -12,7 +12,7 @@ _shift = Path(sys.argv.pop(1))
 
 def now(clock: SystemClock) -> Instant:
     """What time it is, by the wrong clock."""
-    return plus(_right(clock), float(_shift.read_text()))
+    return add_seconds(_right(clock), float(_shift.read_text()))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from remand.app.scheduling.ports import CannotRun, Look, Workplace
-from remand.bootstrap.quick import forward
-from remand.interfaces.cli.keeper import doors_of
+from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
+from remand.interfaces.cli.agent_socket.server import make_sockets
+from remand.wiring.startup import forward_call
 from tests.integration.machine import Machine, Said
 
 CONFIG = """
@@ -45,7 +45,7 @@ class Yard:
         if has_coordinator:
             self.repository.add("The first")
             self.repository.start_coordinator()
-        self.doors = doors_of(str(self.repository.path), bring=self._bring, look=self._look)
+        self.doors = make_sockets(str(self.repository.path), bring=self._bring, look=self._look)
         self.count = 0
         self.fault = ""
 
@@ -63,7 +63,7 @@ class Yard:
             self.machine.folder, "clone", "-q", "--shared", str(self.repository.path), str(folder)
         )
         self.machine.git(folder, "checkout", "-q", "-b", branch)
-        workplace = Workplace(
+        workplace = TaskWorktree(
             task_id=task,
             folder=str(folder),
             branch=branch,
@@ -79,11 +79,11 @@ class Yard:
         path = self.repository.socket()
         if not path or not self._has_coordinator:
             return self.repository.ok(*arguments)
-        code, out, err = forward(path, str(self.repository.path), [""] * 7, ["--json", *arguments])
+        code, out, err = forward_call(path, str(self.repository.path), [""] * 7, ["--json", *arguments])
         assert code == 0, f"remand {' '.join(arguments)} → {code}: {out!r} {err!r}"
         return json.loads(out)
 
-    def _bring(self, workplace: Workplace) -> str:
+    def _bring(self, workplace: TaskWorktree) -> str:
         """Takes an agent's commits over as simply as can be."""
         if self.fault:
             raise CannotRun("git", self.fault)
@@ -91,14 +91,14 @@ class Yard:
         self.repository.git("fetch", "-q", workplace.private_dir, f"+{branch}:refs/heads/{branch}")
         return self.repository.head(f"refs/heads/{branch}")
 
-    def _look(self, workplace: Workplace) -> Look:
+    def _look(self, workplace: TaskWorktree) -> WorktreeState:
         rows = self.machine.git(
             self.machine.folder,
             f"--git-dir={workplace.private_dir}",
             f"--work-tree={workplace.folder}",
             *("status", "--porcelain"),
         ).splitlines()
-        return Look(head="", uncommitted=tuple(row[3:] for row in rows))
+        return WorktreeState(head="", uncommitted=tuple(row[3:] for row in rows))
 
     def close(self) -> None:
         """Ends it all."""
@@ -126,7 +126,7 @@ class Agent:
     ) -> Said:
         """Speaks through the door without the command line, as an agent with other plans does."""
         around = [*settings, *("" for _ in range(7 - len(settings)))]
-        code, out, err = forward(self.door, folder, around, [*arguments], given=given)
+        code, out, err = forward_call(self.door, folder, around, [*arguments], given=given)
         return Said(code, out.decode(), err.decode())
 
     def refused(self, *arguments: str, **options: Any) -> str:

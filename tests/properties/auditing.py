@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from remand.domain import events as e
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    LockoutCleared,
+    LockoutSet,
+    ReviewApproved,
+    ReviewRejected,
+    ReviewRetracted,
+)
+from remand.domain.events.tasks import HandoffCompleted, TaskSubmitted
+from remand.domain.events.work import FindingAccepted
 from remand.domain.evolve import evolve
 from remand.domain.task import Status, Task
 
@@ -56,26 +65,26 @@ class Account:
         self.turns: dict[str, str] = {}
         self.let_pass: set[str] = set()
 
-    def note(self, event: e.Event, before: Task, after: Task) -> None:
+    def note(self, event: Event, before: Task, after: Task) -> None:
         """Takes an event into the account; `before` and `after` say whether it applied, no more."""
         match event:
-            case e.TaskSubmitted() | e.HandoffCompleted() if after.submission != before.submission:
+            case TaskSubmitted() | HandoffCompleted() if after.submission != before.submission:
                 self._handed_in(event)
-            case e.ReviewApproved() if after.status == Status.DONE != before.status:
+            case ReviewApproved() if after.status == Status.DONE != before.status:
                 self._approved(event, after)
-            case e.ReviewRejected() if _reviews(after) != _reviews(before):
+            case ReviewRejected() if _reviews(after) != _reviews(before):
                 self._rejected(event)
-            case e.ReviewRejected():
+            case ReviewRejected():
                 self._not_counted(event, before)
-            case e.ReviewRetracted():
+            case ReviewRetracted():
                 self._retracted(event.review_id)
                 self._looked_at_again(event, before, after)
-            case e.LockoutSet() if not self._is_taken_back(event.review_id):
+            case LockoutSet() if not self._is_taken_back(event.review_id):
                 reason = event.review_id or (INHERITED if event.inherited_from else OWN_WORD)
                 self.reasons.setdefault(event.agent, set()).add(reason)
-            case e.LockoutCleared():
+            case LockoutCleared():
                 self._cleared(event)
-            case e.FindingAccepted():
+            case FindingAccepted():
                 require(event.reviewer == OWNER, "not the user let rejected work pass", event)
                 self.let_pass.add(event.finding)
             case _:
@@ -83,11 +92,11 @@ class Account:
         if after.status == Status.PROVISIONAL != before.status:
             self.turn += 1
 
-    def _handed_in(self, event: e.TaskSubmitted | e.HandoffCompleted) -> None:
+    def _handed_in(self, event: TaskSubmitted | HandoffCompleted) -> None:
         require(event.agent not in self.locked, "work of a locked-out agent was taken", event)
         self.work = Work(event.commit, event.tree, event.handoff_id, event.agent)
 
-    def _approved(self, event: e.ReviewApproved, task: Task) -> None:
+    def _approved(self, event: ReviewApproved, task: Task) -> None:
         work = self.work
         require(work is not None, "nothing was handed in, and it was approved", event)
         assert work is not None
@@ -96,7 +105,7 @@ class Account:
         named = [one for one in self.standing.values() if one.work.tree == work.tree]
         require(not named or bool(self.let_pass), "rejected code was approved", (event, named))
 
-    def _rejected(self, event: e.ReviewRejected) -> None:
+    def _rejected(self, event: ReviewRejected) -> None:
         """Of the work handed in last, or of some that a merge has undone: a no is believed."""
         work, turn = self.work, str(self.turn)
         if work is None or (work.commit != event.commit and work.tree != event.tree):
@@ -107,7 +116,7 @@ class Account:
         self.standing[event.review_id] = Rejection(work, turn)
         self.turns[event.review_id] = turn
 
-    def _not_counted(self, event: e.ReviewRejected, task: Task) -> None:
+    def _not_counted(self, event: ReviewRejected, task: Task) -> None:
         """A rejection of what was handed in last counts, whatever happened meanwhile, unless the task has ended."""
         is_about = self.work is not None and self.work.tree == event.tree
         is_repeated = event.source in task.sources
@@ -123,13 +132,13 @@ class Account:
         for agent in list(self.reasons):
             self.reasons[agent] -= taken_back
 
-    def _looked_at_again(self, event: e.ReviewRetracted, before: Task, after: Task) -> None:
+    def _looked_at_again(self, event: ReviewRetracted, before: Task, after: Task) -> None:
         """A retraction puts work under review again only when no other rejection of it stands."""
         is_again = after.status == Status.PROVISIONAL != before.status
         named = [one for one in self.standing.values() if one.work == self.work]
         require(not (is_again and named), "rejected work is under review again", (event, named))
 
-    def _cleared(self, event: e.LockoutCleared) -> None:
+    def _cleared(self, event: LockoutCleared) -> None:
         """The user ends a lockout for whatever reason; what follows from elsewhere ends that reason alone."""
         left = self.reasons.get(event.agent, set())
         if event.inherited_from:
@@ -159,7 +168,7 @@ def _reviews(task: Task) -> list[str]:
     return [review.id for one in task.rounds for review in one.reviews]
 
 
-def audited(events: Iterable[e.Event]) -> Task:
+def audited(events: Iterable[Event]) -> Task:
     """Follows a task's story, and holds after every event what must hold."""
     account = Account()
     task: Task | None = None
@@ -172,7 +181,7 @@ def audited(events: Iterable[e.Event]) -> Task:
     return task
 
 
-def _require_agreement(account: Account, task: Task, event: e.Event) -> None:
+def _require_agreement(account: Account, task: Task, event: Event) -> None:
     locked = {lockout.agent for lockout in task.lockouts}
     require(
         locked == account.locked,

@@ -18,23 +18,24 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from remand.app.events.signatures import Signer
 from remand.app.ports import Keys
-from remand.app.signatures import Signer
-from remand.domain import events as e
-from remand.domain.instant import plus
+from remand.domain.events.catalogue import NATIVE, event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.instant import add_seconds
 from remand.domain.record import Record
 from remand.ledger import codec, signatures
 from remand.ledger.legacy import _READERS
-from remand.ledger.signatures import Named, chain_start
+from remand.ledger.signatures import GroupedEvent, chain_start
 from remand.testing.fakes import FakeKeys
 
 STRANGER = FakeKeys("a stranger")
 OTHER_PROJECT = "fedcba9876543210"
 LEGACY_NAMES = tuple(_READERS)
-META = tuple(name for name in e.Meta.__struct_fields__ if name != "id")
+META = tuple(name for name in Meta.__struct_fields__ if name != "id")
 TARGETS = tuple(
     (kind, field)
-    for kind in e.NATIVE
+    for kind in NATIVE
     for field in (
         *(name for name in kind.__struct_fields__ if name != "meta"),
         *(f"meta.{name}" for name in META),
@@ -51,7 +52,7 @@ _ODD = (
     "🏚" * 10,
     "-",
 )
-_HINTS = {kind: get_type_hints(kind) for kind in e.NATIVE}
+_HINTS = {kind: get_type_hints(kind) for kind in NATIVE}
 
 
 class Forgery(NamedTuple):
@@ -73,22 +74,22 @@ class Forger:
         self._rng = rng
         self._trusted = trusted
         self._project = project
-        self._real: dict[type[e.Event], list[e.Event]] = defaultdict(list)
+        self._real: dict[type[Event], list[Event]] = defaultdict(list)
         self._texts: dict[str, set[str]] = defaultdict(set)
-        self._groups: list[signatures.Group] = []
+        self._groups: list[signatures.EventGroup] = []
         self._lines = [line for line in lines if line]
         for line in self._lines:
             if signatures.is_group(line):
-                self._groups.append(signatures.read(line))
+                self._groups.append(signatures.decode_group(line))
                 continue
-            event = codec.read(line)
+            event = codec.decode_line(line)
             if event.is_legacy:
                 continue
             self._real[type(event)].append(event)
             self._learn("", msgspec.to_builtins(event))
         self._events = [event for events in self._real.values() for event in events]
         self._pools = {name: sorted(found) for name, found in self._texts.items()}
-        self._ways: dict[str, Callable[[e.Event], list[bytes]]] = {
+        self._ways: dict[str, Callable[[Event], list[bytes]]] = {
             "unsigned": self._unsigned,
             "signed by a stranger": self._by_a_stranger,
             "signed in the name of a trusted key": self._in_the_name_of_another,
@@ -112,7 +113,7 @@ class Forger:
 
     # What is forged.
 
-    def _event(self, kind: type[e.Event], field: str) -> e.Event:
+    def _event(self, kind: type[Event], field: str) -> Event:
         """An event of a kind with a stamp, in which one field is not what it was."""
         real = self._real.get(kind)
         event = self._rng.choice(real) if real and self._rng.random() < 0.8 else self._likely(kind)
@@ -129,16 +130,20 @@ class Forger:
                 ]
             ),
         )
-        ts = self._rng.choice([like.ts, plus(like.ts, 1), plus(like.ts, -60), self._events[-1].ts])
+        ts = self._rng.choice(
+            [like.ts, add_seconds(like.ts, 1), add_seconds(like.ts, -60), self._events[-1].ts]
+        )
         event = replace(event, ts=ts, meta=meta)
         if field.startswith("meta."):
             name = field.removeprefix("meta.")
             return replace(event, meta=replace(meta, **{name: self._of_origin(name)}))
         if field == "ts":
-            return replace(event, ts=plus(ts, self._rng.choice([-1e6, -1e-6, 1e-6, 3600, 90_000, 1e7])))
+            return replace(
+                event, ts=add_seconds(ts, self._rng.choice([-1e6, -1e-6, 1e-6, 3600, 90_000, 1e7]))
+            )
         return replace(event, **{field: self._value(field, _HINTS[kind][field])})
 
-    def _likely(self, kind: type[e.Event]) -> e.Event:
+    def _likely(self, kind: type[Event]) -> Event:
         names = (name for name in kind.__struct_fields__ if name not in ("ts", "meta"))
         return kind(**{name: self._value(name, _HINTS[kind][name]) for name in names})
 
@@ -147,7 +152,7 @@ class Forger:
             return self._rng.choice([1, 2, 3, 10_000, (1 << 40) - 1])
         if name == "session":
             return self._rng.choice([*self._pools["session"], "import-" + "0" * 32, "s", "-"[:0] or "x"])
-        return self._rng.choice([*self._pools.get(name, ()), self._trusted.made().id, "", "A" * 86])
+        return self._rng.choice([*self._pools.get(name, ()), self._trusted.ensure_key().id, "", "A" * 86])
 
     def _value(self, name: str, hint: Any) -> Any:
         """A value of a type: one that the log has under that name, where it has any, or an odd one."""
@@ -190,18 +195,18 @@ class Forger:
 
     # How it is written.
 
-    def _written(self, event: e.Event) -> tuple[e.Event, bytes]:
-        return codec.write(event, event.meta)
+    def _written(self, event: Event) -> tuple[Event, bytes]:
+        return codec.encode_event(event, event.meta)
 
-    def _signed(self, event: e.Event, keys: Keys, project: str) -> list[bytes]:
+    def _signed(self, event: Event, keys: Keys, project: str) -> list[bytes]:
         written, line = self._written(event)
         meta = written.meta
-        start = self._rng.choice([chain_start(meta.session, keys.made().id), self._before(meta)])
-        named = [Named(meta.id, e.subject(written))]
+        start = self._rng.choice([chain_start(meta.session, keys.ensure_key().id), self._before(meta)])
+        named = [GroupedEvent(meta.id, event_task_id(written))]
         groups = Signer(keys, project).sign(meta.session, meta.seq, start, named, written.ts)
-        return [*map(signatures.write, groups), line]
+        return [*map(signatures.encode_group, groups), line]
 
-    def _before(self, meta: e.Meta) -> str:
+    def _before(self, meta: Meta) -> str:
         """The chain's value where the session's real groups end before an event, if they do."""
         return next(
             (
@@ -212,40 +217,48 @@ class Forger:
             "0" * 32,
         )
 
-    def _unsigned(self, event: e.Event) -> list[bytes]:
+    def _unsigned(self, event: Event) -> list[bytes]:
         return [self._written(event)[1]]
 
-    def _by_a_stranger(self, event: e.Event) -> list[bytes]:
+    def _by_a_stranger(self, event: Event) -> list[bytes]:
         return self._signed(event, STRANGER, self._project)
 
-    def _in_the_name_of_another(self, event: e.Event) -> list[bytes]:
+    def _in_the_name_of_another(self, event: Event) -> list[bytes]:
         group, line = self._signed(event, STRANGER, self._project)
-        return [signatures.write(replace(signatures.read(group), key=self._trusted.made().id)), line]
+        return [
+            signatures.encode_group(
+                replace(signatures.decode_group(group), key=self._trusted.ensure_key().id)
+            ),
+            line,
+        ]
 
-    def _for_another_project(self, event: e.Event) -> list[bytes]:
+    def _for_another_project(self, event: Event) -> list[bytes]:
         return self._signed(event, self._trusted, OTHER_PROJECT)
 
-    def _in_the_place_of_another(self, event: e.Event) -> list[bytes]:
+    def _in_the_place_of_another(self, event: Event) -> list[bytes]:
         """A real group, changed so that it names the forged event, with the signature it had."""
         group = self._rng.choice(self._groups)
         at = self._rng.randrange(len(group.events))
         place = {"session": group.session, "seq": group.first + at}
         written, line = self._written(replace(event, meta=replace(event.meta, **place)))
         names = list(group.events)
-        names[at] = Named(written.meta.id, e.subject(written))
+        names[at] = GroupedEvent(written.meta.id, event_task_id(written))
         shorter = self._rng.choice([names, names[: at + 1]])
-        return [signatures.write(replace(group, events=tuple(shorter))), line]
+        return [signatures.encode_group(replace(group, events=tuple(shorter))), line]
 
-    def _behind_a_true_signature(self, event: e.Event) -> list[bytes]:
+    def _behind_a_true_signature(self, event: Event) -> list[bytes]:
         group = self._rng.choice(self._groups)
         place = {"session": group.session, "seq": self._rng.randint(group.first, group.last + 1)}
-        return [signatures.write(group), self._written(replace(event, meta=replace(event.meta, **place)))[1]]
+        return [
+            signatures.encode_group(group),
+            self._written(replace(event, meta=replace(event.meta, **place)))[1],
+        ]
 
-    def _in_the_old_form(self, event: e.Event) -> list[bytes]:
-        signed = {"signer": self._trusted.made().id, "signature": "A" * 86}
+    def _in_the_old_form(self, event: Event) -> list[bytes]:
+        signed = {"signer": self._trusted.ensure_key().id, "signature": "A" * 86}
         return [self._written(replace(event, meta=replace(event.meta, **signed)))[1]]
 
-    def _as_a_tool(self, event: e.Event) -> list[bytes]:
+    def _as_a_tool(self, event: Event) -> list[bytes]:
         """The same fields without id, number and chain, sometimes under a name that GoT tools use."""
         fields = msgspec.to_builtins(event)
         fields["meta"] = {"session": event.meta.session, "branch": "main"}
@@ -253,7 +266,7 @@ class Forger:
             fields["event"] = self._rng.choice(LEGACY_NAMES)
         return [json.dumps(fields).encode()]
 
-    def _shuffled(self, event: e.Event) -> list[bytes]:
+    def _shuffled(self, event: Event) -> list[bytes]:
         true = self._rng.sample(self._lines, min(len(self._lines), 20))
         return self._rng.sample([*true, *true[:5], self._written(event)[1]], len(true) + 6)
 

@@ -12,31 +12,28 @@ from typing import NamedTuple
 
 import msgspec
 
-from remand.app.asking import Accepted, Answer, Request, Rules
-from remand.app.facts import Lookup, Seen
-from remand.app.ports import Difference
-from remand.app.rebuild import story
-from remand.app.signed_tasks import SignedTasks, TaskSource
+from remand.app.events.task_folds import SignedTasks, TaskSource, task_events
+from remand.app.facts import ExternalFacts, FactLookup
+from remand.app.ports import CommitDifference
+from remand.app.requests import Acceptance, Answer, Request, Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.amending import handed_in_again, rejected_change
-from remand.domain.clock import OLD_BOUND_SECONDS
+from remand.domain.access.team import THE_COORDINATOR, Role, Team, paths_outside_scope
 from remand.domain.decide import decide
-from remand.domain.gates.verdict import GateStatus
-from remand.domain.instant import plus
+from remand.domain.decisions.findings import find_rejected_change, hold_for_rejected_change
+from remand.domain.events.reviews import Finding
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.instant import OLD_BOUND_SECONDS, add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR, Role, Team
-from remand.domain.scopes import outside
 from remand.domain.task import CLAIMABLE, Status, Task
-from remand.testing.builders import NOW, World, a_verdict, member
+from remand.testing.builders import NOW, FakeLedger, a_verdict, member
 from remand.testing.fakes import CountingIds, FakeClock
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 from tests.properties.auditing import OWNER, Broken, audited, require
 
 BRANCH = "work"
-LEAKS = (e.Finding(text="It leaks"), e.Finding(text="Odd colour", is_blocking=False))
-UNTESTED = (e.Finding(text="It is not tested", path="tests/test_roof.py", line=3),)
+LEAKS = (Finding(text="It leaks"), Finding(text="Odd colour", is_blocking=False))
+UNTESTED = (Finding(text="It is not tested", path="tests/test_roof.py", line=3),)
 COMMITS = {
     "a": ("tree-a", "patch-a", ("src/roof.py",)),
     "a-again": ("tree-a", "patch-a", ("src/roof.py",)),
@@ -116,17 +113,17 @@ class Play:
         self._known: list[dict[str, Task]] = [{}, {}]
         self.merge(0)
 
-    def _world(self, n: int) -> World:
+    def _world(self, n: int) -> FakeLedger:
         # Each ledger has a time of its own, and they drift apart by hours.
         policy = msgspec.structs.replace(self.terms.policy, clock_skew_seconds=OLD_BOUND_SECONDS)
         rules = Rules(gates=(), team=self.terms.team, policy=policy, base="base")
-        clock = FakeClock(plus(NOW, self.terms.skew * n))
-        world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules)
+        clock = FakeClock(add_seconds(NOW, self.terms.skew * n))
+        world = FakeLedger(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules)
         world.ids = CountingIds(n << 16)
-        world.opened_again()
+        world.reopen()
         for name, (tree, patch, paths) in COMMITS.items():
             sha = world.repository.add(name, tree)
-            world.repository.differences[sha] = Difference(paths, patch)
+            world.repository.differences[sha] = CommitDifference(paths, patch)
         return world
 
     # One step.
@@ -158,7 +155,7 @@ class Play:
         before, is_known = world.tasks(), self._is_known(where, request)
         answer = world.ledger.ask(request)
         self._asked[where].append((request, answer))
-        if isinstance(answer, Accepted) and not is_known:
+        if isinstance(answer, Acceptance) and not is_known:
             require_rightly_accepted(world, request, before, answer)
         return answer
 
@@ -178,7 +175,7 @@ class Play:
         if not self._is_known(step.where, request) or request.key in self._asked_twice:
             return
         repeated = world.ledger.ask(request)
-        same = isinstance(repeated, Accepted) and isinstance(answer, Accepted)
+        same = isinstance(repeated, Acceptance) and isinstance(answer, Acceptance)
         same = same and repeated.events == answer.events
         require(same, "a command repeated under its key had another answer", request)
         require(
@@ -215,7 +212,7 @@ class Play:
 
 
 def require_rightly_accepted(
-    world: World, request: Request, before: dict[str, Task], answer: Accepted
+    world: FakeLedger, request: Request, before: dict[str, Task], answer: Acceptance
 ) -> None:
     """Holds what was accepted against what was known, by other means than the rules' own."""
     task, ask = answer.task, request.ask
@@ -234,7 +231,9 @@ def require_rightly_accepted(
             is_mender = actor.name == known.fixer
             require(is_mender or actor.name not in known.authors, "the author approved", known)
             paths = world.repository.differences[commit.sha].paths
-            require(not outside(actor, paths), "approved beyond the reviewer's scope", (ask, actor))
+            require(
+                not paths_outside_scope(actor, paths), "approved beyond the reviewer's scope", (ask, actor)
+            )
         case c.RejectReview() if answer.events and known.status == Status.PROVISIONAL and known.submission:
             author, after = known.submission.agent, world.rules.policy.lockout_after
             times = sum(one.agent == author for one in known.standing_rounds) + 1
@@ -263,7 +262,7 @@ def require_sound_task(task: Task) -> None:
     require((task.claim is not None) == (task.status == Status.CLAIMED), "a claim without its status", task)
 
 
-def has_way_out(world: World, task: Task) -> bool:
+def has_way_out(world: FakeLedger, task: Task) -> bool:
     """True when somebody may ask for something that leads on, short of giving the task up."""
     if task.is_terminal:
         return True
@@ -271,11 +270,13 @@ def has_way_out(world: World, task: Task) -> bool:
         if view.queue.open_blockers(task.id) or task.status == Status.DECOMPOSED:
             return True
         source = TaskSource(view, SignedTasks(), world.ledger.verifier(view))
-        lookup = Lookup(view, world.rules, world.ids, source)
+        lookup = FactLookup(view, world.rules, world.ids, source)
         now = world.clock.time
         for ask, name in ways_out(task):
             sha = getattr(ask, "commit", "")
-            seen = Seen(world.repository.commit(sha), difference=world.repository.difference("", sha))
+            seen = ExternalFacts(
+                world.repository.commit(sha), difference=world.repository.difference("", sha)
+            )
             facts = lookup.facts(ask, task, now, seen)
             actor = world.rules.team.actor(name)
             if not isinstance(decide(task, c.Command(ask=ask, actor=actor, at=now, facts=facts)), Refused):
@@ -393,10 +394,10 @@ def _measure(play: Play, step: Step) -> None:
     """The gates find that a change was rejected before, and hold it for the user."""
     task, world = play.task(step), play.worlds[step.where]
     commit = world.repository.commits[step.what]
-    name = rejected_change(task, commit.tree, world.repository.differences[commit.sha].patch)
+    name = find_rejected_change(task, commit.tree, world.repository.differences[commit.sha].patch)
     if not name or task.claim is None:
         return
-    verdict = handed_in_again(a_verdict(commit=commit.sha, tree=commit.tree), name)
+    verdict = hold_for_rejected_change(a_verdict(commit=commit.sha, tree=commit.tree), name)
     if verdict.status == GateStatus.HELD:
         ask = c.RecordVerdict(task_id=task.id, agent=task.claim.agent, verdict=verdict)
         world.ledger.ask_as(THE_COORDINATOR, ask)
@@ -560,7 +561,7 @@ def audit(play: Play) -> None:
     for world in play.worlds:
         with world.store.read() as view:
             for task in view.tasks.every():
-                found = audited(story(view, task.id))
+                found = audited(task_events(view, task.id))
                 require(encoded(found) == encoded(task), "the tables are not what the events tell", task)
 
 
@@ -568,7 +569,7 @@ def merged_anew(play: Play, chance: random.Random) -> None:
     """A third ledger reads every line in some order, and has to come to the same state."""
     lines = play.worlds[0].exchange.all_lines()
     clock, rules = FakeClock(play.worlds[0].clock.time), play.worlds[0].rules
-    third = World(session="20261116-000000-ffffffff", clock=clock, rules=rules)
+    third = FakeLedger(session="20261116-000000-ffffffff", clock=clock, rules=rules)
     for n in range(2):
         third.exchange.put(f"/events/{n}.jsonl", chance.sample(lines, len(lines)))
         third.ledger.refresh()
@@ -580,14 +581,16 @@ def merged_anew(play: Play, chance: random.Random) -> None:
     )
 
 
-def finish(world: World, name: str) -> None:
+def finish(world: FakeLedger, name: str) -> None:
     """Brings a task to its end by what its people may ask, without giving it up."""
     for _ in range(12):
         task = world.task(name)
         if task.is_terminal or task.status == Status.DECOMPOSED:
             return
         moves = next_moves(task)
-        if not any(isinstance(world.ledger.ask(Request(ask=ask, actor=who)), Accepted) for ask, who in moves):
+        if not any(
+            isinstance(world.ledger.ask(Request(ask=ask, actor=who)), Acceptance) for ask, who in moves
+        ):
             world.clock.advance(8 * 24 * 3600)
             world.ledger.ask_all([])
     raise Broken(f"a task could not be brought to its end: {world.task(name)}")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.app.asking import Accepted, Request, Rules
-from remand.app.clock_repair import repair_clock
-from remand.app.digest import digest
-from remand.app.rebuild import rebuild
-from remand.app.verify import verify
+from remand.app.events.task_folds import rebuild_tables
+from remand.app.log.repair import repair_clock
+from remand.app.log.verification import state_digest, verify_log
+from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
-from remand.domain.instant import plus
+from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import THE_USER, World
+from remand.testing.builders import THE_USER, FakeLedger
 from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, MemoryExchange
 
 KEYS = (FakeKeys("one"), FakeKeys("two"), FakeKeys("two"))
@@ -54,14 +53,14 @@ class Ledgers:
         self.time = FakeClock()
         self.added = 0
 
-    def _world(self, number: int) -> World:
+    def _world(self, number: int) -> FakeLedger:
         clock = FakeClock()
-        rules = Rules(gates=(), trusted=tuple(keys.made() for keys in KEYS), project="p")
+        rules = Rules(gates=(), trusted=tuple(keys.ensure_key() for keys in KEYS), project="p")
         exchange = MemoryExchange(clock, CountingIds(number << 20))
         session = f"20261115-090000-{number:08x}"
-        world = World(session=session, clock=clock, keys=KEYS[number], rules=rules, exchange=exchange)
+        world = FakeLedger(session=session, clock=clock, keys=KEYS[number], rules=rules, exchange=exchange)
         world.ids = CountingIds(number << 16)
-        world.opened_again()
+        world.reopen()
         return world
 
     def play(self, verb: str, number: int, *what: float) -> None:
@@ -80,7 +79,7 @@ class Ledgers:
         else:
             self._ask(world, verb, int(what[0]) if what else 0)
 
-    def _ask(self, world: World, verb: str, number: int) -> None:
+    def _ask(self, world: FakeLedger, verb: str, number: int) -> None:
         tasks = sorted(world.tasks())
         ask: c.Ask = c.AddTask(title=f"Task {self.added}")
         if verb != "add" and not tasks:
@@ -90,14 +89,14 @@ class Ledgers:
         elif verb == "edit":
             ask = c.EditTask(task_id=tasks[number % len(tasks)], title=f"Edited {number}")
         answer = world.ledger.ask(Request(ask=ask, actor="Alice" if verb == "claim" else "user"))
-        if verb == "add" and isinstance(answer, Accepted):
+        if verb == "add" and isinstance(answer, Acceptance):
             self.added += 1
         if isinstance(answer, Refused):
             assert answer.code in ("clock_ahead", "bad_transition", "already_claimed", "waits_on_other"), (
                 answer
             )
 
-    def send(self, source: World, target: World) -> None:
+    def send(self, source: FakeLedger, target: FakeLedger) -> None:
         """Brings the event files of one ledger to another; what it has already stays."""
         for path, file in source.exchange.contents.items():
             known = target.exchange.contents.get(path)
@@ -108,7 +107,7 @@ class Ledgers:
                 target.exchange.put(path, file.data.rstrip(b"\n").split(b"\n"))
         target.ledger.refresh()
 
-    def repair(self, world: World) -> None:
+    def repair(self, world: FakeLedger) -> None:
         repair_clock(world.ledger, THE_USER)
 
     def set_right(self) -> None:
@@ -129,9 +128,9 @@ class Ledgers:
             world.ledger.refresh()
 
 
-def state(world: World) -> tuple[str, int]:
+def state(world: FakeLedger) -> tuple[str, int]:
     with world.store.read() as view:
-        return digest(view)
+        return state_digest(view)
 
 
 def check(ledgers: Ledgers) -> None:
@@ -141,11 +140,11 @@ def check(ledgers: Ledgers) -> None:
     for world in worlds:
         assert len(world.tasks()) == ledgers.added, "no task is lost, and none is there twice"
         with world.store.write() as tx:
-            found = verify(tx, world.exchange, world.marks, world.clock, world.ledger.verifier(tx))
+            found = verify_log(tx, world.exchange, world.marks, world.clock, world.ledger.verifier(tx))
             assert found.problems == ()
             assert {one.doubt for one in found.unconfirmed} <= {Doubt.VOID}
-            rebuild(tx)
-            assert digest(tx) == states[0]
+            rebuild_tables(tx)
+            assert state_digest(tx) == states[0]
 
 
 @given(steps)
@@ -158,7 +157,7 @@ def test_ledgers_whose_clocks_jumped_come_to_one_state(played: list[tuple[str, i
     ledgers.pass_time(3600)
     check(ledgers)
     assert all(
-        event.ts < plus(ledgers.time.now(), 1) or is_void(ledgers, event.meta.id)
+        event.ts < add_seconds(ledgers.time.now(), 1) or is_void(ledgers, event.meta.id)
         for event in ledgers.worlds[0].events()
     )
 
@@ -180,4 +179,4 @@ def test_every_ledger_can_be_written_to_after_its_repair() -> None:
 
     for world in ledgers.worlds:
         world.add("More")
-        assert world.events()[-1].ts < plus(START, 600 + 86_400)
+        assert world.events()[-1].ts < add_seconds(START, 600 + 86_400)

@@ -18,27 +18,27 @@ import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.app.absorb import legacy_lines
-from remand.app.asking import Request, Rules
-from remand.app.digest import digest
-from remand.app.group_lines import groups_without, lines_of_task
-from remand.app.importing import import_lines
+from remand.app.events.intake import read_legacy_file
+from remand.app.log.exchange import groups_not_in, import_lines, lines_of_task
+from remand.app.log.verification import VerificationReport, state_digest, verify_log
 from remand.app.ports import Commit
-from remand.app.verify import Verified, verify
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.figures import GateFinding
-from remand.domain.gates.verdict import INTEGRITY, GateStatus
-from remand.domain.instant import plus
+from remand.domain.access.team import THE_COORDINATOR, Role, Team
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.reviews import Finding
+from remand.domain.events.tasks import TaskCancelled
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
+from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
-from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
-from remand.testing.builders import MACHINE, NOW, THE_USER, World, a_result, a_verdict, member
+from remand.testing.builders import MACHINE, NOW, THE_USER, FakeLedger, a_result, a_verdict, member
 from remand.testing.fakes import CountingIds, FakeClock
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 from tests.properties.forgeries import Forger, Forgery, spread
 from tests.properties.test_merge import COMMITS, END, encoded, some_ask
 
@@ -63,42 +63,40 @@ def a_seed() -> int:
 
 def rules() -> Rules:
     policy = Policy(director=("human",))
-    return Rules(gates=(), project=PROJECT, team=Team(PEOPLE), policy=policy, trusted=(MACHINE.made(),))
+    return Rules(gates=(), project=PROJECT, team=Team(PEOPLE), policy=policy, trusted=(MACHINE.ensure_key(),))
 
 
-def record(world: World, task: str, agent: str, status: GateStatus) -> None:
+def record(world: FakeLedger, task: str, agent: str, status: GateStatus) -> None:
     """The gates came out like this for an agent's work."""
     found = GateFinding(path="src/a.py", line=3, code="assert_removed", text="one assertion less [f1]")
     more = {"suspicions": ("f1",), "findings": (found,), "finding_count": 1}
-    result = a_result(INTEGRITY if status is GateStatus.HELD else "tests", status, **more)
+    result = a_result(INTEGRITY_GATE if status is GateStatus.HELD else "tests", status, **more)
     ask = c.RecordVerdict(task_id=task, agent=agent, verdict=a_verdict(result))
     world.ledger.ask_as(THE_COORDINATOR, ask)
 
 
-def work(world: World) -> None:
+def work(world: FakeLedger) -> None:
     """Claims, rejections by agents and reviewers, lockouts, held work, questions, deferrals and submissions."""
-    world.held("Alice", title="Claimed")
-    held, _ = world.held("Bob", title="Held")
+    world.add_claimed("Alice", title="Claimed")
+    held, _ = world.add_claimed("Bob", title="Held")
     record(world, held, "Bob", GateStatus.HELD)
-    failed, _ = world.held("Carol", title="Failed")
+    failed, _ = world.add_claimed("Carol", title="Failed")
     record(world, failed, "Carol", GateStatus.FAILED)
-    _, handoff = world.held("Alice", title=TITLE, scope=SCOPE)
+    _, handoff = world.add_claimed("Alice", title=TITLE, scope=SCOPE)
     world.reject(handoff, a_rejection("BLOCKER"), key="rejected-once")
-    _, handoff = world.held("Bob", title=TITLE, scope=SCOPE)
+    _, handoff = world.add_claimed("Bob", title=TITLE, scope=SCOPE)
     world.reject(handoff, LAZY, "Bob")
     sent_back = world.add("Sent back")
     world.claim(sent_back, "Alice")
     world.submit(sent_back, "Alice", "first")
-    world.ask(
-        c.RejectReview(task_id=sent_back, commit="first", findings=(e.Finding(text="It leaks"),)), "Lead"
-    )
+    world.ask(c.RejectReview(task_id=sent_back, commit="first", findings=(Finding(text="It leaks"),)), "Lead")
     submitted = world.add("Submitted", depends_on=(sent_back,))
     world.ask(c.EditTask(task_id=submitted, drop_depends_on=(sent_back,)))
     world.claim(submitted, "Carol")
     world.submit(submitted, "Carol", "second")
     deferred = world.add("Deferred", aliases=("#1",))
     world.ask(c.DeferTask(task_id=deferred, waits_for=(submitted,)))
-    asked, _ = world.held("Bob", title="Asked")
+    asked, _ = world.add_claimed("Bob", title="Asked")
     world.ask(c.EscalateTask(task_id=asked, reason="Which roof?"), "Bob", key="asked-once")
     world.add("Waits", depends_on=(deferred,))
     locked = world.add("Locked")
@@ -108,7 +106,7 @@ def work(world: World) -> None:
     old.append(tool_line("handoff.initiate", handoff_id="H-1", task_id="task:T-1", target_agent="sub"))
     old += [tool_line(f"handoff.{name}", handoff_id="H-1", agent="sub") for name in ("accept", "complete")]
     world.exchange.put("/events/tool.jsonl", old)
-    import_lines(world.ledger, [legacy_lines(world.exchange, "/events/tool.jsonl")], THE_USER)
+    import_lines(world.ledger, [read_legacy_file(world.exchange, "/events/tool.jsonl")], THE_USER)
 
 
 def tool_line(name: str, **fields: object) -> bytes:
@@ -117,10 +115,10 @@ def tool_line(name: str, **fields: object) -> bytes:
     return json.dumps(stamp | fields).encode()
 
 
-def at_work(seed: int, asks: int) -> World:
+def at_work(seed: int, asks: int) -> FakeLedger:
     """A ledger with work under way: what is always there, and what chance adds."""
     rng = random.Random(seed)
-    world = World(rules=rules(), clock=FakeClock(NOW))
+    world = FakeLedger(rules=rules(), clock=FakeClock(NOW))
     for commit in COMMITS:
         world.repository.add(commit)
     work(world)
@@ -136,7 +134,7 @@ def real_lines(seed: int, asks: int) -> tuple[bytes, ...]:
     return tuple(at_work(seed, asks).exchange.all_lines())
 
 
-def state(world: World) -> tuple[object, ...]:
+def state(world: FakeLedger) -> tuple[object, ...]:
     """All that commands look at: tasks, queue, what is due, names, handoffs, traces, keys and the digest."""
     with world.store.read() as view:
         tasks = list(view.tasks.every())
@@ -146,32 +144,34 @@ def state(world: World) -> tuple[object, ...]:
             [encoded(task) for task in tasks],
             view.queue.ready(),
             sorted(view.queue.due(END)),
-            [view.tasks.named(name) for name in (*(f"#{n}" for n in range(5)), *claims, *offers)],
+            [view.tasks.find_task_id(name) for name in (*(f"#{n}" for n in range(5)), *claims, *offers)],
             sorted(map(str, view.traces.every("handoff.reject", "handoff.reject.response", "review.reject"))),
             [sorted(view.events.of_key(key)) for key in ("rejected-once", "asked-once", "something")],
             sorted(view.tasks.counts().items()),
             {task.id: sorted(view.events.of_task(task.id)) for task in tasks},
-            digest(view),
+            state_digest(view),
         )
 
 
-def opened(lines: Iterable[bytes], store: Store | None = None, name: str = "/events/real.jsonl") -> World:
+def opened(
+    lines: Iterable[bytes], store: Store | None = None, name: str = "/events/real.jsonl"
+) -> FakeLedger:
     """Another ledger of the same project that has read these lines."""
-    clock = FakeClock(plus(NOW, 86400))
-    world = World(rules=rules(), session=SESSION, clock=clock, store=store)
+    clock = FakeClock(add_seconds(NOW, 86400))
+    world = FakeLedger(rules=rules(), session=SESSION, clock=clock, store=store)
     world.ids = CountingIds(1 << 20)
-    world.opened_again()
+    world.reopen()
     world.exchange.put(name, lines)
     world.ledger.refresh()
     return world
 
 
-def verified(world: World) -> Verified:
+def verified(world: FakeLedger) -> VerificationReport:
     with world.store.read() as view:
-        return verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
+        return verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
 
 
-def take_in(world: World, forgeries: Iterable[Forgery], rng: random.Random, most: int) -> None:
+def take_in(world: FakeLedger, forgeries: Iterable[Forgery], rng: random.Random, most: int) -> None:
     for name, lines in spread(rng, list(forgeries), most):
         world.exchange.put(name, lines)
     world.ledger.refresh()
@@ -226,9 +226,9 @@ def test_a_ledger_made_anew_among_forgeries_is_the_same_as_without_them(
 
     assert state(world) == expected
     with world.store.read() as view:
-        published = {line for line in groups_without(view, ()) if not is_group(line)}
+        published = {line for line in groups_not_in(view, ()) if not is_group(line)}
         stories = {task.id: set(lines_of_task(view, task.id)) for task in view.tasks.every()}
-    events = [(line, e.subject(codec.read(line))) for line in lines if not is_group(line)]
+    events = [(line, event_task_id(codec.decode_line(line))) for line in lines if not is_group(line)]
     assert {line for line, _ in events} <= published, (
         "every real event can be published, whatever stands beside it"
     )
@@ -259,7 +259,7 @@ def test_what_is_decided_among_forgeries_is_what_is_decided_without_them(campaig
             assert outcome(alone, request) == outcome(among, request), request
 
 
-def outcome(world: World, request: Request) -> tuple[object, ...]:
+def outcome(world: FakeLedger, request: Request) -> tuple[object, ...]:
     """What an ask is answered with, but for times."""
     answer = world.ledger.ask(request)
     events = tuple(event.name for event in getattr(answer, "events", ()))
@@ -283,7 +283,7 @@ def test_lines_that_are_gone_change_nothing_or_are_named(campaign: Campaign, is_
         hiding = [in_its_place(line) for line in gone if not is_group(line)] if is_hidden else []
         world = opened([*hiding, *left])
         world.marks = whole.marks
-        world.opened_again()
+        world.reopen()
         if any(expected[name] != task for name, task in world.tasks().items()):
             assert verified(world).problems, f"seed {seed + number}: nobody says that {sorted(gone)} are gone"
             require_bars(world, gone)
@@ -305,16 +305,18 @@ def cut_out(rng: random.Random, lines: list[bytes]) -> list[bytes]:
 
 def in_its_place(line: bytes) -> bytes:
     """A forged event with the session, number and predecessor of a true one."""
-    event = codec.read(line)
-    forged = e.TaskCancelled(ts=event.ts, task_id=e.subject(event))
-    return codec.write(
+    event = codec.decode_line(line)
+    forged = TaskCancelled(ts=event.ts, task_id=event_task_id(event))
+    return codec.encode_event(
         forged, replace(event.meta, id="", seq=abs(event.meta.seq) or 1, session=event.meta.session or "s")
     )[1]
 
 
-def require_bars(world: World, gone: set[bytes]) -> None:
+def require_bars(world: FakeLedger, gone: set[bytes]) -> None:
     """Where commands bar the release of a task whose lines are missing, none of those tasks can be approved."""
-    for task in {e.subject(codec.read(line)) for line in gone if not is_group(line)} & world.tasks().keys():
+    for task in {
+        event_task_id(codec.decode_line(line)) for line in gone if not is_group(line)
+    } & world.tasks().keys():
         submission = world.task(task).submission
         if submission is not None and world.task(task).status == Status.PROVISIONAL:
             world.repository.commits[submission.commit] = Commit(submission.commit, submission.tree)

@@ -13,30 +13,51 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from msgspec.structs import replace
 
-from remand.app.asking import Accepted, Answer, Request, Rules
-from remand.app.facts import Lookup, Seen
-from remand.app.family import Family
-from remand.app.rebuild import rebuild, refold, story
-from remand.app.signed_tasks import SignedTasks, TaskSource
-from remand.app.verify import verify
+from remand.app.events.task_folds import SignedTasks, TaskSource, fold_task, rebuild_tables, task_events
+from remand.app.facts import ExternalFacts, FactLookup
+from remand.app.log.verification import verify_log
+from remand.app.requests import Acceptance, Answer, Request, Rules
+from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
-from remand.domain import events as e
 from remand.domain import ids
-from remand.domain.amending import let_pass
+from remand.domain.access.team import THE_COORDINATOR, Role, Team
 from remand.domain.decide import decide
-from remand.domain.escalations import options
-from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus
-from remand.domain.gating import STALL
-from remand.domain.ids import task_node
+from remand.domain.decisions.escalations import escalation_options
+from remand.domain.decisions.findings import apply_settlements
+from remand.domain.decisions.notices import MAX_STALLED
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, TaskEvent
+from remand.domain.events.reviews import Finding, LockoutCleared, ReviewApproved
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    EdgeDeleted,
+    HandoffCompleted,
+    TaskAdded,
+    TaskDecomposed,
+    TaskDeferred,
+    TaskDeleted,
+    TaskEdited,
+    TaskSubmitted,
+)
+from remand.domain.events.work import (
+    FindingAccepted,
+    FindingRefused,
+    GateHeld,
+    GatePassed,
+    GateRejected,
+    How,
+    Purpose,
+)
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus
+from remand.domain.ids import task_node_id
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType
 from remand.domain.refusals import MEANINGS, Refused
-from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
-from remand.testing.builders import Session, World, a_result, a_verdict, member
-from remand.testing.fakes import Killed
-from remand.testing.rejecting import naming
+from remand.testing.builders import FakeLedger, Session, a_result, a_verdict, member
+from remand.testing.fakes import ProcessKilled
+from remand.testing.rejection_records import with_dependency
 from remand.testing.strategies import native_events, rejection_records
 
 TEAM = Team(
@@ -56,10 +77,10 @@ OPTIONS = [
 ]
 EVERYBODY = [*AGENTS, "al", "Tess", "Dir", "owner", "user", "stranger"]
 COMMITS = ["first", "second", "twin of first"]
-LEAKS, NIT = e.Finding(text="It leaks"), e.Finding(text="Odd colour", is_blocking=False)
+LEAKS, NIT = Finding(text="It leaks"), Finding(text="Odd colour", is_blocking=False)
 FINDINGS = [(LEAKS,), (NIT, LEAKS), (NIT,), ()]
 
-HELD = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1", "f2"))
+HELD = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1", "f2"))
 RESULTS: list[tuple[GateResult, ...]] = [
     *[(a_result("tests", GateStatus.PASSED),)] * 3,
     *[(a_result("tests", failing_count=number, excess=float(number)),) for number in (1, 2, 3)],
@@ -95,7 +116,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(
+        self.world = FakeLedger(
             rules=Rules(
                 gates=("tests",), gates_digest="rules 0", team=TEAM, policy=Policy(clock_skew_seconds=SKEW)
             )
@@ -122,7 +143,7 @@ class Lifecycle(RuleBasedStateMachine):
         for task in self.world.tasks().values():
             known = before.get(task.id)
             assert task.conflicts == (known.conflicts if known else ()), "what was accepted did not apply"
-        self.written += any(isinstance(event, e.TaskAdded) for event in answer.events)
+        self.written += any(isinstance(event, TaskAdded) for event in answer.events)
         return answer
 
     @initialize(target=tasks)
@@ -144,7 +165,7 @@ class Lifecycle(RuleBasedStateMachine):
             title="T", priority=priority, skills=skills, aliases=aliases, depends_on=tuple(others)
         )
         answer = self.ask(ask, by)
-        return answer.task.id if isinstance(answer, Accepted) else multiple()
+        return answer.task.id if isinstance(answer, Acceptance) else multiple()
 
     @rule(
         task=tasks,
@@ -165,7 +186,7 @@ class Lifecycle(RuleBasedStateMachine):
     def claim(self, task: str, by: str) -> None:
         holders = {name: held.claim for name, held in self.world.tasks().items()}
         answer = self.ask(c.ClaimTask(agent=by, task_id=task), by)
-        if isinstance(answer, Accepted):
+        if isinstance(answer, Acceptance):
             before = holders[answer.task.id]
             assert before is None or before.lease_expires_at <= self.world.clock.time, "two hold one task"
 
@@ -173,25 +194,25 @@ class Lifecycle(RuleBasedStateMachine):
     def assign(self, task: str, by: str) -> None:
         holders = {name: held.claim for name, held in self.world.tasks().items()}
         answer = self.ask(c.AssignTask(agent=by, task_id=task, run_id=self.fresh_run()), by)
-        if isinstance(answer, Accepted):
+        if isinstance(answer, Acceptance):
             before = holders[answer.task.id]
             assert before is None or before.lease_expires_at <= self.world.clock.time, "two hold one task"
 
-    @rule(task=tasks, by=anybody, purpose=st.sampled_from(e.Purpose), as_holder=mostly)
-    def start_run(self, task: str, by: str, purpose: e.Purpose, as_holder: bool) -> None:
-        task, by = self.claimed(task, by) if as_holder and purpose == e.Purpose.WORK else (task, by)
+    @rule(task=tasks, by=anybody, purpose=st.sampled_from(Purpose), as_holder=mostly)
+    def start_run(self, task: str, by: str, purpose: Purpose, as_holder: bool) -> None:
+        task, by = self.claimed(task, by) if as_holder and purpose == Purpose.WORK else (task, by)
         self.ask(c.StartRun(task_id=task, agent=by, run_id=self.fresh_run(), purpose=purpose), by)
 
     @rule(
         task=tasks,
-        how=st.sampled_from(e.How),
+        how=st.sampled_from(How),
         status=st.sampled_from([0, 0, 1]),
         has_work=mostly,
         is_systems=st.sampled_from([False, False, True]),
         cost=st.sampled_from([0.0, 1.0, 9.0]),
     )
     def end_run(
-        self, *, task: str, how: e.How, status: int, has_work: bool, is_systems: bool, cost: float
+        self, *, task: str, how: How, status: int, has_work: bool, is_systems: bool, cost: float
     ) -> None:
         for found in self.world.tasks().values():
             for run in found.runs[:1]:
@@ -205,11 +226,11 @@ class Lifecycle(RuleBasedStateMachine):
                     cost=cost,
                 )
                 answer = self.ask(ask, run.agent)
-                assert isinstance(answer, Accepted), "a run could not end"
+                assert isinstance(answer, Acceptance), "a run could not end"
                 return
 
     def fresh_run(self) -> str:
-        return ids.stamp_id("RUN", self.world.clock.time, self.world.ids.hex())
+        return ids.make_id("RUN", self.world.clock.time, self.world.ids.hex())
 
     @invariant()
     def one_agent_at_a_time_is_at_work(self) -> None:
@@ -256,7 +277,9 @@ class Lifecycle(RuleBasedStateMachine):
         if known is None or commit is None:
             return
         policy = self.world.rules.gates_digest
-        verdict = let_pass(a_verdict(*gates, commit=commit.sha, tree=commit.tree, policy=policy), known)
+        verdict = apply_settlements(
+            a_verdict(*gates, commit=commit.sha, tree=commit.tree, policy=policy), known
+        )
         self.ask(c.RecordVerdict(task_id=task, agent=by, verdict=verdict), by)
 
     @rule(task=tasks, by=leaders, finding=st.sampled_from(["f1", "f2"]), is_accepted=mostly, as_held=mostly)
@@ -266,7 +289,9 @@ class Lifecycle(RuleBasedStateMachine):
             task, by = held[-1].id, "Lea" if "Lea" in held[-1].gating.questioned else by
         self.ask(c.SettleFinding(task_id=task, finding=finding, is_accepted=is_accepted), by)
 
-    @rule(task=tasks, by=leaders, gate=st.sampled_from(["tests", "tests", INTEGRITY]), as_standing=mostly)
+    @rule(
+        task=tasks, by=leaders, gate=st.sampled_from(["tests", "tests", INTEGRITY_GATE]), as_standing=mostly
+    )
     def override(self, task: str, by: str, gate: str, as_standing: bool) -> None:
         standing = [found.id for found in self.world.tasks().values() if found.gating.standing]
         task = standing[-1] if as_standing and standing else task
@@ -307,7 +332,7 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(target=handoffs, task=tasks, by=leaders, to=anybody)
     def initiate(self, task: str, by: str, to: str) -> object:
         answer = self.ask(c.InitiateHandoff(task_id=task, target=to), by)
-        return answer.task.offers[-1].handoff_id if isinstance(answer, Accepted) else multiple()
+        return answer.task.offers[-1].handoff_id if isinstance(answer, Acceptance) else multiple()
 
     @rule(handoff=handoffs, by=agents, as_target=mostly)
     def accept(self, handoff: str, by: str, as_target: bool) -> None:
@@ -332,7 +357,7 @@ class Lifecycle(RuleBasedStateMachine):
         held = self.held()
         handoff, by = held[-1] if as_holder and held else (handoff, by)
         own = {"task_id", "handoff_id", "agent_id"} if as_holder else set()
-        record = {name: value for name, value in naming(record, named).items() if name not in own}
+        record = {name: value for name, value in with_dependency(record, named).items() if name not in own}
         answer = self.ask(c.RejectHandoff(handoff_id=handoff, agent=by, rejection=record), by)
         return self.created_by(answer)
 
@@ -373,7 +398,7 @@ class Lifecycle(RuleBasedStateMachine):
         """The tasks that an answer has brought about."""
         if isinstance(answer, Refused):
             return multiple()
-        return multiple(*(e.subject(event) for event in answer.events if isinstance(event, e.TaskAdded)))
+        return multiple(*(event_task_id(event) for event in answer.events if isinstance(event, TaskAdded)))
 
     @rule(task=tasks, agent=agents, by=leaders)
     def lock_out(self, task: str, agent: str, by: str) -> None:
@@ -407,7 +432,7 @@ class Lifecycle(RuleBasedStateMachine):
         by: str,
         commit: str,
         as_submitted: bool,
-        findings: tuple[e.Finding, ...],
+        findings: tuple[Finding, ...],
         source: str,
     ) -> None:
         task, commit = self.handed_in(task) if as_submitted else (task, commit)
@@ -478,8 +503,8 @@ class Lifecycle(RuleBasedStateMachine):
         self.world.exchange.die_after_next_append()
         try:
             self.world.ledger.ask(request)
-        except Killed:
-            self.world.opened_again()
+        except ProcessKilled:
+            self.world.reopen()
             self.world.ledger.ask(request)
         self.world.exchange.die_after_next_append(False)
 
@@ -489,7 +514,7 @@ class Lifecycle(RuleBasedStateMachine):
     def folding_every_event_again_gives_the_same_tasks(self) -> None:
         with self.world.store.read() as view:
             for task in view.tasks.every():
-                assert encoded(refold(view, task.id)) == encoded(task)
+                assert encoded(fold_task(view, task.id)) == encoded(task)
 
     @invariant()
     def a_task_has_one_holder_who_is_not_locked_out(self) -> None:
@@ -524,7 +549,7 @@ class Lifecycle(RuleBasedStateMachine):
             for task in view.tasks.every():
                 assert (task.status == Status.ESCALATED) == (task.open_escalation is not None), task
                 if task.open_escalation is not None:
-                    found = options(task, [TEAM.actor(name) for name in AGENTS])
+                    found = escalation_options(task, [TEAM.actor(name) for name in AGENTS])
                     ways = [c.AnswerEscalation(task_id=task.id, option=option.key) for option in found]
                     least = 1 if task.gates_asked_about else 2
                     assert sum(self._may(view, task, way, "owner") for way in ways) >= least, task
@@ -540,7 +565,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @invariant()
     def no_task_vanishes_and_none_comes_from_nowhere(self) -> None:
-        created = {e.subject(event) for event in self.world.events() if isinstance(event, e.TaskAdded)}
+        created = {event_task_id(event) for event in self.world.events() if isinstance(event, TaskAdded)}
         assert set(self.world.tasks()) == created
         assert len(created) >= self.written
 
@@ -568,7 +593,7 @@ class Lifecycle(RuleBasedStateMachine):
     @invariant()
     def nobody_keeps_a_task_after_too_many_invalid_rejections(self) -> None:
         limit = self.world.rules.policy.max_invalid_rejections
-        unlocked = {event.agent for event in self.world.events() if isinstance(event, e.LockoutCleared)}
+        unlocked = {event.agent for event in self.world.events() if isinstance(event, LockoutCleared)}
         for task in self.world.tasks().values() if self.is_alone else ():
             holder = task.claim.agent if task.claim else ""
             assert task.invalid_by.count(holder) < limit or holder in unlocked, task
@@ -580,7 +605,7 @@ class Lifecycle(RuleBasedStateMachine):
                 if task.status == Status.PROVISIONAL or task.approved_commit:
                     assert task.submission is not None
                     work = (task.submission.commit, task.submission.tree)
-                    assert work in released_before(task, story(view, task.id)), task
+                    assert work in released_before(task, task_events(view, task.id)), task
 
     @invariant()
     def no_claim_goes_on_after_too_many_rejections_of_the_gates(self) -> None:
@@ -588,11 +613,11 @@ class Lifecycle(RuleBasedStateMachine):
         for task in self.world.tasks().values() if self.is_alone else ():
             if task.claim is not None:
                 assert task.gating.count < limit, task
-                assert task.gating.stalled < STALL, task
+                assert task.gating.stalled < MAX_STALLED, task
 
     @invariant()
     def rejections_of_the_gates_are_counted_once_each(self) -> None:
-        rejected = [e.subject(event) for event in self.world.events() if isinstance(event, e.GateRejected)]
+        rejected = [event_task_id(event) for event in self.world.events() if isinstance(event, GateRejected)]
         for task in self.world.tasks().values() if self.is_alone else ():
             assert task.gate_rejection_count == rejected.count(task.id), task
 
@@ -601,9 +626,9 @@ class Lifecycle(RuleBasedStateMachine):
         questioned: set[tuple[str, str]] = set()
         for event in self.world.events() if self.is_alone else ():
             match event:
-                case e.GateHeld() | e.GateRejected() | e.GatePassed() if event.verdict.suspicions:
+                case GateHeld() | GateRejected() | GatePassed() if event.verdict.suspicions:
                     questioned.add((event.task_id, event.agent))
-                case e.FindingAccepted() | e.FindingRefused():
+                case FindingAccepted() | FindingRefused():
                     assert (event.task_id, event.reviewer) not in questioned, event
 
     @invariant()
@@ -619,7 +644,9 @@ class Lifecycle(RuleBasedStateMachine):
                     if self._may(view, view.tasks.get(task), c.ClaimTask(agent=name, task_id=task), name)
                 ]
                 # The queue itself knows no lockouts from above a task; `Handler` steps over those.
-                above = Family(view).inherited(view.tasks.get(found) or Task(id="", title="", created_at=""))
+                above = Lineage(view).inherited_lockouts(
+                    view.tasks.get(found) or Task(id="", title="", created_at="")
+                )
                 if found == "" or not any(agent == name for agent, _ in above):
                     assert found == (claimable[0] if claimable else "")
 
@@ -627,14 +654,16 @@ class Lifecycle(RuleBasedStateMachine):
     def making_everything_anew_changes_nothing(self) -> None:
         with suppress(Undone), self.world.store.write() as tx:
             before = tables(tx)
-            rebuild(tx)
+            rebuild_tables(tx)
             assert tables(tx) == before
             raise Undone
 
     def teardown(self) -> None:
         with self.world.store.read() as view:
             verifier = self.world.ledger.verifier(view)
-            found = verify(view, self.world.exchange, self.world.marks, self.world.clock, verifier, skew=SKEW)
+            found = verify_log(
+                view, self.world.exchange, self.world.marks, self.world.clock, verifier, skew=SKEW
+            )
         assert [problem for problem in found.problems if "ledger" in problem.file] == []
 
     def _is_due(self, view: Transaction, task: Task) -> bool:
@@ -643,27 +672,27 @@ class Lifecycle(RuleBasedStateMachine):
     def _may(self, view: Transaction, task: Task | None, ask: c.Ask, by: str) -> bool:
         now = self.world.clock.time
         source = TaskSource(view, SignedTasks(), self.world.ledger.verifier(view))
-        lookup = Lookup(view, self.world.rules, self.world.ids, source)
+        lookup = FactLookup(view, self.world.rules, self.world.ids, source)
         commit = self.world.repository.commit(getattr(ask, "commit", ""))
-        facts = lookup.facts(ask, task, now, Seen(commit))
+        facts = lookup.facts(ask, task, now, ExternalFacts(commit))
         return not isinstance(
             decide(task, c.Command(ask=ask, actor=TEAM.actor(by), at=now, facts=facts)), Refused
         )
 
 
-def released_before(task: Task, events: list[e.Event]) -> set[tuple[str, str]]:
+def released_before(task: Task, events: list[Event]) -> set[tuple[str, str]]:
     """The commits and code trees that were released before the task's last work was handed in."""
     handed_in = [
         place
         for place, event in enumerate(events)
-        if isinstance(event, e.TaskSubmitted | e.HandoffCompleted)
+        if isinstance(event, TaskSubmitted | HandoffCompleted)
         and task.submission is not None
         and event.ts == task.submission.at
     ]
     return {
         (event.verdict.commit, event.verdict.tree)
         for event in events[: handed_in[-1]]
-        if isinstance(event, e.GatePassed) and (event.verdict.is_release or event.is_observed)
+        if isinstance(event, GatePassed) and (event.verdict.is_release or event.is_observed)
     }
 
 
@@ -688,7 +717,7 @@ def tables(tx: Transaction) -> tuple[object, ...]:
         [encoded(task) for task in tx.tasks.every()],
         tx.queue.ready(),
         set(tx.queue.due("9999-12-31T23:59:59.999999Z")),
-        {name: tx.tasks.named(name) for name in names},
+        {name: tx.tasks.find_task_id(name) for name in names},
         {task.id: tx.queue.open_blockers(task.id) for task in tx.tasks.every()},
     )
 
@@ -706,7 +735,7 @@ class MergingLifecycle(Lifecycle):
         self.forger = Session("20261115-080000-cccccccc", self.world.clock, keys=None)
 
     @rule(who=st.integers(0, 1), task=tasks, other=tasks, event=native_events())
-    def others_write(self, who: int, task: str, other: str, event: e.Event) -> None:
+    def others_write(self, who: int, task: str, other: str, event: Event) -> None:
         session = self.others[who]
         session.write(about(event, task, other))
         self.world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
@@ -723,9 +752,9 @@ class MergingLifecycle(Lifecycle):
         own = {"task_id": task, "handoff_id": claim.handoff_id if claim else "", "agent": by}
         work = {"commit": commits[names[1]].sha, "tree": commits[names[0]].tree}
         forged = [
-            *([e.GatePassed(**own, verdict=a_verdict(**work))] if has_verdict else []),
-            e.TaskSubmitted(**own, **work),
-            e.ReviewApproved(task_id=task, reviewer="owner", **work),
+            *([GatePassed(**own, verdict=a_verdict(**work))] if has_verdict else []),
+            TaskSubmitted(**own, **work),
+            ReviewApproved(task_id=task, reviewer="owner", **work),
         ]
         for event in forged:
             self.forger.write(event)
@@ -733,21 +762,21 @@ class MergingLifecycle(Lifecycle):
         self.world.ledger.refresh()
 
 
-def about(event: e.Event, task: str, other: str) -> e.Event:
+def about(event: Event, task: str, other: str) -> Event:
     """The event, about tasks there are."""
     match event:
-        case e.TaskAdded() | e.TaskEdited() | e.TaskDeleted():
-            return replace(event, id=task_node(task))
-        case e.EdgeCreated() | e.EdgeDeleted():
-            return replace(event, src=task_node(task), tgt=task_node(other))
-        case e.TaskDeferred():
+        case TaskAdded() | TaskEdited() | TaskDeleted():
+            return replace(event, id=task_node_id(task))
+        case EdgeCreated() | EdgeDeleted():
+            return replace(event, src=task_node_id(task), tgt=task_node_id(other))
+        case TaskDeferred():
             return replace(event, task_id=task, waits_for=(other,))
-        case e.TaskDecomposed():
+        case TaskDecomposed():
             return replace(event, task_id=task, children=(other,))
-        case e.TaskEvent(handoff_id=str(handoff)) if handoff:
+        case TaskEvent(handoff_id=str(handoff)) if handoff:
             # A handoff belongs to one task, whoever writes.
             return replace(event, task_id=task, handoff_id=f"{handoff[:-8]}{task[-8:]}")
-        case e.TaskEvent():
+        case TaskEvent():
             return replace(event, task_id=task)
     return event
 

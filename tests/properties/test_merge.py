@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.app.asking import Request, Rules
-from remand.app.digest import digest
+from remand.app.events.task_folds import rebuild_tables, task_events
+from remand.app.history.rejections import task_rejections
+from remand.app.log.verification import state_digest
 from remand.app.ports import Keys
-from remand.app.rebuild import rebuild, story
-from remand.app.rejection_views import rejections
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.instant import plus
+from remand.domain.events.reviews import Finding
+from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.task import Status, Task
@@ -23,13 +23,13 @@ from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.ledger.signatures import is_group
 from remand.ledger.store import Store
-from remand.testing.builders import MACHINE, NOW, Session, World, added, task_id
+from remand.testing.builders import MACHINE, NOW, FakeLedger, Session, task_added, task_id
 from remand.testing.fakes import CountingIds, FakeClock, FakeKeys
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection, naming
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 COMMITS = ["first", "second"]
 AGENTS = ["Alice", "Bob", "Carol"]
-FINDINGS = (e.Finding(text="It leaks"),)
+FINDINGS = (Finding(text="It leaks"),)
 DECISIONS = tuple(DecisionType.__members__)
 END = "9999-12-31T23:59:59.999999Z"
 SESSION = "20261116-000000-ffffffff"
@@ -39,7 +39,7 @@ Campaign = Callable[[int, int], int]
 encoded = msgspec.json.Encoder().encode
 
 
-def some_ask(rng: random.Random, world: World) -> tuple[c.Ask, str]:
+def some_ask(rng: random.Random, world: FakeLedger) -> tuple[c.Ask, str]:
     """Something that is likely to be accepted on one branch, and to clash with what happens on another."""
     tasks = list(world.tasks().values())
     task, other, agent = rng.choice(tasks).id, rng.choice(tasks).id, rng.choice(AGENTS)
@@ -79,7 +79,7 @@ def some_ask(rng: random.Random, world: World) -> tuple[c.Ask, str]:
 def rejecting(rng: random.Random, task: Task, other: str) -> tuple[c.Ask, str]:
     """A rejection by whoever holds a task, earned or not."""
     agent, handoff = (task.claim.agent, task.claim.handoff_id) if task.claim else ("Alice", "H-none")
-    record = rng.choice([LAZY, *(naming(a_rejection(reason), other) for reason in RejectionReason)])
+    record = rng.choice([LAZY, *(with_dependency(a_rejection(reason), other) for reason in RejectionReason)])
     return c.RejectHandoff(handoff_id=handoff, agent=agent, rejection=record), agent
 
 
@@ -105,18 +105,20 @@ def machine_each(n: int) -> Keys:
 
 def diverged(
     rng: random.Random, copies: int, asks: int, keys_of: Callable[[int], Keys] = one_machine
-) -> list[World]:
+) -> list[FakeLedger]:
     """Ledgers that began alike, and in each of which other things happened to the same tasks."""
-    base = Session("20261115-070000-00000000", FakeClock(plus(NOW, -3600)))
+    base = Session("20261115-070000-00000000", FakeClock(add_seconds(NOW, -3600)))
     for n in range(8):
-        base.write(added(task_id(n)))
+        base.write(task_added(task_id(n)))
     worlds = []
     for n in range(copies):
         rules = Rules(
-            gates=(), policy=Policy(director=(rng.choice(["auto", "human"]),)), trusted=(MACHINE.made(),)
+            gates=(),
+            policy=Policy(director=(rng.choice(["auto", "human"]),)),
+            trusted=(MACHINE.ensure_key(),),
         )
-        clock = FakeClock(plus(NOW, rng.randrange(3600)))
-        world = World(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules, keys=keys_of(n))
+        clock = FakeClock(add_seconds(NOW, rng.randrange(3600)))
+        world = FakeLedger(session=f"20261115-090000-{n:08x}", clock=clock, rules=rules, keys=keys_of(n))
         for commit in COMMITS:
             world.repository.add(commit)
         world.exchange.put("/events/base.jsonl", base.lines)
@@ -129,22 +131,22 @@ def diverged(
     return worlds
 
 
-def state(world: World) -> tuple[object, ...]:
+def state(world: FakeLedger) -> tuple[object, ...]:
     with world.store.read() as view:
         return (
             [encoded(task) for task in view.tasks.every()],
             view.queue.ready(),
             sorted(view.queue.due(END)),
-            [view.tasks.named(f"#{n}") for n in range(5)],
-            digest(view),
+            [view.tasks.find_task_id(f"#{n}") for n in range(5)],
+            state_digest(view),
         )
 
 
-def fresh(store: Store | None = None) -> World:
-    return World(session=SESSION, clock=FakeClock(plus(NOW, 86400)), store=store)
+def fresh(store: Store | None = None) -> FakeLedger:
+    return FakeLedger(session=SESSION, clock=FakeClock(add_seconds(NOW, 86400)), store=store)
 
 
-def merged(rng: random.Random, lines: list[bytes], store: Store | None = None) -> World:
+def merged(rng: random.Random, lines: list[bytes], store: Store | None = None) -> FakeLedger:
     """A ledger that was given the lines in some order, in some files, some of them more than once."""
     world = fresh(store)
     pieces = rng.sample(lines, len(lines)) + rng.choices(lines, k=len(lines) // 3)
@@ -178,7 +180,7 @@ def test_whoever_merges_ends_where_the_others_do(seed: int, campaign: Campaign) 
     for world in worlds:
         for n in rng.sample(range(len(logs)), len(logs)):
             world.exchange.put(f"/events/from-{n}.jsonl", logs[n])
-            world.clock.time = plus(NOW, 86400)
+            world.clock.time = add_seconds(NOW, 86400)
             world.ledger.refresh()
 
     expected = state(merged(rng, [line for log in logs for line in log]))
@@ -198,7 +200,7 @@ def test_every_store_comes_to_the_same_state(seed: int, campaign: Campaign, tmp_
     outcome = state(world)
     assert outcome == state(merged(rng, lines))
     with embedded.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     assert state(world) == outcome
     embedded.close()
 
@@ -231,7 +233,7 @@ def test_a_lockout_survives_every_merge(seed: int, campaign: Campaign) -> None:
     rng = random.Random(seed)
     worlds = diverged(rng, 3, campaign(60, 1000))
     task, locker = task_id(0), worlds[0]
-    locker.clock.time = plus(NOW, 80000)
+    locker.clock.time = add_seconds(NOW, 80000)
     locker.ledger.ask(Request(ask=c.LockOut(task_id=task, agent="Alice", reason="It leaks"), actor="user"))
     lines = [line for world in worlds for line in world.exchange.all_lines()]
 
@@ -257,10 +259,10 @@ def test_a_line_damaged_on_its_way_costs_that_line_alone(seed: int, campaign: Ca
     world.exchange.put("/events/all.jsonl", lines)
     world.ledger.refresh()
 
-    assert {event.meta.id for event in world.events()} == {codec.read(line).meta.id for line in intact}
+    assert {event.meta.id for event in world.events()} == {codec.decode_line(line).meta.id for line in intact}
     for n in damaged:
         with pytest.raises(BadLine):
-            codec.read(lines[n].split(b"\n")[0])
+            codec.decode_line(lines[n].split(b"\n")[0])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -276,7 +278,9 @@ def test_ledgers_that_trust_the_same_keys_come_to_the_same_state_whenever_they_c
     trusts = [(0,), (0, 1, 2), (1, 2), (), (2,)]
 
     for trusted in trusts:
-        rules = Rules(gates=(), trusted=(MACHINE.made(), *(machine_each(n).made() for n in trusted)))
+        rules = Rules(
+            gates=(), trusted=(MACHINE.ensure_key(), *(machine_each(n).ensure_key() for n in trusted))
+        )
         after = fresh()
         after.rules = rules
         after.exchange.put("/events/all.jsonl", lines)
@@ -287,21 +291,25 @@ def test_ledgers_that_trust_the_same_keys_come_to_the_same_state_whenever_they_c
         assert [state(world) for world in before] == [state(after)] * 2
         with after.store.read() as view:
             signers = {found.signer for found in view.unconfirmed.every()}
-        assert signers <= {machine_each(n).made().id for n in range(3) if n not in trusted}
+        assert signers <= {machine_each(n).ensure_key().id for n in range(3) if n not in trusted}
     embedded.close()
 
 
-def directed(n: int, decision: str, created: tuple[str, ...] = ()) -> World:
+def directed(n: int, decision: str, created: tuple[str, ...] = ()) -> FakeLedger:
     """One of several ledgers, in each of which the same rejection by Alice was answered, each in its own way."""
     rules = Rules(gates=(), policy=Policy(director=("human",)))
-    base = World(session="20261115-070000-00000000", rules=rules, clock=FakeClock(plus(NOW, -7200)))
-    task, handoff = base.held(title=TITLE, scope=SCOPE)
+    base = FakeLedger(
+        session="20261115-070000-00000000", rules=rules, clock=FakeClock(add_seconds(NOW, -7200))
+    )
+    task, handoff = base.add_claimed(title=TITLE, scope=SCOPE)
     base.add("First part")
     base.add("Second part")
     base.reject(handoff, a_rejection("SCOPE_CREEP"))
-    world = World(session=f"20261115-090000-{n:08x}", rules=rules, clock=FakeClock(plus(NOW, 60 * n)))
+    world = FakeLedger(
+        session=f"20261115-090000-{n:08x}", rules=rules, clock=FakeClock(add_seconds(NOW, 60 * n))
+    )
     world.ids = CountingIds(n << 16)
-    world.opened_again()
+    world.reopen()
     world.exchange.put("/events/base.jsonl", base.exchange.all_lines())
     world.ledger.refresh()
     parts = tuple(name for name in world.tasks() if name != task)[: len(created)]
@@ -349,6 +357,6 @@ def test_of_two_answers_to_one_rejection_the_first_wins_in_any_order_of_merging(
     )
     assert "handoff.reject.response" in [conflict.event for conflict in task.conflicts]
     with outcomes[0].store.read() as view:
-        (told,) = rejections(story(view, task.id))
+        (told,) = task_rejections(task_events(view, task.id))
     assert told.decision is not None
     assert told.decision.decision_type == first[0]

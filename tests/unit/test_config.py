@@ -3,8 +3,8 @@
 import pytest
 
 from remand.config import ConfigError, Settings, parse
+from remand.domain.access.team import Member, Role
 from remand.domain.policy import Policy
-from remand.domain.roles import Member, Role
 
 WHOLE = """
 [project]

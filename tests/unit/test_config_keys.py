@@ -3,7 +3,7 @@
 import pytest
 
 from remand.config import ConfigError, parse
-from remand.domain.keys import ChainEnd, PublicKey
+from remand.domain.access.keys import ChainEnd, PublicKey
 
 ONE, TWO = PublicKey(raw=b"\x01" * 32, name="laptop"), PublicKey(raw=b"\x02" * 32)
 WHOLE = f"""

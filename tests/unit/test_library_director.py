@@ -17,8 +17,8 @@ from remand import (
     log_rejection_to_got,
 )
 from remand.domain.policy import Policy
-from remand.interfaces.library.director import GraphProject
-from remand.testing.rejecting import DEPENDENCY, LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
+from remand.interfaces.library.handoffs import GraphProject
+from remand.testing.rejection_records import DEPENDENCY, LAZY, OAUTH, OAUTH_TASK, SCOPE, TITLE, a_rejection
 
 _TEXTS = ("reason_summary", "reason_detail", "blocking_factor")
 TASK = "task:T-20251220-153045-a1b2"

@@ -8,14 +8,16 @@ TYPE_CHECKING = False  # as in typing, which a hook that starts in milliseconds 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DOOR = "/run/remand/door.sock"
+AGENT_SOCKET_PATH = "/run/remand/door.sock"
 """Where a confined agent finds its own socket."""
 
 
-def agent_socket(environment: Mapping[str, str]) -> str:
+def find_agent_socket(environment: Mapping[str, str]) -> str:
     """The socket of the agent that this process belongs to; empty for a process that is no agent's.
 
     A shell may have emptied the environment. In a sandbox there is one socket, and it is always in the same place; outside
     only root could put one there.
     """
-    return environment.get("REMAND_SOCKET") or (DOOR if os.path.exists(DOOR) else "")
+    return environment.get("REMAND_SOCKET") or (
+        AGENT_SOCKET_PATH if os.path.exists(AGENT_SOCKET_PATH) else ""
+    )

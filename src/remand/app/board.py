@@ -2,37 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from remand.app.alerts import alert_questions
-from remand.app.decisions import undecided, waiting
-from remand.app.escalations import Question, question_of
-from remand.app.happenings import Happening, latest
-from remand.app.held import held_questions, held_tasks
-from remand.app.objections import objection_questions
-from remand.app.rebuild import story
-from remand.app.scheduling.status import SchedulerStatus
-from remand.app.troubles import Around, Trouble, troubles
-from remand.domain.events import Event
-from remand.domain.holds import open_findings, settlers
-from remand.domain.instant import Instant
-from remand.domain.notices import open_alert
+from remand.app.events.task_folds import task_events
+from remand.app.history.activity import ActivityEntry, latest_activity
+from remand.app.inbox.decisions import decision_questions, pending_rejection
+from remand.app.inbox.held_findings import HELD_KIND as HELD
+from remand.app.inbox.held_findings import held_questions, tasks_with_held_findings
+from remand.app.inbox.objections import objection_questions
+from remand.app.inbox.questions import ALERT_KIND as ALERT
+from remand.app.inbox.questions import Question, alert_questions, escalation_question
+from remand.app.requests import Rules
+from remand.app.scheduler.status import SchedulerStatus
+from remand.app.text import single_line
+from remand.domain.access.team import USER, Team
+from remand.domain.decisions.findings import open_findings, possible_settlers
+from remand.domain.decisions.notices import open_alert
+from remand.domain.events.event import Event
+from remand.domain.gate.state import GATE_QUESTION
+from remand.domain.instant import Instant, add_seconds, is_clock_ahead
+from remand.domain.policy import Policy
 from remand.domain.record import Record
-from remand.domain.roles import USER, Team
-from remand.domain.runs import Run
+from remand.domain.run import Run
 from remand.domain.task import Status, Task
 from remand.ledger.store import Transaction
 
-MOST = 200
+SILENT_SECONDS = 60.0
+"""A scheduler that has not looked at the ledger for so long is stuck."""
+MAX_CAUSE = 500
+LEASE_WARNING_SHARE = 0.1
+
+
+class BoardContext(NamedTuple):
+    """What is known besides the ledger."""
+
+    now: Instant
+    rules: Rules = Rules()
+    scheduler: SchedulerStatus | None = None
+    is_scheduled: bool = False
+    is_measured: Callable[[str], bool] = lambda _: False
+    """Whether the gates of a task run in the background."""
+
+
+class BoardAlert(Record, kw_only=True, omit_defaults=False):
+    """One thing that goes wrong."""
+
+    kind: str
+    """`system`, `questions` or `task`."""
+    text: str
+    since: Instant = ""
+    task_id: str = ""
+    label: str = ""
+
+
+def board_alerts(
+    view: Transaction,
+    around: BoardContext,
+    active: Mapping[Status, Sequence[Task]],
+    questions: Sequence[Question],
+) -> tuple[BoardAlert, ...]:
+    """Everything that goes wrong, the worst first."""
+    policy = around.rules.policy
+    found = [
+        *_scheduler_alerts(around),
+        *_gate_alerts(questions),
+        *_clock_alerts(view, around),
+        *_file_alerts(view),
+        *_log_alerts(view),
+        *_question_alerts(questions),
+    ]
+    for task in active[Status.CLAIMED]:
+        found += _claim_alerts(task, policy, around.now)
+    for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED):
+        found += [one for task in active[status] for one in _review_alerts(task, policy)]
+    for status in (Status.FAILED, Status.BLOCKED):
+        found += [_task_alert(task, _idle_reason(task)) for task in active[status]]
+    return tuple(found)
+
+
+def _scheduler_alerts(around: BoardContext) -> Iterator[BoardAlert]:
+    status = around.scheduler
+    if status is None:
+        return
+    if not around.is_scheduled:
+        yield _system_alert("The scheduler has ended without a word; start it again.", status.tick_at)
+        return
+    for breach in status.breaker:
+        until = f"; tried again at {breach.until[11:19]}" if breach.until else ""
+        text = f"Nothing is started ({breach.cause}): {breach.message.rstrip('.')}{until}."
+        yield _system_alert(text, breach.since)
+    if status.forge:
+        yield _system_alert(f"The forge: {status.forge}")
+    if status.tick_at < add_seconds(around.now, -SILENT_SECONDS):
+        yield _system_alert("The scheduler has stopped looking at the ledger.", status.tick_at)
+
+
+def _gate_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
+    """Broken gates, for which nothing is started."""
+    for asked in questions:
+        if asked.kind == GATE_QUESTION:
+            why, _, _ = asked.question.partition(" No agent is started")
+            yield BoardAlert(
+                kind="system", text=f"Nothing is started: {single_line(why, MAX_CAUSE)}", since=asked.since
+            )
+
+
+def _system_alert(text: str, since: Instant = "") -> BoardAlert:
+    return BoardAlert(kind="system", text=single_line(text), since=since)
+
+
+def _clock_alerts(view: Transaction, around: BoardContext) -> Iterator[BoardAlert]:
+    if is_clock_ahead(view.head.clock, around.now, around.rules.policy.clock_skew_seconds):
+        text = f"Nothing can be written: the latest event is from {view.head.clock}; `remand log repair` says what to do."
+        yield _system_alert(text)
+
+
+def _file_alerts(view: Transaction) -> Iterator[BoardAlert]:
+    problems = view.files.problems()
+    if problems:
+        many = f"{len(problems)} lines" if len(problems) > 1 else "One line"
+        yield _system_alert(f"{many} of the event files cannot be read; `remand log verify` says which.")
+
+
+def _log_alerts(view: Transaction) -> Iterator[BoardAlert]:
+    """A log that is not whole, by which work is barred."""
+    count = len(view.missing.faults()) + len(view.rewritten.every())
+    if count:
+        many = f"{count} findings" if count > 1 else "one finding"
+        yield _system_alert(f"The log is not whole ({many}); `remand log repair` says what to do.")
+
+
+def _question_alerts(questions: Sequence[Question]) -> Iterator[BoardAlert]:
+    """One trouble for all that waits for the user: each stands in the inbox. Held work and alerts are troubles of their tasks."""
+    asked = [one for one in questions if one.kind not in (HELD, ALERT)]
+    if asked:
+        many = f"{len(asked)} questions wait" if len(asked) > 1 else "One question waits"
+        yield BoardAlert(kind="questions", text=f"{many} for the user.", since=asked[0].since)
+
+
+def _claim_alerts(task: Task, policy: Policy, now: Instant) -> Iterator[BoardAlert]:
+    """A holder that was not heard of, or whom the gates reject again and again."""
+    claim, gating = task.claim, task.gating
+    if claim is None:
+        return
+    if claim.lease_expires_at <= now:
+        yield _task_alert(task, f"{claim.agent}'s lease has ended", claim.lease_expires_at)
+    elif claim.lease_expires_at < add_seconds(now, LEASE_WARNING_SHARE * policy.lease_seconds):
+        yield _task_alert(task, f"{claim.agent}'s lease ends at {claim.lease_expires_at[11:19]}")
+    is_current = gating.handoff_id == claim.handoff_id
+    if is_current and gating.count >= policy.alert_after_gates:
+        yield _task_alert(task, f"the gates rejected {claim.agent}'s work {gating.count} times")
+    if task.spent.faults:
+        runs = f"{task.spent.faults} runs" if task.spent.faults > 1 else "run"
+        yield _task_alert(task, f"its last {runs} failed", task.spent.last_fault)
+    if open_findings(task):
+        yield _task_alert(task, f"findings in {claim.agent}'s work wait for a reviewer")
+
+
+def _review_alerts(task: Task, policy: Policy) -> Iterator[BoardAlert]:
+    """A task whose next rejection goes to the user."""
+    rounds = len(task.standing_rounds)
+    if rounds and rounds >= policy.escalate_after_reviews - 1:
+        yield _task_alert(task, f"was rejected in {rounds} reviews; the next rejection goes to the user")
+
+
+def _idle_reason(task: Task) -> str:
+    """Why nothing happens to a task that has failed or is blocked."""
+    if task.status == Status.BLOCKED and task.filed and task.filed.is_valid and not task.filed.decision:
+        return f"{task.filed.agent} rejected it, and a director has to answer"
+    return f"is {task.status.value}, and comes back by `remand task reopen` alone"
+
+
+def _task_alert(task: Task, text: str, since: Instant = "") -> BoardAlert:
+    return BoardAlert(kind="task", text=single_line(text), since=since, task_id=task.id, label=task.label)
+
+
+MAX_TASKS = 200
 """How many tasks of one status are read."""
-WITH_STORY = 20
+MAX_WITH_HISTORY = 20
 """Of how many questions it is told what was tried."""
 RECENT = 15
 
 
-class AtWork(Record, kw_only=True, omit_defaults=False):
+class ActiveWork(Record, kw_only=True, omit_defaults=False):
     """Somebody at work on a task: the agent that holds it, or a run that reviews or directs it."""
 
     task_id: str
@@ -55,7 +210,7 @@ class AtWork(Record, kw_only=True, omit_defaults=False):
     """Its gates are running."""
 
 
-class Waiting(Record, kw_only=True, omit_defaults=False):
+class WaitingTask(Record, kw_only=True, omit_defaults=False):
     """A task that waits for somebody: held or handed in for a reviewer, sent back for another agent."""
 
     task_id: str
@@ -70,7 +225,7 @@ class Waiting(Record, kw_only=True, omit_defaults=False):
     pr: int = 0
 
 
-class GatesRunning(Record, kw_only=True, omit_defaults=False):
+class RunningGates(Record, kw_only=True, omit_defaults=False):
     """Gates that measure a done claim."""
 
     task_id: str
@@ -87,67 +242,71 @@ class Board(Record, kw_only=True, omit_defaults=False):
     """How many tasks there are of each status."""
     ready: int = 0
     """How many of them could be claimed."""
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[BoardAlert, ...] = ()
     questions: tuple[Question, ...] = ()
-    at_work: tuple[AtWork, ...] = ()
-    gates: tuple[GatesRunning, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
-    happenings: tuple[Happening, ...] = ()
+    at_work: tuple[ActiveWork, ...] = ()
+    gates: tuple[RunningGates, ...] = ()
+    waiting: tuple[WaitingTask, ...] = ()
+    happenings: tuple[ActivityEntry, ...] = ()
     """What has happened last, the newest first."""
     scheduler: SchedulerStatus | None = None
     is_scheduled: bool = False
     """The scheduler is there, and not only what it has left behind."""
 
 
-def board(view: Transaction, around: Around, focus: str = "") -> Board:
+def read_board(view: Transaction, around: BoardContext, focus: str = "") -> Board:
     """The board as the ledger has it. `focus` names a question whose whole story is told, however many there are."""
     active = {
-        status: view.tasks.active(status, MOST)
+        status: view.tasks.active(status, MAX_TASKS)
         for status in (Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED, Status.FAILED, Status.BLOCKED)
     }
-    questions = _questions(view, around, active, focus)
-    gates = _gates(view, active[Status.CLAIMED], around)
-    at_work = _at_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
+    questions = _inbox_questions(view, around, active, focus)
+    gates = _running_gates(view, active[Status.CLAIMED], around)
+    at_work = _active_work(view, active[Status.CLAIMED], around, {one.task_id for one in gates})
     return Board(
         at=around.now,
-        counts=_counts(view.tasks.counts()),
+        counts=_status_counts(view.tasks.counts()),
         ready=len(view.queue.ready()),
-        troubles=troubles(view, around, active, questions),
+        troubles=board_alerts(view, around, active, questions),
         questions=questions,
         at_work=at_work,
         gates=gates,
-        waiting=_waiting(active, around),
-        happenings=latest(view, RECENT),
+        waiting=_waiting_tasks(active, around),
+        happenings=latest_activity(view, RECENT),
         scheduler=around.scheduler,
         is_scheduled=around.is_scheduled,
     )
 
 
-def _counts(found: Mapping[str, int]) -> dict[str, int]:
+def _status_counts(found: Mapping[str, int]) -> dict[str, int]:
     """The counts in the order of a task's life."""
     return {status.value: found[status.value] for status in Status if found.get(status.value)}
 
 
-def _questions(
-    view: Transaction, around: Around, active: Mapping[Status, list[Task]], focus: str
+def _inbox_questions(
+    view: Transaction, around: BoardContext, active: Mapping[Status, list[Task]], focus: str
 ) -> tuple[Question, ...]:
     """What waits for the user or alerts them, the oldest first; what was tried is read for a few of them."""
     blocked = active[Status.BLOCKED]
     alerted = list(filter(open_alert, active[Status.CLAIMED]))
-    asked = [(task.escalation, task) for task in view.tasks.escalated() if task.escalation]
-    asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MOST]
-    told = {task.id for _, task in asked[:WITH_STORY]}
+    asked = [(task.escalation, task) for task in view.tasks.escalated_tasks() if task.escalation]
+    asked = sorted(asked, key=lambda pair: (pair[0].opened_at, pair[1].id))[:MAX_TASKS]
+    told = {task.id for _, task in asked[:MAX_WITH_HISTORY]}
     told |= {task.id for escalation, task in asked if escalation.id == focus}
-    told |= {task.id for task in filter(waiting, blocked[:WITH_STORY])}
+    told |= {task.id for task in filter(pending_rejection, blocked[:MAX_WITH_HISTORY])}
     told |= {task.id for task in blocked if task.filed and task.filed.rejection_id == focus}
-    told |= {task.id for task in held_tasks(view)[:WITH_STORY]} | {focus.partition("/")[0]}
-    told |= {task.id for task in alerted[:WITH_STORY]}
+    told |= {task.id for task in tasks_with_held_findings(view)[:MAX_WITH_HISTORY]} | {
+        focus.partition("/")[0]
+    }
+    told |= {task.id for task in alerted[:MAX_WITH_HISTORY]}
 
     def events_of(name: str) -> Iterable[Event]:
-        return story(view, name) if name in told else ()
+        return task_events(view, name) if name in told else ()
 
-    found: list[Question] = [question_of(view, around.rules.team, task, events_of) for _, task in asked]
-    found += undecided(view, around.rules, blocked, events_of)
+    found: list[Question] = [
+        escalation_question(view, around.rules.team, task, events_of) for _, task in asked
+    ]
+    found += decision_questions(view, around.rules, blocked, events_of)
     team = around.rules.team
     found += held_questions(view, team, events_of, team.actor(USER))
     found += alert_questions(view, team, alerted, events_of)
@@ -155,24 +314,29 @@ def _questions(
     return (*found, *objection_questions(view, around.rules.policy))
 
 
-def _at_work(view: Transaction, held: list[Task], around: Around, measured: set[str]) -> tuple[AtWork, ...]:
+def _active_work(
+    view: Transaction, held: list[Task], around: BoardContext, measured: set[str]
+) -> tuple[ActiveWork, ...]:
     """Whoever is at work, the longest first."""
     lines = {one.run_id: one.last_line for one in around.scheduler.agents} if around.scheduler else {}
-    found = [_holder(task, lines, is_measured=task.id in measured) for task in held if task.claim]
+    found = [_work_of_holder(task, lines, is_measured=task.id in measured) for task in held if task.claim]
     known = {one.run_id for one in found}
     found += [
-        _runner(task, run, lines) for task in view.tasks.running() for run in task.runs if run.id not in known
+        _work_of_run(task, run, lines)
+        for task in view.tasks.running_tasks()
+        for run in task.runs
+        if run.id not in known
     ]
     return tuple(sorted(found, key=lambda one: (one.since, one.task_id)))
 
 
-def _holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) -> AtWork:
+def _work_of_holder(task: Task, lines: Mapping[str, str], *, is_measured: bool) -> ActiveWork:
     claim = task.claim
     if claim is None:
         raise AssertionError(f"nobody holds {task.id}")
     run = next((one for one in task.runs if one.handoff_id == claim.handoff_id), None)
     is_current = task.gating.handoff_id == claim.handoff_id
-    return AtWork(
+    return ActiveWork(
         task_id=task.id,
         label=task.label,
         title=task.title,
@@ -195,8 +359,8 @@ def _waits_for(task: Task) -> str:
     return task.waiting_for or ("a reviewer's word on findings" if open_findings(task) else "")
 
 
-def _runner(task: Task, run: Run, lines: Mapping[str, str]) -> AtWork:
-    return AtWork(
+def _work_of_run(task: Task, run: Run, lines: Mapping[str, str]) -> ActiveWork:
+    return ActiveWork(
         task_id=task.id,
         label=task.label,
         title=task.title,
@@ -209,45 +373,48 @@ def _runner(task: Task, run: Run, lines: Mapping[str, str]) -> AtWork:
     )
 
 
-def _gates(view: Transaction, held: list[Task], around: Around) -> tuple[GatesRunning, ...]:
+def _running_gates(view: Transaction, held: list[Task], around: BoardContext) -> tuple[RunningGates, ...]:
     """The gates that run: by the scheduler's own hand, or in the background."""
-    found: dict[str, GatesRunning] = {}
+    found: dict[str, RunningGates] = {}
     for one in around.scheduler.gates if around.scheduler and around.is_scheduled else ():
         task = view.tasks.get(one.task_id)
         label = task.label if task else one.task_id
-        found[one.task_id] = GatesRunning(
+        found[one.task_id] = RunningGates(
             task_id=one.task_id, label=label, agent=one.agent, since=one.started_at
         )
     for task in held:
         if task.claim and task.id not in found and around.is_measured(task.id):
-            found[task.id] = GatesRunning(task_id=task.id, label=task.label, agent=task.claim.agent)
+            found[task.id] = RunningGates(task_id=task.id, label=task.label, agent=task.claim.agent)
     return tuple(found.values())
 
 
-def _waiting(active: Mapping[Status, list[Task]], around: Around) -> tuple[Waiting, ...]:
+def _waiting_tasks(active: Mapping[Status, list[Task]], around: BoardContext) -> tuple[WaitingTask, ...]:
     """What waits for somebody: held work, then for a review, the longest first, then for another agent."""
-    held = [_for_settling(task, around.rules.team) for task in filter(open_findings, active[Status.CLAIMED])]
-    handed_in = [_for_review(task) for task in active[Status.PROVISIONAL]]
-    sent_back = [_for_rework(task, around.now) for task in active[Status.REJECTED]]
+    held = [
+        _waiting_for_settlement(task, around.rules.team)
+        for task in filter(open_findings, active[Status.CLAIMED])
+    ]
+    handed_in = [_waiting_for_review(task) for task in active[Status.PROVISIONAL]]
+    sent_back = [_waiting_for_rework(task, around.now) for task in active[Status.REJECTED]]
     return (*held, *sorted(handed_in, key=lambda one: (one.since, one.task_id)), *sent_back)
 
 
-def _for_settling(task: Task, team: Team) -> Waiting:
-    return Waiting(
+def _waiting_for_settlement(task: Task, team: Team) -> WaitingTask:
+    return WaitingTask(
         task_id=task.id,
         label=task.label,
         title=task.title,
         status="held",
-        whom=settlers(task, team),
+        whom=possible_settlers(task, team),
         author=task.claim.agent if task.claim else "",
         rejection_count=task.rejection_count,
         pr=task.gating.pr or task.pr,
     )
 
 
-def _for_review(task: Task) -> Waiting:
+def _waiting_for_review(task: Task) -> WaitingTask:
     submission = task.submission
-    return Waiting(
+    return WaitingTask(
         task_id=task.id,
         label=task.label,
         title=task.title,
@@ -260,9 +427,9 @@ def _for_review(task: Task) -> Waiting:
     )
 
 
-def _for_rework(task: Task, now: Instant) -> Waiting:
+def _waiting_for_rework(task: Task, now: Instant) -> WaitingTask:
     reserved = task.reserved_for(now)
-    return Waiting(
+    return WaitingTask(
         task_id=task.id,
         label=task.label,
         title=task.title,

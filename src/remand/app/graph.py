@@ -8,15 +8,36 @@ from typing import Any
 
 import msgspec
 
-from remand.domain import events as e
 from remand.domain import ids
-from remand.domain.graph import Edge, EdgeKey, Node, NodeType, ThoughtGraph
-from remand.domain.reasons import DecisionType, decision_named
+from remand.domain.events.catalogue import Unknown
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    EdgeDeleted,
+    HandoffInitiated,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskAdded,
+    TaskClaimed,
+    TaskEdited,
+    record_of,
+)
+from remand.domain.graph import (
+    EdgeKey,
+    GraphEdge,
+    GraphNode,
+    NodeType,
+    ThoughtGraph,
+    add_decision,
+    add_rejection,
+    find_task_node,
+)
+from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
 from remand.domain.rejection import TaskRejection
-from remand.domain.rejection_graph import add_decision, add_rejection, task_node
-from remand.domain.task import Conflict
-from remand.ledger.order import place
+from remand.domain.task import EventConflict
+from remand.ledger.order import order_key
 
 _CONTENT = ("title", "name", "message", "content", "text", "summary")
 """Where nodes of GoT tools hold their text: the first of these there is."""
@@ -25,7 +46,7 @@ _CONTENT = ("title", "name", "message", "content", "text", "summary")
 class _Description(Record, kw_only=True):
     """A node as an event tells it, and under which key it told the content."""
 
-    node: Node
+    node: GraphNode
     content_key: str
 
 
@@ -33,35 +54,35 @@ class GraphView(Record, kw_only=True):
     """The graph, and the events that could not apply to it, in their order."""
 
     graph: ThoughtGraph
-    conflicts: list[Conflict]
+    conflicts: list[EventConflict]
 
 
-def fold_graph(events: Iterable[e.Event], statuses: Mapping[str, str] | None = None) -> GraphView:
+def fold_graph(events: Iterable[Event], statuses: Mapping[str, str] | None = None) -> GraphView:
     """Folds events in any order and any number of copies. `statuses` tells where tasks are, by their ids."""
-    ordered = sorted(events, key=place)
-    fold = _Fold(_handed_tasks(ordered))
+    ordered = sorted(events, key=order_key)
+    fold = _Fold(_handoff_tasks(ordered))
     for event in ordered:
         fold.apply(event)
     fold.add_named_tasks()
     fold.leave_out_dangling()
     for task, status in (statuses or {}).items():
-        node = fold.graph.get_node(ids.task_node(task))
+        node = fold.graph.get_node(ids.task_node_id(task))
         if node is not None:
             node.properties["status"] = str(status)
     return GraphView(graph=fold.graph, conflicts=fold.conflicts())
 
 
-def _handed_tasks(events: Iterable[e.Event]) -> dict[str, str]:
+def _handoff_tasks(events: Iterable[Event]) -> dict[str, str]:
     """The task of each handoff. What our own events say of one goes before what GoT tools wrote."""
     found: dict[str, str] = {}
     imported: dict[str, str] = {}
     for event in events:
-        if isinstance(event, e.HandoffInitiated | e.TaskClaimed) and event.task_id:
+        if isinstance(event, HandoffInitiated | TaskClaimed) and event.task_id:
             (imported if event.is_legacy else found).setdefault(event.handoff_id, event.task_id)
     return imported | found
 
 
-def stats(view: GraphView) -> dict[str, Any]:
+def graph_stats(view: GraphView) -> dict[str, Any]:
     """The graph in figures, the most frequent types first."""
     graph = view.graph
     return {
@@ -85,10 +106,10 @@ class _Fold:
         self._handed_tasks = handed_tasks
         self._seen: set[str] = set()
         self._created: dict[str, _Description] = {}
-        self._linked: dict[EdgeKey, e.Event] = {}
+        self._linked: dict[EdgeKey, Event] = {}
         self._lost: set[EdgeKey] = set()
         """Edges that went with one of their nodes."""
-        self._misfits: list[tuple[e.Event, str]] = []
+        self._misfits: list[tuple[Event, str]] = []
         self._rejections: dict[str, str] = {}
         """The node of each rejection, by the rejection's id."""
         self._imported: dict[str, str] = {}
@@ -98,7 +119,7 @@ class _Fold:
         self._named: dict[str, None] = {}
         """Tasks that rejections and their answers name."""
 
-    def apply(self, event: e.Event) -> None:
+    def apply(self, event: Event) -> None:
         """Applies one event; copies of an event apply once."""
         if event.meta.id in self._seen:
             return
@@ -111,11 +132,11 @@ class _Fold:
         if why:
             self._misfits.append((event, why))
 
-    def conflicts(self) -> list[Conflict]:
+    def conflicts(self) -> list[EventConflict]:
         """What could not apply, in the order of the events."""
         return [
-            Conflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
-            for event, why in sorted(self._misfits, key=lambda misfit: place(misfit[0]))
+            EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
+            for event, why in sorted(self._misfits, key=lambda misfit: order_key(misfit[0]))
         ]
 
     def add_named_tasks(self) -> None:
@@ -132,9 +153,9 @@ class _Fold:
             absent = edge.target if edge.source in self.graph.nodes else edge.source
             self._misfits.append((self._linked[_key(edge)], f"{absent} is no node"))
 
-    def create(self, event: e.Event) -> str:
+    def create(self, event: Event) -> str:
         """Adds the node an event describes, unless its id is taken."""
-        told = _described(event)
+        told = _description_of(event)
         if told is None:
             return "it does not describe a node"
         node = told.node
@@ -148,18 +169,18 @@ class _Fold:
         self.graph.add_node(node.id, node.node_type, node.content, node.properties)
         return ""
 
-    def update(self, event: e.Event) -> str:
+    def update(self, event: Event) -> str:
         """Changes what a node says."""
         name, changes = _changes(event)
         node = self.graph.get_node(name)
         if node is None:
             return f"{name or 'what it changes'} is no node"
-        current = {key: _current(value) for key, value in changes.items()}
+        current = {key: _new_value(value) for key, value in changes.items()}
         content = current.pop(self._created[name].content_key, node.content)
         self.graph.add_node(name, node.node_type, _text(content), node.properties | current)
         return ""
 
-    def delete(self, event: e.Event) -> str:
+    def delete(self, event: Event) -> str:
         """Removes a node; its edges go with it."""
         name = _node_id(event)
         if name not in self.graph.nodes:
@@ -167,33 +188,33 @@ class _Fold:
         self._lost.update(_key(edge) for edge in self.graph.remove_node(name))
         return ""
 
-    def link(self, event: e.Event) -> str:
+    def link(self, event: Event) -> str:
         """Adds an edge."""
-        if not isinstance(event, e.EdgeCreated):
+        if not isinstance(event, EdgeCreated):
             return "it does not describe an edge"
-        source, target = _end(event.src), _end(event.tgt)
+        source, target = _edge_end(event.src), _edge_end(event.tgt)
         key = _key(self.graph.add_edge(source, target, event.type, event.weight))
         self._linked[key] = event
         self._lost.discard(key)
         return ""
 
-    def unlink(self, event: e.Event) -> str:
+    def unlink(self, event: Event) -> str:
         """Removes an edge, which may have gone with one of its nodes already."""
-        if not isinstance(event, e.EdgeDeleted):
+        if not isinstance(event, EdgeDeleted):
             return "it does not describe an edge"
-        source, target = _end(event.src), _end(event.tgt)
+        source, target = _edge_end(event.src), _edge_end(event.tgt)
         if self.graph.remove_edge(source, target, event.type) or (source, target, event.type) in self._lost:
             return ""
         return f"there is no edge {event.type} from {source} to {target}"
 
-    def reject(self, event: e.Event) -> str:
+    def reject(self, event: Event) -> str:
         """Adds a rejection."""
-        if not isinstance(event, e.HandoffRejected | e.HandoffRejectionInvalid):
+        if not isinstance(event, HandoffRejected | HandoffRejectionInvalid):
             return "it does not describe a rejection"
         named = event.task_id or self._handed_tasks.get(event.handoff_id, "")
         if not named:
             return "it names neither a task nor a handoff that is known"
-        task, unique = task_node(self.graph, named), event.rejection_id or event.meta.origin
+        task, unique = find_task_node(self.graph, named), event.rejection_id or event.meta.origin
         if unique in self._rejections:
             return f"the rejection {unique} is told already"
         own = {
@@ -202,19 +223,19 @@ class _Fold:
             "agent_id": event.agent,
             "rejected_at": event.ts,
         }
-        record = TaskRejection.from_dict(e.record_of(event) | own)
-        is_valid = isinstance(event, e.HandoffRejected)
+        record = TaskRejection.from_dict(record_of(event) | own)
+        is_valid = isinstance(event, HandoffRejected)
         node = add_rejection(self.graph, task, unique, record, is_valid=is_valid)
-        self._take_over(node)
+        self._remember_node(node)
         self._rejections[unique] = node.id
         if event.is_legacy:
             self._imported[event.handoff_id] = unique
         self._named[task] = None
         return ""
 
-    def answer(self, event: e.Event) -> str:
+    def answer(self, event: Event) -> str:
         """Adds a decision, and the blocker it accepts. An imported one answers imported rejections alone."""
-        if not isinstance(event, e.RejectionAnswered):
+        if not isinstance(event, RejectionAnswered):
             return "it does not describe an answer"
         unique = self._imported.get(event.handoff_id, "") if event.is_legacy else event.rejection_id
         rejection = self._rejections.get(unique)
@@ -223,42 +244,42 @@ class _Fold:
         if unique in self._accepted:
             return f"the rejection was answered already, by {self._accepted[unique]}"
         if (
-            decision_named(event.decision.decision_type) or DecisionType.OVERRIDE
+            parse_decision_type(event.decision.decision_type) or DecisionType.OVERRIDE
         ) is not DecisionType.OVERRIDE:
             self._accepted[unique] = event.decision.decision_type
         for node in add_decision(self.graph, rejection, unique, event.decision):
-            self._take_over(node)
+            self._remember_node(node)
             node.properties["at"] = event.ts
-        self._named.update((task_node(self.graph, name), None) for name in event.decision.created_tasks)
+        self._named.update((find_task_node(self.graph, name), None) for name in event.decision.created_tasks)
         return ""
 
-    def _take_over(self, node: Node) -> None:
+    def _remember_node(self, node: GraphNode) -> None:
         """Remembers a node as told, so that later events on it find it."""
         self._created[node.id] = _Description(node=node, content_key=_CONTENT[0])
 
 
-def _key(edge: Edge) -> EdgeKey:
+def _key(edge: GraphEdge) -> EdgeKey:
     return (edge.source, edge.target, str(edge.edge_type))
 
 
-def _end(text: str) -> str:
-    return ids.node_id(text) or text
+def _edge_end(text: str) -> str:
+    return ids.parse_node_id(text) or text
 
 
-def _node_id(event: e.Event) -> str:
+def _node_id(event: Event) -> str:
     """The node an event is about; empty when it names none."""
-    found = event.fields.get("id") if isinstance(event, e.Unknown) else getattr(event, "id", "")
-    return ids.node_id(found) or "" if isinstance(found, str) else ""
+    found = event.fields.get("id") if isinstance(event, Unknown) else getattr(event, "id", "")
+    return ids.parse_node_id(found) or "" if isinstance(found, str) else ""
 
 
-def _described(event: e.Event) -> _Description | None:
+def _description_of(event: Event) -> _Description | None:
     """The node in an event that creates one; None when it holds none."""
     name = _node_id(event)
     if not name:
         return None
-    if isinstance(event, e.TaskAdded):
+    if isinstance(event, TaskAdded):
         return _description(name, NodeType.TASK, msgspec.structs.asdict(event.data), "title")
-    if not isinstance(event, e.Unknown):
+    if not isinstance(event, Unknown):
         return None
     fields = event.fields
     if event.kind == "decision.create":
@@ -274,7 +295,7 @@ def _description(name: str, kind: str, said: Mapping[str, Any], content_key: str
     told = {key: value for key, value in said.items() if value not in (None, "", (), [], {})}
     content = _text(told.pop(content_key, None))
     known = NodeType.__members__.get(kind, kind)
-    node = Node(id=name, node_type=known, content=content, properties=told)
+    node = GraphNode(id=name, node_type=known, content=content, properties=told)
     return _Description(node=node, content_key=content_key)
 
 
@@ -285,17 +306,17 @@ def _are_equal(one: _Description, other: _Description) -> bool:
         return False
 
 
-def _changes(event: e.Event) -> tuple[str, dict[str, Any]]:
+def _changes(event: Event) -> tuple[str, dict[str, Any]]:
     """The node an event changes, and the new values."""
     name = _node_id(event)
-    if isinstance(event, e.TaskEdited):
+    if isinstance(event, TaskEdited):
         told = msgspec.structs.asdict(event.changes)
         return name, {key: value for key, value in told.items() if value is not None}
-    changes = event.fields.get("changes") if isinstance(event, e.Unknown) else None
+    changes = event.fields.get("changes") if isinstance(event, Unknown) else None
     return (name, changes) if isinstance(changes, dict) else ("", {})
 
 
-def _current(value: Any) -> Any:
+def _new_value(value: Any) -> Any:
     """The value; of `{"old": …, "new": …}`, which people wrote by hand, the new one."""
     return value["new"] if isinstance(value, dict) and value.keys() == {"old", "new"} else value
 
@@ -304,7 +325,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-_HANDLERS: dict[str, Callable[[_Fold, e.Event], str]] = {
+_HANDLERS: dict[str, Callable[[_Fold, Event], str]] = {
     "node.create": _Fold.create,
     "decision.create": _Fold.create,
     "node.update": _Fold.update,

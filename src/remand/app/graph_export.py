@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from remand.domain.graph import Edge, Node, NodeType, ThoughtGraph
+from remand.domain.graph import GraphEdge, GraphNode, NodeType, ThoughtGraph
 
 _LABEL = 60
 _PAGE_TEXT = 4_000
@@ -44,14 +44,14 @@ _OTHER_SHAPE = ("[", "]", "box")
 # ------------------------------------------------------------------------------------------------ Mermaid
 
 
-def mermaid(graph: ThoughtGraph) -> str:
+def render_mermaid(graph: ThoughtGraph) -> str:
     """The graph as a Mermaid flowchart."""
     names = _short_names(graph)
     lines = [
         *(_mermaid_node(names[node.id], node) for node in graph.nodes.values()),
         *(
             f'    {names[edge.source]} -->|"{_mermaid_text(str(edge.edge_type))}"| {names[edge.target]}'
-            for edge in _linking(graph)
+            for edge in _complete_edges(graph)
         ),
         *(f"    classDef {kind} fill:{fill},stroke:#888,color:#111" for kind, fill in _FILLS.items()),
     ]
@@ -61,7 +61,7 @@ def mermaid(graph: ThoughtGraph) -> str:
     return chart
 
 
-def _mermaid_node(name: str, node: Node) -> str:
+def _mermaid_node(name: str, node: GraphNode) -> str:
     opening, closing, _ = _SHAPES.get(node.node_type, _OTHER_SHAPE)
     kind = f":::{node.node_type}" if node.node_type in _FILLS else ""
     return f'    {name}{opening}"{_mermaid_text(_title(node))}"{closing}{kind}'
@@ -78,7 +78,7 @@ def _mermaid_text(text: str) -> str:
 # ----------------------------------------------------------------------------------------------- Graphviz
 
 
-def dot(graph: ThoughtGraph) -> str:
+def render_dot(graph: ThoughtGraph) -> str:
     """The graph in the language of Graphviz."""
     names = _short_names(graph)
     lines = [
@@ -87,14 +87,14 @@ def dot(graph: ThoughtGraph) -> str:
         '    node [style="filled", fontname="Helvetica", fontsize=11, color="#888888"];',
         '    edge [fontname="Helvetica", fontsize=9, color="#777777"];',
         *(_dot_node(names[node.id], node) for node in graph.nodes.values()),
-        *(_dot_edge(names[edge.source], names[edge.target], edge) for edge in _linking(graph)),
+        *(_dot_edge(names[edge.source], names[edge.target], edge) for edge in _complete_edges(graph)),
         "}",
         "",
     ]
     return "\n".join(lines)
 
 
-def _dot_node(name: str, node: Node) -> str:
+def _dot_node(name: str, node: GraphNode) -> str:
     _, _, shape = _SHAPES.get(node.node_type, _OTHER_SHAPE)
     fill = _FILLS.get(node.node_type, _OTHER_FILL)
     tooltip = _dot_text(f"{node.node_type} {node.id}")
@@ -103,7 +103,7 @@ def _dot_node(name: str, node: Node) -> str:
     )
 
 
-def _dot_edge(source: str, target: str, edge: Edge) -> str:
+def _dot_edge(source: str, target: str, edge: GraphEdge) -> str:
     tooltip = _dot_text(f"{edge.edge_type}, weight {_weight(edge):g}")
     return f"    {source} -> {target} [label={_dot_text(str(edge.edge_type))}, tooltip={tooltip}];"
 
@@ -125,7 +125,7 @@ _KEYS = (
 )
 
 
-def graphml(graph: ThoughtGraph) -> str:
+def render_graphml(graph: ThoughtGraph) -> str:
     """The graph as GraphML; a node's properties are one JSON text."""
     names = _clean_ids(graph)
     root = ET.Element("graphml", {"xmlns": "http://graphml.graphdrawing.org/xmlns"})
@@ -134,39 +134,39 @@ def graphml(graph: ThoughtGraph) -> str:
     body = ET.SubElement(root, "graph", {"id": "thoughts", "edgedefault": "directed"})
     for node in graph.nodes.values():
         element = ET.SubElement(body, "node", {"id": names[node.id]})
-        _datum(element, "type", _clean(str(node.node_type)))
-        _datum(element, "content", _clean(node.content))
-        _datum(element, "properties", json.dumps(_plain(node.properties)))
-    for number, edge in enumerate(_linking(graph)):
+        _add_datum(element, "type", _visible_text(str(node.node_type)))
+        _add_datum(element, "content", _visible_text(node.content))
+        _add_datum(element, "properties", json.dumps(_json_value(node.properties)))
+    for number, edge in enumerate(_complete_edges(graph)):
         ends = {"source": names[edge.source], "target": names[edge.target]}
         element = ET.SubElement(body, "edge", {"id": f"e{number}", **ends})
-        _datum(element, "edge_type", _clean(str(edge.edge_type)))
-        _datum(element, "weight", repr(_weight(edge)))
+        _add_datum(element, "edge_type", _visible_text(str(edge.edge_type)))
+        _add_datum(element, "weight", repr(_weight(edge)))
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _datum(element: ET.Element, key: str, text: str) -> None:
+def _add_datum(element: ET.Element, key: str, text: str) -> None:
     ET.SubElement(element, "data", {"key": key}).text = text
 
 
 # --------------------------------------------------------------------------------------------------- JSON
 
 
-def as_json(graph: ThoughtGraph) -> str:
+def render_json(graph: ThoughtGraph) -> str:
     """The graph as one JSON document."""
-    return json.dumps(_document(graph), indent=2, allow_nan=False) + "\n"
+    return json.dumps(_json_document(graph), indent=2, allow_nan=False) + "\n"
 
 
-def _document(graph: ThoughtGraph, longest: int | None = None) -> dict[str, Any]:
+def _json_document(graph: ThoughtGraph, longest: int | None = None) -> dict[str, Any]:
     names = _clean_ids(graph, longest)
     return {
         "nodes": [
             {
                 "id": names[node.id],
-                "node_type": _plain(str(node.node_type), longest),
-                "content": _plain(node.content, longest),
-                "properties": _plain(node.properties, longest),
+                "node_type": _json_value(str(node.node_type), longest),
+                "content": _json_value(node.content, longest),
+                "properties": _json_value(node.properties, longest),
             }
             for node in graph.nodes.values()
         ],
@@ -174,15 +174,15 @@ def _document(graph: ThoughtGraph, longest: int | None = None) -> dict[str, Any]
             {
                 "source": names[edge.source],
                 "target": names[edge.target],
-                "edge_type": _plain(str(edge.edge_type), longest),
+                "edge_type": _json_value(str(edge.edge_type), longest),
                 "weight": _weight(edge),
             }
-            for edge in _linking(graph)
+            for edge in _complete_edges(graph)
         ],
     }
 
 
-def _plain(value: Any, longest: int | None = None, depth: int = 0) -> Any:
+def _json_value(value: Any, longest: int | None = None, depth: int = 0) -> Any:
     """The value as JSON can hold it, its texts cleaned and, where asked for, cut."""
     if value is None or isinstance(value, bool | int):
         return value
@@ -192,25 +192,28 @@ def _plain(value: Any, longest: int | None = None, depth: int = 0) -> Any:
         if depth == _DEEPEST:
             return "…"
         if isinstance(value, Mapping):
-            return {_cut(_clean(str(key)), longest): _plain(value[key], longest, depth + 1) for key in value}
+            return {
+                _truncate(_visible_text(str(key)), longest): _json_value(value[key], longest, depth + 1)
+                for key in value
+            }
         items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return [_plain(item, longest, depth + 1) for item in items]
-    return _cut(_clean(str(value)), longest)
+        return [_json_value(item, longest, depth + 1) for item in items]
+    return _truncate(_visible_text(str(value)), longest)
 
 
 # --------------------------------------------------------------------------------------------------- page
 
 
-def html(graph: ThoughtGraph) -> str:
+def render_html(graph: ThoughtGraph) -> str:
     """The graph as one page that needs nothing else: to pan, zoom and search."""
-    data = json.dumps(_document(graph, _PAGE_TEXT), separators=(",", ":"), allow_nan=False)
+    data = json.dumps(_json_document(graph, _PAGE_TEXT), separators=(",", ":"), allow_nan=False)
     inert = data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    before, after = _page()
+    before, after = _page_parts()
     return f"{before}{inert}{after}"
 
 
 @cache
-def _page() -> tuple[str, str]:
+def _page_parts() -> tuple[str, str]:
     """The page before and after its data. Its policy allows its own style and script and nothing else."""
     page = resources.files("remand.app").joinpath("graph_page.html").read_text(encoding="utf-8")
     for tag in ("style", "script"):
@@ -223,23 +226,23 @@ def _page() -> tuple[str, str]:
 
 # --------------------------------------------------------------------------------------------------- text
 
-_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 """Characters without a shape that Unicode counts as letters, marks or symbols."""
 
 
-def _clean(text: str) -> str:
+def _visible_text(text: str) -> str:
     """The text without control and invisible characters; lines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     lines = "\n".join(text.splitlines())
-    return "".join(c for c in lines if c in "\n\t" or not _is_unseen(c))
+    return "".join(c for c in lines if c in "\n\t" or not _is_invisible(c))
 
 
-def _is_unseen(character: str) -> bool:
+def _is_invisible(character: str) -> bool:
     code = ord(character)
     return (
         unicodedata.category(character) in ("Cc", "Cf", "Cs")
-        or character in _UNSEEN
+        or character in _INVISIBLE
         or 0xFE00 <= code <= 0xFE0F
         or 0xFDD0 <= code <= 0xFDEF
         or 0xE0000 <= code <= 0xE0FFF
@@ -247,20 +250,20 @@ def _is_unseen(character: str) -> bool:
     )
 
 
-def _cut(text: str, longest: int | None) -> str:
+def _truncate(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _label(text: str) -> str:
     """The text as one short line."""
-    return _cut(" ".join(_clean(text[: 20 * _LABEL]).split()), _LABEL)
+    return _truncate(" ".join(_visible_text(text[: 20 * _LABEL]).split()), _LABEL)
 
 
-def _title(node: Node) -> str:
+def _title(node: GraphNode) -> str:
     return node.content if _label(node.content) else node.id
 
 
-def _weight(edge: Edge) -> float:
+def _weight(edge: GraphEdge) -> float:
     return float(edge.weight) if math.isfinite(edge.weight) else 0.0
 
 
@@ -274,7 +277,7 @@ def _clean_ids(graph: ThoughtGraph, longest: int | None = None) -> dict[str, str
     taken: set[str] = set()
     copies: Counter[str] = Counter()
     for name in graph.nodes:
-        clean = unique = _cut(" ".join(_clean(name).split()), longest) or "node"
+        clean = unique = _truncate(" ".join(_visible_text(name).split()), longest) or "node"
         while unique in taken:
             copies[clean] += 1
             unique = f"{clean} ({copies[clean] + 1})"
@@ -283,15 +286,15 @@ def _clean_ids(graph: ThoughtGraph, longest: int | None = None) -> dict[str, str
     return names
 
 
-def _linking(graph: ThoughtGraph) -> Iterator[Edge]:
+def _complete_edges(graph: ThoughtGraph) -> Iterator[GraphEdge]:
     """The edges that have both their nodes."""
     return (edge for edge in graph.edges if edge.source in graph.nodes and edge.target in graph.nodes)
 
 
 FORMATS: dict[str, Callable[[ThoughtGraph], str]] = {
-    "mermaid": mermaid,
-    "dot": dot,
-    "graphml": graphml,
-    "json": as_json,
-    "html": html,
+    "mermaid": render_mermaid,
+    "dot": render_dot,
+    "graphml": render_graphml,
+    "json": render_json,
+    "html": render_html,
 }

@@ -1,4 +1,4 @@
-"""The ledger as its users see it: asks are answered durably, and the files of others are read in."""
+"""The ledger as its users see it: requests are answered durably, and the files of others are read in."""
 
 from __future__ import annotations
 
@@ -8,49 +8,61 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.absorb import absorb, changed_files, fold_anew
-from remand.app.asking import Accepted, Answer, Request, Rules, is_sound
-from remand.app.control import Look, WorkControl, no_change
 from remand.app.errors import EnvironmentFault
-from remand.app.facts import NOTHING_SEEN, UNKNOWN_TERMS, GateTerms, Seen, is_on_branch
-from remand.app.handle import Handler
-from remand.app.judging_anew import judge_anew, judge_voids
-from remand.app.log_files import Follow, LogFiles, do_nothing
-from remand.app.missing import note_missing
-from remand.app.naming import locate, open_handoff_task
-from remand.app.own_session import continuation, continued, cover_own_session, lines_from, with_key
+from remand.app.events.control_files import ControlLookup, WorkControl, find_no_change
+from remand.app.events.event_files import (
+    FollowUp,
+    LogFiles,
+    cover_own_session,
+    do_nothing,
+    head_after_continuation,
+    head_for_key,
+    read_continuation,
+    session_lines,
+)
+from remand.app.events.intake import (
+    changed_event_files,
+    judge_by_trust,
+    judge_voids,
+    refold_tasks,
+    store_events,
+)
+from remand.app.events.missing_lines import is_base_read, note_missing
+from remand.app.events.signatures import Signer, Verifier, Voucher, confirm
+from remand.app.events.task_folds import SignedTasks, TaskSource, assign_imported
+from remand.app.facts import NO_EXTERNAL_FACTS, UNKNOWN_TERMS, ExternalFacts, GateTerms, is_on_branch
+from remand.app.handler import RequestHandler
 from remand.app.ports import (
     Clock,
     Commit,
-    Difference,
+    CommitDifference,
     Exchange,
     History,
     Ids,
     Keys,
-    LookedUp,
-    Marks,
+    RejectionChecks,
     Repository,
     Segment,
+    SessionMarks,
 )
-from remand.app.published import is_looked_at
-from remand.app.rebuild import assign_imported
-from remand.app.signatures import Signer, Verifier, Vouched, confirm
-from remand.app.signed_tasks import SignedTasks, TaskSource
+from remand.app.requests import Acceptance, Answer, Request, Rules, is_valid_request
+from remand.app.tasks.lookup import find_task_id, open_handoff_task
 from remand.domain import commands as c
-from remand.domain.amending import rejected_change, rejected_elsewhere
-from remand.domain.event import KnownBy
-from remand.domain.events import VOIDS, Event
-from remand.domain.handoffs import branch_of_claim
-from remand.domain.ids import handoff_id, session_name
+from remand.domain.access.keys import Trust, parse_trust
+from remand.domain.access.team import Actor
+from remand.domain.decisions.findings import find_rejected_change, find_rejected_change_elsewhere
+from remand.domain.decisions.handoffs import submission_branch
+from remand.domain.events.event import Event, KnownBy
+from remand.domain.events.log import VOIDS
+from remand.domain.ids import make_session_name, parse_handoff_id
 from remand.domain.instant import Instant
-from remand.domain.keys import Trust, trust_in
-from remand.domain.machine_paths import NO_PATHS, MachinePaths
-from remand.domain.roles import Actor
-from remand.domain.rules import require_user
+from remand.domain.preconditions import require_user
 from remand.domain.task import Task
+from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import signatures
-from remand.ledger.signatures import Group, Named
-from remand.ledger.store import Entry, SignedGroup, Store, Transaction
+from remand.ledger.event_tables import EventEntry, SignedGroup
+from remand.ledger.signatures import EventGroup, GroupedEvent
+from remand.ledger.store import Store, Transaction
 
 
 class Ledger(LogFiles):
@@ -65,12 +77,12 @@ class Ledger(LogFiles):
         clock: Clock,
         ids: Ids,
         repository: Repository,
-        marks: Marks,
+        marks: SessionMarks,
         keys: Keys,
         rules: Callable[[], Rules],
-        look_up: Callable[[dict[str, Any], Task], LookedUp | None] = lambda *_: None,
+        look_up: Callable[[dict[str, Any], Task], RejectionChecks | None] = lambda *_: None,
         gate_terms: Callable[[Task, str], GateTerms | None] = lambda *_: None,
-        control: Look = no_change,
+        control: ControlLookup = find_no_change,
         keep_files: Callable[[], object] = lambda: None,
         machine_paths: Callable[[], MachinePaths] = lambda: NO_PATHS,
         history: History | None = None,
@@ -113,30 +125,35 @@ class Ledger(LogFiles):
         return self._answer_all([(Request(ask=ask, actor=actor.name), actor) for ask in asks])
 
     def _answer_all(self, requests: Sequence[tuple[Request, Actor | None]]) -> list[Answer]:
-        seen = [self._seen(request.ask) if is_sound(request) else NOTHING_SEEN for request, _ in requests]
-        with self._writing() as (tx, _, handler):
+        seen = [
+            self._look_up_external_facts(request.ask) if is_valid_request(request) else NO_EXTERNAL_FACTS
+            for request, _ in requests
+        ]
+        with self._write_transaction() as (tx, _, handler):
             handler.settle_due()
             answers = [
                 handler.answer(request, found, actor)
                 for (request, actor), found in zip(requests, seen, strict=True)
             ]
             head, is_outdated = tx.head, bool(tx.outdated.every())
-        if not handler.entries and any(isinstance(one, Accepted) and one.events for one in answers):
+        if not handler.entries and any(isinstance(one, Acceptance) and one.events for one in answers):
             self.sync(head)
         if is_outdated:
             self._keep_files()
         return answers
 
     @contextmanager
-    def _writing(self, follow: Follow = do_nothing) -> Iterator[tuple[Transaction, Signer, Handler]]:
+    def _write_transaction(
+        self, follow: FollowUp = do_nothing
+    ) -> Iterator[tuple[Transaction, Signer, RequestHandler]]:
         """Opens a change. What its handler has gathered is signed, appended, committed and synced at its end."""
         rules = self._rules()
         self.keys.load()
         with self.store.write() as tx:
             source = TaskSource(tx, self._signed, self._catch_up(tx))
             signer = Signer(self.keys, rules.project)
-            tx.head = with_key(tx.head, signer, self.new_session)
-            handler = Handler(
+            tx.head = head_for_key(tx.head, signer, self.new_session)
+            handler = RequestHandler(
                 tx, rules, self.clock, self._ids, self.repository, source=source, paths=self._machine_paths()
             )
             yield tx, signer, handler
@@ -154,9 +171,9 @@ class Ledger(LogFiles):
             is_current = (
                 (view.unconfirmed.trust, view.unconfirmed.writer) == (trust.text, untrusted)
                 and self.segment.is_whole(view.head)
-                and not changed_files(view, self.exchange, self.segment)
-                and not self.is_ripe(view)
-                and is_looked_at(view, self.base_tip())
+                and not changed_event_files(view, self.exchange, self.segment)
+                and not self.has_due_events(view)
+                and is_base_read(view, self.base_tip())
             )
             is_outdated = bool(view.outdated.every())
         if not is_current:
@@ -183,44 +200,46 @@ class Ledger(LogFiles):
 
     def new_session(self) -> str:
         """A name for a new session."""
-        return session_name(self.clock.now(), self._ids.hex())
+        return make_session_name(self.clock.now(), self._ids.hex())
 
     def _trust(self, tx: Transaction) -> tuple[Trust, str]:
         """Whom the configuration trusts, and this machine's key if the base does not: while it cannot be read, as before."""
         try:
             rules, own = self._rules(), self.keys.own()
         except EnvironmentFault:
-            return trust_in(tx.unconfirmed.trust), tx.unconfirmed.writer
-        return rules.trust(own), rules.untrusted(own)
+            return parse_trust(tx.unconfirmed.trust), tx.unconfirmed.writer
+        return rules.trust(own), rules.untrusted_key_id(own)
 
-    def _seen(self, ask: c.Ask) -> Seen:
+    def _look_up_external_facts(self, ask: c.Ask) -> ExternalFacts:
         """What an ask needs of the world, looked up before the ledger is locked."""
         if isinstance(ask, c.RejectHandoff):
             with self.store.read() as view:
                 task = open_handoff_task(view, ask)
-            return Seen(looked_up=self._look_up(ask.rejection, task)) if task else NOTHING_SEEN
+            return ExternalFacts(looked_up=self._look_up(ask.rejection, task)) if task else NO_EXTERNAL_FACTS
         commit = self.repository.commit(getattr(ask, "commit", ""))
         if commit is None:
-            return NOTHING_SEEN
+            return NO_EXTERNAL_FACTS
         task = self.task_of(ask)
         if task is None:
-            return Seen(commit=commit)
+            return ExternalFacts(commit=commit)
         if isinstance(ask, c.SubmitTask | c.CompleteHandoff):
-            return Seen(
+            return ExternalFacts(
                 commit=commit,
-                terms=self._terms(task, commit.sha),
+                terms=self._gate_terms_or_unknown(task, commit.sha),
                 same_change=self.same_change(task, commit),
-                control=self.control.forbidden(task, commit.sha),
-                on_branch=is_on_branch(self.repository, branch_of_claim(task, ask), commit),
+                control=self.control.forbidden_changes(task, commit.sha),
+                on_branch=is_on_branch(self.repository, submission_branch(task, ask), commit),
             )
-        return Seen(
+        return ExternalFacts(
             commit=commit,
             difference=self.difference(task, commit.sha),
             head_tree=self.control.head_tree(task, self._rules().base),
-            control=self.control.under_review(task, commit.sha) if isinstance(ask, c.ApproveReview) else (),
+            control=self.control.forbidden_changes_under_review(task, commit.sha)
+            if isinstance(ask, c.ApproveReview)
+            else (),
         )
 
-    def _terms(self, task: Task, commit: str) -> GateTerms | None:
+    def _gate_terms_or_unknown(self, task: Task, commit: str) -> GateTerms | None:
         """The gates that hold for a done claim. Where they cannot be told it is not released; measuring it says why."""
         try:
             return self.gate_terms(task, commit)
@@ -230,16 +249,16 @@ class Ledger(LogFiles):
     def same_change(self, task: Task, commit: Commit) -> str:
         """The name of the finding about a change that was rejected before, under any task; empty when it is new."""
         with self.store.read() as view:
-            sent_back = view.tasks.sent_back()
+            sent_back = view.tasks.rejected_in_review()
         if not sent_back:
             return ""
         found = self.difference(task, commit.sha)
         patch = found.patch if found else ""
-        return rejected_change(task, commit.tree, patch) or rejected_elsewhere(
+        return find_rejected_change(task, commit.tree, patch) or find_rejected_change_elsewhere(
             task, sent_back, commit.tree, patch
         )
 
-    def difference(self, task: Task, commit: str) -> Difference | None:
+    def difference(self, task: Task, commit: str) -> CommitDifference | None:
         """What a commit changes since it left the base; work done on the base itself, since the task was claimed."""
         at = task.claim or task.submission
         now, before = self._rules().base, at.base if at else ""
@@ -250,18 +269,18 @@ class Ledger(LogFiles):
 
     def task_of(self, ask: c.Ask) -> Task | None:
         """The task an ask names, by its id, an alias or a handoff."""
-        name = handoff_id(getattr(ask, "handoff_id", "")) or ""
+        name = parse_handoff_id(getattr(ask, "handoff_id", "")) or ""
         with self.store.read() as view:
-            named = locate(view, getattr(ask, "task_id", "")) or view.tasks.named(name)
+            named = find_task_id(view, getattr(ask, "task_id", "")) or view.tasks.find_task_id(name)
             return view.tasks.get(named) if named else None
 
-    def _append(self, tx: Transaction, signer: Signer, entries: list[Entry]) -> None:
+    def _append(self, tx: Transaction, signer: Signer, entries: list[EventEntry]) -> None:
         """Writes the events of one change and the signature that covers them, in one go."""
         before = tx.head
-        named = [Named(entry.event.meta.id, entry.subject) for entry in entries]
+        named = [GroupedEvent(entry.event.meta.id, entry.subject) for entry in entries]
         first = entries[0].event.meta.seq
         groups = [
-            SignedGroup(group, signatures.write(group))
+            SignedGroup(group, signatures.encode_group(group))
             for group in signer.sign(before.session, first, before.chain, named, before.clock)
         ]
         lines: list[bytes] = []
@@ -289,21 +308,21 @@ class Ledger(LogFiles):
         if tx.head.seq and (not tx.head.key or tx.head.project != verifier.trust.project):
             self._cover_own_session(tx, verifier.trust.project)
         if tx.unconfirmed.trust != verifier.trust.text:
-            judge_anew(tx, verifier)
-            note_missing(tx, self.marks.all(), self.tick(tx))
+            judge_by_trust(tx, verifier)
+            note_missing(tx, self.marks.all(), self.next_time(tx))
         tx.unconfirmed.writer = self._trust(tx)[1]
         signature = self.exchange.signature()
-        has_moved = not is_looked_at(tx, self.base_tip())
-        if signature != self._signature or has_moved or (self._held and self.is_ripe(tx)):
-            files = changed_files(tx, self.exchange, self.segment)
+        has_moved = not is_base_read(tx, self.base_tip())
+        if signature != self._signature or has_moved or (self._held and self.has_due_events(tx)):
+            files = changed_event_files(tx, self.exchange, self.segment)
             known = tx.files.marks() if files else {}
             self.read_files(tx, files, verifier)
             if files or has_moved:
                 self.read_published(tx, verifier, [mark.path for mark in files if mark.path in known])
             if not tx.head.seq and self.keys.own() is not None:
-                tx.head = with_key(tx.head, Signer(self.keys, verifier.trust.project), self.new_session)
-            tx.head = continued(tx)
-            self.miss_what_was_seen(tx)
+                tx.head = head_for_key(tx.head, Signer(self.keys, verifier.trust.project), self.new_session)
+            tx.head = head_after_continuation(tx)
+            self.note_lines_seen_before(tx)
             tx.on_rollback(self.forget_signature)
             self._held = tx.files.earliest_held()
             self._signature = signature
@@ -314,48 +333,48 @@ class Ledger(LogFiles):
         self.keys.load()
         self.write_groups(tx, cover_own_session(tx, Signer(self.keys, project)))
 
-    def write_groups(self, tx: Transaction, groups: Sequence[Group]) -> None:
+    def write_groups(self, tx: Transaction, groups: Sequence[EventGroup]) -> None:
         """Keeps groups whose events have lines elsewhere, in an event file of their own."""
         if tx.head.segment:
             self.close_segment(tx, tx.head.segment)
         closed = replace(tx.head, segment="", size=0, inode=0)
         tx.head = closed
         if groups:
-            lines = [signatures.write(group) for group in groups]
+            lines = [signatures.encode_group(group) for group in groups]
             written = self.exchange.append(closed, groups[0].first, lines).segment
             tx.on_rollback(lambda: self.segment.shrink(written, 0))
             self.exchange.sync(written)
             tx.groups.add(SignedGroup(group, line) for group, line in zip(groups, lines, strict=True))
 
-    def vouch(self, choose: Callable[[Transaction, Signer], Vouched], actor: Actor) -> Sequence[Event]:
+    def vouch(self, choose: Callable[[Transaction, Signer], Voucher], actor: Actor) -> Sequence[Event]:
         """Makes events count that others wrote: signs what is chosen, and records that. Returns what was recorded."""
         recorded: list[Event] = []
 
-        def sign(handler: Handler, signer: Signer) -> None:
+        def sign(handler: RequestHandler, signer: Signer) -> None:
             tx = handler.tx
             groups, events = choose(tx, signer)
             if events:
                 self.write_groups(tx, groups)
                 confirmed = confirm(tx, groups)
                 assign_imported(tx)
-                fold_anew(tx, {entry.subject for entry in confirmed} - {""})
-                handler.note(events, actor)
+                refold_tasks(tx, {entry.subject for entry in confirmed} - {""})
+                handler.record_events(events, actor)
                 recorded.extend(events)
 
-        self.change_as(actor, sign)
+        self.change_as_user(actor, sign)
         return recorded
 
-    def record(self, events: Sequence[Event], actor: Actor, follow: Follow = do_nothing) -> None:
+    def record(self, events: Sequence[Event], actor: Actor, follow: FollowUp = do_nothing) -> None:
         """Records events of the user's that belong to no task; what follows from them is part of the same change."""
-        self.change_as(actor, lambda handler, _: handler.note(events, actor), follow)
+        self.change_as_user(actor, lambda handler, _: handler.record_events(events, actor), follow)
 
-    def change_as(
-        self, actor: Actor, prepare: Callable[[Handler, Signer], object], follow: Follow = do_nothing
+    def change_as_user(
+        self, actor: Actor, prepare: Callable[[RequestHandler, Signer], object], follow: FollowUp = do_nothing
     ) -> None:
         """Makes a change to the log that only the user may ask for: `prepare` gathers its events in the handler."""
         require_user(actor)
         self._signature = None
-        with self._writing(follow) as (_, signer, handler):
+        with self._write_transaction(follow) as (_, signer, handler):
             prepare(handler, signer)
 
     @contextmanager
@@ -374,15 +393,15 @@ class Ledger(LogFiles):
         """
         head = tx.head
         tail = self.segment.surplus(head)
-        found = continuation(head, tail, verifier)
+        found = read_continuation(head, tail, verifier)
         tx.groups.add(found.groups)
-        absorb(tx, found.entries)
+        store_events(tx, found.entries)
         tx.head = found.head
         self.set_aside(tx)
-        lines = lines_from(tx, head.first)
+        lines = session_lines(tx, head.first)
         is_complete = self.segment.has_all(tx.head, lines)
         if is_complete and self.segment.is_whole(replace(tx.head, changed=0)):
-            tx.head = self.segment.stamped(tx.head)
+            tx.head = self.segment.stamp_head(tx.head)
             return
         tx.head = replace(tx.head, segment="", size=0, inode=0)
         if not is_complete:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from remand.domain.access.keys import PublicKey
 from remand.domain.instant import Instant
-from remand.domain.keys import PublicKey
-from remand.domain.validation.world import Graded
-from remand.ledger.store import FileMark, Head
+from remand.domain.validation.assessment import EvidenceGrade
+from remand.ledger.event_tables import FileMark
+from remand.ledger.store import LedgerHead
 
 
 class Commit(NamedTuple):
@@ -18,7 +19,7 @@ class Commit(NamedTuple):
     tree: str
 
 
-class Difference(NamedTuple):
+class CommitDifference(NamedTuple):
     """What a commit changes since a base."""
 
     paths: tuple[str, ...]
@@ -49,7 +50,7 @@ class Repository(Protocol):
     def branch(self) -> str:
         """The branch checked out where we were called; empty when there is none."""
 
-    def difference(self, base: str, commit: str) -> Difference | None:
+    def difference(self, base: str, commit: str) -> CommitDifference | None:
         """What a commit changes since it left a base; None when that cannot be told."""
 
     def has_commit(self, branch: str, commit: str) -> bool | None:
@@ -71,19 +72,19 @@ class Sources(Protocol):
     def is_merged(self, commit: str) -> bool:
         """True when a commit is part of the base branch."""
 
-    def merged(self, commit: str) -> str:
+    def merged_commit_text(self, commit: str) -> str:
         """What a commit of the base branch says, and the paths it changes; empty for any other commit."""
 
 
-class LookedUp(NamedTuple):
+class RejectionChecks(NamedTuple):
     """What the world says of a rejection: how evidence and attempts fare, and which commits it names are merged."""
 
-    graded: tuple[Graded, ...] = ()
+    graded: tuple[EvidenceGrade, ...] = ()
     merged: tuple[str, ...] = ()
-    attempts: tuple[Graded, ...] = ()
+    attempts: tuple[EvidenceGrade, ...] = ()
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """How a command ended, and what it printed."""
 
     exit_status: int
@@ -95,18 +96,18 @@ class Outcome(NamedTuple):
 class CommandProbes(Protocol):
     """Runs the command of a piece of evidence again, where nothing can come to harm."""
 
-    def run(self, command: tuple[str, ...], commit: str) -> Outcome | None:
+    def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
         """What the command shows at a commit; None when it may not run, or could not."""
 
 
 class Pages(Protocol):
     """Looks at addresses on the hosts that the policy allows."""
 
-    def get(self, url: str) -> Outcome | None:
+    def get(self, url: str) -> CommandOutcome | None:
         """The status an address answers with, 0 for none at all, and its text; None when it may not be asked."""
 
 
-class Borne(NamedTuple):
+class SupportingRun(NamedTuple):
     """A run that bears an attempt out."""
 
     command: str
@@ -119,18 +120,18 @@ class Borne(NamedTuple):
 class Journal(Protocol):
     """What agents really ran, as the hooks of their hosts have seen it."""
 
-    def bears_out(self, task_id: str, agent: str, attempt: str) -> Borne | None:
+    def find_supporting_run(self, task_id: str, agent: str, attempt: str) -> SupportingRun | None:
         """What the agent ran on the task that fits what it says it attempted; None when nothing does."""
 
 
 class Commands(Protocol):
     """Runs commands of the user's: a director, an adviser."""
 
-    def run(self, command: Sequence[str], given: bytes, seconds: float) -> Outcome | None:
+    def run(self, command: Sequence[str], given: bytes, seconds: float) -> CommandOutcome | None:
         """How the command answered what it was given; None when it could not be started or took too long."""
 
 
-class Tracking(Protocol):
+class TrackedFiles(Protocol):
     """What git tracks."""
 
     def signature(self) -> object:
@@ -140,7 +141,7 @@ class Tracking(Protocol):
         """True when git tracks the file."""
 
 
-class Marks(Protocol):
+class SessionMarks(Protocol):
     """How far each session was seen, remembered outside the repository."""
 
     folder: str
@@ -156,7 +157,7 @@ class Marks(Protocol):
         """Lets go of the file that is held open."""
 
 
-class Signed(NamedTuple):
+class SignedClaim(NamedTuple):
     """What is said to be signed: by which public key, what, and the signature."""
 
     key: bytes
@@ -170,7 +171,7 @@ class Keys(Protocol):
     def own(self) -> PublicKey | None:
         """The machine's public key; None when it has no key yet."""
 
-    def made(self) -> PublicKey:
+    def ensure_key(self) -> PublicKey:
         """The machine's public key; a key is made when there is none."""
 
     def load(self) -> None:
@@ -179,7 +180,7 @@ class Keys(Protocol):
     def sign(self, content: bytes) -> bytes:
         """The machine's signature; a key is made when there is none."""
 
-    def verify(self, claims: Sequence[Signed]) -> list[bool]:
+    def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
         """Of each, True when the holder of the key signed exactly that."""
 
 
@@ -204,7 +205,7 @@ class History(Protocol):
     def files(self, tip: str, without: Collection[str] = ()) -> dict[str, bytes]:
         """The event files at a commit without those of some names: name to content."""
 
-    def differing(self, tip: str, paths: Collection[str]) -> dict[str, bytes]:
+    def differing_files(self, tip: str, paths: Collection[str]) -> dict[str, bytes]:
         """What a commit has of those event files here that are not as it has them: path to content."""
 
 
@@ -220,7 +221,7 @@ class Exchange(Protocol):
     def read(self, path: str) -> Iterator[tuple[int, bytes | str]]:
         """A file's lines with their numbers; a text in place of a line says why it cannot be had."""
 
-    def append(self, head: Head, first: int, lines: Sequence[bytes]) -> Head:
+    def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
         """Writes lines, whose first event has that number, to the open segment, or to a new one when it must not grow."""
 
     def sync(self, segment: str) -> None:
@@ -236,19 +237,19 @@ class Segment(Protocol):
     def path(self, segment: str) -> str:
         """Where a segment's file is."""
 
-    def is_whole(self, head: Head) -> bool:
+    def is_whole(self, head: LedgerHead) -> bool:
         """True when the file is as the head says."""
 
-    def surplus(self, head: Head) -> list[bytes]:
+    def surplus(self, head: LedgerHead) -> list[bytes]:
         """Whole lines behind what the ledger knows of: written by a command that was killed."""
 
-    def stamped(self, head: Head) -> Head:
+    def stamp_head(self, head: LedgerHead) -> LedgerHead:
         """The head with when the file was last changed: it was found to be as it should be."""
 
-    def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
+    def has_all(self, head: LedgerHead, lines: Iterable[bytes]) -> bool:
         """True when the file has lost none of these lines."""
 
-    def cut_off(self, head: Head) -> str:
+    def cut_off(self, head: LedgerHead) -> str:
         """Moves what is behind the head to quarantine: it was never answered, or somebody else wrote it.
 
         Returns where it is now; empty when there is nothing behind the head.

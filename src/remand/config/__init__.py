@@ -4,21 +4,120 @@ from __future__ import annotations
 
 import os
 import tomllib
+from typing import Any
 
-from remand.config.forge import ForgeSettings, forge
-from remand.config.gates import gate_policy
-from remand.config.hosts import hosts_line, project_hosts, with_hosts
-from remand.config.keys import project_id, trusted_keys
-from remand.config.policy import policy
-from remand.config.records import RecordSettings, records
-from remand.config.run import RunSettings, run
-from remand.config.team import former_names, members
-from remand.config.values import NAME, ConfigError, known, table, text
-from remand.domain.gates.gate import GatePolicy
-from remand.domain.keys import PublicKey
+from remand.config.forge import ForgeSettings, parse_forge
+from remand.config.gates import parse_gate_policy
+from remand.config.policy import parse_policy
+from remand.config.project import (
+    hosts_line,
+    parse_former_names,
+    parse_members,
+    parse_project_hosts,
+    parse_project_id,
+    parse_trusted_keys,
+    with_hosts,
+)
+from remand.config.values import NAME, ConfigError, require_known_keys, seconds, table, text, texts
+from remand.domain.access.keys import PublicKey
+from remand.domain.access.team import Member, Team
+from remand.domain.gate.gate import GatePolicy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
-from remand.domain.roles import Member, Team
+
+_RESERVED_FOLDERS = (".git", ".got", ".got/events", ".got/quarantine")
+
+
+class RecordSettings(Record, kw_only=True):
+    """The folders of the orchestration log, of open questions and of tasks, seen from the repository's root."""
+
+    orchestration_log: str = ".got/orchestration-log"
+    messages: str = ".got/messages"
+    tasks: str = ".got/tasks"
+
+
+def parse_records(table: dict[str, Any]) -> RecordSettings:
+    """Where the files lie: each kind in a folder of its own inside the repository."""
+    names = RecordSettings.__struct_fields__
+    require_known_keys(table, names, "records.")
+    found = {name: _folder(table[name], f"records.{name}") for name in names if name in table}
+    settings = RecordSettings(**found)
+    if len({settings.orchestration_log, settings.messages, settings.tasks}) < len(names):
+        raise ConfigError(f"{NAME}: `records` names one folder twice; give each kind of file its own.")
+    return settings
+
+
+def _folder(value: Any, key: str) -> str:
+    path = text(value, key)
+    parts = path.rstrip("/").split("/")
+    if path.startswith("/") or "\\" in path or any(part in ("", ".", "..") for part in parts):
+        raise ConfigError(f'{NAME}: `{key}` must be a folder in the repository, as in ".got/messages".')
+    if not path.isprintable() or "/".join(parts) in _RESERVED_FOLDERS or parts[0] == ".git":
+        raise ConfigError(f"{NAME}: `{key}` is `{path}`, which holds other things; name a folder of its own.")
+    return "/".join(parts)
+
+
+_RUN = ("network", "read", "write", "environment", "time", "worktrees", "sandbox", "interval")
+_SANDBOX = ("best", "required", "off")
+
+
+class RunSettings(Record, kw_only=True):
+    """What agents may reach, and how long one run may take."""
+
+    has_network: bool = True
+    """Agents' models are mostly elsewhere."""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    """Names of variables that agents are given from the scheduler's own environment."""
+    seconds: float = 3600.0
+    """How long one run may take."""
+    worktrees: str = ""
+    """Where worktrees are kept; empty: out of everybody's way."""
+    sandbox: str = "best"
+    """`best` there is, `required` to start nothing without one, or `off`."""
+    interval_seconds: float = 60.0
+    """How often the forge is polled and what nobody told of is looked for."""
+
+
+def parse_run(table: dict[str, Any]) -> RunSettings:
+    """How agents are started."""
+    require_known_keys(table, _RUN, "run.")
+    network = table.get("network", True)
+    if not isinstance(network, bool):
+        raise ConfigError(f"{NAME}: `run.network` must be true or false.")
+    sandbox = text(table.get("sandbox", "best"), "run.sandbox")
+    if sandbox not in _SANDBOX:
+        raise ConfigError(f"{NAME}: `run.sandbox` is `{sandbox}`; use one of {', '.join(_SANDBOX)}.")
+    return RunSettings(
+        has_network=network,
+        read=_paths(table.get("read", []), "run.read"),
+        write=_paths(table.get("write", []), "run.write"),
+        environment=_variables(table.get("environment", [])),
+        seconds=seconds(table.get("time", "1h"), "run.time"),
+        worktrees=text(table.get("worktrees", ""), "run.worktrees"),
+        sandbox=sandbox,
+        interval_seconds=seconds(table.get("interval", "60s"), "run.interval"),
+    )
+
+
+def _paths(value: Any, key: str) -> tuple[str, ...]:
+    paths = tuple(os.path.expanduser(path) for path in texts(value, key))
+    if not all(map(os.path.isabs, paths)):
+        raise ConfigError(f"{NAME}: `{key}` must name whole paths, from / or ~ on.")
+    if not all(os.path.normpath(path).strip("/") for path in paths):
+        raise ConfigError(f"{NAME}: `{key}` names the whole disk; name the folders that agents need.")
+    return paths
+
+
+def _variables(value: Any) -> tuple[str, ...]:
+    """Names of variables; ours settle who an agent is, and are not for it to have."""
+    names = texts(value, "run.environment")
+    for name in names:
+        if not name.isidentifier() or name.startswith("REMAND_"):
+            raise ConfigError(f"{NAME}: `run.environment` cannot hand on `{name[:40]}`; name a variable.")
+    return names
+
 
 __all__ = [
     "NAME",
@@ -80,21 +179,21 @@ def parse(content: str, source: str = "") -> Settings:
         data = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{NAME} is not TOML: {error}. Mend that line.") from None
-    known(data, _TOP, "")
+    require_known_keys(data, _TOP, "")
     project = table(data, "project")
-    known(project, ("base", "id", "hosts"), "project.")
+    require_known_keys(project, ("base", "id", "hosts"), "project.")
     return Settings(
-        team=members(table(data, "team")),
-        former=former_names(table(data, "team")) if "former" in data.get("team", {}) else (),
-        policy=policy(table(data, "policy")),
-        gate_policy=gate_policy(data),
-        forge=forge(table(data, "forge")),
-        records=records(table(data, "records")),
-        run=run(table(data, "run")),
+        team=parse_members(table(data, "team")),
+        former=parse_former_names(table(data, "team")) if "former" in data.get("team", {}) else (),
+        policy=parse_policy(table(data, "policy")),
+        gate_policy=parse_gate_policy(data),
+        forge=parse_forge(table(data, "forge")),
+        records=parse_records(table(data, "records")),
+        run=parse_run(table(data, "run")),
         base=text(project.get("base", ""), "project.base"),
-        project=project_id(project),
-        hosts=project_hosts(project),
-        trusted=trusted_keys(table(data, "keys")),
+        project=parse_project_id(project),
+        hosts=parse_project_hosts(project),
+        trusted=parse_trusted_keys(table(data, "keys")),
         has_keys="keys" in data,
         source=source,
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from remand.config.values import NAME, ConfigError, known, seconds, text, texts
+from remand.config.values import NAME, ConfigError, require_known_keys, seconds, text, texts
 from remand.domain.record import Record
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
+
 
 KINDS = ("github", "gitea", "gitlab")
 REPORTS = ("status", "review", "comment")
@@ -34,7 +35,7 @@ _REPOSITORIES = {
 }
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _STANDARD = {"github": "https://api.github.com", "gitea": "", "gitlab": "https://gitlab.com"}
-SOONEST = 5.0
+MIN_INTERVAL_SECONDS = 5.0
 
 
 class ForgeSettings(Record, kw_only=True):
@@ -64,14 +65,14 @@ class ForgeSettings(Record, kw_only=True):
         return f"{parts.scheme}://{host}/{self.repository}"
 
 
-def forge(table: dict[str, Any]) -> ForgeSettings:
+def parse_forge(table: dict[str, Any]) -> ForgeSettings:
     """The forge of the repository."""
     if "token" in table:
         raise ConfigError(
             f"{NAME}: `forge.token` is for everyone to read there; take it out, and set GITHUB_TOKEN, GITEA_TOKEN "
             "or GITLAB_TOKEN in the environment."
         )
-    known(table, _KEYS, "forge.")
+    require_known_keys(table, _KEYS, "forge.")
     if not table:
         return ForgeSettings()
     kind = text(table.get("kind", "github"), "forge.kind")
@@ -117,8 +118,8 @@ def _repository(kind: str, name: str) -> str:
 def _interval(value: Any) -> float:
     """How often the forge is asked: not more often than it can bear, and at least once a day."""
     found = seconds(value, "forge.interval")
-    if not SOONEST <= found <= 86400:
-        raise ConfigError(f'{NAME}: `forge.interval` must be between "{SOONEST:g}s" and "1d".')
+    if not MIN_INTERVAL_SECONDS <= found <= 86400:
+        raise ConfigError(f'{NAME}: `forge.interval` must be between "{MIN_INTERVAL_SECONDS:g}s" and "1d".')
     return found
 
 

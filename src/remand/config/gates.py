@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from remand.config.values import NAME, ConfigError, count, flag, known, seconds, table, text, texts
-from remand.domain.gates.gate import Gate, GatePolicy, Mode, Prepare
-from remand.domain.gates.verdict import INTEGRITY
+from remand.config.values import (
+    NAME,
+    ConfigError,
+    count,
+    flag,
+    require_known_keys,
+    seconds,
+    table,
+    text,
+    texts,
+)
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
+from remand.domain.gate.verdict import INTEGRITY_GATE
 
 _GATE = (
     "command",
@@ -39,12 +49,12 @@ LOCK_FILES = (
 )
 
 
-def gate_policy(data: dict[str, Any]) -> GatePolicy:
+def parse_gate_policy(data: dict[str, Any]) -> GatePolicy:
     """All gates, and what holds for all of them."""
-    integrity = table(table(data, "gates"), INTEGRITY, "gates.")
-    known(integrity, ("enabled", "protected"), "gates.integrity.")
+    integrity = table(table(data, "gates"), INTEGRITY_GATE, "gates.")
+    require_known_keys(integrity, ("enabled", "protected"), "gates.integrity.")
     sandbox = table(data, "sandbox")
-    known(sandbox, ("read", "path", "probes", "hosts"), "sandbox.")
+    require_known_keys(sandbox, ("read", "path", "probes", "hosts"), "sandbox.")
     return GatePolicy(
         gates=_gates(data),
         integrity=flag(integrity.get("enabled", True), "gates.integrity.enabled"),
@@ -61,7 +71,7 @@ def _gates(data: dict[str, Any]) -> tuple[Gate, ...] | None:
     if "gates" not in data:
         return None
     gates = table(data, "gates")
-    rows = {name: table(gates, name, "gates.") for name in gates if name != INTEGRITY}
+    rows = {name: table(gates, name, "gates.") for name in gates if name != INTEGRITY_GATE}
     if len(rows) > MAX_GATES:
         raise ConfigError(f"{NAME}: there are {len(rows)} gates; keep at most {MAX_GATES}.")
     found = {name: _gate(name, row) for name, row in rows.items()}
@@ -76,7 +86,7 @@ def _gate(name: str, row: dict[str, Any]) -> Gate:
         raise ConfigError(
             f"{NAME}: `gates.{name}` is no name for a gate: use up to 32 small letters, digits, - or _"
         )
-    known(row, _GATE, where)
+    require_known_keys(row, _GATE, where)
     command = _command(row.get("command", []), f"{where}command", has_cache="prepare" in row)
     if not command or not command[0].strip():
         raise ConfigError(f'{NAME}: `{where}command` is empty; write it as a list, as in ["make", "test"].')
@@ -135,24 +145,24 @@ def _timeout(value: Any, key: str) -> float:
     return lasts
 
 
-def _mode(row: dict[str, Any], where: str) -> Mode:
+def _mode(row: dict[str, Any], where: str) -> GateMode:
     if "ratchet" in row and "mode" in row:
         raise ConfigError(f"{NAME}: `{where}mode` and `{where}ratchet` both stand there; keep one.")
     if flag(row.get("ratchet", False), f"{where}ratchet"):
-        return Mode.RATCHET
-    value = text(row.get("mode", Mode.DELTA.value), f"{where}mode")
-    if value not in tuple(Mode):
-        raise ConfigError(f"{NAME}: `{where}mode` is `{value}`; use one of {', '.join(Mode)}.")
-    return Mode(value)
+        return GateMode.RATCHET
+    value = text(row.get("mode", GateMode.DELTA.value), f"{where}mode")
+    if value not in tuple(GateMode):
+        raise ConfigError(f"{NAME}: `{where}mode` is `{value}`; use one of {', '.join(GateMode)}.")
+    return GateMode(value)
 
 
-def _prepare(value: Any, key: str) -> Prepare:
+def _prepare(value: Any, key: str) -> GatePreparation:
     row = value if isinstance(value, dict) else {"command": value}
-    known(row, ("command", "key", "timeout"), f"{key}.")
+    require_known_keys(row, ("command", "key", "timeout"), f"{key}.")
     command = _command(row.get("command", []), f"{key}.command", has_cache=True)
     if not command or not command[0].strip():
         raise ConfigError(f"{NAME}: `{key}` is empty; write it as a list of words, or leave it out.")
-    return Prepare(
+    return GatePreparation(
         command=command,
         key=_patterns(row.get("key", list(LOCK_FILES)), f"{key}.key"),
         timeout=_timeout(row.get("timeout", "15m"), f"{key}.timeout"),

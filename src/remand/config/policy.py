@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from remand.config.values import NAME, ConfigError, count, flag, known, seconds, texts
-from remand.domain.clock import OLD_BOUND_SECONDS
+from remand.config.values import NAME, ConfigError, count, flag, require_known_keys, seconds, texts
+from remand.domain.instant import OLD_BOUND_SECONDS
 from remand.domain.policy import ASK, IGNORE, Policy
-from remand.domain.runs import Budget
-from remand.domain.steps import MAX_LEASE_SECONDS
+from remand.domain.run import Budget
+from remand.domain.task import MAX_LEASE_SECONDS
 
 MIN_CLOCK_SKEW_SECONDS = 1.0
 _POLICY = (
@@ -35,9 +35,9 @@ _POLICY = (
 )
 
 
-def policy(table: dict[str, Any]) -> Policy:
+def parse_policy(table: dict[str, Any]) -> Policy:
     """What may be set about decisions."""
-    known(table, _POLICY, "policy.")
+    require_known_keys(table, _POLICY, "policy.")
     standard = Policy()
     director = table.get("director", "auto")
     if not director:
@@ -88,7 +88,7 @@ def _budget(value: Any) -> Budget:
         raise ConfigError(
             f'{NAME}: `policy.budget` must be a table such as {{turns = 400, time = "4h", cost = 20.0}}.'
         )
-    known(value, ("runs", "turns", "time", "cost"), "policy.budget.")
+    require_known_keys(value, ("runs", "turns", "time", "cost"), "policy.budget.")
     cost = value.get("cost", 0.0)
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < 1e9:
         raise ConfigError(f"{NAME}: `policy.budget.cost` must be a number of US dollars.")

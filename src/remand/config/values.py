@@ -1,4 +1,4 @@
-"""Reading single values of the configuration; what is wrong is named with its remedy."""
+"""Single values of the configuration, checked; what is wrong is named with its remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ConfigError(Exception):
     """A key or value in the configuration that is wrong, with what to do about it."""
 
 
-def known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
+def require_known_keys(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:
     """Refuses keys that mean nothing, and says which was meant."""
     for key in table:
         if key not in names:

@@ -1,37 +1,275 @@
-"""What can be asked: one class per ask, and the command that carries it with time, actor and facts."""
+"""What can be asked: one class per command, and the command that carries it with time, actor and facts."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from remand.domain.ask import Ask, ClaimAsk, TaskAsk
+from remand.domain.access.team import Actor
+from remand.domain.events.reviews import Finding
+from remand.domain.events.work import How, Purpose
 from remand.domain.facts import Facts
-from remand.domain.forge_asks import IntendAct, NoteAct, NoteActFailure
-from remand.domain.gate_asks import NoteGatesMeasured, OverrideGate, RecordVerdict, SettleFinding
+from remand.domain.gate.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.review_asks import (
-    AcknowledgeEscalation,
-    AddComments,
-    AnswerEscalation,
-    ApproveReview,
-    DismissObjections,
-    EscalateTask,
-    FetchFeedback,
-    LockOut,
-    NoteDelivery,
-    NoteMerge,
-    NoteReview,
-    OpenEscalation,
-    ReassignTask,
-    RejectReview,
-    RepeatEscalation,
-    RequestReview,
-    RetractReview,
-    Unlock,
-)
-from remand.domain.roles import Actor
-from remand.domain.run_asks import AssignTask, CheckStaff, EndRun, StartRun
+from remand.domain.task import ForgeAction
+
+
+class Ask(Record, tag_field="ask", tag=str.lower):
+    """A wish, as it comes through any door. What follows from it only `decide` says."""
+
+
+class TaskAsk(Ask, kw_only=True):
+    """An ask about one task."""
+
+    task_id: str
+
+
+class ClaimAsk(TaskAsk, kw_only=True):
+    """An ask of the agent that holds the task; the handoff, when given, must be the current one."""
+
+    agent: str
+    handoff_id: str = ""
+    reason: str = ""
+
+
+class IntendAct(TaskAsk, kw_only=True):
+    """Begin an act. Asked again for an act that is begun, it says whether that may still be done."""
+
+    act: ForgeAction
+    about: str = ""
+    """The commit that is meant; nothing else is pushed, shown or merged."""
+    base: str = ""
+    """The branch that work is merged into."""
+    is_again: bool = False
+    """Also when it was given up: the user wants it tried again."""
+
+
+class NoteAct(TaskAsk, kw_only=True):
+    """Note that an act has happened."""
+
+    act: ForgeAction
+    about: str = ""
+    pr: int = 0
+    url: str = ""
+    is_found: bool = False
+
+
+class NoteActFailure(TaskAsk, kw_only=True):
+    """Note that an act could not be done."""
+
+    act: ForgeAction
+    about: str = ""
+    why: str
+    is_final: bool = False
+    """Trying again would change nothing."""
+
+
+class SettleFinding(TaskAsk, kw_only=True):
+    """Accept or refuse a finding of the integrity gate."""
+
+    finding: str
+    is_accepted: bool
+    reason: str = ""
+
+
+class OverrideGate(TaskAsk, kw_only=True):
+    """Let a gate's failure pass, for the code tree it was measured on."""
+
+    gate: str
+    reason: str
+
+
+class RecordVerdict(TaskAsk, kw_only=True):
+    """Note what the gates measured of an agent's done claim."""
+
+    agent: str
+    handoff_id: str = ""
+    verdict: Verdict
+    branch: str = ""
+    is_branch_given: bool = False
+    pr: int = 0
+
+
+class NoteGatesMeasured(TaskAsk, kw_only=True):
+    """Note that gates could be measured again, and close the task's question about its gates once none is broken."""
+
+    gates: tuple[str, ...] = ()
+    """None: the rules may have changed."""
+
+
+class LockOut(TaskAsk, kw_only=True):
+    """Keep an agent away from the task."""
+
+    agent: str
+    reason: str
+
+
+class Unlock(TaskAsk, kw_only=True):
+    """Let a locked-out agent work on the task again."""
+
+    agent: str
+    reason: str
+    guidance: str = ""
+
+
+class RequestReview(TaskAsk, kw_only=True):
+    """Ask a reviewer to look at the submission."""
+
+    reviewer: str
+
+
+class ApproveReview(TaskAsk, kw_only=True):
+    """Accept the submission at a commit."""
+
+    commit: str
+    checked: tuple[Finding, ...] = ()
+    """What was looked at, line by line, and found to hold."""
+    source: str = ""
+
+
+class RejectReview(TaskAsk, kw_only=True):
+    """Send the submission at a commit back with findings."""
+
+    commit: str
+    findings: tuple[Finding, ...] = ()
+    source: str = ""
+
+
+class DismissObjections(TaskAsk, kw_only=True):
+    """Dismiss what was said against the task under keys that are not trusted."""
+
+    signer: str = ""
+    """The id of the key; empty: every such key that said something so far."""
+    reason: str
+
+
+class RetractReview(TaskAsk, kw_only=True):
+    """Take a rejection back; without an id the reviewer's last one that stands."""
+
+    reason: str
+    review_id: str = ""
+
+
+class ReassignTask(TaskAsk, kw_only=True):
+    """Let another agent go on with the task."""
+
+    target: str
+    source: str = ""
+    reason: str = ""
+
+
+class EscalateTask(TaskAsk, kw_only=True):
+    """Ask the user what becomes of the task."""
+
+    reason: str
+
+
+class AnswerEscalation(TaskAsk, kw_only=True):
+    """Decide what becomes of an escalated task."""
+
+    option: str
+    escalation_id: str = ""
+    guidance: str = ""
+
+
+class AcknowledgeEscalation(TaskAsk, kw_only=True):
+    """Say that the question was seen."""
+
+    escalation_id: str = ""
+
+
+class FetchFeedback(ClaimAsk, kw_only=True):
+    """Note that the agent that holds the task was given its feedback."""
+
+
+class OpenEscalation(TaskAsk, kw_only=True):
+    """Give a task that cannot go on by itself to a human."""
+
+    reason: str
+
+
+class NoteReview(TaskAsk, kw_only=True):
+    """Keep a review of a forge that cannot count, with the reason."""
+
+    reviewer: str
+    source: str
+    why: str
+    commit: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+class AddComments(TaskAsk, kw_only=True):
+    """Add a reviewer's comments on a forge to the rejection of the work that they are about."""
+
+    handoff_id: str
+    tree: str
+    """With the handoff, which rejection: the code tree that was rejected."""
+    findings: tuple[Finding, ...]
+    source: str = ""
+
+
+class NoteMerge(TaskAsk, kw_only=True):
+    """Keep that work was merged on the forge although it had not passed here."""
+
+    by: str
+    commit: str
+    why: str
+    source: str
+
+
+class NoteDelivery(TaskAsk, kw_only=True):
+    """Note that a channel took the notice of an escalation, an alert or an override."""
+
+    escalation_id: str
+    channel: str
+    is_last: bool = False
+    """No channel is left that has to be told of it."""
+
+
+class RepeatEscalation(TaskAsk, kw_only=True):
+    """Tell the user again of a question nobody has answered in time."""
+
+
+class AssignTask(Ask, kw_only=True):
+    """Claim a task for an agent and begin its run, in one; with no id the next one that suits the agent."""
+
+    agent: str
+    run_id: str
+    task_id: str = ""
+    tier: str = ""
+
+
+class StartRun(TaskAsk, kw_only=True):
+    """Begin another run: of the agent that holds the task, or of a reviewer or director."""
+
+    agent: str
+    run_id: str
+    purpose: Purpose = Purpose.WORK
+    tier: str = ""
+
+
+class EndRun(TaskAsk, kw_only=True):
+    """Note how a run ended."""
+
+    run_id: str
+    how: How
+    status: int = 0
+    seconds: float = 0.0
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    detail: str = ""
+    has_work: bool = False
+    """There are commits or uncommitted files of it."""
+    is_systems: bool = False
+    """It is known to be the system's fault: nothing is counted against the task either."""
+    is_answered: bool = False
+    """It did what it was started for, whatever its exit status."""
+
+
+class CheckStaff(TaskAsk, kw_only=True):
+    """Ask the user, should nobody on the team be left for the task, or its agent have given it up."""
+
 
 __all__ = [
     "ASKS",

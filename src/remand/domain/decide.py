@@ -7,22 +7,58 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.domain import assigning, escalations, forge_reviews, forging, ids, lockouts, objections
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain import gating as g
-from remand.domain import handoffs as h
-from remand.domain import reviews as v
-from remand.domain import rules as r
-from remand.domain.broken_gates import note_measured
-from remand.domain.former_names import note_team
-from remand.domain.instant import plus
-from remand.domain.notices import mark_overrides
-from remand.domain.questions import opened
+from remand.domain import ids
+from remand.domain import preconditions as r
+from remand.domain.decisions import escalations, forge_actions, lockouts, reviews, runs
+from remand.domain.decisions import handoffs as h
+from remand.domain.decisions.gates import (
+    override_gate,
+    record_measured_gates,
+    record_verdict,
+    require_release,
+    settle_finding,
+)
+from remand.domain.decisions.lockouts import add_team_to_lockouts
+from remand.domain.decisions.notices import ask_user, mark_overrides
+from remand.domain.decisions.objections import dismiss_objections
+from remand.domain.decisions.reviews import (
+    approve_review,
+    record_feedback_fetch,
+    reject_review,
+    request_review,
+    retract_review,
+)
+from remand.domain.decisions.runs import end_lost_runs
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    EdgeDeleted,
+    HandoffAccepted,
+    HandoffLapsed,
+    LeaseExpired,
+    LeaseRenewed,
+    TaskAdded,
+    TaskCancelled,
+    TaskChanges,
+    TaskClaimed,
+    TaskContinued,
+    TaskData,
+    TaskDeferred,
+    TaskEdited,
+    TaskFailed,
+    TaskReleased,
+    TaskReopened,
+    TaskSettled,
+    TaskSubmitted,
+    TaskWaiting,
+    TaskWoken,
+)
+from remand.domain.instant import add_seconds
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
 
-Events = tuple[e.Event, ...]
+Events = tuple[Event, ...]
 HANDOFF_ASKS = (c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff, c.AnswerRejection, c.GiveOpinion)
 """Asks that name a handoff, and by it the task."""
 
@@ -35,20 +71,20 @@ def decide(task: Task | None, command: c.Command) -> Events | Refused:
         r.require_names(command.actor.name)
         r.require_own_name(command.ask, command.actor)
         if isinstance(command.ask, c.ImportIssue):
-            return _import(task, command.ask, command)
+            return _import_issue(task, command.ask, command)
         if isinstance(command.ask, c.AddTask):
-            return _add(task, command.ask, command)
+            return _add_task(task, command.ask, command)
         if task is None:
-            raise _nothing_there(command)
-        events = _RULES[type(command.ask)](task, command.ask, command)
+            raise _missing_task_refusal(command)
+        events = _DECISIONS[type(command.ask)](task, command.ask, command)
         if any(map(r.is_release, events)):
             r.require_whole_log(task, command.facts)
-        return mark_overrides(note_team(task, events, command.facts.members), command.actor)
+        return mark_overrides(add_team_to_lockouts(task, events, command.facts.members), command.actor)
     except Refused as refusal:
         return refusal
 
 
-def _nothing_there(command: c.Command) -> Refused:
+def _missing_task_refusal(command: c.Command) -> Refused:
     ask = command.ask
     if isinstance(ask, c.ClaimTask) and not ask.task_id:
         r.require_agent(command.actor, command.facts)
@@ -59,7 +95,7 @@ def _nothing_there(command: c.Command) -> Refused:
     return Refused("unknown_task", f"There is no task {getattr(ask, 'task_id', '')}.")
 
 
-def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
+def _add_task(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     facts = command.facts
     if task is not None:
         raise Refused("taken", f"There is a task {task.id} already.")
@@ -71,38 +107,38 @@ def _add(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:
     r.require_skills(ask.skills)
     r.require_priority(ask.priority)
     r.require_aliases(ask.aliases, facts)
-    r.require_known(facts)
-    node = ids.task_node(ids.task_id(ask.own_id) or facts.fresh_task_id)
-    added = e.TaskAdded(
+    r.require_known_tasks(facts)
+    node = ids.task_node_id(ids.parse_task_id(ask.own_id) or facts.fresh_task_id)
+    added = TaskAdded(
         id=node,
         type="TASK",
-        data=e.TaskData(
+        data=TaskData(
             title=ask.title,
             description=ask.scope,
             status="pending",
             priority=ask.priority,
             category=ask.category,
-            skills=_sorted(ask.skills),
+            skills=_sorted_unique(ask.skills),
             branch=ask.branch,
-            aliases=_sorted(ask.aliases),
+            aliases=_sorted_unique(ask.aliases),
         ),
     )
-    return (added, *(_depends(node, on) for on in _unique(ask.depends_on)))
+    return (added, *(_dependency(node, on) for on in _unique(ask.depends_on)))
 
 
-def _import(task: Task | None, ask: c.ImportIssue, command: c.Command) -> Events:
+def _import_issue(task: Task | None, ask: c.ImportIssue, command: c.Command) -> Events:
     """The task of an issue, under an id that is the same in every ledger."""
-    forging.require_issue(ask, command)
-    own = replace(command.facts, fresh_task_id=forging.issue_task_id(ask))
-    added = _add(task, ask, replace(command, facts=own))
-    return (*added, forging.imported(ask, own.fresh_task_id))
+    forge_actions.require_issue(ask, command)
+    own = replace(command.facts, fresh_task_id=forge_actions.issue_task_id(ask))
+    added = _add_task(task, ask, replace(command, facts=own))
+    return (*added, forge_actions.make_issue_import(ask, own.fresh_task_id))
 
 
-def _depends(node: str, on: str) -> e.EdgeCreated:
-    return e.EdgeCreated(src=node, tgt=ids.task_node(on), type="DEPENDS_ON")
+def _dependency(node: str, on: str) -> EdgeCreated:
+    return EdgeCreated(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
 
 
-def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
+def _edit_task(task: Task, ask: c.EditTask, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     if task.status in TERMINAL:
         raise Refused("bad_transition", f"Task {task.id} is {task.status} and cannot be edited.")
@@ -117,49 +153,49 @@ def _edit(task: Task, ask: c.EditTask, command: c.Command) -> Events:
     r.require_number("pull request number", ask.pr or 0)
     r.require_own_pull_request(ask.pr or 0, command.facts)
     r.require_aliases(ask.aliases or (), command.facts)
-    r.require_known(command.facts)
+    r.require_known_tasks(command.facts)
     r.require_no_cycle(command.facts)
-    changes = e.TaskChanges(
+    changes = TaskChanges(
         title=ask.title,
         description=ask.scope,
         priority=ask.priority,
         category=ask.category,
-        skills=None if ask.skills is None else _sorted(ask.skills),
+        skills=None if ask.skills is None else _sorted_unique(ask.skills),
         branch=ask.branch,
-        aliases=None if ask.aliases is None else _sorted(ask.aliases),
+        aliases=None if ask.aliases is None else _sorted_unique(ask.aliases),
         pr=ask.pr,
     )
-    node = ids.task_node(task.id)
-    edited = (e.TaskEdited(id=node, changes=changes),) if changes != e.TaskChanges() else ()
-    linked = tuple(_depends(node, on) for on in _unique(ask.depends_on) if on not in task.depends_on)
+    node = ids.task_node_id(task.id)
+    edited = (TaskEdited(id=node, changes=changes),) if changes != TaskChanges() else ()
+    linked = tuple(_dependency(node, on) for on in _unique(ask.depends_on) if on not in task.depends_on)
     dropped = tuple(
-        e.EdgeDeleted(src=node, tgt=ids.task_node(on), type="DEPENDS_ON")
+        EdgeDeleted(src=node, tgt=ids.task_node_id(on), type="DEPENDS_ON")
         for on in _unique(ask.drop_depends_on)
         if on in task.depends_on
     )
     return (*edited, *linked, *dropped)
 
 
-def _claim(task: Task, ask: c.ClaimTask, command: c.Command) -> tuple[e.TaskClaimed | e.HandoffAccepted]:
+def _claim_task(task: Task, ask: c.ClaimTask, command: c.Command) -> tuple[TaskClaimed | HandoffAccepted]:
     r.require_claimable(task, command.actor, command)
     offer = next((o for o in task.offers if o.target == ask.agent and o.lapses_at > command.at), None)
     if offer is not None:
-        return (h.accepted(task, offer, command),)
+        return (h.accept_offer(task, offer, command),)
     return (
-        e.TaskClaimed(
+        TaskClaimed(
             task_id=task.id,
             handoff_id=command.facts.fresh_handoff_id,
             agent=command.actor.name,
             attempt=task.attempt_count + 1,
             epoch=task.epoch + 1,
-            lease_expires_at=plus(command.at, command.facts.lease_seconds),
+            lease_expires_at=add_seconds(command.at, command.facts.lease_seconds),
             branch=task.branch,
             base=command.facts.base,
         ),
     )
 
 
-def _assign(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
+def _assign_task(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
     """A claim for an agent, by the agent's own rights, and the beginning of its run."""
     agent = command.facts.target
     if agent is None:
@@ -168,35 +204,35 @@ def _assign(task: Task, ask: c.AssignTask, command: c.Command) -> Events:
         run = task.runs[0]
         raise Refused("already_running", f"{run.agent} is still at work on task {task.id} (run {run.id}).")
     own = replace(command, actor=agent, ask=c.ClaimTask(agent=agent.name, task_id=task.id))
-    (claimed,) = _claim(task, c.ClaimTask(agent=agent.name, task_id=task.id), own)
-    return (claimed, assigning.begun(task, claimed, command))
+    (claimed,) = _claim_task(task, c.ClaimTask(agent=agent.name, task_id=task.id), own)
+    return (claimed, runs.begin_assigned_run(task, claimed, command))
 
 
 def _check_staff(task: Task, ask: c.CheckStaff, command: c.Command) -> Events:
     """The question to the user, should nobody be left for a task that waits, or an agent have given it up."""
     if task.status is Status.FAILED:
         who = task.invalid_by[-1] if task.invalid_by else "Its agent"
-        return (opened(task, "given_up", f"{who} gave {task.label} up without having earned it", command),)
-    return escalations.deadlock(task, command) if task.status in CLAIMABLE else ()
+        return (ask_user(task, "given_up", f"{who} gave {task.label} up without having earned it", command),)
+    return escalations.deadlock_question(task, command) if task.status in CLAIMABLE else ()
 
 
-def _heartbeat(task: Task, ask: c.Heartbeat, command: c.Command) -> Events:
+def _renew_lease(task: Task, ask: c.Heartbeat, command: c.Command) -> Events:
     claim = r.require_claim(task, ask, command.at)
     lease = command.facts.lease_seconds
-    if claim.lease_expires_at > plus(command.at, lease / 2):
+    if claim.lease_expires_at > add_seconds(command.at, lease / 2):
         return ()
     return (
-        e.LeaseRenewed(
+        LeaseRenewed(
             task_id=task.id,
             handoff_id=claim.handoff_id,
             agent=claim.agent,
-            lease_expires_at=plus(command.at, lease),
+            lease_expires_at=add_seconds(command.at, lease),
         ),
     )
 
 
-def _under_claim(
-    kind: type[e.TaskReleased | e.TaskContinued],
+def _claim_end_rule(
+    kind: type[TaskReleased | TaskContinued],
 ) -> Callable[..., Events]:
     """A decision that ends the agent's own claim with a reason."""
 
@@ -205,125 +241,123 @@ def _under_claim(
         r.require_text("reason", ask.reason)
         r.require_unused_exit(task, claim.agent, kind)
         ended = kind(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason)
-        return (ended, *_given_back(task, command))
+        return (ended, *_question_after_return(task, command))
 
     return rule
 
 
-def _fail(task: Task, ask: c.FailTask, command: c.Command) -> Events:
+def _fail_task(task: Task, ask: c.FailTask, command: c.Command) -> Events:
     claim = r.require_claim(task, ask, command.at)
     r.require_text("reason", ask.reason)
-    failed = e.TaskFailed(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason)
-    return (failed, *h.given_up(task, claim.agent, command))
+    failed = TaskFailed(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=ask.reason)
+    return (failed, *h.lock_out_after_giving_up(task, claim.agent, command))
 
 
-def _wait(task: Task, ask: c.WaitTask, command: c.Command) -> Events:
+def _wait_task(task: Task, ask: c.WaitTask, command: c.Command) -> Events:
     claim = r.require_claim(task, ask, command.at)
     r.require_text("thing waited for (--for)", ask.reason, may_be_empty=False)
-    r.require_unused_exit(task, claim.agent, e.TaskWaiting)
+    r.require_unused_exit(task, claim.agent, TaskWaiting)
     if command.facts.closed_tasks:
         ended = ", ".join(command.facts.closed_tasks)
         raise Refused("nothing_to_wait_for", f"What is waited for has ended or never was: {ended}.")
     return (
-        e.TaskWaiting(
-            task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, waiting_for=ask.reason
-        ),
+        TaskWaiting(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, waiting_for=ask.reason),
     )
 
 
-def _submit(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
-    claim = h.done_claim(task, ask, command)
+def _submit_task(task: Task, ask: c.SubmitTask, command: c.Command) -> Events:
+    claim = h.require_done_claim(task, ask, command)
     facts = command.facts
     return (
-        *g.released(task, claim, command),
-        e.TaskSubmitted(
+        *require_release(task, claim, command),
+        TaskSubmitted(
             task_id=task.id,
             handoff_id=claim.handoff_id,
             agent=claim.agent,
             commit=facts.commit,
             tree=facts.tree,
-            branch=h.branch_taken(task, ask, facts),
+            branch=h.recorded_branch(task, ask, facts),
             is_branch_given=ask.is_branch_given,
             pr=ask.pr,
         ),
     )
 
 
-def _about_a_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
+def _decide_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
     """A decision about task rejections. Its module reads much to judge them, so it is loaded with the first one."""
-    from remand.domain import rejections
+    from remand.domain.decisions import rejections
 
-    return rejections.decided(task, ask, command)
+    return rejections.decide_rejection(task, ask, command)
 
 
-def _cancel(task: Task, ask: c.CancelTask, command: c.Command) -> Events:
+def _cancel_task(task: Task, ask: c.CancelTask, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     r.require_status(task, "task.cancel", "cancelled")
     r.require_text("reason", ask.reason)
-    answered = escalations.answered_by(task, escalations.WONTFIX, command)
-    return (*answered, e.TaskCancelled(task_id=task.id, reason=ask.reason))
+    answered = escalations.answer_by_command(task, escalations.WONTFIX, command)
+    return (*answered, TaskCancelled(task_id=task.id, reason=ask.reason))
 
 
-def _reopen(task: Task, ask: c.ReopenTask, command: c.Command) -> Events:
+def _reopen_task(task: Task, ask: c.ReopenTask, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     r.require_status(task, "task.reopen", "reopened")
     r.require_text("reason", ask.reason)
-    answered = escalations.answered_by(task, escalations.REOPEN, command)
+    answered = escalations.answer_by_command(task, escalations.REOPEN, command)
     if answered:
-        escalations.require_somebody(task, command)
+        escalations.require_agent_left(task, command)
         return answered
-    return (e.TaskReopened(task_id=task.id, reason=ask.reason), *escalations.deadlock(task, command))
+    return (TaskReopened(task_id=task.id, reason=ask.reason), *escalations.deadlock_question(task, command))
 
 
-def _defer(task: Task, ask: c.DeferTask, command: c.Command) -> Events:
+def _defer_task(task: Task, ask: c.DeferTask, command: c.Command) -> Events:
     r.require_disinterested(task, command.actor)
     r.require_status(task, "task.defer", "deferred")
-    r.require_known(command.facts)
+    r.require_known_tasks(command.facts)
     r.require_no_cycle(command.facts)
     r.require_text("reason", ask.reason)
     if not command.facts.open_blockers:
         raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
-    return (e.TaskDeferred(task_id=task.id, waits_for=_unique(ask.waits_for), reason=ask.reason),)
+    return (TaskDeferred(task_id=task.id, waits_for=_unique(ask.waits_for), reason=ask.reason),)
 
 
-def _expire(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
+def _expire_lease(task: Task, ask: c.ExpireLease, command: c.Command) -> Events:
     lapsed = tuple(
-        e.HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
+        HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id)
         for offer in task.offers
         if offer.lapses_at <= command.at
     )
     claim = task.claim
     if claim is None or claim.lease_expires_at > command.at:
         return lapsed
-    expired = e.LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent)
-    runs, question = assigning.lost(task, claim, command)
-    return (*lapsed, *runs, expired, *(question or _given_back(task, command)))
+    expired = LeaseExpired(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent)
+    runs, question = end_lost_runs(task, claim, command)
+    return (*lapsed, *runs, expired, *(question or _question_after_return(task, command)))
 
 
-def _given_back(task: Task, command: c.Command) -> Events:
+def _question_after_return(task: Task, command: c.Command) -> Events:
     """The question once more, when the user who took a task on does not finish it: maybe nobody else may have it."""
     if task.claim is None or task.claim.agent != task.fixer:
         return ()
-    return (opened(task, "asked", f"{task.fixer} gave {task.label} back unfinished", command),)
+    return (ask_user(task, "asked", f"{task.fixer} gave {task.label} back unfinished", command),)
 
 
-def _wake(task: Task, ask: c.WakeTask, command: c.Command) -> Events:
+def _wake_task(task: Task, ask: c.WakeTask, command: c.Command) -> Events:
     if task.status != Status.DEFERRED or command.facts.open_blockers:
         return ()
-    return (e.TaskWoken(task_id=task.id, because=task.waits_for),)
+    return (TaskWoken(task_id=task.id, because=task.waits_for),)
 
 
-def _settle(task: Task, ask: c.SettleTask, command: c.Command) -> Events:
+def _settle_task(task: Task, ask: c.SettleTask, command: c.Command) -> Events:
     statuses = command.facts.child_statuses
     if task.status != Status.DECOMPOSED or not all(status in TERMINAL for status in statuses):
         return ()
     if command.facts.missing:
         return ()
     status = Status.DONE if Status.DONE in statuses else Status.CANCELLED
-    return (e.TaskSettled(task_id=task.id, status=status),)
+    return (TaskSettled(task_id=task.id, status=status),)
 
 
-def _sorted(values: tuple[str, ...]) -> tuple[str, ...]:
+def _sorted_unique(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(values)))
 
 
@@ -331,54 +365,54 @@ def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-_RULES: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
-    c.EditTask: _edit,
-    c.AssignTask: _assign,
-    c.StartRun: assigning.start,
-    c.EndRun: assigning.end,
+_DECISIONS: dict[type[c.Ask], Callable[[Task, Any, c.Command], Events]] = {
+    c.EditTask: _edit_task,
+    c.AssignTask: _assign_task,
+    c.StartRun: runs.start_run,
+    c.EndRun: runs.end_run,
     c.CheckStaff: _check_staff,
-    c.ClaimTask: _claim,
-    c.AcceptHandoff: h.accept,
-    c.CompleteHandoff: h.complete,
-    c.RejectHandoff: _about_a_rejection,
-    c.AnswerRejection: _about_a_rejection,
-    c.GiveOpinion: _about_a_rejection,
-    c.IntendAct: forging.intend,
-    c.NoteAct: forging.note,
-    c.NoteActFailure: forging.note_failure,
-    c.Heartbeat: _heartbeat,
-    c.ReleaseTask: _under_claim(e.TaskReleased),
-    c.ContinueTask: _under_claim(e.TaskContinued),
-    c.FailTask: _fail,
-    c.WaitTask: _wait,
-    c.SubmitTask: _submit,
-    c.CancelTask: _cancel,
-    c.ReopenTask: _reopen,
-    c.DeferTask: _defer,
-    c.InitiateHandoff: h.initiate,
-    c.LockOut: lockouts.lock_out,
-    c.Unlock: lockouts.unlock,
-    c.ReassignTask: lockouts.reassign,
-    c.RequestReview: v.request,
-    c.ApproveReview: v.approve,
-    c.RejectReview: v.reject,
-    c.RetractReview: v.retract,
-    c.DismissObjections: objections.dismiss,
-    c.FetchFeedback: v.fetch,
-    c.NoteReview: forge_reviews.note,
-    c.AddComments: forge_reviews.add_comments,
-    c.NoteMerge: forge_reviews.note_merge,
-    c.EscalateTask: escalations.escalate,
-    c.AnswerEscalation: escalations.answer,
-    c.AcknowledgeEscalation: escalations.acknowledge,
-    c.RepeatEscalation: escalations.repeat,
-    c.NoteDelivery: escalations.delivered,
-    c.SettleFinding: g.settle,
-    c.OverrideGate: g.override,
-    c.RecordVerdict: g.record,
-    c.NoteGatesMeasured: note_measured,
-    c.OpenEscalation: escalations.open_by_itself,
-    c.ExpireLease: _expire,
-    c.WakeTask: _wake,
-    c.SettleTask: _settle,
+    c.ClaimTask: _claim_task,
+    c.AcceptHandoff: h.accept_handoff,
+    c.CompleteHandoff: h.complete_handoff,
+    c.RejectHandoff: _decide_rejection,
+    c.AnswerRejection: _decide_rejection,
+    c.GiveOpinion: _decide_rejection,
+    c.IntendAct: forge_actions.plan_action,
+    c.NoteAct: forge_actions.record_action,
+    c.NoteActFailure: forge_actions.record_action_failure,
+    c.Heartbeat: _renew_lease,
+    c.ReleaseTask: _claim_end_rule(TaskReleased),
+    c.ContinueTask: _claim_end_rule(TaskContinued),
+    c.FailTask: _fail_task,
+    c.WaitTask: _wait_task,
+    c.SubmitTask: _submit_task,
+    c.CancelTask: _cancel_task,
+    c.ReopenTask: _reopen_task,
+    c.DeferTask: _defer_task,
+    c.InitiateHandoff: h.initiate_handoff,
+    c.LockOut: lockouts.lock_out_agent,
+    c.Unlock: lockouts.unlock_agent,
+    c.ReassignTask: lockouts.reassign_task,
+    c.RequestReview: request_review,
+    c.ApproveReview: approve_review,
+    c.RejectReview: reject_review,
+    c.RetractReview: retract_review,
+    c.DismissObjections: dismiss_objections,
+    c.FetchFeedback: record_feedback_fetch,
+    c.NoteReview: reviews.record_review,
+    c.AddComments: reviews.add_review_comments,
+    c.NoteMerge: reviews.record_merge,
+    c.EscalateTask: escalations.escalate_task,
+    c.AnswerEscalation: escalations.answer_escalation,
+    c.AcknowledgeEscalation: escalations.acknowledge_escalation,
+    c.RepeatEscalation: escalations.repeat_escalation,
+    c.NoteDelivery: escalations.record_delivery,
+    c.SettleFinding: settle_finding,
+    c.OverrideGate: override_gate,
+    c.RecordVerdict: record_verdict,
+    c.NoteGatesMeasured: record_measured_gates,
+    c.OpenEscalation: escalations.open_automatically,
+    c.ExpireLease: _expire_lease,
+    c.WakeTask: _wake_task,
+    c.SettleTask: _settle_task,
 }

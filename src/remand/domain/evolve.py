@@ -7,19 +7,80 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from remand.domain import events as e
-from remand.domain import (
-    forge_steps,
-    gate_steps,
-    ids,
-    notice_steps,
-    objections,
-    rejection_steps,
-    review_steps,
-    run_steps,
+from remand.domain import ids
+from remand.domain.events.event import ClaimEvent, Event, OverridingEvent
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationNotified,
+    EscalationOpened,
+    EscalationRepeated,
+    FeedbackFetched,
+    LockoutCleared,
+    LockoutSet,
+    ObjectionsDismissed,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewCommented,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRequested,
+    ReviewRetracted,
+    TaskReassigned,
 )
-from remand.domain.rejection_steps import of_answer
-from remand.domain.steps import advance, bounded, conflict
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    EdgeDeleted,
+    HandoffAccepted,
+    HandoffCompleted,
+    HandoffInitiated,
+    HandoffLapsed,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    HandoffResumed,
+    LeaseExpired,
+    LeaseRenewed,
+    RejectionAnswered,
+    TaskAdded,
+    TaskBlocked,
+    TaskCancelled,
+    TaskClaimed,
+    TaskContinued,
+    TaskDecomposed,
+    TaskDeferred,
+    TaskDeleted,
+    TaskEdited,
+    TaskFailed,
+    TaskInfeasible,
+    TaskReleased,
+    TaskReopened,
+    TaskSettled,
+    TaskSubmitted,
+    TaskWaiting,
+    TaskWoken,
+)
+from remand.domain.events.work import (
+    ActDone,
+    ActFailed,
+    ActIntended,
+    FindingAccepted,
+    FindingRefused,
+    GateAlerted,
+    GateErrored,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRecovered,
+    GateRejected,
+    IssueImported,
+    RunEnded,
+    RunStarted,
+    TaskReturned,
+)
+from remand.domain.folds import rejections, reviews, work
+from remand.domain.folds.rejections import require_counted_answer
+from remand.domain.folds.reviews import apply_objections_dismissed
+from remand.domain.folds.work import apply_run_ended, apply_run_started, apply_task_returned
 from remand.domain.task import (
     PRIORITIES,
     TERMINAL,
@@ -29,6 +90,9 @@ from remand.domain.task import (
     Status,
     Submission,
     Task,
+    advance_task,
+    bound_lease,
+    record_conflict,
 )
 
 LEGACY_STATUS = {
@@ -39,23 +103,23 @@ LEGACY_STATUS = {
     "deferred": Status.DEFERRED,
 }
 
-E = TypeVar("E", bound=e.ClaimEvent)
+E = TypeVar("E", bound=ClaimEvent)
 
 
-def evolve(task: Task | None, event: e.Event) -> Task | None:
+def evolve(task: Task | None, event: Event) -> Task | None:
     """The task after the event. Events before a task's creation have nothing to apply to."""
     kind = type(event)
     if task is None:
-        is_first = isinstance(event, e.TaskAdded) and not _is_backdated(event)
-        return _added(event) if is_first and isinstance(event, e.TaskAdded) else None
+        is_first = isinstance(event, TaskAdded) and not _is_backdated(event)
+        return _create_task(event) if is_first and isinstance(event, TaskAdded) else None
     handler = _HANDLERS.get(kind)
     if handler is None or (event.meta.seq <= 0 and kind not in _LEGACY):
         return task
     after = handler(task, event)
-    return notice_steps.noted(after, event) if isinstance(event, e.OverridingEvent) else after
+    return reviews.record_notice(after, event) if isinstance(event, OverridingEvent) else after
 
 
-def replay(events: Iterable[e.Event]) -> Task | None:
+def replay(events: Iterable[Event]) -> Task | None:
     """Folds one task's events, in their order."""
     task: Task | None = None
     for event in events:
@@ -63,16 +127,16 @@ def replay(events: Iterable[e.Event]) -> Task | None:
     return task
 
 
-def _added(event: e.TaskAdded) -> Task:
+def _create_task(event: TaskAdded) -> Task:
     data = event.data
     is_legacy = event.is_legacy
     return Task(
-        id=ids.task_id(event.id) or event.id,
+        id=ids.parse_task_id(event.id) or event.id,
         title=data.title,
         created_at=event.ts,
         created_by=event.meta.actor,
         scope=data.description,
-        priority=_priority(data.priority),
+        priority=_parse_priority(data.priority),
         category=data.category,
         skills=data.skills,
         branch=data.branch,
@@ -83,31 +147,31 @@ def _added(event: e.TaskAdded) -> Task:
     )
 
 
-def _priority(text: str) -> Priority:
+def _parse_priority(text: str) -> Priority:
     return Priority(text) if text in PRIORITIES else Priority.MEDIUM
 
 
-def _is_backdated(event: e.TaskAdded) -> bool:
+def _is_backdated(event: TaskAdded) -> bool:
     """True when a task is said to have been written down before the time that its own id tells.
 
     An event that restates another has the right time, and the id that was made under the wrong one.
     """
-    stamp = ids.stamp_of(event.id)
+    stamp = ids.creation_time(event.id)
     return bool(stamp) and not event.is_legacy and not event.meta.restates and event.ts[:19] < stamp
 
 
-def _added_again(task: Task, event: e.TaskAdded) -> Task:
+def _apply_task_added_again(task: Task, event: TaskAdded) -> Task:
     if task.is_legacy and not event.is_legacy:
         # Lines of GoT tools carry any date; they reach no task that has a lifecycle.
-        return conflict(_added(event), event, "a line of a GoT tool told of this task, too")
+        return record_conflict(_create_task(event), event, "a line of a GoT tool told of this task, too")
     if event.data.title == task.title and event.data.description == task.scope:
         return task
-    return conflict(task, event, "another task with this id was written down first")
+    return record_conflict(task, event, "another task with this id was written down first")
 
 
-def _edited(task: Task, event: e.TaskEdited) -> Task:
+def _apply_task_edited(task: Task, event: TaskEdited) -> Task:
     if event.is_legacy and not task.is_legacy:
-        return conflict(task, event, "a line of a GoT tool edits no task that has a lifecycle")
+        return record_conflict(task, event, "a line of a GoT tool edits no task that has a lifecycle")
     changes = event.changes
     new: dict[str, Any] = {
         name: value
@@ -119,60 +183,62 @@ def _edited(task: Task, event: e.TaskEdited) -> Task:
             ("branch", changes.branch),
             ("aliases", changes.aliases),
             ("pr", changes.pr),
-            ("priority", None if changes.priority is None else _priority(changes.priority)),
+            ("priority", None if changes.priority is None else _parse_priority(changes.priority)),
         )
         if value is not None
     }
     if changes.status is not None:
         if not (task.is_legacy and event.is_legacy):
-            return conflict(task, event, "an edit cannot change the status of a task that has a lifecycle")
+            return record_conflict(
+                task, event, "an edit cannot change the status of a task that has a lifecycle"
+            )
         new["status"] = LEGACY_STATUS.get(changes.status, task.status)
     return replace(task, **new)
 
 
-def _deleted(task: Task, event: e.TaskDeleted) -> Task:
+def _apply_task_deleted(task: Task, event: TaskDeleted) -> Task:
     if not (task.is_legacy and event.is_legacy):
-        return conflict(task, event, "a task that has a lifecycle is cancelled, not deleted")
+        return record_conflict(task, event, "a task that has a lifecycle is cancelled, not deleted")
     return replace(task, status=Status.CANCELLED)
 
 
-def _linked(task: Task, event: e.EdgeCreated) -> Task:
-    on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+def _apply_edge_created(task: Task, event: EdgeCreated) -> Task:
+    on = ids.parse_task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
     if on is None or on in task.depends_on:
         return task
     if event.is_legacy and not task.is_legacy:
-        return conflict(task, event, "a line of a GoT tool links no task that has a lifecycle")
+        return record_conflict(task, event, "a line of a GoT tool links no task that has a lifecycle")
     if on == task.id:
-        return conflict(task, event, "a task cannot wait for itself")
+        return record_conflict(task, event, "a task cannot wait for itself")
     return replace(task, depends_on=(*task.depends_on, on))
 
 
-def _unlinked(task: Task, event: e.EdgeDeleted) -> Task:
-    on = ids.task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
+def _apply_edge_deleted(task: Task, event: EdgeDeleted) -> Task:
+    on = ids.parse_task_id(event.tgt if event.type == "DEPENDS_ON" else event.src)
     if event.is_legacy and not task.is_legacy:
-        return conflict(task, event, "a line of a GoT tool unlinks no task that has a lifecycle")
+        return record_conflict(task, event, "a line of a GoT tool unlinks no task that has a lifecycle")
     if on not in task.depends_on:
-        return conflict(task, event, f"there was no such dependency on {on}")
+        return record_conflict(task, event, f"there was no such dependency on {on}")
     return replace(task, depends_on=tuple(other for other in task.depends_on if other != on))
 
 
-def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
+def _apply_claim(task: Task, event: TaskClaimed | HandoffAccepted) -> Task:
     if task.claim is not None:
-        return conflict(task, event, f"{task.claim.agent} had claimed the task first")
+        return record_conflict(task, event, f"{task.claim.agent} had claimed the task first")
     if task.is_locked_out(event.agent):
-        return conflict(task, event, f"{event.agent} was locked out")
+        return record_conflict(task, event, f"{event.agent} was locked out")
     reserved = task.reserved_for(event.ts)
     if reserved is not None and reserved.target != event.agent:
-        return conflict(task, event, f"the task was reserved for {reserved.target}")
+        return record_conflict(task, event, f"the task was reserved for {reserved.target}")
     claim = Claim(
         handoff_id=event.handoff_id,
         agent=event.agent,
         epoch=task.epoch + 1,
         claimed_at=event.ts,
-        lease_expires_at=bounded(event.lease_expires_at, event.ts),
+        lease_expires_at=bound_lease(event.lease_expires_at, event.ts),
         base=event.base,
     )
-    return advance(
+    return advance_task(
         task,
         event,
         claim=claim,
@@ -180,82 +246,84 @@ def _claimed(task: Task, event: e.TaskClaimed | e.HandoffAccepted) -> Task:
         epoch=task.epoch + 1,
         attempt_count=task.attempt_count + 1,
         waiting_for="",
-        gating=gate_steps.claimed_anew(task.gating),
-        holders=_with(task.holders, event.agent),
+        gating=work.reset_for_new_claim(task.gating),
+        holders=_with_name(task.holders, event.agent),
     )
 
 
-def _offered(task: Task, event: e.HandoffInitiated) -> Task:
-    if task.status in TERMINAL or task.offer(event.handoff_id) or not event.target_agent:
-        return conflict(task, event, f"the task was {task.status} at that time, or it was handed to nobody")
+def _apply_handoff_initiated(task: Task, event: HandoffInitiated) -> Task:
+    if task.status in TERMINAL or task.find_offer(event.handoff_id) or not event.target_agent:
+        return record_conflict(
+            task, event, f"the task was {task.status} at that time, or it was handed to nobody"
+        )
     if task.is_locked_out(event.target_agent):
-        return conflict(task, event, f"{event.target_agent} was locked out")
+        return record_conflict(task, event, f"{event.target_agent} was locked out")
     offer = Offer(
         handoff_id=event.handoff_id,
         source=event.source_agent,
         target=event.target_agent,
         instructions=event.instructions,
-        lapses_at=bounded(event.lapses_at, event.ts),
+        lapses_at=bound_lease(event.lapses_at, event.ts),
     )
     return replace(task, offers=(*task.offers, offer), is_legacy=False)
 
 
-def _lapsed(task: Task, event: e.HandoffLapsed) -> Task:
+def _apply_handoff_lapsed(task: Task, event: HandoffLapsed) -> Task:
     return replace(task, offers=tuple(o for o in task.offers if o.handoff_id != event.handoff_id))
 
 
-def _fenced(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
+def _require_current_claim(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
     """Lets an event of a claim apply only while that very claim holds."""
 
     def guarded(task: Task, event: E) -> Task:
         claim = task.claim
         if claim is None or (claim.handoff_id, claim.agent) != (event.handoff_id, event.agent):
-            return conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
+            return record_conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
         return apply(task, event)
 
     return guarded
 
 
-def _renewed(task: Task, event: e.LeaseRenewed) -> Task:
-    claim = task.claim and replace(task.claim, lease_expires_at=bounded(event.lease_expires_at, event.ts))
-    return advance(task, event, claim=claim)
+def _apply_lease_renewed(task: Task, event: LeaseRenewed) -> Task:
+    claim = task.claim and replace(task.claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
+    return advance_task(task, event, claim=claim)
 
 
-def _ended(task: Task, event: e.TaskReleased) -> Task:
-    return advance(task, event, claim=None, waiting_for="", exits=_left(task, event))
+def _apply_task_released(task: Task, event: TaskReleased) -> Task:
+    return advance_task(task, event, claim=None, waiting_for="", exits=_with_exit(task, event))
 
 
-def _expired(task: Task, event: e.LeaseExpired) -> Task:
+def _apply_lease_expired(task: Task, event: LeaseExpired) -> Task:
     """Two ledgers may end the same lease; the second finds it ended."""
     if task.claim is None or task.claim.handoff_id != event.handoff_id:
         return task
     # Whoever ran its agent has not been heard of either: nobody waits for that run any more.
     left = tuple(run for run in task.runs if run.handoff_id != event.handoff_id)
-    return advance(task, event, claim=None, waiting_for="", runs=left)
+    return advance_task(task, event, claim=None, waiting_for="", runs=left)
 
 
-def _continued(task: Task, event: e.TaskContinued) -> Task:
-    return advance(
+def _apply_task_continued(task: Task, event: TaskContinued) -> Task:
+    return advance_task(
         task,
         event,
         claim=None,
         waiting_for="",
         queue=Status.NEEDS_CONTINUATION,
-        exits=_left(task, event),
+        exits=_with_exit(task, event),
     )
 
 
-def _waiting(task: Task, event: e.TaskWaiting) -> Task:
-    return advance(task, event, waiting_for=event.waiting_for, exits=_left(task, event))
+def _apply_task_waiting(task: Task, event: TaskWaiting) -> Task:
+    return advance_task(task, event, waiting_for=event.waiting_for, exits=_with_exit(task, event))
 
 
-def _left(task: Task, event: e.ClaimEvent) -> tuple[tuple[str, str], ...]:
+def _with_exit(task: Task, event: ClaimEvent) -> tuple[tuple[str, str], ...]:
     way = (event.agent, event.name)
     return task.exits if way in task.exits else (*task.exits, way)
 
 
-def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
-    unreleased = gate_steps.unreleased(task, event)
+def _apply_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> Task:
+    unreleased = work.find_release_conflict(task, event)
     if unreleased is not None:
         return unreleased
     submission = Submission(
@@ -269,7 +337,7 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
     )
     # A pull request that Remand opened shows the branch of before.
     is_moved = event.is_branch_given and event.branch not in ("", task.branch)
-    return advance(
+    return advance_task(
         task,
         event,
         claim=None,
@@ -277,109 +345,109 @@ def _submitted(task: Task, event: e.TaskSubmitted | e.HandoffCompleted) -> Task:
         submission=submission,
         branch=event.branch if is_moved else task.branch or event.branch,
         pr=event.pr or (0 if is_moved and task.forge.pushed else task.pr),
-        forge=forge_steps.submitted(task, event),
-        authors=_with(task.authors, event.agent),
+        forge=work.forge_state_after_submission(task, event),
+        authors=_with_name(task.authors, event.agent),
         requested=(),
     )
 
 
-def _deferred(task: Task, event: e.TaskDeferred) -> Task:
+def _apply_task_deferred(task: Task, event: TaskDeferred) -> Task:
     if not set(event.waits_for) - {task.id}:
-        return conflict(task, event, "it named nothing to wait for")
-    return advance(task, event, claim=None, offers=(), waits_for=event.waits_for)
+        return record_conflict(task, event, "it named nothing to wait for")
+    return advance_task(task, event, claim=None, offers=(), waits_for=event.waits_for)
 
 
-def _woken(task: Task, event: e.TaskWoken) -> Task:
+def _apply_task_woken(task: Task, event: TaskWoken) -> Task:
     if task.status != Status.DEFERRED:
         return task
-    return advance(task, event, waits_for=())
+    return advance_task(task, event, waits_for=())
 
 
-def _decomposed(task: Task, event: e.TaskDecomposed) -> Task:
+def _apply_task_decomposed(task: Task, event: TaskDecomposed) -> Task:
     if not set(event.children) - {task.id}:
-        return conflict(task, event, "it named no sub-tasks")
-    return advance(task, event, claim=None, offers=(), children=event.children)
+        return record_conflict(task, event, "it named no sub-tasks")
+    return advance_task(task, event, claim=None, offers=(), children=event.children)
 
 
-def _settled(task: Task, event: e.TaskSettled) -> Task:
+def _apply_task_settled(task: Task, event: TaskSettled) -> Task:
     if task.status != Status.DECOMPOSED:
         return task
     status = Status.CANCELLED if event.status == Status.CANCELLED else Status.DONE
-    return replace(advance(task, event), status=status)
+    return replace(advance_task(task, event), status=status)
 
 
-def _reopened(task: Task, event: e.TaskReopened) -> Task:
-    return advance(task, event, claim=None, offers=(), waits_for=(), children=())
+def _apply_task_reopened(task: Task, event: TaskReopened) -> Task:
+    return advance_task(task, event, claim=None, offers=(), waits_for=(), children=())
 
 
-def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return names if name in names else (*names, name)
 
 
-_HANDLERS: dict[type[e.Event], Callable[[Task, Any], Task]] = {
-    e.TaskAdded: _added_again,
-    e.TaskEdited: _edited,
-    e.TaskDeleted: _deleted,
-    e.EdgeCreated: _linked,
-    e.EdgeDeleted: _unlinked,
-    e.TaskClaimed: _claimed,
-    e.HandoffInitiated: of_answer(_offered),
-    e.HandoffAccepted: _claimed,
-    e.HandoffCompleted: _fenced(_submitted),
-    e.HandoffRejected: rejection_steps.filed,
-    e.HandoffRejectionInvalid: rejection_steps.filed,
-    e.RejectionAnswered: rejection_steps.answered,
-    e.HandoffResumed: rejection_steps.resumed,
-    e.HandoffLapsed: _lapsed,
-    e.LeaseRenewed: _fenced(_renewed),
-    e.LeaseExpired: _expired,
-    e.TaskReleased: _fenced(_ended),
-    e.TaskContinued: _fenced(_continued),
-    e.TaskWaiting: _fenced(_waiting),
-    e.TaskFailed: _fenced(rejection_steps.failed),
-    e.TaskSubmitted: _fenced(_submitted),
-    e.TaskCancelled: of_answer(rejection_steps.cancelled),
-    e.TaskBlocked: of_answer(rejection_steps.blocked),
-    e.TaskInfeasible: of_answer(rejection_steps.infeasible),
-    e.TaskReopened: of_answer(_reopened),
-    e.TaskDeferred: of_answer(_deferred),
-    e.TaskWoken: _woken,
-    e.TaskSettled: _settled,
-    e.TaskDecomposed: of_answer(_decomposed),
-    e.LockoutSet: review_steps.locked,
-    e.LockoutCleared: review_steps.unlocked,
-    e.ReviewRequested: review_steps.requested,
-    e.ReviewApproved: review_steps.approved,
-    e.ObjectionsDismissed: objections.dismissed,
-    e.ReviewRejected: review_steps.rejected,
-    e.ReviewRetracted: review_steps.retracted,
-    e.ReviewNoted: review_steps.noted,
-    e.ReviewCommented: review_steps.commented,
-    e.ReviewBypassed: review_steps.noted,
-    e.FeedbackFetched: _fenced(review_steps.fetched),
-    e.TaskReassigned: review_steps.reassigned,
-    e.EscalationOpened: review_steps.escalated,
-    e.EscalationRepeated: review_steps.repeated,
-    e.EscalationNotified: review_steps.notified,
-    e.EscalationAcknowledged: review_steps.acknowledged,
-    e.EscalationAnswered: review_steps.answered,
-    e.GatePassed: _fenced(gate_steps.passed),
-    e.GateRejected: _fenced(gate_steps.rejected),
-    e.GateHeld: _fenced(gate_steps.held),
-    e.GateErrored: _fenced(gate_steps.errored),
-    e.GateAlerted: notice_steps.alerted,
-    e.FindingAccepted: gate_steps.accepted,
-    e.FindingRefused: gate_steps.refused,
-    e.GateOverridden: gate_steps.overridden,
-    e.GateRecovered: gate_steps.recovered,
-    e.RunStarted: run_steps.started,
-    e.RunEnded: run_steps.ended,
-    e.TaskReturned: _fenced(run_steps.returned),
-    e.IssueImported: forge_steps.imported,
-    e.ActIntended: forge_steps.intended,
-    e.ActDone: forge_steps.done,
-    e.ActFailed: forge_steps.failed,
+_HANDLERS: dict[type[Event], Callable[[Task, Any], Task]] = {
+    TaskAdded: _apply_task_added_again,
+    TaskEdited: _apply_task_edited,
+    TaskDeleted: _apply_task_deleted,
+    EdgeCreated: _apply_edge_created,
+    EdgeDeleted: _apply_edge_deleted,
+    TaskClaimed: _apply_claim,
+    HandoffInitiated: require_counted_answer(_apply_handoff_initiated),
+    HandoffAccepted: _apply_claim,
+    HandoffCompleted: _require_current_claim(_apply_submission),
+    HandoffRejected: rejections.apply_rejection_filed,
+    HandoffRejectionInvalid: rejections.apply_rejection_filed,
+    RejectionAnswered: rejections.apply_rejection_answered,
+    HandoffResumed: rejections.apply_handoff_resumed,
+    HandoffLapsed: _apply_handoff_lapsed,
+    LeaseRenewed: _require_current_claim(_apply_lease_renewed),
+    LeaseExpired: _apply_lease_expired,
+    TaskReleased: _require_current_claim(_apply_task_released),
+    TaskContinued: _require_current_claim(_apply_task_continued),
+    TaskWaiting: _require_current_claim(_apply_task_waiting),
+    TaskFailed: _require_current_claim(rejections.apply_task_failed),
+    TaskSubmitted: _require_current_claim(_apply_submission),
+    TaskCancelled: require_counted_answer(rejections.apply_task_cancelled),
+    TaskBlocked: require_counted_answer(rejections.apply_task_blocked),
+    TaskInfeasible: require_counted_answer(rejections.apply_task_infeasible),
+    TaskReopened: require_counted_answer(_apply_task_reopened),
+    TaskDeferred: require_counted_answer(_apply_task_deferred),
+    TaskWoken: _apply_task_woken,
+    TaskSettled: _apply_task_settled,
+    TaskDecomposed: require_counted_answer(_apply_task_decomposed),
+    LockoutSet: reviews.apply_lockout_set,
+    LockoutCleared: reviews.apply_lockout_cleared,
+    ReviewRequested: reviews.apply_review_requested,
+    ReviewApproved: reviews.apply_review_approved,
+    ObjectionsDismissed: apply_objections_dismissed,
+    ReviewRejected: reviews.apply_review_rejected,
+    ReviewRetracted: reviews.apply_review_retracted,
+    ReviewNoted: reviews.apply_review_noted,
+    ReviewCommented: reviews.apply_review_commented,
+    ReviewBypassed: reviews.apply_review_noted,
+    FeedbackFetched: _require_current_claim(reviews.apply_feedback_fetched),
+    TaskReassigned: reviews.apply_task_reassigned,
+    EscalationOpened: reviews.apply_escalation_opened,
+    EscalationRepeated: reviews.apply_escalation_repeated,
+    EscalationNotified: reviews.apply_escalation_notified,
+    EscalationAcknowledged: reviews.apply_escalation_acknowledged,
+    EscalationAnswered: reviews.apply_escalation_answered,
+    GatePassed: _require_current_claim(work.apply_gate_passed),
+    GateRejected: _require_current_claim(work.apply_gate_rejected),
+    GateHeld: _require_current_claim(work.apply_gate_held),
+    GateErrored: _require_current_claim(work.apply_gate_errored),
+    GateAlerted: reviews.apply_gate_alerted,
+    FindingAccepted: work.apply_finding_accepted,
+    FindingRefused: work.apply_finding_refused,
+    GateOverridden: work.apply_gate_overridden,
+    GateRecovered: work.apply_gate_recovered,
+    RunStarted: apply_run_started,
+    RunEnded: apply_run_ended,
+    TaskReturned: _require_current_claim(apply_task_returned),
+    IssueImported: work.apply_issue_imported,
+    ActIntended: work.apply_act_intended,
+    ActDone: work.apply_act_done,
+    ActFailed: work.apply_act_failed,
 }
 
-_LEGACY = frozenset({e.TaskAdded, e.TaskEdited, e.TaskDeleted, e.EdgeCreated, e.EdgeDeleted})
+_LEGACY = frozenset({TaskAdded, TaskEdited, TaskDeleted, EdgeCreated, EdgeDeleted})
 """What counts of the events that GoT tools wrote; their handoffs are history and no claims."""

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from remand.domain.control import ControlChange
-from remand.domain.gates.outages import Outage
-from remand.domain.missing import MissingLines
-from remand.domain.objection import Objection
+from remand.domain.access.team import Actor
+from remand.domain.events.log import MissingLines
+from remand.domain.gate.control_files import ControlChange
+from remand.domain.gate.state import Outage
 from remand.domain.record import Record
-from remand.domain.roles import Actor
-from remand.domain.runs import Budget
-from remand.domain.validation.world import World
+from remand.domain.run import Budget
+from remand.domain.task import Objection
+from remand.domain.validation.assessment import ValidationFacts
 
 
 class Facts(Record, kw_only=True):
@@ -81,7 +81,7 @@ class Facts(Record, kw_only=True):
     fresh_task_ids: tuple[str, ...] = ()
     """Ids for the tasks that a decision may create."""
     fresh_rejection_id: str = ""
-    world: World = World()
+    world: ValidationFacts = ValidationFacts()
     rejection: dict[str, Any] = msgspec.field(default_factory=dict)
     """The rejection that is to be answered, as it was filed."""
     director: str = "auto"

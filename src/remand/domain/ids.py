@@ -19,23 +19,23 @@ _NO_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|[\ud800-\udfff]")
 _NODE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 
-def stamp_id(prefix: str, now: Instant, random_hex: str) -> str:
+def make_id(prefix: str, now: Instant, random_hex: str) -> str:
     """Makes an id that sorts by the second it was made in: `T-20261115-090000-1a2b3c4d`."""
-    return f"{prefix}-{session_name(now, random_hex)}"
+    return f"{prefix}-{make_session_name(now, random_hex)}"
 
 
-def session_name(now: Instant, random_hex: str) -> str:
+def make_session_name(now: Instant, random_hex: str) -> str:
     """Names a session or a segment file: `20261115-090000-1a2b3c4d`."""
     return f"{now[0:4]}{now[5:7]}{now[8:10]}-{now[11:13]}{now[14:16]}{now[17:19]}-{random_hex}"
 
 
-def task_id(text: str) -> str | None:
+def parse_task_id(text: str) -> str | None:
     """The bare task id in `T-…` or `task:T-…`; None when it is none."""
     bare = text.removeprefix("task:")
     return bare if _TASK.fullmatch(bare) else None
 
 
-def stamp_of(text: str) -> str:
+def creation_time(text: str) -> str:
     """The second an id was made in, as an instant begins: `2026-11-15T09:00:00`; empty when the id does not tell."""
     match = _STAMP.search(text)
     if match is None:
@@ -44,18 +44,18 @@ def stamp_of(text: str) -> str:
     return f"{day[:4]}-{day[4:6]}-{day[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}"
 
 
-def tasks_in(text: str) -> tuple[str, ...]:
+def find_task_ids(text: str) -> tuple[str, ...]:
     """The ids of the tasks a text names, each once."""
     return tuple(dict.fromkeys(_STAMPED.findall(text)))
 
 
-def handoff_id(text: str) -> str | None:
+def parse_handoff_id(text: str) -> str | None:
     """The bare handoff id in `H-…` or `handoff:H-…`; None when it is none."""
     bare = text.removeprefix("handoff:")
     return bare if _HANDOFF.fullmatch(bare) else None
 
 
-def run_id(text: str) -> str | None:
+def parse_run_id(text: str) -> str | None:
     """The id of a run; None when it is none."""
     return text if _RUN.fullmatch(text) else None
 
@@ -73,15 +73,15 @@ def is_git_branch(text: str) -> bool:
     return all(part and part[0] != "." and not part.endswith(".lock") for part in text.split("/"))
 
 
-def node_id(text: str) -> str | None:
+def parse_node_id(text: str) -> str | None:
     """The graph's id for a text: tasks always carry their prefix; None when it cannot be an id."""
-    bare = task_id(text)
+    bare = parse_task_id(text)
     if bare is not None:
         return f"task:{bare}"
     return text if _NODE.fullmatch(text) else None
 
 
-def task_node(task: str) -> str:
+def task_node_id(task: str) -> str:
     """How a task is written in the graph."""
     return f"task:{task}"
 

@@ -1,8 +1,10 @@
-"""Points in time as text of fixed width, so that order of text is order of time."""
+"""Points in time as text of fixed width, and how far ahead of this machine's clock an event's may be."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+
+from remand.domain.refusals import Refused
 
 Instant = str
 
@@ -12,18 +14,18 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 _WIDTH = len("2026-11-15T09:00:00.000000Z")
 
 
-def instant(moment: datetime) -> Instant:
+def format_instant(moment: datetime) -> Instant:
     """Writes a moment as an instant; a naive moment is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
-def moment(value: Instant) -> datetime:
+def parse_moment(value: Instant) -> datetime:
     """Reads an instant back as an aware moment."""
     return datetime.strptime(value, _FORMAT).replace(tzinfo=UTC)
 
 
-def plus(value: Instant, seconds: float) -> Instant:
+def add_seconds(value: Instant, seconds: float) -> Instant:
     """The instant that many seconds later (or earlier, when negative), kept within the calendar."""
     try:
         later = datetime.fromisoformat(value[:-1]) + timedelta(seconds=seconds)
@@ -32,35 +34,35 @@ def plus(value: Instant, seconds: float) -> Instant:
         return BEGINNING if seconds < 0 else END
 
 
-def seconds_from(earlier: Instant, later: Instant) -> float:
+def seconds_between(earlier: Instant, later: Instant) -> float:
     """How many seconds lie between two instants; negative when they stand the other way round."""
     return (datetime.fromisoformat(later[:-1]) - datetime.fromisoformat(earlier[:-1])).total_seconds()
 
 
-def just_after(value: Instant) -> Instant:
+def next_instant(value: Instant) -> Instant:
     """The next instant the clock can tell apart."""
-    return plus(value, 0.000001)
+    return add_seconds(value, 0.000001)
 
 
-def parse(text: str) -> Instant | None:
+def parse_instant(text: str) -> Instant | None:
     """Reads any ISO 8601 time as an instant; None when it is none."""
     if is_instant(text):
         return text
     try:
-        return instant(datetime.fromisoformat(text))
+        return format_instant(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         return None
 
 
-def parse_local(text: str) -> Instant | None:
+def parse_local_instant(text: str) -> Instant | None:
     """Reads a day or a time that a person wrote; None when it is none. Without a zone it is the machine's local time."""
     try:
-        return instant(in_utc(datetime.fromisoformat(text)))
+        return format_instant(to_utc(datetime.fromisoformat(text)))
     except (ValueError, OverflowError):
         return None
 
 
-def in_utc(moment: datetime) -> datetime:
+def to_utc(moment: datetime) -> datetime:
     """A moment in UTC; a naive one is the machine's local time, as `datetime.now()` gives it."""
     try:
         return moment.astimezone(UTC)
@@ -79,3 +81,41 @@ def is_instant(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+OLD_BOUND_SECONDS = 24 * 3600.0
+"""How far ahead events could be in versions without `policy.clock_skew`."""
+
+
+def latest_event_time(now: Instant, skew: float, bounded_from: Instant = BEGINNING) -> Instant:
+    """The latest time an event of another ledger may have; later ones are held back.
+
+    Events up to `bounded_from` were written before this ledger knew the bound: for them the old one holds.
+    """
+    return max(add_seconds(now, skew), min(bounded_from, add_seconds(now, OLD_BOUND_SECONDS)))
+
+
+def is_clock_ahead(clock: Instant, now: Instant, skew: float) -> bool:
+    """True when the next event would be further ahead of the machine's clock than the bound."""
+    return clock > now and clock >= add_seconds(now, skew)
+
+
+def require_clock_near(clock: Instant, now: Instant, skew: float) -> None:
+    """Refuses to write events that other machines would hold back, after an event of that time."""
+    if is_clock_ahead(clock, now, skew):
+        raise Refused(
+            "clock_ahead",
+            f"The ledger's latest event is from {clock}, and this machine's clock says {now}: it is "
+            f"{format_duration(seconds_between(now, clock))} behind, and at most {format_duration(skew)} are allowed "
+            "(`policy.clock_skew`). Nothing was written: other machines would hold it back.",
+        )
+
+
+def format_duration(seconds: float) -> str:
+    """A span of time in its largest whole unit."""
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+    count = int(seconds)
+    return "1 second" if count == 1 else f"{count} seconds"

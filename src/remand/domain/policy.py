@@ -1,9 +1,9 @@
-"""The rules a team sets for itself in `remand.toml`."""
+"""The rules a team sets for itself in `remand.toml`, and the agent hosts it may name."""
 
 from __future__ import annotations
 
 from remand.domain.record import Record
-from remand.domain.runs import Budget
+from remand.domain.run import Budget
 
 ASK, IGNORE = "ask", "ignore"
 

@@ -52,7 +52,7 @@ _STATUS_AFTER = {
 }
 
 
-def reason_named(value: object) -> RejectionReason | None:
+def parse_reason(value: object) -> RejectionReason | None:
     """The reason a value names, whatever case it is written in; None when it names none."""
     if isinstance(value, RejectionReason):
         return value
@@ -61,7 +61,7 @@ def reason_named(value: object) -> RejectionReason | None:
     return RejectionReason.__members__.get(value.strip().upper().replace("-", "_").replace(" ", "_"))
 
 
-def decision_named(value: object) -> DecisionType | None:
+def parse_decision_type(value: object) -> DecisionType | None:
     """The decision a value names, whatever case it is written in; None when it names none."""
     if isinstance(value, DecisionType):
         return value

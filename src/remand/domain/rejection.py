@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from remand.domain.instant import in_utc
-from remand.domain.reasons import DecisionType, RejectionReason, decision_named, reason_named
+from remand.domain.instant import to_utc
+from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
 
 MAX_DEPTH = 64
 
@@ -38,8 +38,8 @@ class TaskRejection:
 
     def __post_init__(self) -> None:
         """Reads a reason from its name and a time from its text; a time without a zone is local."""
-        self.reason_type = reason_named(self.reason_type) or self.reason_type
-        self.rejected_at = _in_utc(self.rejected_at)
+        self.reason_type = parse_reason(self.reason_type) or self.reason_type
+        self.rejected_at = _time_in_utc(self.rejected_at)
 
     @property
     def reason(self) -> RejectionReason | None:
@@ -49,26 +49,26 @@ class TaskRejection:
     def to_dict(self) -> dict[str, Any]:
         """A copy as plain values, as the ledger keeps it."""
         return {
-            "task_id": _plain(self.task_id),
-            "handoff_id": _plain(self.handoff_id),
-            "agent_id": _plain(self.agent_id),
-            "rejected_at": _plain(_written(self.rejected_at)),
-            "reason_type": _plain(_written(self.reason_type)),
-            "reason_summary": _plain(self.reason_summary),
-            "reason_detail": _plain(self.reason_detail),
-            "what_attempted": _plain(self.what_attempted),
-            "blocking_factor": _plain(self.blocking_factor),
-            "evidence": _plain(self.evidence),
-            "suggested_alternative": _plain(self.suggested_alternative),
-            "alternative_tasks": _plain(self.alternative_tasks),
-            "task_original_scope": _plain(self.task_original_scope),
-            "scope_growth_factor": _plain(self.scope_growth_factor),
+            "task_id": _plain_value(self.task_id),
+            "handoff_id": _plain_value(self.handoff_id),
+            "agent_id": _plain_value(self.agent_id),
+            "rejected_at": _plain_value(_plain_name(self.rejected_at)),
+            "reason_type": _plain_value(_plain_name(self.reason_type)),
+            "reason_summary": _plain_value(self.reason_summary),
+            "reason_detail": _plain_value(self.reason_detail),
+            "what_attempted": _plain_value(self.what_attempted),
+            "blocking_factor": _plain_value(self.blocking_factor),
+            "evidence": _plain_value(self.evidence),
+            "suggested_alternative": _plain_value(self.suggested_alternative),
+            "alternative_tasks": _plain_value(self.alternative_tasks),
+            "task_original_scope": _plain_value(self.task_original_scope),
+            "scope_growth_factor": _plain_value(self.scope_growth_factor),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaskRejection:
         """Makes the record again from `to_dict`, leaving its argument alone. What is missing stays empty."""
-        given = {name: _copied(data[name]) for name in FIELDS if name in data}
+        given = {name: _copy(data[name]) for name in FIELDS if name in data}
         given.setdefault("reason_type", "")
         return cls(**given)
 
@@ -90,65 +90,65 @@ class RejectionDecision:
 
     def __post_init__(self) -> None:
         """Reads a decision from its name."""
-        self.decision_type = decision_named(self.decision_type) or self.decision_type
+        self.decision_type = parse_decision_type(self.decision_type) or self.decision_type
 
     def to_dict(self) -> dict[str, Any]:
         """A copy as plain values."""
         return {
-            "decision_type": _written(self.decision_type),
+            "decision_type": _plain_name(self.decision_type),
             "rejection": self.rejection.to_dict(),
             "rationale": self.rationale,
             "override_message": self.override_message,
             "reassign_to": self.reassign_to,
-            "created_tasks": _copied(self.created_tasks),
+            "created_tasks": _copy(self.created_tasks),
             "deferred_task": self.deferred_task,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RejectionDecision:
         """Makes the record again from `to_dict`, leaving its argument alone."""
-        given = {item.name: _copied(data[item.name]) for item in fields(cls) if item.name in data}
+        given = {item.name: _copy(data[item.name]) for item in fields(cls) if item.name in data}
         rejection = given.get("rejection")
         given["rejection"] = TaskRejection.from_dict(rejection if isinstance(rejection, Mapping) else {})
         given.setdefault("decision_type", "")
         return cls(**given)
 
 
-def _copied(value: Any, depth: int = 0) -> Any:
+def _copy(value: Any, depth: int = 0) -> Any:
     """A copy whose lists and dicts are its own, as deep as anything the ledger takes."""
     if isinstance(value, dict | list | tuple) and depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
-        return {key: _copied(item, depth + 1) for key, item in value.items()}
+        return {key: _copy(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_copied(item, depth + 1) for item in value]
+        return [_copy(item, depth + 1) for item in value]
     return value
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain_value(value: Any, depth: int = 0) -> Any:
     """A copy that can be written as JSON, whatever was there; what is no plain value becomes its text."""
     if value is None or isinstance(value, str | int | float):
         return value
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
-        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {str(key): _plain_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, depth + 1) for item in value]
+        return [_plain_value(item, depth + 1) for item in value]
     return f"<{type(value).__name__}>"
 
 
-def _written(value: Any) -> Any:
+def _plain_name(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value.name if isinstance(value, RejectionReason | DecisionType) else value
 
 
-def _in_utc(value: Any) -> Any:
+def _time_in_utc(value: Any) -> Any:
     """A time in UTC; what is no time stays as it is, for the validator to say so."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
             return value
-    return in_utc(value) if isinstance(value, datetime) else value
+    return to_utc(value) if isinstance(value, datetime) else value

@@ -1,16 +1,128 @@
-"""A task's state, and the one table of what may change its status."""
+"""A task's state, the one table of what may change its status, and how an event moves it along that table."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
-from remand.domain.acts import OnForge
-from remand.domain.filed import Filed, Slip
-from remand.domain.gates.standing import Gating
-from remand.domain.instant import Instant
-from remand.domain.objection import Dismissal
+from msgspec.structs import replace
+
+from remand.domain.events.catalogue import NATIVE
+from remand.domain.events.event import Event
+from remand.domain.gate.state import GateState
+from remand.domain.instant import Instant, add_seconds, is_instant
 from remand.domain.record import Record
-from remand.domain.runs import Run, Spent
+from remand.domain.run import Run, RunCosts
+
+
+class ForgeAction(StrEnum):
+    """Something that is done on the forge, in the order in which it comes."""
+
+    PUSH = "push"
+    """The submitted commit goes to the task's branch there."""
+    OPEN = "open"
+    """A draft pull request of that branch."""
+    REQUEST = "request"
+    """The pull request is ready, and reviewers are asked."""
+    MERGE = "merge"
+    CLOSE = "close"
+    """The issue that the task was made from."""
+
+
+class PlannedAction(Record, kw_only=True):
+    """An act that is begun, and not known to have happened."""
+
+    act: ForgeAction
+    about: str = ""
+    """The commit; empty when it is about an issue."""
+    tries: int = 0
+    """How often it failed."""
+    until: Instant = ""
+    """Before this it is not tried again."""
+    why: str = ""
+    """What was wrong the last time."""
+
+
+class AbandonedAction(Record, kw_only=True):
+    """An act that is not tried any more, unless the user has it tried again."""
+
+    act: ForgeAction
+    about: str = ""
+    why: str = ""
+
+
+class TaskForgeState(Record, kw_only=True):
+    """How far a task has come on the forge, by our own doing."""
+
+    issue: int = 0
+    """The number of the issue it was made from."""
+    pushed: str = ""
+    """The commit that was pushed last."""
+    requested: str = ""
+    """The commit that reviewers were asked to look at."""
+    merged: str = ""
+    is_closed: bool = False
+    """The issue is."""
+    is_branch_agents: bool = False
+    """An agent named the branch when it handed in, and nobody before."""
+    intent: PlannedAction | None = None
+    given_up: tuple[AbandonedAction, ...] = ()
+
+    def find_abandoned(self, act: ForgeAction, about: str) -> AbandonedAction | None:
+        """The act, when it is not tried any more."""
+        return next((one for one in self.given_up if (one.act, one.about) == (act, about)), None)
+
+
+class RejectionSlip(Record, kw_only=True):
+    """A rejection that lacked a part which its agent can add: the codes of what was missing."""
+
+    agent: str
+    codes: tuple[str, ...]
+
+
+class LastRejection(Record, kw_only=True):
+    """The last rejection of the task by an agent, and how it was answered."""
+
+    rejection_id: str
+    handoff_id: str
+    agent: str
+    reason: str = ""
+    """The reason's name."""
+    is_valid: bool = True
+    decision: str = ""
+    """The decision's name; empty while a director has yet to answer."""
+    message: str = ""
+    """What the director told the agent when it overrode the rejection."""
+    answer: tuple[str, int] = ("", 0)
+    """Where the answer and what follows from it stand in the log: the session, and the last number."""
+    was_claimed: bool = False
+    """The agent had accepted the handoff, and not only been offered it."""
+    runner: str = ""
+    """The ledger whose scheduler ran the agent; empty when none did."""
+    base: str = ""
+    """The commit the base was at when the agent took the task."""
+
+
+class Objection(Record, kw_only=True):
+    """What a key that is not trusted said against one piece of work on a task."""
+
+    signer: str
+    work: str
+    """The code tree that it names, or else the commit; empty when it names none."""
+    at: Instant
+    """When it was last said, as the event has it."""
+    text: str = ""
+    """What was said, in one line."""
+
+
+class Dismissal(Record, kw_only=True):
+    """The user's answer to objections."""
+
+    signer: str = ""
+    """The key; empty: every such key."""
+    works: tuple[str, ...] = ()
+    """The code trees or commits that it is about."""
+    at: Instant
 
 
 class Status(StrEnum):
@@ -48,7 +160,7 @@ _OPEN = frozenset(Status) - TERMINAL
 PRIORITIES = tuple(Priority)
 
 
-class Step(Record, kw_only=True):
+class Transition(Record, kw_only=True):
     """One row of the transition table: from which statuses an event applies, and where it leads."""
 
     sources: frozenset[Status]
@@ -56,42 +168,44 @@ class Step(Record, kw_only=True):
     """None: back to the queue the task came from."""
 
 
-def _step(sources: frozenset[Status] | Status, target: Status | None) -> Step:
-    return Step(sources=frozenset({sources}) if isinstance(sources, Status) else sources, target=target)
+def _transition(sources: frozenset[Status] | Status, target: Status | None) -> Transition:
+    return Transition(sources=frozenset({sources}) if isinstance(sources, Status) else sources, target=target)
 
 
-TRANSITIONS: dict[str, Step] = {
-    "task.claim": _step(CLAIMABLE, Status.CLAIMED),
-    "handoff.accept": _step(CLAIMABLE, Status.CLAIMED),
-    "task.heartbeat": _step(Status.CLAIMED, Status.CLAIMED),
-    "task.wait": _step(Status.CLAIMED, Status.CLAIMED),
-    "task.expire": _step(Status.CLAIMED, None),
-    "task.release": _step(Status.CLAIMED, None),
-    "task.continue": _step(Status.CLAIMED, Status.NEEDS_CONTINUATION),
-    "task.return": _step(Status.CLAIMED, None),
-    "task.fail": _step(Status.CLAIMED, Status.FAILED),
-    "task.submit": _step(Status.CLAIMED, Status.PROVISIONAL),
-    "handoff.complete": _step(Status.CLAIMED, Status.PROVISIONAL),
-    "handoff.resume": _step(Status.BLOCKED, Status.CLAIMED),
-    "gate.pass": _step(Status.CLAIMED, Status.CLAIMED),
-    "gate.reject": _step(Status.CLAIMED, Status.CLAIMED),
-    "gate.hold": _step(Status.CLAIMED, Status.CLAIMED),
-    "gate.error": _step(Status.CLAIMED, Status.NEEDS_CONTINUATION),
-    "review.approve": _step(Status.PROVISIONAL, Status.DONE),
-    "review.reject": _step(Status.PROVISIONAL, Status.REJECTED),
-    "review.retract": _step(frozenset({Status.REJECTED, Status.ESCALATED}), Status.PROVISIONAL),
-    "feedback.fetch": _step(Status.CLAIMED, Status.CLAIMED),
-    "task.reassign": _step(CLAIMABLE | {Status.CLAIMED}, None),
-    "task.defer": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DEFERRED),
-    "task.wake": _step(Status.DEFERRED, None),
-    "task.block": _step(CLAIMABLE | {Status.CLAIMED}, Status.BLOCKED),
-    "task.decompose": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DECOMPOSED),
-    "task.settle": _step(Status.DECOMPOSED, Status.DONE),
-    "task.infeasible": _step(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.INFEASIBLE),
-    "escalation.open": _step(_OPEN - {Status.DECOMPOSED, Status.ESCALATED}, Status.ESCALATED),
-    "escalation.answer": _step(Status.ESCALATED, None),
-    "task.reopen": _step(frozenset({Status.FAILED, Status.BLOCKED, Status.DEFERRED, Status.ESCALATED}), None),
-    "task.cancel": _step(_OPEN, Status.CANCELLED),
+TRANSITIONS: dict[str, Transition] = {
+    "task.claim": _transition(CLAIMABLE, Status.CLAIMED),
+    "handoff.accept": _transition(CLAIMABLE, Status.CLAIMED),
+    "task.heartbeat": _transition(Status.CLAIMED, Status.CLAIMED),
+    "task.wait": _transition(Status.CLAIMED, Status.CLAIMED),
+    "task.expire": _transition(Status.CLAIMED, None),
+    "task.release": _transition(Status.CLAIMED, None),
+    "task.continue": _transition(Status.CLAIMED, Status.NEEDS_CONTINUATION),
+    "task.return": _transition(Status.CLAIMED, None),
+    "task.fail": _transition(Status.CLAIMED, Status.FAILED),
+    "task.submit": _transition(Status.CLAIMED, Status.PROVISIONAL),
+    "handoff.complete": _transition(Status.CLAIMED, Status.PROVISIONAL),
+    "handoff.resume": _transition(Status.BLOCKED, Status.CLAIMED),
+    "gate.pass": _transition(Status.CLAIMED, Status.CLAIMED),
+    "gate.reject": _transition(Status.CLAIMED, Status.CLAIMED),
+    "gate.hold": _transition(Status.CLAIMED, Status.CLAIMED),
+    "gate.error": _transition(Status.CLAIMED, Status.NEEDS_CONTINUATION),
+    "review.approve": _transition(Status.PROVISIONAL, Status.DONE),
+    "review.reject": _transition(Status.PROVISIONAL, Status.REJECTED),
+    "review.retract": _transition(frozenset({Status.REJECTED, Status.ESCALATED}), Status.PROVISIONAL),
+    "feedback.fetch": _transition(Status.CLAIMED, Status.CLAIMED),
+    "task.reassign": _transition(CLAIMABLE | {Status.CLAIMED}, None),
+    "task.defer": _transition(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DEFERRED),
+    "task.wake": _transition(Status.DEFERRED, None),
+    "task.block": _transition(CLAIMABLE | {Status.CLAIMED}, Status.BLOCKED),
+    "task.decompose": _transition(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.DECOMPOSED),
+    "task.settle": _transition(Status.DECOMPOSED, Status.DONE),
+    "task.infeasible": _transition(CLAIMABLE | {Status.CLAIMED, Status.BLOCKED}, Status.INFEASIBLE),
+    "escalation.open": _transition(_OPEN - {Status.DECOMPOSED, Status.ESCALATED}, Status.ESCALATED),
+    "escalation.answer": _transition(Status.ESCALATED, None),
+    "task.reopen": _transition(
+        frozenset({Status.FAILED, Status.BLOCKED, Status.DEFERRED, Status.ESCALATED}), None
+    ),
+    "task.cancel": _transition(_OPEN, Status.CANCELLED),
 }
 """What each event needs and where it leads. `task.settle` leads to cancelled when no sub-task is done.
 
@@ -144,7 +258,7 @@ class Submission(Record, kw_only=True):
     """Only the agent's own word says whose it is."""
 
 
-class Cause(Record, kw_only=True):
+class LockoutCause(Record, kw_only=True):
     """Why an agent is locked out: a rejection, a lockout of the task this one was cut from, or somebody's own word."""
 
     review_id: str = ""
@@ -162,15 +276,15 @@ class Lockout(Record, kw_only=True):
     """The rejection it follows from; empty when it follows from none."""
     inherited_from: str = ""
     """The task it was set on, when this one was cut from that."""
-    also: tuple[Cause, ...] = ()
+    also: tuple[LockoutCause, ...] = ()
     """Further causes."""
     team: tuple[str, ...] = ()
     """Who else was on the team when the lockout was set."""
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[LockoutCause, ...]:
         """Every cause of it, the first one first."""
-        return (Cause(review_id=self.review_id, inherited_from=self.inherited_from), *self.also)
+        return (LockoutCause(review_id=self.review_id, inherited_from=self.inherited_from), *self.also)
 
 
 class Review(Record, kw_only=True):
@@ -181,7 +295,7 @@ class Review(Record, kw_only=True):
     is_retracted: bool = False
 
 
-class Round(Record, kw_only=True):
+class ReviewRound(Record, kw_only=True):
     """A submission that was rejected, with every review that rejected it. It counts while one of them stands."""
 
     commit: str
@@ -203,7 +317,7 @@ class Round(Record, kw_only=True):
         """True while a rejection by that reviewer stands."""
         return any(one.reviewer == reviewer and not one.is_retracted for one in self.reviews)
 
-    def has_led_to(self, cause: Cause) -> bool:
+    def has_led_to(self, cause: LockoutCause) -> bool:
         """True when a lockout has this rejection as its cause. Somebody's own word is none."""
         return any(review.id == cause.review_id for review in self.reviews)
 
@@ -225,7 +339,7 @@ class Escalation(Record, kw_only=True):
     """The broken gates that it is about, and not this task."""
 
 
-class Notice(Record, kw_only=True):
+class OverrideNotice(Record, kw_only=True):
     """Something done in the user's name that they have yet to be told of."""
 
     id: str
@@ -235,7 +349,7 @@ class Notice(Record, kw_only=True):
     """The channels that took it."""
 
 
-class Conflict(Record, kw_only=True):
+class EventConflict(Record, kw_only=True):
     """An event that a merge brought and that could not apply, kept for a human to see."""
 
     event_id: str
@@ -279,7 +393,7 @@ class Task(Record, kw_only=True):
     lockouts: tuple[Lockout, ...] = ()
     unlocked: tuple[str, ...] = ()
     """Whom the user let work on this very task again, whatever tasks above it say."""
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[ReviewRound, ...] = ()
     feedback: int = 0
     """How many pieces of feedback there are for whoever works on the task."""
     holders: tuple[str, ...] = ()
@@ -292,23 +406,23 @@ class Task(Record, kw_only=True):
     """The last question to the user; it is open while the task is escalated."""
     fixer: str = ""
     """The user who took it on to mend the task by hand."""
-    filed: Filed | None = None
+    filed: LastRejection | None = None
     invalid_by: tuple[str, ...] = ()
     """Who rejected the task without having earned it, or gave up: a name for each time."""
-    slips: tuple[Slip, ...] = ()
+    slips: tuple[RejectionSlip, ...] = ()
     """The rejections that were sent back for a missing part only, which does not count as one without cause."""
     accepted_by: tuple[str, ...] = ()
     """Whose rejections of the task were accepted: a name for each time."""
     superseded_by: str = ""
-    gating: Gating = Gating()
+    gating: GateState = GateState()
     runs: tuple[Run, ...] = ()
     """The agents at work on it now."""
-    spent: Spent = Spent()
-    forge: OnForge = OnForge()
+    spent: RunCosts = RunCosts()
+    forge: TaskForgeState = TaskForgeState()
     exits: tuple[tuple[str, str], ...] = ()
     """Who has left the task without handing it in, and how: each way once per agent."""
-    conflicts: tuple[Conflict, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    conflicts: tuple[EventConflict, ...] = ()
+    notices: tuple[OverrideNotice, ...] = ()
     """The overrides that the user has yet to be told of."""
     dismissals: tuple[Dismissal, ...] = ()
     """What the user answered to objections under keys that are not trusted."""
@@ -336,16 +450,16 @@ class Task(Record, kw_only=True):
         return () if self.status == Status.DONE else self.lockouts
 
     @property
-    def standing_rounds(self) -> tuple[Round, ...]:
+    def standing_rounds(self) -> tuple[ReviewRound, ...]:
         """The rejections that count."""
         return tuple(one for one in self.rounds if one.stands)
 
-    def sent_back(self, handoff_id: str, tree: str) -> Round | None:
+    def find_rejected_round(self, handoff_id: str, tree: str) -> ReviewRound | None:
         """The rejection that stands of that code, handed in under that claim; two ledgers may have taken in two."""
         rounds = reversed(self.standing_rounds)
         return next((one for one in rounds if (one.handoff_id, one.tree) == (handoff_id, tree)), None)
 
-    def has_taken_in(self, source: str) -> bool:
+    def has_imported_review(self, source: str) -> bool:
         """True when that review of a forge was taken in before, counted or not."""
         return bool(source) and source in self.sources
 
@@ -377,7 +491,7 @@ class Task(Record, kw_only=True):
         """True when the agent may not work on this task."""
         return any(lockout.agent == agent for lockout in self.lockouts)
 
-    def offer(self, handoff_id: str) -> Offer | None:
+    def find_offer(self, handoff_id: str) -> Offer | None:
         """The open offer with that id."""
         return next((offer for offer in self.offers if offer.handoff_id == handoff_id), None)
 
@@ -385,13 +499,48 @@ class Task(Record, kw_only=True):
         """True when the agent holds that handoff: it claimed under it, or it was offered it."""
         if self.claim is not None:
             return (self.claim.handoff_id, self.claim.agent) == (handoff_id, agent)
-        offer = self.offer(handoff_id)
+        offer = self.find_offer(handoff_id)
         return offer is not None and offer.target == agent
 
-    def run(self, run_id: str) -> Run | None:
+    def find_run(self, run_id: str) -> Run | None:
         """The run with that id, while it is under way."""
         return next((run for run in self.runs if run.id == run_id), None)
 
     def reserved_for(self, now: Instant) -> Offer | None:
         """The offer that reserves the task at this time."""
         return next((offer for offer in reversed(self.offers) if offer.lapses_at > now), None)
+
+
+MAX_CONFLICTS = 50
+MAX_LEASE_SECONDS = 7 * 86400.0
+
+
+def record_conflict(task: Task, event: Event, why: str) -> Task:
+    found = EventConflict(event_id=event.meta.id, event=event.name, at=event.ts, why=why)
+    return replace(task, conflicts=(*task.conflicts, found)[-MAX_CONFLICTS:])
+
+
+def advance_task(task: Task, event: Event, **changes: Any) -> Task:
+    """Moves the task along its transition, or records why it could not."""
+    sources, target = _TRANSITIONS_BY_EVENT[type(event)]
+    if task.status not in sources:
+        return record_conflict(task, event, f"the task was {task.status} at that time")
+    status = target or task.queue
+    if status in TERMINAL:
+        changes |= {"claim": None, "offers": ()}
+    return replace(task, status=status, is_legacy=False, **changes)
+
+
+def bound_lease(until: Instant, since: Instant) -> Instant:
+    """The end of a lease or offer. Whatever a file says, it is a time, and not far away."""
+    if until[:10] == since[:10] and len(until) == len(since):
+        return until
+    latest = add_seconds(since, MAX_LEASE_SECONDS)
+    return until if is_instant(until) and until < latest else latest
+
+
+_TRANSITIONS_BY_EVENT: dict[type[Event], tuple[frozenset[Status], Status | None]] = {
+    kind: (TRANSITIONS[name].sources, TRANSITIONS[name].target)
+    for kind in NATIVE
+    if (name := str(kind.__struct_config__.tag)) in TRANSITIONS
+}

@@ -13,9 +13,11 @@ from typing import Any, NoReturn, Union
 import msgspec
 from msgspec.structs import replace
 
-from remand.domain import events as e
+from remand.domain.events.catalogue import NATIVE, Unknown
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.tasks import TaskAdded
 from remand.domain.instant import is_instant
-from remand.domain.machine_paths import NO_PATHS, MachinePaths
+from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import legacy
 from remand.ledger.problems import BadLine
 
@@ -36,21 +38,21 @@ _NAME_MARK = b'{"event":"'
 """How a line of ours begins, before the name of its event."""
 
 _encode = msgspec.json.Encoder().encode
-_KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
+_KINDS = {str(kind.__struct_config__.tag): kind for kind in NATIVE}
 
 
-def write(event: e.Event, meta: e.Meta, paths: MachinePaths = NO_PATHS) -> tuple[e.Event, bytes]:
+def encode_event(event: Event, meta: Meta, paths: MachinePaths = NO_PATHS) -> tuple[Event, bytes]:
     """Stamps an event: gives it the hash of its line as id, and the line itself (without its newline).
 
     The machine's own paths are not written: other machines read the line.
     """
     stamped = replace(event, meta=replace(meta, id=""))
     line = _encode(stamped)
-    if paths.may_be_in(line):
-        stamped = _portable(stamped, paths)
+    if paths.may_occur_in(line):
+        stamped = _without_machine_paths(stamped, paths)
         line = _encode(stamped)
     if len(line) + _STAMP_LENGTH > MAX_EVENT:
-        stamped = _shortened(stamped)
+        stamped = _shorten_event(stamped)
         line = _encode(stamped)
     event_id = sha256(line).hexdigest()[:ID_LENGTH]
     place = line.index(_ID_MARK) + len(_ID_MARK)
@@ -58,55 +60,55 @@ def write(event: e.Event, meta: e.Meta, paths: MachinePaths = NO_PATHS) -> tuple
     return replace(stamped, meta=replace(stamped.meta, id=event_id)), line
 
 
-def read(line: bytes) -> e.Event:
+def decode_line(line: bytes) -> Event:
     """Reads a line from anywhere, or raises `BadLine` saying what is wrong with it."""
     if len(line) > MAX_EVENT:
         raise BadLine(f"is {len(line)} bytes long; an event has at most {MAX_EVENT}")
     if line.count(b"{") + line.count(b"[") > MAX_DEPTH:
-        return _examined(line)
+        return _decode_strictly(line)
     try:
-        event = trusted(line)
+        event = decode_trusted_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _examined(line)
+        return _decode_strictly(line)
     if event.is_legacy or not is_instant(event.ts) or _encode(event) != line:
-        return _examined(line)
+        return _decode_strictly(line)
     _require_place(event.meta)
     _require_hash(line, event.meta.id)
     return event
 
 
 @cache
-def _decoder(kind: type[e.Event] | None = None) -> Callable[[bytes], e.Event]:
+def _decoder(kind: type[Event] | None = None) -> Callable[[bytes], Event]:
     """Reads lines of one kind, or of any. Made when it is first needed: what reads all kinds takes a while to make."""
-    return msgspec.json.Decoder(kind or Union[e.NATIVE]).decode  # noqa: UP007 - built from a tuple
+    return msgspec.json.Decoder(kind or Union[NATIVE]).decode  # noqa: UP007 - built from a tuple
 
 
-def trusted(line: bytes) -> e.Event:
+def decode_trusted_line(line: bytes) -> Event:
     """Reads a line that was examined when it entered the ledger."""
     event = _decoder()(line)
-    if type(event) is e.TaskAdded and event.type != "TASK":
+    if type(event) is TaskAdded and event.type != "TASK":
         raise msgspec.ValidationError("a node that is no task")
     return event
 
 
-def recall(line: bytes, kind: type[e.Event] | None = None) -> e.Event:
+def decode_stored_line(line: bytes, kind: type[Event] | None = None) -> Event:
     """Reads a line of the ledger's own, of whatever kind; sooner when it is of the kind that is expected."""
     try:
         event = _decoder(kind)(line)
     except msgspec.MsgspecError:
-        return _examined(line)
-    if event.meta.seq <= 0 or (type(event) is e.TaskAdded and event.type != "TASK"):
-        return _examined(line)
+        return _decode_strictly(line)
+    if event.meta.seq <= 0 or (type(event) is TaskAdded and event.type != "TASK"):
+        return _decode_strictly(line)
     return event
 
 
-def kind_of(line: bytes) -> type[e.Event] | None:
+def line_kind(line: bytes) -> type[Event] | None:
     """The kind that a line of ours names itself: what reads one kind is made much sooner than what reads all."""
     name = line[len(_NAME_MARK) : line.find(b'"', len(_NAME_MARK))] if line.startswith(_NAME_MARK) else b""
     return _KINDS.get(name.decode("ascii", "replace"))
 
 
-def may_be(line: bytes, kind: type[e.Event]) -> bool:
+def may_be_kind(line: bytes, kind: type[Event]) -> bool:
     """False for a line of the ledger's own that begins with the name of another kind of event."""
     name = f'{kind.__struct_config__.tag}"'.encode()
     return line.startswith(_NAME_MARK + name) or not line.startswith(_NAME_MARK)
@@ -123,47 +125,50 @@ def _require_hash(line: bytes, event_id: str) -> None:
         raise BadLine(f"was changed after it was written: its content does not match its id {event_id[:40]}")
 
 
-def _require_place(meta: e.Meta) -> None:
+def _require_place(meta: Meta) -> None:
     if not _SESSION.fullmatch(meta.session) or not 0 < meta.seq < MAX_SEQ:
         raise BadLine("has no place in a session: its session or number is none")
 
 
-def _examined(line: bytes) -> e.Event:
+def _decode_strictly(line: bytes) -> Event:
     """Reads a line slowly and strictly: one of a GoT tool, of a newer version, or a bad one."""
-    fields = _strict(line)
+    fields = _parse_strict_json(line)
     name, ts, meta = fields.get("event"), fields.get("ts"), fields.get("meta")
     if not isinstance(name, str) or not isinstance(ts, str) or not isinstance(meta, dict):
         raise BadLine("is no event: it needs a text `ts`, a text `event` and an object `meta`")
     if not meta.keys() & _OWN_MARKS:
-        return legacy.translate(fields)
+        return legacy.translate_legacy_line(fields)
     if not isinstance(meta.get("id"), str):
         raise BadLine("is damaged: it has no id")
     if not is_instant(ts):
         raise BadLine(f"has a time that is none: {ts[:40]!r}")
     _require_hash(line, meta["id"])
-    event = _native(fields, name)
+    event = _build_event(fields, name)
     _require_place(event.meta)
     return event
 
 
-def _native(fields: dict[str, Any], name: str) -> e.Event:
+def _build_event(fields: dict[str, Any], name: str) -> Event:
     kind = _KINDS.get(name)
     try:
-        if kind is None or (kind is e.TaskAdded and fields.get("type", "TASK") != "TASK"):
+        if kind is None or (kind is TaskAdded and fields.get("type", "TASK") != "TASK"):
             rest = {key: value for key, value in fields.items() if key not in ("ts", "event", "meta")}
-            meta = msgspec.convert(fields["meta"], e.Meta)
-            return e.Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
+            meta = msgspec.convert(fields["meta"], Meta)
+            return Unknown(ts=fields["ts"], meta=meta, kind=name, fields=rest)
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as wrong:
         raise BadLine(f"is no {name} event: {wrong}") from None
 
 
-def _strict(line: bytes) -> dict[str, Any]:
+def _parse_strict_json(line: bytes) -> dict[str, Any]:
     """One JSON object without anything that readers take differently."""
     try:
         text = line.decode("utf-8")
         value = json.loads(
-            text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant, parse_float=_finite
+            text,
+            object_pairs_hook=_refuse_duplicates,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_finite,
         )
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
@@ -173,7 +178,7 @@ def _strict(line: bytes) -> dict[str, Any]:
     except RecursionError:
         raise BadLine("is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise BadLine(_not_json(line, error)) from None
+        raise BadLine(_json_problem(line, error)) from None
     except ValueError as error:
         raise BadLine(f"holds a number that is too long ({str(error)[:60]})") from None
     if not isinstance(value, dict):
@@ -196,7 +201,7 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def _not_json(line: bytes, error: json.JSONDecodeError) -> str:
+def _json_problem(line: bytes, error: json.JSONDecodeError) -> str:
     if line.startswith((b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")):
         return "is a conflict marker that git left"
     if b"\x00" in line:
@@ -206,32 +211,32 @@ def _not_json(line: bytes, error: json.JSONDecodeError) -> str:
     return f"is not JSON: {error.msg} at column {error.colno}"
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise BadLine("holds a key twice")
     return value
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise BadLine(f"holds {name}, which is no JSON")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise BadLine("holds a number that is too large")
     return value
 
 
-def _portable(event: e.Event, paths: MachinePaths) -> e.Event:
+def _without_machine_paths(event: Event, paths: MachinePaths) -> Event:
     """The event without paths of the machine. Its place in the log, and the key it was asked with, stay as they are."""
     fields = msgspec.to_builtins(event)
-    portable = {name: item if name in _STAMP else paths.without(item) for name, item in fields.items()}
+    portable = {name: item if name in _STAMP else paths.replace_in(item) for name, item in fields.items()}
     return msgspec.convert(portable, type(event))
 
 
-def _shortened(event: e.Event) -> e.Event:
+def _shorten_event(event: Event) -> Event:
     """Cuts long texts, longest first, until the event fits; each cut names the hash of what it cut."""
     fields = msgspec.to_builtins(event)
     while len(_encode(fields)) + _STAMP_LENGTH > MAX_EVENT:
@@ -245,7 +250,7 @@ def _cut_longest(value: Any) -> Any:
     short = f"{longest[:_CUT]}… [cut: {len(longest)} characters, sha256 {digest}]"
     if len(short) >= len(longest):
         raise BadLine("has too many fields to fit into one event")
-    return _swapped(value, longest, short)
+    return _replace_text(value, longest, short)
 
 
 def _texts(value: Any) -> list[str]:
@@ -256,9 +261,9 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _swapped(value: Any, old: str, new: str) -> Any:
+def _replace_text(value: Any, old: str, new: str) -> Any:
     if isinstance(value, dict):
-        return {key: _swapped(item, old, new) for key, item in value.items()}
+        return {key: _replace_text(item, old, new) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_swapped(item, old, new) for item in value]
+        return [_replace_text(item, old, new) for item in value]
     return new if value == old else value

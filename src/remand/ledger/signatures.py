@@ -21,7 +21,7 @@ from remand.domain.instant import Instant, is_instant
 from remand.domain.record import Record
 from remand.ledger.problems import BadLine
 
-NAME = "log.sign"
+GROUP_EVENT = "log.sign"
 IMPORT = "import-"
 """How the sessions begin whose groups name imported lines of GoT tools, which have no session of their own."""
 ADOPT = "adopt-"
@@ -32,7 +32,7 @@ VOID = "-"
 MAX_GROUP = 2000
 """How many events a group names at most: its line stays below the limit of a line."""
 MAX_SEQ = 1 << 40
-MARK = f'{{"event":"{NAME}",'.encode()
+GROUP_MARK = f'{{"event":"{GROUP_EVENT}",'.encode()
 """How every line of a group begins."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _KEY = re.compile(r"[0-9a-f]{16}")
@@ -55,33 +55,33 @@ class Doubt(StrEnum):
     """Signed, and named as one that has no effect."""
 
 
-Place = tuple[str, str, str, int]
+ChainPlace = tuple[str, str, str, int]
 """A place in a chain: session, key, the chain's value there, and the number of the event before it."""
 
 
-class Named(NamedTuple):
+class GroupedEvent(NamedTuple):
     """An event as its group names it."""
 
     id: str
     task: str
 
 
-class Origin(Record, kw_only=True):
+class GroupOrigin(Record, kw_only=True):
     """Whose events a group names."""
 
     session: str
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=NAME, dict=True):
+class EventGroup(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=GROUP_EVENT, dict=True):
     """The events of one durable write, and the signature that covers them."""
 
     ts: Instant
-    meta: Origin
+    meta: GroupOrigin
     first: int
     """The number of the first event in its session."""
     before: str
     """The chain's value before the first event."""
-    events: tuple[Named, ...]
+    events: tuple[GroupedEvent, ...]
     key: str
     """The id of the key that signed."""
     signature: str = ""
@@ -107,16 +107,16 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=NA
         return f"{self.session}\0{self.last}\0{self.after}".encode()
 
     @property
-    def start(self) -> Place:
+    def start(self) -> ChainPlace:
         """The place in the chain where the group begins: where the one before it ends."""
         return (self.session, self.key, self.before, self.first - 1)
 
     @property
-    def end(self) -> Place:
+    def end(self) -> ChainPlace:
         """The place in the chain where the group ends."""
         return (self.session, self.key, self.after, self.last)
 
-    def numbered(self) -> Iterator[tuple[int, Named]]:
+    def numbered_events(self) -> Iterator[tuple[int, GroupedEvent]]:
         """Its events with their numbers in the session."""
         return enumerate(self.events, self.first)
 
@@ -126,17 +126,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=NA
             return ""
         value = self.before
         for event_id, task in self.events[: number - self.first + 1]:
-            value = link(value, event_id, task)
+            value = next_chain_value(value, event_id, task)
         return value
 
-    def names(self, seq: int, event_id: str, task: str) -> bool:
+    def has_event(self, seq: int, event_id: str, task: str) -> bool:
         """True when the group names that very event as the session's nth."""
         place = seq - self.first
         return 0 <= place < len(self.events) and self.events[place] == (event_id, task)
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Group).decode
+_decode = msgspec.json.Decoder(EventGroup).decode
 
 
 def chain_start(session: str, key: str) -> str:
@@ -144,12 +144,12 @@ def chain_start(session: str, key: str) -> str:
     return _hash(f"remand chain v1\0{session}\0{key}")
 
 
-def adopting(session: str) -> str:
+def adoption_session(session: str) -> str:
     """The session of the groups by which others vouch for a session's events."""
     return f"{ADOPT}{session}"
 
 
-def link(before: str, event_id: str, task: str) -> str:
+def next_chain_value(before: str, event_id: str, task: str) -> str:
     """The chain's value after one more event."""
     return _hash(f"{before}\0{event_id}\0{task}")
 
@@ -158,17 +158,17 @@ def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
 
 
-def write(group: Group) -> bytes:
+def encode_group(group: EventGroup) -> bytes:
     """A group as its line, without the newline."""
     return _encode(group)
 
 
 def is_group(line: bytes) -> bool:
     """True when a line is, or claims to be, a group's."""
-    return line.startswith(MARK)
+    return line.startswith(GROUP_MARK)
 
 
-def recall(line: bytes) -> Group:
+def decode_stored_group(line: bytes) -> EventGroup:
     """Reads a group's line that was examined when it entered the ledger; raises `BadLine` when it was damaged since."""
     try:
         return _decode(line)
@@ -176,7 +176,7 @@ def recall(line: bytes) -> Group:
         raise BadLine("names signed events in a way that cannot be read") from None
 
 
-def read(line: bytes) -> Group:
+def decode_group(line: bytes) -> EventGroup:
     """Reads a group's line from anywhere, or raises `BadLine` saying what is wrong with it."""
     try:
         group = _decode(line)

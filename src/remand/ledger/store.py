@@ -1,4 +1,4 @@
-"""What the ledger asks of a store: events and the tables made from them, changed in one transaction."""
+"""What the ledger asks of a store: transactions, tasks, names, the ready queue and records."""
 
 from __future__ import annotations
 
@@ -6,59 +6,63 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from remand.domain.events import Event
+from remand.domain.access.team import Actor
 from remand.domain.instant import BEGINNING, Instant
 from remand.domain.record import Record
-from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
-from remand.ledger.filings import Filing
-from remand.ledger.missing_tables import MissingTable, RewrittenTable
-from remand.ledger.objections import ObjectionTable
-from remand.ledger.problems import Problem, TableDifference
-from remand.ledger.record_tables import LogLines, Outdated
-from remand.ledger.signatures import MAX_SEQ, Doubt, Group
-from remand.ledger.traces import Trace
-
-_MAX_TEXT = 200
-
-
-class FileMark(NamedTuple):
-    """A file as it was when it was read."""
-
-    path: str
-    size: int
-    mtime: int
-    inode: int
+from remand.ledger.event_tables import (
+    EventTable,
+    FileTable,
+    GroupTable,
+    MissingTable,
+    ObjectionTable,
+    RewrittenTable,
+    TraceTable,
+    UnconfirmedTable,
+)
+from remand.ledger.problems import TableDifference
 
 
-class Entry(NamedTuple):
-    """An event on its way into the log: itself, its line, the task it belongs to (or none), and what is doubted."""
+class LogLine(NamedTuple):
+    """A line of the orchestration log, and where it stands: its time first, whatever else tells it apart after."""
 
-    event: Event
-    line: bytes
-    subject: str
-    doubt: Doubt = Doubt.NONE
-    signer: str = ""
-    """The key that is said to have signed it, when that is doubted."""
+    place: str
+    text: str
 
 
-class Unconfirmed(NamedTuple):
-    """An event that is kept without effect, and why."""
+class OutdatedTasks(Protocol):
+    """The tasks whose files are not as the ledger has it."""
 
-    event_id: str
-    task: str
-    signer: str
-    doubt: Doubt
-    line: bytes
+    mark: str
+    """How the folders of those files were left; empty when they were never written."""
+
+    def note(self, task_id: str = "") -> None:
+        """Has a task's files made again; without a task, all files."""
+
+    def every(self) -> list[str]:
+        """The tasks that were noted; the empty name stands for all."""
+
+    def clear(self) -> None:
+        """Forgets them: the files are as the ledger has it."""
 
 
-def as_unconfirmed(entry: Entry) -> Unconfirmed:
-    """A doubted event as it is kept. Names that no file had to keep short are cut."""
-    meta = entry.event.meta
-    return Unconfirmed(meta.id, entry.subject[:_MAX_TEXT], entry.signer[:_MAX_TEXT], entry.doubt, entry.line)
+class LogLineTable(Protocol):
+    """The lines of the orchestration log, each known by its task and its place."""
+
+    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
+        """Replaces a task's lines; the days that had or have one of them."""
+
+    def day(self, day: str) -> list[str]:
+        """The lines of a day, in their order."""
+
+    def days(self) -> list[str]:
+        """The days that have lines."""
+
+    def clear(self) -> None:
+        """Throws all lines away."""
 
 
-class Head(Record, kw_only=True):
+class LedgerHead(Record, kw_only=True):
     """How far the ledger's own session has come, and the segment it is written to."""
 
     session: str
@@ -82,153 +86,6 @@ class Head(Record, kw_only=True):
     """The ledger's clock when it first knew `policy.clock_skew`: events up to then may be a day ahead."""
 
 
-class KeptLine(NamedTuple):
-    """An event's line as it is kept, with the task and the idempotency key under which it is found."""
-
-    line: bytes
-    subject: str
-    key: str
-
-
-class EventLog(Protocol):
-    """The events, each known by its id."""
-
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Keeps the events that are not kept yet, and the traces they leave.
-
-        One that is doubted is kept as unconfirmed: as the event of no task and no key, without a trace.
-        """
-
-    def count(self) -> int:
-        """How many events there are."""
-
-    def of_task(self, task_id: str) -> list[bytes]:
-        """The lines of a task's events, in no order."""
-
-    def of_key(self, key: str) -> list[bytes]:
-        """The lines that an idempotency key led to, in their order."""
-
-    def lines(self, session: str = "", first: int = 0) -> Iterator[bytes]:
-        """Every line, session by session; with a session, all under its name from that number on.
-
-        Whoever writes a file can give an event any session and number. Of several with one number, the groups tell
-        which is the session's own.
-        """
-
-    def rows(self) -> Iterator[KeptLine]:
-        """Every line, session by session, with the task and key under which it is found."""
-
-    def at(self, session: str, seq: int) -> list[bytes]:
-        """The lines that are kept as a session's nth event; several where it forked."""
-
-    def drop(self, lines: Collection[bytes]) -> None:
-        """Forgets lines that were damaged or changed."""
-
-    def ids(self, session: str, first: int = 0, last: int = MAX_SEQ) -> set[str]:
-        """The ids of a session's events with these numbers, in whichever version; without a session, of GoT tools' lines."""
-
-    def remove(self, lines: Iterable[bytes]) -> None:
-        """Forgets events by their lines. All tables are to be made anew."""
-
-    def tail(self, count: int) -> list[bytes]:
-        """At least the latest lines, in no order."""
-
-    def assign(self, task_of: Callable[[bytes], str]) -> None:
-        """Gives lines of GoT tools that belong to no task yet to the task they turn out to belong to, if any."""
-
-
-class SignedGroup(NamedTuple):
-    """A group as it is kept: itself, its line, and why its signature does not count, if it does not."""
-
-    group: Group
-    line: bytes
-    doubt: Doubt = Doubt.NONE
-
-
-class GroupTable(Protocol):
-    """The signed groups, each known by its line."""
-
-    def add(self, groups: Iterable[SignedGroup]) -> None:
-        """Keeps groups; one that is kept already gets the doubt that is given now."""
-
-    def doubt(self, group: Group) -> Doubt | None:
-        """Why a kept group does not count; None when it is not kept."""
-
-    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
-        """A session's groups that name one of these numbers, by their first."""
-
-    def spans(self, session: str) -> list[tuple[int, int]]:
-        """The first and last number of a session's groups that count, by their first."""
-
-    def wrong(self, session: str) -> list[SignedGroup]:
-        """A session's groups whose signature is wrong, by their first."""
-
-    def of_task(self, task_id: str) -> list[SignedGroup]:
-        """Those that name an event of a task, session by session."""
-
-    def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
-        """Of these, which are all: the tasks whose groups are not found by `of_task`, or that find others'."""
-
-    def index(self) -> None:
-        """Finds out anew which groups name which task. What is not as it was written is dropped."""
-
-    def imports(self) -> list[SignedGroup]:
-        """Those that name imported lines of GoT tools."""
-
-    def every(self) -> Iterator[SignedGroup]:
-        """All of them, session by session, by their first."""
-
-
-class UnconfirmedTable(Protocol):
-    """The events without effect, and the trust by which they were judged."""
-
-    trust: str
-    """As `Trust.text` says it; empty when nothing was judged yet."""
-    writer: str
-    """The id of the key that signs here, while the base does not trust it; empty when it does."""
-
-    def every(self) -> list[Unconfirmed]:
-        """All of them, in no order."""
-
-    def of_task(self, task_id: str, most: int = -1) -> list[Unconfirmed]:
-        """Those that name a task, in no order; no more than `most`."""
-
-    def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
-        """Those of a session with these numbers, in no order."""
-
-    def verdict(self, entry: Entry) -> Doubt | None:
-        """What is doubted about an event that is kept; None when it is not kept, and so was never judged."""
-
-    def judge(self, entries: Iterable[Entry]) -> None:
-        """Doubts events that are kept, or doubts them no more. Their tasks are to be folded anew.
-
-        One that is doubted no more leaves its trace, and names its handoff. Where one is doubted that was not before,
-        all tables are to be made anew.
-        """
-
-
-class TraceTable(Protocol):
-    """The events about rejections and about what came of them, in brief."""
-
-    def filings(self, since: Instant) -> Iterator[Filing]:
-        """Every rejection filed since then, in no order, with what is known of it."""
-
-    def every(self, *events: str) -> Iterator[Trace]:
-        """The traces of events of these names, in no order."""
-
-    def of_agent(self, agent: str, most: int) -> list[Trace]:
-        """The latest rejections an agent filed, newest first."""
-
-    def latest(self, most: int) -> list[Trace]:
-        """The rejections noted last, newest first."""
-
-    def replace_all(self, traces: Iterable[Trace]) -> None:
-        """Throws the traces away and keeps these."""
-
-    def differences(self, traces: Iterable[Trace]) -> Iterator[TableDifference]:
-        """Where the traces that are kept are not these."""
-
-
 class TaskTable(Protocol):
     """The tasks, folded."""
 
@@ -246,7 +103,7 @@ class TaskTable(Protocol):
     ) -> Iterator[TableDifference]:
         """Where the tables are not what `replace_all` would make of these."""
 
-    def named(self, name: str) -> str:
+    def find_task_id(self, name: str) -> str:
         """The task an alias or a handoff belongs to; empty when there is none."""
 
     def every(self) -> Iterator[Task]:
@@ -255,19 +112,19 @@ class TaskTable(Protocol):
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
         """The statuses of tasks by id: of these, and perhaps of others."""
 
-    def leading_to(self, task_id: str, most: int) -> list[Task]:
+    def predecessors(self, task_id: str, most: int) -> list[Task]:
         """The tasks that wait for this one, were split into it, or were reformulated as it by a director's decision.
 
         They come by id, no more than `most`.
         """
 
-    def sent_back(self) -> list[Task]:
+    def rejected_in_review(self) -> list[Task]:
         """The tasks of which work was rejected in a review, by id."""
 
-    def handed_in(self, commit: str, pr: int) -> list[Task]:
+    def find_submitted(self, commit: str, pr: int) -> list[Task]:
         """The tasks whose last submission is a commit, or that have a pull request, by id."""
 
-    def escalated(self) -> list[Task]:
+    def escalated_tasks(self) -> list[Task]:
         """The tasks that wait for the user, by id."""
 
     def active(self, status: Status, most: int = -1) -> list[Task]:
@@ -276,7 +133,7 @@ class TaskTable(Protocol):
     def count_active(self, status: Status) -> int:
         """How many of those there are."""
 
-    def running(self) -> list[Task]:
+    def running_tasks(self) -> list[Task]:
         """The tasks that an agent's process is at work on, by id."""
 
     def with_outages(self) -> list[Task]:
@@ -292,11 +149,11 @@ class TaskTable(Protocol):
 class NameTable(Protocol):
     """The names of everyone who has a part in a task, each found by its keys (`domain/names`)."""
 
-    def having(self, key: str) -> list[str]:
+    def names_with_key(self, key: str) -> list[str]:
         """The names with a key, sorted: spellings of one name, or names that look alike."""
 
 
-class Queue(Protocol):
+class ReadyQueue(Protocol):
     """The ready set: what can be claimed, what is due, and what waits for what."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
@@ -315,7 +172,7 @@ class Queue(Protocol):
         """How `source` comes to wait for `target`; empty when it does not."""
 
 
-class RejectedTasks(Protocol):
+class RejectedTaskTable(Protocol):
     """The tasks that were ever rejected, by an agent or a reviewer, found by the words of `app/words`."""
 
     def count(self) -> int:
@@ -324,42 +181,14 @@ class RejectedTasks(Protocol):
     def counts(self, words: Iterable[str]) -> dict[str, int]:
         """In how many of them each word stands; words that stand in none are left out."""
 
-    def sharing(self, weights: Mapping[str, float], most: int) -> list[Task]:
+    def most_similar(self, weights: Mapping[str, float], most: int) -> list[Task]:
         """Those that share the most weight with these words; a bounded search, by the rarest words first."""
-
-
-class FileBook(Protocol):
-    """Which event files were read, and what was wrong with them."""
-
-    def marks(self) -> dict[str, FileMark]:
-        """Every file that was read, as it was then."""
-
-    def note(self, mark: FileMark, problems: Sequence[Problem]) -> None:
-        """Remembers that a file was read, and what was wrong with it."""
-
-    def problems(self) -> list[Problem]:
-        """Everything that was wrong with the files."""
-
-    def hold_back(self, event: Event, line: bytes) -> None:
-        """Keeps an event from too far ahead aside, without effect."""
-
-    def held(self) -> list[bytes]:
-        """The lines held back, in no order."""
-
-    def earliest_held(self) -> Instant:
-        """The earliest time held back; empty when there is none."""
-
-    def held_ids(self) -> set[str]:
-        """The ids of the events that are held back."""
-
-    def ripe(self, horizon: Instant) -> list[bytes]:
-        """Takes out the lines held back whose time has come near enough."""
 
 
 class Transaction(Protocol):
     """One change of the ledger: all of it happens, or nothing."""
 
-    events: EventLog
+    events: EventTable
     groups: GroupTable
     unconfirmed: UnconfirmedTable
     missing: MissingTable
@@ -368,12 +197,12 @@ class Transaction(Protocol):
     traces: TraceTable
     tasks: TaskTable
     names: NameTable
-    queue: Queue
-    rejected: RejectedTasks
-    files: FileBook
-    outdated: Outdated
-    log_lines: LogLines
-    head: Head
+    queue: ReadyQueue
+    rejected: RejectedTaskTable
+    files: FileTable
+    outdated: OutdatedTasks
+    log_lines: LogLineTable
+    head: LedgerHead
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
         """What to take back outside the store, should the change not come to be."""

@@ -1,18 +1,28 @@
-"""Rejections in brief: what is learned from them needs of the events, kept apart so that it is found at once."""
+"""Rejections in brief, kept apart so that they are found at once, each with the answer that counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from remand.domain import events as e
+from remand.domain.events.event import Event
+from remand.domain.events.log import LinesGivenUp
+from remand.domain.events.reviews import EscalationOpened, LockoutSet
+from remand.domain.events.tasks import (
+    Decision,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskWoken,
+)
 from remand.domain.instant import Instant
-from remand.domain.reasons import decision_named, reason_named
+from remand.domain.reasons import DecisionType, parse_decision_type, parse_reason
 
 FILED, INVALID, ANSWERED = "handoff.reject", "handoff.reject.invalid", "handoff.reject.response"
 WOKEN, LOCKED_OUT, ESCALATED = "task.wake", "lockout.set", "escalation.open"
 REPAIRED = "log.repair"
-NAMES = (FILED, INVALID, ANSWERED, WOKEN, LOCKED_OUT, ESCALATED, REPAIRED)
+TRACED_NAMES = (FILED, INVALID, ANSWERED, WOKEN, LOCKED_OUT, ESCALATED, REPAIRED)
 MAX_TEXT = 400
 MAX_NAME = 200
 
@@ -36,75 +46,128 @@ class Trace(NamedTuple):
     """The blocking factor of a rejection, the first task that a decision created."""
 
 
-def trace(event: e.Event, task: str) -> Trace | None:
+def trace_event(event: Event, task: str) -> Trace | None:
     """An event in brief; None when it is about no rejection and nothing that came of one."""
     tracer = _TRACERS.get(type(event))
     return tracer(event, task) if tracer else None
 
 
-def _trace(event: e.Event, task: str, **more: str) -> Trace:
+def _build_trace(event: Event, task: str, **more: str) -> Trace:
     meta = event.meta
     return Trace(event.name, event.ts, meta.session, meta.seq, task, **more)
 
 
-def _filed(event: Any, task: str) -> Trace:
+def _trace_rejection(event: Any, task: str) -> Trace:
     told: Mapping[str, Any] = event.rejection
-    return _trace(
+    return _build_trace(
         event,
-        _task(event, task),
-        handoff=_cut(event.handoff_id, MAX_NAME),
-        agent=_cut(event.agent, MAX_NAME),
-        rejection=_rejection(event),
-        said=_reason(told.get("reason_type", getattr(event, "reason", ""))),
-        text=_cut(told.get("blocking_factor"), MAX_TEXT),
+        _traced_task(event, task),
+        handoff=_shorten_text(event.handoff_id, MAX_NAME),
+        agent=_shorten_text(event.agent, MAX_NAME),
+        rejection=_rejection_key(event),
+        said=_reason_name(told.get("reason_type", getattr(event, "reason", ""))),
+        text=_shorten_text(told.get("blocking_factor"), MAX_TEXT),
     )
 
 
-def _answered(event: Any, task: str) -> Trace:
-    decision: e.Decision = event.decision
-    named = decision_named(decision.decision_type)
-    return _trace(
+def _trace_answer(event: Any, task: str) -> Trace:
+    decision: Decision = event.decision
+    named = parse_decision_type(decision.decision_type)
+    return _build_trace(
         event,
-        _task(event, task),
-        handoff=_cut(event.handoff_id, MAX_NAME),
-        rejection=_rejection(event),
+        _traced_task(event, task),
+        handoff=_shorten_text(event.handoff_id, MAX_NAME),
+        rejection=_rejection_key(event),
         said=named.name if named else "",
-        text=_cut(next(iter(decision.created_tasks), ""), MAX_NAME),
+        text=_shorten_text(next(iter(decision.created_tasks), ""), MAX_NAME),
     )
 
 
-def _task(event: Any, task: str) -> str:
+def _traced_task(event: Any, task: str) -> str:
     """The task; of a line of a GoT tool the one it names itself, so that the order of arrival does not matter."""
     return event.task_id if event.is_legacy else task
 
 
-def _rejection(event: Any) -> str:
+def _rejection_key(event: Any) -> str:
     """What an answer and its rejection have in common."""
-    return _cut(event.handoff_id if event.is_legacy else event.rejection_id, MAX_NAME)
+    return _shorten_text(event.handoff_id if event.is_legacy else event.rejection_id, MAX_NAME)
 
 
-def _of_agent(event: Any, task: str) -> Trace:
-    return _trace(event, task, agent=_cut(event.agent, MAX_NAME))
+def _trace_with_agent(event: Any, task: str) -> Trace:
+    return _build_trace(event, task, agent=_shorten_text(event.agent, MAX_NAME))
 
 
-def _reason(value: object) -> str:
-    named = reason_named(value)
+def _reason_name(value: object) -> str:
+    named = parse_reason(value)
     return named.name if named else ""
 
 
-def _cut(value: object, longest: int) -> str:
+def _shorten_text(value: object, longest: int) -> str:
     return value[:longest] if isinstance(value, str) else ""
 
 
-_TRACERS: dict[type[e.Event], Callable[[Any, str], Trace | None]] = {
-    e.HandoffRejected: _filed,
-    e.HandoffRejectionInvalid: _filed,
-    e.RejectionAnswered: _answered,
-    e.TaskWoken: _trace,
-    e.LockoutSet: _of_agent,
-    e.EscalationOpened: _trace,
-    e.LinesGivenUp: _trace,
+_TRACERS: dict[type[Event], Callable[[Any, str], Trace | None]] = {
+    HandoffRejected: _trace_rejection,
+    HandoffRejectionInvalid: _trace_rejection,
+    RejectionAnswered: _trace_answer,
+    TaskWoken: _build_trace,
+    LockoutSet: _trace_with_agent,
+    EscalationOpened: _build_trace,
+    LinesGivenUp: _build_trace,
 }
 
 TRACED = frozenset(_TRACERS)
 """The kinds of events that may leave a trace: to tell the others apart costs next to nothing."""
+
+
+OVERRIDE = DecisionType.OVERRIDE.name
+
+
+class FiledRejection(NamedTuple):
+    """A rejection, and what is known of it."""
+
+    event: str
+    ts: Instant
+    session: str
+    seq: int
+    task: str
+    agent: str
+    reason: str
+    blocker: str
+    decision: str = ""
+    """Empty when there is no answer, or its type is none of the known ones."""
+    answered_at: Instant = ""
+    """Empty when there is no answer."""
+    created: str = ""
+    """The first task that the answer created."""
+    woken_at: Instant = ""
+    """When the task woke after a deferral; empty when it did not."""
+
+
+def filed_rejections(
+    traces: Iterable[Trace], task_of: Callable[[str], str], since: Instant
+) -> Iterator[FiledRejection]:
+    """Puts traces together, for a store that has no query language. `task_of` tells the task of a handoff."""
+    filed: list[Trace] = []
+    answers: defaultdict[str, list[Trace]] = defaultdict(list)
+    wakes: defaultdict[str, list[Instant]] = defaultdict(list)
+    for trace in traces:
+        if trace.event in (FILED, INVALID) and trace.ts >= since:
+            filed.append(trace)
+        elif trace.event == ANSWERED and trace.rejection:
+            answers[trace.rejection].append(trace)
+        elif trace.event == WOKEN:
+            wakes[trace.task].append(trace.ts)
+    for trace in filed:
+        found = FiledRejection(
+            *trace[:4], trace.task or task_of(trace.handoff), trace.agent, trace.said, trace.text
+        )
+        later = (answer for answer in answers[trace.rejection] if answer.ts >= trace.ts)
+        answer = min(later, key=lambda one: (one.said == OVERRIDE, *one[1:4]), default=None)
+        yield _with_answer(found, answer, wakes[trace.task]) if answer else found
+
+
+def _with_answer(found: FiledRejection, answer: Trace, wakes: list[Instant]) -> FiledRejection:
+    is_deferred = answer.said == DecisionType.ACCEPT_AND_DEFER.name
+    woken = min((ts for ts in wakes if ts > answer.ts), default="") if is_deferred else ""
+    return found._replace(decision=answer.said, answered_at=answer.ts, created=answer.text, woken_at=woken)

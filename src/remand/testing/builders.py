@@ -1,31 +1,59 @@
-"""Short ways to say what a test is given."""
+"""Builders for what a test is given: ids, people, tasks, commands, events, sessions, and a whole ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, get_type_hints
 
+import msgspec
 from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
-from remand.app.asking import Accepted, Request, Rules
+from remand.app.events.signatures import Signer
 from remand.app.ledger import Ledger
 from remand.app.ports import Keys
-from remand.app.signatures import Signer
+from remand.app.requests import Acceptance, Request, Rules
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import USER, Actor, Member, Role
 from remand.domain.decide import decide
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.log import AbandonedLines
+from remand.domain.events.reviews import Finding, LockoutSet, ReviewRejected, ReviewRetracted
+from remand.domain.events.tasks import (
+    Decision,
+    EdgeCreated,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskAdded,
+    TaskChanges,
+    TaskClaimed,
+    TaskData,
+    TaskSubmitted,
+    TaskWoken,
+)
+from remand.domain.events.work import GatePassed
 from remand.domain.evolve import replay
-from remand.domain.filed import Filed
-from remand.domain.gates.verdict import GateResult, GateStatus, Verdict, overall
-from remand.domain.ids import task_node
-from remand.domain.instant import Instant, plus
+from remand.domain.gate.verdict import GateResult, GateStatus, Verdict, overall_status
+from remand.domain.ids import task_node_id
+from remand.domain.instant import Instant, add_seconds
 from remand.domain.refusals import Refused
-from remand.domain.roles import USER, Actor, Member, Role
-from remand.domain.task import Claim, Lockout, Offer, Submission, Task
+from remand.domain.task import (
+    Claim,
+    Escalation,
+    LastRejection,
+    Lockout,
+    Offer,
+    Review,
+    ReviewRound,
+    Submission,
+    Task,
+)
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import Named, chain_start
-from remand.ledger.store import Entry, Store
+from remand.ledger.event_tables import EventEntry
+from remand.ledger.signatures import GroupedEvent, chain_start
+from remand.ledger.store import Store
 from remand.testing.fakes import (
     START,
     CountingIds,
@@ -39,8 +67,8 @@ from remand.testing.fakes import (
 MACHINE = FakeKeys()
 """The key of the test's machine: every world and every session has it unless said otherwise."""
 NOW: Instant = START
-LATER: Instant = plus(NOW, 1800)
-MUCH_LATER: Instant = plus(NOW, 7200)
+LATER: Instant = add_seconds(NOW, 1800)
+MUCH_LATER: Instant = add_seconds(NOW, 7200)
 SHA = "c0ffee00" * 5
 OTHER_SHA = "deadbeef" * 5
 TREE = "7ree" * 10
@@ -107,10 +135,14 @@ def a_lockout(agent: str = "Alice", **fields: Any) -> Lockout:
     return Lockout(agent=agent, **{"by": "Lead", "reason": "The roof leaks", "since": NOW, **fields})
 
 
-def a_filed(decision: str = "", agent: str = "Alice", handoff_id: str = H1, **fields: Any) -> Filed:
+def a_filed_rejection(
+    decision: str = "", agent: str = "Alice", handoff_id: str = H1, **fields: Any
+) -> LastRejection:
     """The last rejection of a task, unanswered unless a decision is given."""
     standard = {"rejection_id": R1, "reason": "BLOCKER", "was_claimed": True}
-    return Filed(**{**standard, "agent": agent, "handoff_id": handoff_id, "decision": decision, **fields})
+    return LastRejection(
+        **{**standard, "agent": agent, "handoff_id": handoff_id, "decision": decision, **fields}
+    )
 
 
 def a_submission(agent: str = "Alice", commit: str = SHA, handoff_id: str = H1) -> Submission:
@@ -127,29 +159,29 @@ def command(ask: c.Ask, by: Actor = THE_USER, at: Instant = NOW, **facts: Any) -
     return c.Command(ask=ask, actor=by, at=at, facts=c.Facts(**{**standard, **facts}))
 
 
-def decided(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> tuple[e.Event, ...]:
+def decide_events(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> tuple[Event, ...]:
     """The events that follow from an ask; fails the test when it is refused."""
     answer = decide(task, command(ask, by, **more))
     assert not isinstance(answer, Refused), f"refused: {answer.code}: {answer.message}"
     return answer
 
 
-def refused(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> str:
+def refusal_code(task: Task | None, ask: c.Ask, by: Actor = THE_USER, **more: Any) -> str:
     """The code an ask is refused with; fails the test when it is accepted."""
     answer = decide(task, command(ask, by, **more))
     assert isinstance(answer, Refused), f"accepted: {answer}"
     return answer.code
 
 
-def added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> e.TaskAdded:
+def task_added(task_id: str = T1, title: str = "Mend the roof", **data: Any) -> TaskAdded:
     """A task was written down."""
     standard = {"description": "", "status": "pending", "priority": "medium", "category": ""}
-    return e.TaskAdded(
-        id=task_node(task_id), type="TASK", data=e.TaskData(title=title, **{**standard, **data})
+    return TaskAdded(
+        id=task_node_id(task_id), type="TASK", data=TaskData(title=title, **{**standard, **data})
     )
 
 
-def claimed(
+def task_claimed(
     agent: str = "Alice",
     handoff_id: str = H1,
     task_id: str = T1,
@@ -157,9 +189,9 @@ def claimed(
     until: Instant = LATER,
     attempt: int = 1,
     epoch: int = 1,
-) -> e.TaskClaimed:
+) -> TaskClaimed:
     """An agent took a task from the queue."""
-    return e.TaskClaimed(
+    return TaskClaimed(
         task_id=task_id,
         handoff_id=handoff_id,
         agent=agent,
@@ -169,11 +201,11 @@ def claimed(
     )
 
 
-def submitted(
+def task_submitted(
     agent: str = "Alice", handoff_id: str = H1, task_id: str = T1, commit: str = SHA, tree: str = TREE
-) -> e.TaskSubmitted:
+) -> TaskSubmitted:
     """An agent handed in its work."""
-    return e.TaskSubmitted(task_id=task_id, handoff_id=handoff_id, agent=agent, commit=commit, tree=tree)
+    return TaskSubmitted(task_id=task_id, handoff_id=handoff_id, agent=agent, commit=commit, tree=tree)
 
 
 def a_result(name: str = "tests", status: GateStatus = GateStatus.FAILED, **fields: Any) -> GateResult:
@@ -183,33 +215,35 @@ def a_result(name: str = "tests", status: GateStatus = GateStatus.FAILED, **fiel
 
 def a_verdict(*gates: GateResult, commit: str = SHA, tree: str = TREE, **fields: Any) -> Verdict:
     """What was measured of a commit; its status is that of its gates, passed when there are none."""
-    return Verdict(**{"status": overall(gates), "commit": commit, "tree": tree, "gates": gates, **fields})
+    return Verdict(
+        **{"status": overall_status(gates), "commit": commit, "tree": tree, "gates": gates, **fields}
+    )
 
 
-def let_through(
+def gate_passed(
     agent: str = "Alice", handoff_id: str = H1, task_id: str = T1, commit: str = SHA, tree: str = TREE
-) -> e.GatePassed:
+) -> GatePassed:
     """The gates released an agent's work."""
     verdict = a_verdict(commit=commit, tree=tree)
-    return e.GatePassed(task_id=task_id, handoff_id=handoff_id, agent=agent, verdict=verdict)
+    return GatePassed(task_id=task_id, handoff_id=handoff_id, agent=agent, verdict=verdict)
 
 
-def handed_in(
+def gate_passed_and_submitted(
     agent: str = "Alice", handoff_id: str = H1, task_id: str = T1, commit: str = SHA, tree: str = TREE
-) -> tuple[e.GatePassed, e.TaskSubmitted]:
+) -> tuple[GatePassed, TaskSubmitted]:
     """The gates released an agent's work, and it was handed in."""
     work = (agent, handoff_id, task_id, commit, tree)
-    return let_through(*work), submitted(*work)
+    return gate_passed(*work), task_submitted(*work)
 
 
-def depends(task: str, on: str) -> e.EdgeCreated:
+def dependency_created(task: str, on: str) -> EdgeCreated:
     """One task was made to wait for another."""
-    return e.EdgeCreated(src=task_node(task), tgt=task_node(on), type="DEPENDS_ON")
+    return EdgeCreated(src=task_node_id(task), tgt=task_node_id(on), type="DEPENDS_ON")
 
 
-def an_event(kind: type[e.Event]) -> e.Event:
+def an_event(kind: type[Event]) -> Event:
     """An event of that kind with everything in it filled in."""
-    texts = {"task_id": T1, "id": task_node(T1), "handoff_id": H1, "agent": "Alice", "commit": SHA}
+    texts = {"task_id": T1, "id": task_node_id(T1), "handoff_id": H1, "agent": "Alice", "commit": SHA}
     texts |= {"status": "done", "type": "TASK", "tree": TREE, "lapses_at": LATER, "lease_expires_at": LATER}
     texts["rejection_id"] = ""
     given: dict[type[Any], Any] = {
@@ -218,12 +252,12 @@ def an_event(kind: type[e.Event]) -> e.Event:
         float: 0.5,
         bool: True,
         tuple[str, ...]: ("T-other",),
-        tuple[e.Finding, ...]: (e.Finding(text="It leaks"),),
-        e.TaskData: added().data,
-        e.TaskChanges: e.TaskChanges(title="New"),
-        e.Decision: e.Decision(decision_type="ACCEPT"),
+        tuple[Finding, ...]: (Finding(text="It leaks"),),
+        TaskData: task_added().data,
+        TaskChanges: TaskChanges(title="New"),
+        Decision: Decision(decision_type="ACCEPT"),
         Verdict: a_verdict(),
-        tuple[e.GivenUp, ...]: (e.GivenUp(session="s", first=1, last=2),),
+        tuple[AbandonedLines, ...]: (AbandonedLines(session="s", first=1, last=2),),
     }
     hints = get_type_hints(kind)
     names = (name for name in kind.__struct_fields__ if hints[name] in given and name != "ts")
@@ -255,19 +289,19 @@ class Session:
         self.lines: list[bytes] = []
 
     def write(
-        self, event: e.Event, *, at: Instant = "", actor: str = "somebody", key: str = "", ask: str = ""
-    ) -> e.Event:
+        self, event: Event, *, at: Instant = "", actor: str = "somebody", key: str = "", ask: str = ""
+    ) -> Event:
         """Stamps an event and writes its line."""
         self.seq += 1
         place: dict[str, Any] = {"session": self.name, "seq": self.seq, "prev": self.tip}
-        meta = e.Meta(id="", actor=actor, branch="main", key=key, ask=ask, **place)
-        stamped, line = codec.write(replace(event, ts=at or self.clock.now()), meta)
+        meta = Meta(id="", actor=actor, branch="main", key=key, ask=ask, **place)
+        stamped, line = codec.encode_event(replace(event, ts=at or self.clock.now()), meta)
         self.tip = stamped.meta.id
         if self.signer:
-            named = [Named(stamped.meta.id, e.subject(stamped))]
+            named = [GroupedEvent(stamped.meta.id, event_task_id(stamped))]
             (group,) = self.signer.sign(self.name, self.seq, self.chain, named, stamped.ts)
             self.chain = group.after
-            self.lines.append(signatures.write(group))
+            self.lines.append(signatures.encode_group(group))
         self.lines.append(line)
         return stamped
 
@@ -276,26 +310,26 @@ class Session:
         """The lines of the events alone."""
         return [line for line in self.lines if not signatures.is_group(line)]
 
-    def entry(self, event: e.Event, **options: str) -> Entry:
+    def entry(self, event: Event, **options: str) -> EventEntry:
         """Stamps an event, ready to be kept."""
         stamped = self.write(event, **options)
-        return Entry(stamped, self.lines[-1], e.subject(stamped))
+        return EventEntry(stamped, self.lines[-1], event_task_id(stamped))
 
 
-def stamped(*events: e.Event) -> list[e.Event]:
+def stamp_events(*events: Event) -> list[Event]:
     """The events as one session writes them; those that have a time keep it."""
     session = Session()
     return [session.write(event, at=event.ts) for event in events]
 
 
-def given(*events: e.Event) -> Task:
+def task_after(*events: Event) -> Task:
     """The task that these events led to."""
-    task = replay(stamped(*events))
+    task = replay(stamp_events(*events))
     assert task is not None, "the events begin with no `added`"
     return task
 
 
-class World:
+class FakeLedger:
     """A whole ledger on fakes: one asks, looks, and lets things go wrong."""
 
     def __init__(
@@ -316,9 +350,9 @@ class World:
         self.repository = FakeRepository()
         self.marks = MemoryMarks()
         self.keys = keys
-        self.ledger = self.opened_again()
+        self.ledger = self.reopen()
 
-    def opened_again(self) -> Ledger:
+    def reopen(self) -> Ledger:
         """The same ledger, as another process opens it."""
         self.ledger = Ledger(
             store=self.store,
@@ -333,10 +367,10 @@ class World:
         )
         return self.ledger
 
-    def ask(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Accepted:
+    def ask(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Acceptance:
         """What followed; fails the test when the ask is refused."""
         answer = self.ledger.ask(Request(ask=ask, actor=by, key=key, confined=confined))
-        assert isinstance(answer, Accepted), f"refused: {answer.code}: {answer.message}"
+        assert isinstance(answer, Acceptance), f"refused: {answer.code}: {answer.message}"
         return answer
 
     def refusal(self, ask: c.Ask, by: str = USER, key: str = "", *, confined: bool = False) -> Refused:
@@ -367,11 +401,11 @@ class World:
 
     def reject(
         self, handoff_id: str, rejection: dict[str, Any], by: str = "Alice", key: str = ""
-    ) -> Accepted:
+    ) -> Acceptance:
         """Files a rejection; valid or not, it is answered."""
         return self.ask(c.RejectHandoff(handoff_id=handoff_id, agent=by, rejection=rejection), by, key)
 
-    def held(self, by: str = "Alice", **fields: Any) -> tuple[str, str]:
+    def add_claimed(self, by: str = "Alice", **fields: Any) -> tuple[str, str]:
         """A new task that an agent holds: its id, and the handoff's."""
         task = self.claim(self.add(**fields), by)
         assert task.claim is not None
@@ -394,7 +428,91 @@ class World:
         with self.store.read() as view:
             return view.queue.ready()
 
-    def events(self) -> list[e.Event]:
+    def events(self) -> list[Event]:
         """Every event the ledger holds."""
         with self.store.read() as view:
-            return [codec.recall(line) for line in view.events.lines()]
+            return [codec.decode_stored_line(line) for line in view.events.lines()]
+
+
+V1, V2, V3 = "V-1", "V-2", "V-3"
+E1 = "E-000000000001"
+LEAKS = Finding(text="It leaks", path="roof.py", line=7)
+NIT = Finding(text="Odd colour", is_blocking=False)
+
+
+def a_round(*reviews: str, agent: str = "Alice", handoff_id: str = H1, **fields: Any) -> ReviewRound:
+    """A rejection of what an agent handed in under a handoff, by Lead's reviews of these ids; all stand."""
+    made = tuple(Review(id=name, reviewer="Lead") for name in reviews or (V1,))
+    work = {"commit": SHA, "tree": TREE, "agent": agent, "handoff_id": handoff_id, "reviews": made}
+    return ReviewRound(**{**work, **fields})
+
+
+def an_escalation(kind: str = "asked", **fields: Any) -> Escalation:
+    """A question that waits for the user, as long as the task is escalated."""
+    standard = {"id": E1, "reason": "What now?", "opened_at": NOW, "deadline": LATER}
+    return Escalation(**{**standard, "kind": kind, **fields})
+
+
+def review_rejected(review_id: str = V1, reviewer: str = "Lead", **fields: Any) -> ReviewRejected:
+    """A reviewer sent the work back."""
+    standard = {"task_id": T1, "commit": SHA, "tree": TREE, "findings": (LEAKS,)}
+    return ReviewRejected(**{**standard, "review_id": review_id, "reviewer": reviewer, **fields})
+
+
+def review_retracted(review_id: str = V1, reviewer: str = "Lead") -> ReviewRetracted:
+    """A rejection was taken back."""
+    return ReviewRetracted(task_id=T1, review_id=review_id, reviewer=reviewer, reason="It was right")
+
+
+def lockout_set(agent: str = "Alice", review_id: str = V1, **fields: Any) -> LockoutSet:
+    """An agent was locked out, for a rejection unless its id is empty."""
+    return LockoutSet(task_id=T1, agent=agent, reason="It leaks", review_id=review_id, **fields)
+
+
+def task_after_review(*events: Event) -> Task:
+    """The task that these events led to, after Alice had handed in her work."""
+    return task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), *events)
+
+
+def send_back(
+    world: FakeLedger, task_id: str, by: str, commit: str, reviewer: str = "user", *, text: str = "It leaks"
+) -> Task:
+    """An agent claims a task and hands a commit in, which a reviewer rejects."""
+    world.claim(task_id, by)
+    world.submit(task_id, by, commit)
+    ask = c.RejectReview(task_id=task_id, commit=commit, findings=(Finding(text=text),))
+    return world.ask(ask, reviewer).task
+
+
+def rejection_filed(task_id: str = T1, number: int = 1, **fields: Any) -> HandoffRejected:
+    """Alice rejected a task for a blocker."""
+    record = {"reason_type": "BLOCKER", "blocking_factor": "The ladder is gone"}
+    standard = {"handoff_id": H1, "agent": "Alice", "rejection_id": f"R-{number}", "rejection": record}
+    return HandoffRejected(task_id=task_id, **{**standard, **fields})
+
+
+def invalid_rejection_filed(task_id: str = T1, number: int = 1, **fields: Any) -> HandoffRejectionInvalid:
+    """Alice rejected a task without having earned it."""
+    valid = rejection_filed(task_id, number, **fields)
+    told = {name: getattr(valid, name) for name in ("handoff_id", "agent", "rejection_id", "rejection")}
+    return HandoffRejectionInvalid(task_id=task_id, **told)
+
+
+def rejection_answered(
+    decision: str, task_id: str = T1, number: int = 1, created: tuple[str, ...] = ()
+) -> RejectionAnswered:
+    """The director answered a rejection."""
+    told = Decision(decision_type=decision, rationale="So it is.", created_tasks=created)
+    return RejectionAnswered(task_id=task_id, handoff_id=H1, rejection_id=f"R-{number}", decision=told)
+
+
+def task_woken(task_id: str = T1) -> TaskWoken:
+    """A deferred task woke."""
+    return TaskWoken(task_id=task_id)
+
+
+def got_tool_entry(event: str, at: str = "2025-12-20T10:00:00Z", **fields: object) -> EventEntry:
+    """A line of a GoT tool."""
+    told = {"ts": at, "event": event, "meta": {"branch": "main", "session": "s"}, **fields}
+    line = msgspec.json.encode(told)
+    return EventEntry(codec.decode_line(line), line, "")

@@ -1,4 +1,4 @@
-"""Ports without a machine behind them: a clock one sets, ids one can foresee, files one can damage."""
+"""Ports without a machine behind them: a clock, ids, keys, a repository, event files, record files and a channel."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Clock, Commit, Difference, Ids, Signed
-from remand.domain.ids import session_name
-from remand.domain.instant import Instant, just_after, plus
-from remand.domain.keys import PublicKey
+from remand.app.ports import Clock, Commit, CommitDifference, Ids, SignedClaim
+from remand.app.record_files import RecordKind
+from remand.domain.access.keys import PublicKey
+from remand.domain.ids import make_session_name
+from remand.domain.instant import Instant, add_seconds, next_instant
 from remand.ledger import signatures
-from remand.ledger.store import FileMark, Head
+from remand.ledger.event_tables import FileMark
+from remand.ledger.store import LedgerHead
 
 START: Instant = "2026-11-15T09:00:00.000000Z"
 
@@ -27,12 +29,12 @@ class FakeClock:
 
     def now(self) -> Instant:
         """What time it is."""
-        self.time = just_after(self.time)
+        self.time = next_instant(self.time)
         return self.time
 
     def advance(self, seconds: float) -> None:
         """Lets time pass; a negative number sets the clock back."""
-        self.time = plus(self.time, seconds)
+        self.time = add_seconds(self.time, seconds)
 
 
 class CountingIds:
@@ -52,7 +54,7 @@ class FakeRepository:
 
     def __init__(self, branch: str = "main") -> None:
         self.commits: dict[str, Commit] = {}
-        self.differences: dict[str, Difference] = {}
+        self.differences: dict[str, CommitDifference] = {}
         self.current = branch
         self.histories: dict[str, tuple[str, ...]] = {}
         """The commits that branches have besides their tips."""
@@ -76,10 +78,10 @@ class FakeRepository:
         tip = self.commits.get(f"refs/heads/{branch}")
         return None if tip is None else commit in (tip.sha, *self.histories.get(branch, ()))
 
-    def difference(self, base: str, commit: str) -> Difference | None:
+    def difference(self, base: str, commit: str) -> CommitDifference | None:
         """What was written down as the commit's change, whatever the base; its own patch unless given."""
         found = self.commits.get(commit)
-        return self.differences.get(commit, Difference((), f"patch of {found.tree}")) if found else None
+        return self.differences.get(commit, CommitDifference((), f"patch of {found.tree}")) if found else None
 
 
 class MemoryMarks:
@@ -112,7 +114,7 @@ class FakeKeys:
         """The public key."""
         return self._key
 
-    def made(self) -> PublicKey:
+    def ensure_key(self) -> PublicKey:
         """The public key."""
         return self._key
 
@@ -123,12 +125,12 @@ class FakeKeys:
         """A signature of 64 bytes."""
         return sha512(self._key.raw + content).digest()
 
-    def verify(self, claims: Sequence[Signed]) -> list[bool]:
+    def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
         """Of each, True when the signature is of that key and content."""
         return [claim.signature == sha512(claim.key + claim.content).digest() for claim in claims]
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """The process was killed at this point."""
 
 
@@ -179,7 +181,7 @@ class MemoryExchange:
         if rest:
             yield len(lines) + 1, rest
 
-    def append(self, head: Head, first: int, lines: Sequence[bytes]) -> Head:
+    def append(self, head: LedgerHead, first: int, lines: Sequence[bytes]) -> LedgerHead:
         """Writes lines to the open segment, or to a new one when git tracks it."""
         if self._is_full:
             raise EnvironmentFault("Nothing was recorded: no space left.")
@@ -189,11 +191,11 @@ class MemoryExchange:
         file.data += b"".join(line + b"\n" for line in lines)
         if self._dies_after_append:
             self._dies_after_append = False
-            raise Killed
+            raise ProcessKilled
         return replace(head, size=len(file.data), changed=crc32(file.data))
 
-    def _begin(self, head: Head, first: int) -> Head:
-        segment = session_name(self._clock.now(), self._ids.hex())
+    def _begin(self, head: LedgerHead, first: int) -> LedgerHead:
+        segment = make_session_name(self._clock.now(), self._ids.hex())
         self.put(self.path(segment), [])
         inode = self.contents[self.path(segment)].inode
         return replace(head, segment=segment, first=first, size=0, inode=inode)
@@ -213,7 +215,7 @@ class MemoryExchange:
         """Where a segment's file is."""
         return f"/events/{segment}.jsonl"
 
-    def is_whole(self, head: Head) -> bool:
+    def is_whole(self, head: LedgerHead) -> bool:
         """True when the open segment is as the head says."""
         file = self.contents.get(self.path(head.segment))
         if not head.segment or file is None:
@@ -221,28 +223,28 @@ class MemoryExchange:
         is_same = (len(file.data), file.inode) == (head.size, head.inode)
         return is_same and head.changed in (0, crc32(file.data))
 
-    def stamped(self, head: Head) -> Head:
+    def stamp_head(self, head: LedgerHead) -> LedgerHead:
         """The head with when the segment was last changed: each content is a time of its own."""
         return replace(head, changed=crc32(self.contents[self.path(head.segment)].data))
 
-    def cut_off(self, head: Head) -> str:
+    def cut_off(self, head: LedgerHead) -> str:
         """Moves what is behind the head away, if anything is."""
         tail = self._tail(head)
         if not tail:
             return ""
         self.set_aside.append(tail)
-        self.cut(self.path(head.segment), head.size)
+        self.truncate(self.path(head.segment), head.size)
         return f"/quarantine/{head.segment}"
 
-    def surplus(self, head: Head) -> list[bytes]:
+    def surplus(self, head: LedgerHead) -> list[bytes]:
         """Whole lines behind what the ledger knows of."""
         return self._tail(head).split(b"\n")[:-1]
 
-    def _tail(self, head: Head) -> bytes:
+    def _tail(self, head: LedgerHead) -> bytes:
         file = self.contents.get(self.path(head.segment))
         return file.data[head.size :] if file is not None and file.inode == head.inode else b""
 
-    def has_all(self, head: Head, lines: Iterable[bytes]) -> bool:
+    def has_all(self, head: LedgerHead, lines: Iterable[bytes]) -> bool:
         """True when the segment has lost none of these lines."""
         file = self.contents.get(self.path(head.segment))
         there = set(file.data.split(b"\n")) if file else set()
@@ -264,7 +266,7 @@ class MemoryExchange:
         """Someone writes to the end of a file."""
         self.contents[path].data += data
 
-    def cut(self, path: str, size: int) -> None:
+    def truncate(self, path: str, size: int) -> None:
         """Everything behind that many bytes is lost."""
         self.contents[path].data = self.contents[path].data[:size]
 
@@ -298,3 +300,51 @@ class MemoryExchange:
     def all_lines(self) -> list[bytes]:
         """Every line of every file, those of signed groups too."""
         return [line for file in self.contents.values() for line in file.data.split(b"\n") if line]
+
+
+class MemoryRecordFiles:
+    """Files of this process. Whoever takes one away changes the stamp."""
+
+    def __init__(self) -> None:
+        self.texts: dict[tuple[RecordKind, str], str] = {}
+        self.failure: OSError | None = None
+        self.writes = 0
+
+    def put(self, kind: RecordKind, name: str, text: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.texts.get((kind, name)) != text:
+            self.texts[kind, name] = text
+            self.writes += 1
+
+    def drop(self, kind: RecordKind, name: str) -> None:
+        self.texts.pop((kind, name), None)
+
+    def names(self, kind: RecordKind) -> set[str]:
+        return {name for one, name in self.texts if one is kind}
+
+    def stamp(self) -> str:
+        return " ".join(sorted(f"{kind}/{name}" for kind, name in self.texts)) or "-"
+
+    def seal(self) -> str:
+        return self.stamp()
+
+    def of(self, kind: RecordKind) -> dict[str, str]:
+        """The files of a kind: name to text."""
+        return {name: text for (one, name), text in self.texts.items() if one is kind}
+
+
+class MemoryChannel:
+    """A channel that keeps what it was given, as long as it works."""
+
+    def __init__(self, name: str = "chat", *, is_down: bool = False) -> None:
+        self.name = name
+        self.is_down = is_down
+        self.notices: list[tuple[str, str]] = []
+
+    def send(self, title: str, body: str) -> str:
+        """Takes a notice, or says that it is down."""
+        if self.is_down:
+            return "it is down"
+        self.notices.append((title, body))
+        return ""

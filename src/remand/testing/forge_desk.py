@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from enum import StrEnum
 
-from remand.domain.pulls.shapes import PullState
+from remand.domain.pull_request.records import PullState
 from remand.testing.forge_state import ForgeState, Issue, Person, Pull
 
 COLLABORATORS = ("triage", "write", "maintain", "admin")

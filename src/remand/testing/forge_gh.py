@@ -7,8 +7,7 @@ from http.client import HTTPConnection, HTTPException
 from itertools import pairwise
 from urllib.parse import urlsplit
 
-from remand.adapters.forges.gh import NOT_LOGGED_IN, Ran
-from remand.adapters.forges.transport import MAX_ANSWER
+from remand.adapters.forges.transport import MAX_ANSWER, NOT_LOGGED_IN, ProgramResult
 
 
 class FakeGh:
@@ -18,11 +17,11 @@ class FakeGh:
         self._host, self._token, self._seconds = urlsplit(url).netloc, token, seconds
         self.commands: list[list[str]] = []
 
-    async def run(self, command: Sequence[str], given: bytes) -> Ran | None:
+    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
         """The answer with its headers first; nothing when none came, or too much."""
         self.commands.append(list(command))
         if not self._token:
-            return Ran(NOT_LOGGED_IN, b"")
+            return ProgramResult(NOT_LOGGED_IN, b"")
         path, options = command[2], list(pairwise(command[3:]))
         method = next(value for name, value in options if name == "--method")
         headers = dict(value.split(": ", 1) for name, value in options if name == "--header")
@@ -37,11 +36,11 @@ class FakeGh:
             connection.close()
 
 
-def _printed(connection: HTTPConnection) -> Ran | None:
+def _printed(connection: HTTPConnection) -> ProgramResult | None:
     answer = connection.getresponse()
     body = answer.read(MAX_ANSWER + 1)
     if len(body) > MAX_ANSWER:
         return None
     head = f"HTTP/1.1 {answer.status} {answer.reason}\r\n"
     head += "".join(f"{name.title()}: {value}\r\n" for name, value in answer.getheaders())
-    return Ran(0 if answer.status < 300 else 1, f"{head}\r\n".encode() + body)
+    return ProgramResult(0 if answer.status < 300 else 1, f"{head}\r\n".encode() + body)

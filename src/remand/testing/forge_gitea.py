@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from remand.app.forges.ports import CheckState
+from remand.app.forge.ports import CheckState
 from remand.domain.instant import Instant
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.forge_gitea_desk import GiteaDesk
 from remand.testing.forge_server import Answer, Request, json_answer, paged
 from remand.testing.forge_state import (

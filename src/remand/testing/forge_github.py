@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from remand.app.forges.ports import CheckState
-from remand.domain.instant import moment, plus
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.app.forge.ports import CheckState
+from remand.domain.instant import add_seconds, parse_moment
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.fakes import START
 from remand.testing.forge_github_desk import GitHubDesk
 from remand.testing.forge_github_shapes import Json, Shapes
@@ -17,7 +17,7 @@ from remand.testing.forge_server import Answer, Request, conditional, json_answe
 from remand.testing.forge_state import ForgeState, Posted, Said
 
 LIMIT = 5000
-RESET = int(moment(plus(START, 3600)).timestamp())
+RESET = int(parse_moment(add_seconds(START, 3600)).timestamp())
 EVENTS = {
     "APPROVE": ReviewState.APPROVED,
     "REQUEST_CHANGES": ReviewState.CHANGES_REQUESTED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from remand.domain.instant import Instant
-from remand.domain.pulls.shapes import PullState
+from remand.domain.pull_request.records import PullState
 from remand.testing.forge_state import ForgeState, Given, Issue, LineComment, Person, Posted, Pull, Remark
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from remand.app.forges.ports import CheckState
-from remand.domain.instant import Instant, plus
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.app.forge.ports import CheckState
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.forge_gitlab_desk import GitLabDesk
 from remand.testing.forge_server import Answer, Request, conditional, json_answer, paged
 from remand.testing.forge_state import ForgeState, Given, Person, Posted, Pull, Remark, Said, Thread
@@ -217,10 +217,10 @@ def _versions(pull: Pull) -> list[Json]:
     heads: list[tuple[Instant, str]] = []
     for given in pull.reviews:
         if not heads or heads[-1][1] != given.commit:
-            heads.append((plus(given.created_at, -0.5), given.commit))
+            heads.append((add_seconds(given.created_at, -0.5), given.commit))
     heads[:1] = [(pull.created_at, heads[0][1] if heads else pull.head)]
     if heads[-1][1] != pull.head:
-        heads.append((plus(pull.reviews[-1].created_at, 0.5), pull.head))
+        heads.append((add_seconds(pull.reviews[-1].created_at, 0.5), pull.head))
     return [
         {"id": 100 + place, "head_commit_sha": head, "created_at": time, "state": "collected"}
         for place, (time, head) in enumerate(heads)

@@ -19,7 +19,7 @@ from graphql import (
 )
 from graphql.language import BooleanValueNode, DirectiveNode, IntValueNode, VariableNode
 
-from remand.domain.pulls.shapes import PullState
+from remand.domain.pull_request.records import PullState
 from remand.testing.forge_github_shapes import when
 from remand.testing.forge_state import ForgeState, Given, LineComment, Person, Pull, Remark, Thread
 

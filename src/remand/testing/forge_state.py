@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import sha1
 
-from remand.app.forges.ports import CheckState
-from remand.domain.instant import Instant, plus
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.app.forge.ports import CheckState
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.fakes import START
 
 TOKEN = "token-of-the-tests"  # noqa: S105 - it opens nothing but the fake
@@ -342,5 +342,5 @@ class ForgeState:
         return self._ids
 
     def _tick(self) -> Instant:
-        self.now = plus(self.now, 1)
+        self.now = add_seconds(self.now, 1)
         return self.now

@@ -1,4 +1,4 @@
-"""What every store must hold to about the queue: who is given what, who waits for whom."""
+"""What every store must hold to about the queue, dependencies, and tasks with something due on the forge."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from remand.domain.instant import plus
-from remand.domain.task import Priority, Status, Task
+from remand.domain.decisions.forge_actions import PLANNED
+from remand.domain.decisions.notices import NOTICE_DUE
+from remand.domain.instant import add_seconds
+from remand.domain.task import (
+    ForgeAction,
+    OverrideNotice,
+    PlannedAction,
+    Priority,
+    Status,
+    Task,
+    TaskForgeState,
+)
 from remand.ledger.store import Store
 from remand.testing.builders import (
     ALICE,
@@ -20,11 +30,13 @@ from remand.testing.builders import (
     LATER,
     MUCH_LATER,
     NOW,
+    SHA,
     T1,
     T2,
     T3,
     a_claim,
     a_lockout,
+    a_submission,
     a_task,
     actor,
     an_offer,
@@ -52,7 +64,9 @@ class QueueContract:
 
     def test_the_queues_order_is_lane_then_priority_then_age(self, store: Store) -> None:
         tasks = [
-            a_task(task_id(n), status=status, queue=status, priority=priority, created_at=plus(NOW, -age))
+            a_task(
+                task_id(n), status=status, queue=status, priority=priority, created_at=add_seconds(NOW, -age)
+            )
             for n, (status, priority, age) in enumerate(
                 (status, priority, age)
                 for status in (Status.REJECTED, Status.NEEDS_CONTINUATION, Status.INCOMING)
@@ -257,3 +271,51 @@ def _rebuilt_standings(store: Store, tasks: Sequence[Task]) -> tuple[list[str], 
     with store.write() as tx:
         tx.tasks.replace_all(tasks, ())
         return tx.queue.ready(), set(tx.queue.due(NOW))
+
+
+UNDER_REVIEW = a_task(T1, status=Status.PROVISIONAL, submission=a_submission(), branch="work/1")
+DONE = a_task(T2, status=Status.DONE, submission=a_submission(), approved_commit=SHA, pr=7)
+BEGUN = a_task(T3, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.PUSH, about=SHA)))
+
+
+class ErrandContract:
+    """Tasks come and go with what is left to do for them."""
+
+    def test_a_task_is_found_by_what_is_left_to_do_for_it(self, store: Store) -> None:
+        with store.write() as tx:
+            for task in (BEGUN, DONE, UNDER_REVIEW):
+                tx.tasks.put(task)
+
+            assert tx.tasks.with_errand([ForgeAction.PUSH]) == [UNDER_REVIEW]
+            assert tx.tasks.with_errand([ForgeAction.PUSH, ForgeAction.MERGE]) == [UNDER_REVIEW, DONE]
+            assert tx.tasks.with_errand([PLANNED]) == [BEGUN]
+            assert tx.tasks.with_errand([ForgeAction.CLOSE]) == tx.tasks.with_errand([]) == []
+
+    def test_a_task_is_found_by_what_the_user_has_yet_to_be_told(self, store: Store) -> None:
+        notice = OverrideNotice(id="N-1", text="owner unlocked Alice", at=NOW)
+        untold = a_task(T1, status=Status.DONE, notices=(notice,))
+        with store.write() as tx:
+            tx.tasks.put(untold)
+            tx.tasks.put(a_task(T2))
+            assert tx.tasks.with_errand([NOTICE_DUE]) == [untold]
+            assert tx.tasks.with_errand([*ForgeAction, PLANNED]) == []
+
+            tx.tasks.put(a_task(T1, status=Status.DONE))
+            assert tx.tasks.with_errand([NOTICE_DUE]) == []
+
+    def test_a_task_for_which_all_is_done_is_not_found_any_more(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(a_task(T2))
+            tx.tasks.put(DONE)
+            tx.tasks.put(
+                a_task(T2, status=Status.DONE, approved_commit=SHA, pr=7, forge=TaskForgeState(merged=SHA))
+            )
+
+            assert tx.tasks.with_errand([*ForgeAction, PLANNED]) == []
+
+    def test_errands_are_made_anew_with_the_tasks(self, store: Store) -> None:
+        with store.write() as tx:
+            tx.tasks.put(DONE)
+            tx.tasks.replace_all([UNDER_REVIEW, a_task(T2)], [])
+
+            assert tx.tasks.with_errand([*ForgeAction, PLANNED]) == [UNDER_REVIEW]

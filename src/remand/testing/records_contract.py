@@ -1,14 +1,54 @@
-"""How a store keeps the lines of the orchestration log, and whose files are out of date. A part of `store_contract`."""
+"""What every store must hold to about files: those it has read, and those made from it."""
 
 from __future__ import annotations
 
-from remand.domain.gates.outages import Outage
-from remand.domain.gates.standing import Gating
-from remand.domain.runs import Run, Spent
+from remand.domain.gate.state import GateState, Outage
+from remand.domain.run import Run, RunCosts
 from remand.domain.task import Escalation, Status, Submission
-from remand.ledger.record_tables import LogLine
-from remand.ledger.store import Store
-from remand.testing.builders import LATER, NOW, T1, T2, T3, a_task
+from remand.ledger.event_tables import FileMark
+from remand.ledger.problems import Problem
+from remand.ledger.store import LogLine, Store
+from remand.testing.builders import LATER, MUCH_LATER, NOW, T1, T2, T3, Session, a_task, task_added, task_id
+
+
+class FileContract:
+    """A store knows which files it read, what was wrong with them, and what came too early."""
+
+    def test_a_file_is_known_as_it_was_last_read(self, store: Store) -> None:
+        before, after, other = FileMark("a", 1, 2, 3), FileMark("a", 4, 5, 6), FileMark("b", 1, 1, 1)
+
+        with store.write() as tx:
+            for mark in (before, other, after):
+                tx.files.note(mark, ())
+
+            assert tx.files.marks() == {"a": after, "b": other}
+
+    def test_only_what_was_wrong_at_the_last_reading_is_wrong(self, store: Store) -> None:
+        old, new, other = (Problem(file=file, line=7, problem=file) for file in ("a", "a", "b"))
+
+        with store.write() as tx:
+            tx.files.note(FileMark("b", 1, 1, 1), [other])
+            tx.files.note(FileMark("a", 1, 1, 1), [old, old])
+            tx.files.note(FileMark("a", 2, 2, 2), [new])
+
+            assert tx.files.problems() == [new, other]
+
+    def test_what_came_too_early_is_given_out_once_its_time_is_near(self, store: Store) -> None:
+        session = Session()
+        soon, late = (
+            session.entry(task_added(task_id(n)), at=at) for n, at in enumerate((LATER, MUCH_LATER))
+        )
+
+        with store.write() as tx:
+            for entry in (soon, late, soon):
+                tx.files.hold_back(entry.event, entry.line)
+
+            assert tx.files.take_due(NOW) == []
+            assert sorted(tx.files.held_lines()) == sorted([soon.line, late.line])
+            assert tx.files.take_due(LATER) == [soon.line]
+            assert tx.files.take_due(MUCH_LATER) == [late.line]
+            assert tx.files.take_due(MUCH_LATER) == []
+
 
 MONDAY, TUESDAY = "2026-11-16", "2026-11-17"
 
@@ -66,7 +106,7 @@ class RecordsContract:
             tx.tasks.put(a_task(T3, escalation=asked))
             tx.tasks.put(a_task(T2, status=Status.REJECTED, escalation=asked))
 
-            assert [task.id for task in tx.tasks.escalated()] == [T1]
+            assert [task.id for task in tx.tasks.escalated_tasks()] == [T1]
 
     def test_the_tasks_are_found_that_a_commit_or_a_pull_request_was_handed_in_for(
         self, store: Store
@@ -77,18 +117,18 @@ class RecordsContract:
             tx.tasks.put(a_task(T2, submission=work, pr=7))
             tx.tasks.put(a_task(T3, title='"pr":7, "submission":{"commit":"aaaa"}'))
 
-            assert [task.id for task in tx.tasks.handed_in("a" * 40, 0)] == [T1, T2]
-            assert [task.id for task in tx.tasks.handed_in("b" * 40, 7)] == [T2]
+            assert [task.id for task in tx.tasks.find_submitted("a" * 40, 0)] == [T1, T2]
+            assert [task.id for task in tx.tasks.find_submitted("b" * 40, 7)] == [T2]
             tx.tasks.put(a_task(T1, pr=7))
-            assert [task.id for task in tx.tasks.handed_in("a" * 40, 7)] == [T1, T2]
-            assert tx.tasks.handed_in("b" * 40, 0) == []
+            assert [task.id for task in tx.tasks.find_submitted("a" * 40, 7)] == [T1, T2]
+            assert tx.tasks.find_submitted("b" * 40, 0) == []
 
     def test_the_tasks_for_which_a_gate_could_not_be_measured_are_found(self, store: Store) -> None:
         outage = Outage(gate="tests", cause="no pytest", text="no pytest")
         with store.write() as tx:
-            tx.tasks.put(a_task(T1, gating=Gating(outages=(outage,))))
+            tx.tasks.put(a_task(T1, gating=GateState(outages=(outage,))))
             tx.tasks.put(a_task(T2, title='"outages":['))
-            tx.tasks.put(a_task(T3, gating=Gating(outages=(outage,))))
+            tx.tasks.put(a_task(T3, gating=GateState(outages=(outage,))))
             tx.tasks.put(a_task(T3))
 
             assert [task.id for task in tx.tasks.with_outages()] == [T1]
@@ -99,8 +139,8 @@ class RecordsContract:
             tx.tasks.put(a_task(T1, status=Status.CLAIMED, runs=(run,)))
             tx.tasks.put(a_task(T2, status=Status.CLAIMED))
             tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, runs=(run,)))
-            tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, spent=Spent(runs=1)))
+            tx.tasks.put(a_task(T3, status=Status.PROVISIONAL, spent=RunCosts(runs=1)))
 
-            assert [task.id for task in tx.tasks.running()] == [T1]
+            assert [task.id for task in tx.tasks.running_tasks()] == [T1]
             assert [task.id for task in tx.tasks.active(Status.CLAIMED)] == [T1, T2]
             assert [tx.tasks.count_active(one) for one in (Status.PROVISIONAL, Status.BLOCKED)] == [1, 0]

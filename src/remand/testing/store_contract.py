@@ -6,12 +6,13 @@ import random
 
 import pytest
 
-from remand.domain.names import looks, name_key
+from remand.domain.access.team import look_keys, name_key
 from remand.domain.task import Status
 from remand.ledger import codec
+from remand.ledger.event_tables import EventEntry, FileMark
 from remand.ledger.problems import Problem
 from remand.ledger.signatures import Doubt
-from remand.ledger.store import Entry, FileMark, Head, Store, Transaction
+from remand.ledger.store import LedgerHead, Store, Transaction
 from remand.testing.builders import (
     H1,
     MUCH_LATER,
@@ -23,25 +24,23 @@ from remand.testing.builders import (
     a_claim,
     a_lockout,
     a_task,
-    added,
-    claimed,
+    got_tool_entry,
+    rejection_answered,
+    task_added,
+    task_claimed,
     task_id,
 )
-from remand.testing.errand_contract import ErrandContract
-from remand.testing.file_contract import FileContract
-from remand.testing.queue_contract import Opener, QueueContract, WaitingContract
-from remand.testing.records_contract import RecordsContract
-from remand.testing.rejected_contract import RejectedContract
-from remand.testing.rejection_events import answered, of_got
-from remand.testing.trace_contract import TraceContract
-from remand.testing.unconfirmed_contract import MissingContract, UnconfirmedContract
+from remand.testing.queue_contract import ErrandContract, Opener, QueueContract, WaitingContract
+from remand.testing.records_contract import FileContract, RecordsContract
+from remand.testing.rejection_contract import RejectedContract, TraceContract
+from remand.testing.signature_contract import MissingContract, UnconfirmedContract
 
 
 class EventContract:
     """Events are kept once, each session's together, and found by task and key."""
 
     def test_an_event_is_kept_once_however_often_it_comes(self, store: Store) -> None:
-        entry = Session().entry(added())
+        entry = Session().entry(task_added())
 
         with store.write() as tx:
             tx.events.add([entry, entry])
@@ -53,7 +52,7 @@ class EventContract:
 
     def test_a_line_of_a_got_tool_is_kept_once(self, store: Store) -> None:
         line = b'{"ts":"2026-01-01T00:00:00Z","event":"node.delete","meta":{"session":"s"},"id":"T-1"}'
-        entry = Entry(codec.read(line), line, "T-1")
+        entry = EventEntry(codec.decode_line(line), line, "T-1")
 
         with store.write() as tx:
             tx.events.add([entry, entry])
@@ -61,9 +60,11 @@ class EventContract:
             assert list(tx.events.lines()) == [line]
 
     def test_a_line_of_a_got_tool_is_given_to_its_task_once_that_is_known(self, store: Store) -> None:
-        entry, other = (of_got("handoff.reject", handoff_id=name, agent="Bob") for name in ("H-1", "H-2"))
+        entry, other = (
+            got_tool_entry("handoff.reject", handoff_id=name, agent="Bob") for name in ("H-1", "H-2")
+        )
         with store.write() as tx:
-            tx.events.add([entry, other, Session().entry(added(T2))])
+            tx.events.add([entry, other, Session().entry(task_added(T2))])
             tx.events.assign(lambda line: T1 if line == entry.line else "")
 
             assert (tx.events.of_task(T1), len(tx.events.of_task(T2))) == ([entry.line], 1)
@@ -72,7 +73,10 @@ class EventContract:
             assert other.line in tx.events.of_task(T2)
 
     def test_what_a_copied_ledger_wrote_differently_is_kept_beside(self, store: Store) -> None:
-        first, second = Session("s").entry(added(title="One")), Session("s").entry(added(title="Another"))
+        first, second = (
+            Session("s").entry(task_added(title="One")),
+            Session("s").entry(task_added(title="Another")),
+        )
 
         with store.write() as tx:
             tx.events.add([first])
@@ -84,7 +88,7 @@ class EventContract:
             assert list(tx.events.lines("s")) == [first.line, second.line]
 
     def test_very_many_events_of_one_number_are_kept_once_each(self, store: Store) -> None:
-        entries = [Session("s").entry(added(title=f"Task {n}")) for n in range(50)]
+        entries = [Session("s").entry(task_added(title=f"Task {n}")) for n in range(50)]
 
         with store.write() as tx:
             for _ in range(2):
@@ -97,7 +101,7 @@ class EventContract:
 
     def test_the_lines_of_a_session_stand_together_in_their_order(self, store: Store) -> None:
         one, two = Session("one"), Session("two")
-        mixed = [session.entry(added(task_id(n))) for n in range(20) for session in (one, two)]
+        mixed = [session.entry(task_added(task_id(n))) for n in range(20) for session in (one, two)]
         random.Random(1).shuffle(mixed)  # noqa: S311 - repeatable by intent
 
         with store.write() as tx:
@@ -110,17 +114,17 @@ class EventContract:
 
     def test_a_sessions_own_lines_can_be_had_from_a_number_on(self, store: Store) -> None:
         session, other = Session("one"), Session("two")
-        entries = [session.entry(added(task_id(n))) for n in range(5)]
+        entries = [session.entry(task_added(task_id(n))) for n in range(5)]
 
         with store.write() as tx:
-            tx.events.add([*entries, other.entry(added(T1))])
+            tx.events.add([*entries, other.entry(task_added(T1))])
 
             assert list(tx.events.lines("one", 3)) == session.event_lines[2:]
             assert list(tx.events.lines("nobody", 1)) == []
 
     def test_the_events_of_a_key_come_in_their_order(self, store: Store) -> None:
         session = Session()
-        entries = [session.entry(added(task_id(n)), key="k" if n % 2 else "") for n in range(6)]
+        entries = [session.entry(task_added(task_id(n)), key="k" if n % 2 else "") for n in range(6)]
 
         with store.write() as tx:
             tx.events.add(entries)
@@ -130,9 +134,9 @@ class EventContract:
 
     def test_an_event_that_was_removed_can_be_kept_again(self, store: Store) -> None:
         session = Session()
-        entries = [session.entry(added(T1)), session.entry(added(T2))]
+        entries = [session.entry(task_added(T1)), session.entry(task_added(T2))]
         old = b'{"ts":"2025-12-20T00:00:00Z","event":"node.create","meta":{},"id":"task:T-9","type":"TASK","data":{}}'
-        legacy = Entry(codec.read(old), old, "T-9")
+        legacy = EventEntry(codec.decode_line(old), old, "T-9")
 
         with store.write() as tx:
             tx.events.add([*entries, legacy])
@@ -147,7 +151,7 @@ class EventContract:
     def test_the_tail_has_the_latest_lines(self, store: Store) -> None:
         clock = Session().clock
         sessions = [Session(name, clock) for name in ("one", "two")]
-        entries = [sessions[n % 2].entry(added(task_id(n))) for n in range(20)]
+        entries = [sessions[n % 2].entry(task_added(task_id(n))) for n in range(20)]
 
         with store.write() as tx:
             tx.events.add(entries)
@@ -196,7 +200,7 @@ class TaskContract:
             tx.tasks.put(a_task(aliases=("#1", "#2")))
             tx.tasks.put(a_task(aliases=("#2", "H-house#3")))
 
-            assert [tx.tasks.named(name) for name in ("#1", "#2", "H-house#3")] == ["", T1, T1]
+            assert [tx.tasks.find_task_id(name) for name in ("#1", "#2", "H-house#3")] == ["", T1, T1]
 
     @pytest.mark.parametrize("order", [(T1, T2), (T2, T1)], ids=["oldest first", "oldest last"])
     def test_of_two_tasks_with_one_alias_the_oldest_has_it(
@@ -206,9 +210,9 @@ class TaskContract:
             for name in order:
                 tx.tasks.put(a_task(name, aliases=("#1",)))
 
-            assert tx.tasks.named("#1") == T1
+            assert tx.tasks.find_task_id("#1") == T1
             tx.tasks.put(a_task(T1))
-            assert tx.tasks.named("#1") == T2
+            assert tx.tasks.find_task_id("#1") == T2
 
     def test_everyone_with_a_part_in_a_task_is_found_by_spelling_and_looks(self, store: Store) -> None:
         with store.write() as tx:
@@ -216,20 +220,20 @@ class TaskContract:
             tx.tasks.put(a_task(T1, created_by="user", holders=("Fenster",)))
             tx.tasks.put(a_task(T2, lockouts=(a_lockout("fenster"),)))
 
-            assert tx.names.having(name_key(" FENSTER")) == ["Fenster", "fenster"]
-            assert tx.names.having(looks("Fenst\u0435r")[0]) == ["Fenster"]
-            assert tx.names.having(name_key("User")) == ["user"]
-            assert tx.names.having(name_key("Keyser")) == []
+            assert tx.names.names_with_key(name_key(" FENSTER")) == ["Fenster", "fenster"]
+            assert tx.names.names_with_key(look_keys("Fenst\u0435r")[0]) == ["Fenster"]
+            assert tx.names.names_with_key(name_key("User")) == ["user"]
+            assert tx.names.names_with_key(name_key("Keyser")) == []
             tx.tasks.replace_all([a_task(T2, holders=("Keyser",))], [])
-            assert tx.names.having(name_key("Fenster")) == []
-            assert tx.names.having(name_key("Keyser")) == ["Keyser"]
+            assert tx.names.names_with_key(name_key("Fenster")) == []
+            assert tx.names.names_with_key(name_key("Keyser")) == ["Keyser"]
 
     def test_a_task_is_found_by_its_handoffs(self, store: Store) -> None:
         with store.write() as tx:
-            tx.events.add([Session().entry(claimed(handoff_id=H1))])
+            tx.events.add([Session().entry(task_claimed(handoff_id=H1))])
 
-            assert tx.tasks.named(H1) == T1
-            assert tx.tasks.named("H-nothing") == ""
+            assert tx.tasks.find_task_id(H1) == T1
+            assert tx.tasks.find_task_id("H-nothing") == ""
 
     def test_a_task_is_known_by_those_that_wait_for_it_or_were_split_into_it_or_reformulated_as_it(
         self, store: Store
@@ -237,25 +241,27 @@ class TaskContract:
         names = [f"T-{number}" for number in range(5)]
         with store.write() as tx:
             tx.tasks.put(a_task(names[3], status=Status.INFEASIBLE, superseded_by=T1))
-            tx.events.add([Session().entry(answered("ACCEPT_AND_REFORMULATE", names[3], created=(T1,)))])
+            tx.events.add(
+                [Session().entry(rejection_answered("ACCEPT_AND_REFORMULATE", names[3], created=(T1,)))]
+            )
             tx.tasks.put(a_task(names[2], depends_on=(T1,)))
             tx.tasks.put(a_task(names[1], status=Status.DEFERRED, waits_for=(T2, T1)))
             tx.tasks.put(a_task(names[0], status=Status.DECOMPOSED, children=(T1, T2)))
             tx.tasks.put(a_task(names[4], depends_on=(T3,)))
 
-            assert [task.id for task in tx.tasks.leading_to(T1, 9)] == names[:4]
-            assert [task.id for task in tx.tasks.leading_to(T1, 2)] == names[:2]
-            assert tx.tasks.leading_to("T-none", 9) == []
+            assert [task.id for task in tx.tasks.predecessors(T1, 9)] == names[:4]
+            assert [task.id for task in tx.tasks.predecessors(T1, 2)] == names[:2]
+            assert tx.tasks.predecessors("T-none", 9) == []
 
     def test_replacing_everything_leaves_nothing_of_what_was(self, store: Store) -> None:
         with store.write() as tx:
-            tx.events.add([Session().entry(claimed(handoff_id=H1))])
+            tx.events.add([Session().entry(task_claimed(handoff_id=H1))])
             tx.tasks.put(a_task(T1, aliases=("#1",)))
             tx.tasks.put(a_task(T2, depends_on=(T1,)))
             tx.tasks.replace_all([a_task(T2, aliases=("#2",)), a_task(T3)], [("H-new", T3)])
 
             assert [task.id for task in tx.tasks.every()] == [T2, T3]
-            assert [tx.tasks.named(name) for name in ("#1", "#2", H1, "H-new")] == ["", T2, "", T3]
+            assert [tx.tasks.find_task_id(name) for name in ("#1", "#2", H1, "H-new")] == ["", T2, "", T3]
             assert tx.queue.ready() == [T2, T3]
             assert tx.queue.path(T2, T1) == ()
 
@@ -264,7 +270,7 @@ class TransactionContract:
     """A change happens whole or not at all."""
 
     def test_the_head_is_kept(self, store: Store) -> None:
-        head = Head(
+        head = LedgerHead(
             session="s", seq=3, tip="t", clock=NOW, segment="g", first=2, size=9, inode=7, bounded_from=NOW
         )
 
@@ -287,21 +293,21 @@ class TransactionContract:
     def test_a_change_that_fails_leaves_nothing(self, store: Store) -> None:
         session = Session()
         with store.write() as tx:
-            _change(tx, session.entry(added(T1)), T1, "a")
-            before = _everything(tx)
+            _change(tx, session.entry(task_added(T1)), T1, "a")
+            before = _all_tables(tx)
 
         def fail() -> None:
             with store.write() as tx:
-                _change(tx, session.entry(added(T2)), T2, "b")
+                _change(tx, session.entry(task_added(T2)), T2, "b")
                 tx.tasks.put(a_task(T1, status=Status.DONE, aliases=()))
-                assert tx.files.ripe(MUCH_LATER)
+                assert tx.files.take_due(MUCH_LATER)
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
             fail()
         with store.write() as tx:
-            assert _everything(tx) == before
-            assert tx.files.ripe(MUCH_LATER) == list(tx.events.lines())
+            assert _all_tables(tx) == before
+            assert tx.files.take_due(MUCH_LATER) == list(tx.events.lines())
 
     def test_what_was_done_outside_is_taken_back_last_first_when_a_change_fails(self, store: Store) -> None:
         undone: list[int] = []
@@ -319,20 +325,20 @@ class TransactionContract:
         assert undone == [2, 1]
 
 
-def _change(tx: Transaction, entry: Entry, name: str, file: str) -> None:
+def _change(tx: Transaction, entry: EventEntry, name: str, file: str) -> None:
     """Touches every table."""
     tx.events.add([entry])
     tx.tasks.put(a_task(name, aliases=(f"#{file}",), depends_on=(T3,)))
     tx.files.note(FileMark(file, 1, 2, 3), [Problem(file=file, line=1, problem="torn")])
     tx.files.hold_back(entry.event, entry.line)
-    tx.head = Head(session=tx.head.session, seq=tx.head.seq + 1, tip=entry.event.meta.id)
+    tx.head = LedgerHead(session=tx.head.session, seq=tx.head.seq + 1, tip=entry.event.meta.id)
 
 
-def _everything(tx: Transaction) -> tuple[object, ...]:
+def _all_tables(tx: Transaction) -> tuple[object, ...]:
     return (
         list(tx.events.lines()),
         list(tx.tasks.every()),
-        [tx.tasks.named(name) for name in ("#a", "#b")],
+        [tx.tasks.find_task_id(name) for name in ("#a", "#b")],
         tx.queue.ready(),
         tx.files.marks(),
         tx.files.problems(),

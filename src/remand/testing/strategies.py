@@ -1,4 +1,4 @@
-"""Random events for Hypothesis: each kind with likely values and nonsense, so that they meet one another."""
+"""Random events and rejections for Hypothesis."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from remand.domain import events as e
-from remand.domain.ids import task_node
+from remand.domain.events.catalogue import NATIVE, Unknown
+from remand.domain.events.event import Event, Meta
+from remand.domain.ids import task_node_id
 from remand.domain.reasons import RejectionReason
 from remand.domain.record import Record
 from remand.domain.rejection import FIELDS
-from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE
-from remand.testing.rejecting import LAZY, a_rejection
-from remand.testing.reviewing import V1, V2
+from remand.testing.builders import H1, H2, LATER, MUCH_LATER, NOW, OTHER_SHA, SHA, T1, T2, T3, TREE, V1, V2
+from remand.testing.rejection_records import LAZY, a_rejection
 
 _TEXTS = {
     "task_id": [T1],
@@ -28,9 +28,9 @@ _TEXTS = {
     "lapses_at": [LATER, NOW, "", "never"],
     "status": ["done", "cancelled", "completed", "blocked", "deferred", "odd", ""],
     "priority": ["high", "odd"],
-    "id": [task_node(T1)],
-    "src": [task_node(T1), task_node(T2), "odd"],
-    "tgt": [task_node(T1), task_node(T3), "odd"],
+    "id": [task_node_id(T1)],
+    "src": [task_node_id(T1), task_node_id(T2), "odd"],
+    "tgt": [task_node_id(T1), task_node_id(T3), "odd"],
     "type": ["DEPENDS_ON", "BLOCKS", "SIMILAR", "TASK"],
     "review_id": [V1, V2, ""],
     "reviewer": ["Lead", "Tess", "Alice", ""],
@@ -89,21 +89,21 @@ def records(kind: type[Record]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
-def native_events() -> st.SearchStrategy[e.Event]:
+def native_events() -> st.SearchStrategy[Event]:
     """Events of any kind of ours."""
-    return st.one_of(*(records(kind) for kind in e.NATIVE))
+    return st.one_of(*(records(kind) for kind in NATIVE))
 
 
-def with_origin(event: e.Event, seq: int, at: str = NOW) -> e.Event:
+def with_origin(event: Event, seq: int, at: str = NOW) -> Event:
     """The event as number so-and-so of somebody's session; numbers below 1 are those of GoT tools."""
-    return replace(event, ts=at, meta=e.Meta(id=f"{seq}", seq=seq, actor="Eve"))
+    return replace(event, ts=at, meta=Meta(id=f"{seq}", seq=seq, actor="Eve"))
 
 
-def any_events() -> st.SearchStrategy[e.Event]:
+def any_events() -> st.SearchStrategy[Event]:
     """Events of any kind, from anywhere."""
     return st.builds(
         with_origin,
-        native_events() | st.just(e.Unknown(kind="odd")),
+        native_events() | st.just(Unknown(kind="odd")),
         st.integers(-3, 9),
         st.sampled_from([NOW, LATER, MUCH_LATER]),
     )

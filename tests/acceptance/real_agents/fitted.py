@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remand.adapters.hosts.fitting import Fitting, HostSetting
-from remand.app.scheduling.ports import Fitted
-from remand.app.scheduling.ports import Told as Read
-from remand.bootstrap.hosts import Answer
-from remand.bootstrap.hosts import host as host_module
+from remand.adapters.hosts.launcher import HostLauncher, LauncherSettings
+from remand.app.scheduler.ports import LaunchConfig
+from remand.app.scheduler.ports import SessionResult as Read
+from remand.wiring.hosts.registry import HookAnswer
+from remand.wiring.hosts.registry import load_host as host_module
 from tests.acceptance.real_agents.agents import (
     CLAUDE,
     CODEX,
@@ -175,8 +175,8 @@ class Stage:
             Path(path).parent.mkdir(parents=True)
             Path(path).write_text(text)
         self.git("init", "-q")
-        self.fitting = Fitting(
-            HostSetting(
+        self.fitting = HostLauncher(
+            LauncherSettings(
                 folder=str(folder / "runs"),
                 program=str(self.program),
                 home=str(self.home),
@@ -194,12 +194,12 @@ class Stage:
         """Has the first stop sent back."""
         module = host_module(self.host)
         assert module is not None
-        (self.folder / "answers" / "stop").write_text(module.render("stop", Answer.block(REASON))[0])
+        (self.folder / "answers" / "stop").write_text(module.render("stop", HookAnswer.block(REASON))[0])
 
     def run(self, *script: dict[str, Any], more: Sequence[str] = ()) -> tuple[Told, Read]:
         """Runs the host as fitted out; gives what passed between it and its model, and what its output tells."""
         command = (*self.kind.command(), *more)
-        fitted = self.fitting.fit(command, "RUN-1", PROMPT)
+        fitted = self.fitting.launch_config(command, "RUN-1", PROMPT)
         told = run_agent(
             fitted.command,
             self.project,
@@ -209,9 +209,9 @@ class Stage:
             files=self.settings,
             prompt="" if fitted.has_prompt else PROMPT,
         )
-        return told, self.fitting.told(command, told.out)
+        return told, self.fitting.parse_result(command, told.out)
 
-    def environment(self, fitted: Fitted) -> Mapping[str, str]:
+    def environment(self, fitted: LaunchConfig) -> Mapping[str, str]:
         """What the host is started with."""
         path = os.pathsep.join([*map(os.path.dirname, fitted.command[:1]), "/usr/bin", "/bin"])
         return {**fitted.environment, **IDENTITY, "PATH": path}

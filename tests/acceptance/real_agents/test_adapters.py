@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.hosts import claude, codex, codex_trust, hook, settings
-from remand.adapters.hosts.hook import Answer, Call
+from remand.adapters.hosts import claude, codex, hook, hook_checks, settings
+from remand.adapters.hosts.hook import HookAnswer, HookCall, Setup
 from tests.acceptance.real_agents.agents import Told, run_claude, run_codex, say, use
 
 pytestmark = pytest.mark.more
@@ -39,11 +39,11 @@ class Stage:
         self.program.chmod(0o755)
         os.system(f"git init -q {self.project}")
 
-    def install(self, setup: settings.Setup) -> Path:
+    def install(self, setup: Setup) -> Path:
         """Puts our hooks into the settings of a host."""
         path = self.project / setup.path
         path.parent.mkdir()
-        path.write_text(settings.install(setup, None, [str(self.program)]))
+        path.write_text(settings.install_hooks(setup, None, [str(self.program)]))
         return path
 
     def prepare(self, event: str, rendered: hook.Rendered) -> None:
@@ -66,11 +66,11 @@ class TestClaudeCode:
     @pytest.fixture
     def told(self, stage: Stage) -> Told:
         stage.install(claude.SETUP)
-        stage.prepare(hook.SESSION_START, claude.render(hook.SESSION_START, Answer.context("Context A.")))
-        stage.prepare(hook.PROMPT, claude.render(hook.PROMPT, Answer.context("Context B.")))
-        stage.prepare(hook.PRE_TOOL, claude.render(hook.PRE_TOOL, Answer.deny("Protected file.")))
-        stage.prepare(hook.POST_TOOL, claude.render(hook.POST_TOOL, Answer.context("Context C.")))
-        stage.prepare(hook.STOP, claude.render(hook.STOP, Answer.block(REASON)))
+        stage.prepare(hook.SESSION_START, claude.render(hook.SESSION_START, HookAnswer.context("Context A.")))
+        stage.prepare(hook.PROMPT, claude.render(hook.PROMPT, HookAnswer.context("Context B.")))
+        stage.prepare(hook.PRE_TOOL, claude.render(hook.PRE_TOOL, HookAnswer.deny("Protected file.")))
+        stage.prepare(hook.POST_TOOL, claude.render(hook.POST_TOOL, HookAnswer.context("Context C.")))
+        stage.prepare(hook.STOP, claude.render(hook.STOP, HookAnswer.block(REASON)))
         script = [
             use("Write", file_path=str(stage.project / "denied.txt"), content="x"),
             use("Write", file_path=str(stage.project / "allowed.txt"), content="x"),
@@ -103,7 +103,7 @@ class TestClaudeCode:
         check_one_session(calls, stage.project)
         assert [call.last_message for call in calls[-2:]] == ["Done.", "Now really done."]
         assert [call.is_continued for call in calls[-2:]] == [False, True]
-        assert calls[-1].firing != calls[-2].firing
+        assert calls[-1].firing_key != calls[-2].firing_key
         assert calls[-1].turn == calls[-2].turn != ""
         failed = calls[6].tool
         assert failed is not None
@@ -117,7 +117,7 @@ class TestClaudeCode:
         assert calls[2].tool.use_id
 
     def test_the_plugin_brings_the_same_hooks(self, stage: Stage) -> None:
-        stage.prepare(hook.STOP, claude.render(hook.STOP, Answer.block(REASON)))
+        stage.prepare(hook.STOP, claude.render(hook.STOP, HookAnswer.block(REASON)))
         told = run_claude(
             stage.project,
             stage.home,
@@ -151,11 +151,11 @@ class TestCodex:
     @pytest.fixture
     def told(self, stage: Stage) -> Told:
         stage.install(codex.SETUP)
-        stage.prepare(hook.SESSION_START, codex.render(hook.SESSION_START, Answer.context("Context A.")))
-        stage.prepare(hook.PROMPT, codex.render(hook.PROMPT, Answer.context("Context B.")))
-        stage.prepare(hook.PRE_TOOL, codex.render(hook.PRE_TOOL, Answer.deny("Protected file.")))
-        stage.prepare(hook.POST_TOOL, codex.render(hook.POST_TOOL, Answer.context("Context C.")))
-        stage.prepare(hook.STOP, codex.render(hook.STOP, Answer.block(REASON, notice="A note.")))
+        stage.prepare(hook.SESSION_START, codex.render(hook.SESSION_START, HookAnswer.context("Context A.")))
+        stage.prepare(hook.PROMPT, codex.render(hook.PROMPT, HookAnswer.context("Context B.")))
+        stage.prepare(hook.PRE_TOOL, codex.render(hook.PRE_TOOL, HookAnswer.deny("Protected file.")))
+        stage.prepare(hook.POST_TOOL, codex.render(hook.POST_TOOL, HookAnswer.context("Context C.")))
+        stage.prepare(hook.STOP, codex.render(hook.STOP, HookAnswer.block(REASON, notice="A note.")))
         return run_codex(stage.project, stage.home, self.script(), {})
 
     def test_it_hears_what_we_answer(self, stage: Stage, told: Told) -> None:
@@ -173,7 +173,7 @@ class TestCodex:
         check_one_session(calls, stage.project)
         assert [call.last_message for call in calls[-2:]] == ["Done.", "Now really done."]
         assert [call.is_continued for call in calls[-2:]] == [False, True]
-        assert calls[-1].firing != calls[-2].firing
+        assert calls[-1].firing_key != calls[-2].firing_key
         assert calls[-1].turn == calls[-2].turn != ""
         asked = [call.tool for call in calls if call.event == hook.PRE_TOOL and call.tool]
         assert [tool.paths for tool in asked] == [("denied.txt",), ("allowed.txt",), ()]
@@ -186,20 +186,20 @@ class TestCodex:
         path = stage.install(codex.SETUP)
         run_codex(stage.project, stage.home, [say("Done.")], {}, trust="")
         assert stage.payloads() == []
-        entries = settings.find(codex.SETUP, path.read_text())
+        entries = settings.find_hooks(codex.SETUP, path.read_text())
         trust = "".join(
-            f'[hooks.state."{codex_trust.trust_key(str(path), entry)}"]\n'
-            f'trusted_hash = "{codex_trust.identity(entry)}"\n'
+            f'[hooks.state."{hook_checks.trust_key(str(path), entry)}"]\n'
+            f'trusted_hash = "{hook_checks.hook_identity(entry)}"\n'
             for entry in entries
         )
         run_codex(stage.project, stage.home, self.script(), {}, trust=trust)
 
         assert {event for event, _ in stage.payloads()} == set(codex.SETUP.events) - {hook.SUBAGENT_STOP}
         config = (stage.home / ".codex" / "config.toml").read_text()
-        assert codex_trust.distrust(config, str(path), entries) == ""
+        assert hook_checks.find_distrust(config, str(path), entries) == ""
 
 
-def check_one_session(calls: list[Call], project: Path) -> None:
+def check_one_session(calls: list[HookCall], project: Path) -> None:
     assert len({call.session for call in calls}) == 1
     assert calls[0].session
     assert {call.cwd for call in calls} == {str(project)}

@@ -22,8 +22,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from remand.domain.integrity.comparison import LINK, SUBMODULE, Comparison, FileChange, FileText, file_change
-from remand.domain.integrity.paths import is_test_path
+from remand.integrity.comparison import LINK, SUBMODULE, Comparison, FileDiff, FileText, build_file_diff
+from remand.integrity.paths import is_test_path
 
 FOLDER = Path(__file__).parent
 
@@ -87,28 +87,28 @@ def _around(repository: str, shown: list[tuple[str, str]]) -> list[tuple[str, st
     return [(path, text) for path, text in files if path not in known]
 
 
-def _change(title: str, text: str) -> FileChange:
+def _change(title: str, text: str) -> FileDiff:
     kind, _, path = title.partition(" ")
     if kind == "+":
-        return file_change("A", path, None, text.encode())
+        return build_file_diff("A", path, None, text.encode())
     if kind == "-":
-        return file_change("D", path, text.encode(), None)
+        return build_file_diff("D", path, text.encode(), None)
     if kind == "link":
-        return file_change("A", path, None, text.strip().encode(), mode=LINK)
+        return build_file_diff("A", path, None, text.strip().encode(), mode=LINK)
     if kind == "large":
-        return FileChange(status="A", path=path, size=int(text))
+        return FileDiff(status="A", path=path, size=int(text))
     if kind == "submodule":
-        return FileChange(status="M", path=path, mode=SUBMODULE)
+        return FileDiff(status="M", path=path, mode=SUBMODULE)
     if kind == "binary":
         signature, size = text.split()
-        return FileChange(status="A", path=path, is_binary=True, signature=signature, size=int(size))
+        return FileDiff(status="A", path=path, is_binary=True, signature=signature, size=int(size))
     before, after = _sides(text)
     old, _, new = title.partition(" -> ")
     if new:
-        return file_change("R", new, before.encode(), after.encode(), old_path=old)
+        return build_file_diff("R", new, before.encode(), after.encode(), old_path=old)
     if not before:
-        return file_change("A", title, None, after.encode())
-    return file_change("M", title, before.encode(), after.encode())
+        return build_file_diff("A", title, None, after.encode())
+    return build_file_diff("M", title, before.encode(), after.encode())
 
 
 def _sides(text: str) -> tuple[str, str]:

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from remand.app.absorb import changed_files, legacy_lines, problems_in
-from remand.app.importing import import_lines
-from remand.app.verify import verify
-from remand.domain import events as e
-from remand.domain.ids import task_node
+from remand.app.events.intake import changed_event_files, file_problems, read_legacy_file
+from remand.app.log.exchange import import_lines
+from remand.app.log.verification import verify_log
+from remand.domain.events.tasks import TaskChanges, TaskEdited
+from remand.domain.ids import task_node_id
 from remand.domain.task import Status
 from remand.testing.builders import (
     H1,
@@ -17,12 +17,12 @@ from remand.testing.builders import (
     T1,
     T2,
     THE_USER,
+    FakeLedger,
     Session,
-    World,
-    added,
-    claimed,
-    depends,
-    handed_in,
+    dependency_created,
+    gate_passed_and_submitted,
+    task_added,
+    task_claimed,
     task_id,
 )
 from remand.testing.fakes import FakeClock
@@ -30,19 +30,19 @@ from remand.testing.fakes import FakeClock
 THEIRS = "/events/theirs.jsonl"
 
 
-def read_in(world: World, lines: list[bytes], path: str = THEIRS) -> None:
+def read_in(world: FakeLedger, lines: list[bytes], path: str = THEIRS) -> None:
     world.exchange.put(path, lines)
     world.ledger.refresh()
 
 
-def problems(world: World) -> list[tuple[int, str]]:
+def problems(world: FakeLedger) -> list[tuple[int, str]]:
     with world.store.read() as view:
         return [(problem.line, problem.problem) for problem in view.files.problems()]
 
 
 def test_the_events_of_a_file_become_tasks() -> None:
-    world, session = World(), Session()
-    for event in (added(T1), added(T2), claimed("Alice"), *handed_in("Alice")):
+    world, session = FakeLedger(), Session()
+    for event in (task_added(T1), task_added(T2), task_claimed("Alice"), *gate_passed_and_submitted("Alice")):
         session.write(event)
 
     read_in(world, session.lines)
@@ -52,8 +52,8 @@ def test_the_events_of_a_file_become_tasks() -> None:
 
 
 def test_reading_appends_nothing() -> None:
-    world, session = World(), Session()
-    for event in (added(), claimed("Alice"), claimed("Bob", H2)):
+    world, session = FakeLedger(), Session()
+    for event in (task_added(), task_claimed("Alice"), task_claimed("Bob", H2)):
         session.write(event)
 
     read_in(world, session.lines)
@@ -64,28 +64,28 @@ def test_reading_appends_nothing() -> None:
 
 
 def test_a_file_is_read_once_and_again_only_when_it_has_changed() -> None:
-    world, session = World(), Session()
-    session.write(added())
+    world, session = FakeLedger(), Session()
+    session.write(task_added())
     read_in(world, session.lines)
 
     with world.store.read() as view:
-        assert changed_files(view, world.exchange, world.exchange) == []
+        assert changed_event_files(view, world.exchange, world.exchange) == []
     world.exchange.grow(THEIRS, b"\n")
     with world.store.read() as view:
-        assert [mark.path for mark in changed_files(view, world.exchange, world.exchange)] == [THEIRS]
+        assert [mark.path for mark in changed_event_files(view, world.exchange, world.exchange)] == [THEIRS]
 
 
 def test_the_open_segment_of_ones_own_is_no_news() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
 
     with world.store.read() as view:
-        assert changed_files(view, world.exchange, world.exchange) == []
+        assert changed_event_files(view, world.exchange, world.exchange) == []
 
 
 def test_copies_of_an_event_count_once() -> None:
-    world, session = World(), Session()
-    for event in (added(), depends(T1, T2), claimed("Alice")):
+    world, session = FakeLedger(), Session()
+    for event in (task_added(), dependency_created(T1, T2), task_claimed("Alice")):
         session.write(event)
 
     read_in(world, session.lines + session.lines)
@@ -97,9 +97,9 @@ def test_copies_of_an_event_count_once() -> None:
 
 
 def test_files_of_windows_and_files_without_an_end_are_read() -> None:
-    world, session = World(), Session()
+    world, session = FakeLedger(), Session()
     for n in range(3):
-        session.write(added(task_id(n)))
+        session.write(task_added(task_id(n)))
     read_in(world, [])
     world.exchange.grow(THEIRS, b"\r\n".join(session.lines))
     world.ledger.refresh()
@@ -109,9 +109,9 @@ def test_files_of_windows_and_files_without_an_end_are_read() -> None:
 
 
 def test_what_is_wrong_is_told_by_line_and_the_good_events_are_kept() -> None:
-    world, session = World(), Session()
+    world, session = FakeLedger(), Session()
     for n in range(3):
-        session.write(added(task_id(n)))
+        session.write(task_added(task_id(n)))
     one, two, three = session.event_lines
     groups = session.lines[::2]
 
@@ -130,8 +130,8 @@ def test_what_is_wrong_is_told_by_line_and_the_good_events_are_kept() -> None:
 
 
 def test_a_file_that_was_mended_has_nothing_wrong_any_more() -> None:
-    world, session = World(), Session()
-    session.write(added())
+    world, session = FakeLedger(), Session()
+    session.write(task_added())
     read_in(world, [b"odd", *session.lines])
     assert problems(world)
 
@@ -141,8 +141,8 @@ def test_a_file_that_was_mended_has_nothing_wrong_any_more() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told_and_others_are_read() -> None:
-    world, session = World(), Session()
-    session.write(added())
+    world, session = FakeLedger(), Session()
+    session.write(task_added())
     world.exchange.put("/events/a.jsonl", [])
     world.exchange.put(THEIRS, session.lines)
     reading = world.exchange.read
@@ -157,8 +157,8 @@ def test_a_file_that_cannot_be_read_is_told_and_others_are_read() -> None:
 
 
 def test_the_clock_is_moved_by_what_others_wrote() -> None:
-    world, session = World(), Session(clock=FakeClock("2026-11-15T09:09:00.000000Z"))
-    ahead = session.write(added())
+    world, session = FakeLedger(), Session(clock=FakeClock("2026-11-15T09:09:00.000000Z"))
+    ahead = session.write(task_added())
     read_in(world, session.lines)
 
     world.add("Mine")
@@ -167,8 +167,8 @@ def test_the_clock_is_moved_by_what_others_wrote() -> None:
 
 
 def test_an_event_too_far_ahead_has_no_effect_and_does_not_move_the_clock() -> None:
-    world, session = World(), Session(clock=FakeClock("2026-11-16T09:00:01.000000Z"))
-    session.write(added())
+    world, session = FakeLedger(), Session(clock=FakeClock("2026-11-16T09:00:01.000000Z"))
+    session.write(task_added())
     read_in(world, session.lines)
     world.add("Mine")
 
@@ -177,8 +177,8 @@ def test_an_event_too_far_ahead_has_no_effect_and_does_not_move_the_clock() -> N
 
 
 def test_an_event_that_was_ahead_counts_when_its_time_has_come() -> None:
-    world, session = World(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
-    session.write(added())
+    world, session = FakeLedger(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
+    session.write(task_added())
     read_in(world, session.lines)
     world.add("Mine")
     world.add("Mine too")
@@ -193,22 +193,22 @@ def test_an_event_that_was_ahead_counts_when_its_time_has_come() -> None:
 
 
 def test_what_is_too_far_ahead_is_told_by_line() -> None:
-    world, session = World(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
-    session.write(added(), at=NOW)
-    session.write(added(T2))
+    world, session = FakeLedger(), Session(clock=FakeClock("2026-11-18T09:00:00.000000Z"))
+    session.write(task_added(), at=NOW)
+    session.write(task_added(T2))
     world.exchange.put(THEIRS, session.lines)
 
-    (problem,) = problems_in(world.exchange, THEIRS, world.clock.now())
+    (problem,) = file_problems(world.exchange, THEIRS, world.clock.now())
 
     assert (problem.file, problem.line) == (THEIRS, 4)
     assert "ahead" in problem.problem
 
 
 def test_how_far_each_session_was_seen_is_remembered() -> None:
-    world = World()
+    world = FakeLedger()
     one, two = Session("one"), Session("two")
     for session in (one, two, two):
-        session.write(added(task_id(session.seq)))
+        session.write(task_added(task_id(session.seq)))
 
     read_in(world, two.lines + one.lines)
 
@@ -216,11 +216,11 @@ def test_how_far_each_session_was_seen_is_remembered() -> None:
 
 
 def test_events_of_one_task_in_many_files_are_folded_in_their_order() -> None:
-    world, clock = World(), FakeClock()
+    world, clock = FakeLedger(), FakeClock()
     one, two = Session("one", clock), Session("two", clock)
-    one.write(added())
-    two.write(claimed("Bob", H2))
-    one.write(claimed("Alice", H1))
+    one.write(task_added())
+    two.write(task_claimed("Bob", H2))
+    one.write(task_claimed("Alice", H1))
 
     read_in(world, one.lines, "/events/b.jsonl")
     assert world.task(T1).claim.agent == "Alice"
@@ -231,10 +231,10 @@ def test_events_of_one_task_in_many_files_are_folded_in_their_order() -> None:
 
 
 def test_a_fork_of_ones_own_session_loses_nothing() -> None:
-    world = World()
+    world = FakeLedger()
     mine = world.add("Mine")
     copy = Session(world.events()[0].meta.session, FakeClock("2026-11-15T09:05:00.000000Z"))
-    copy.write(added(T1))
+    copy.write(task_added(T1))
 
     read_in(world, copy.lines)
 
@@ -251,7 +251,7 @@ def old(name: str, **fields: object) -> bytes:
 
 @pytest.mark.parametrize("is_split", [False, True], ids=["one file", "two files"])
 def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) -> None:
-    world = World()
+    world = FakeLedger()
     begun, answered = [], []
     for n in ("1", "2"):
         begun.append(old("node.create", id=f"T-{n}", type="TASK", data={"title": "a"}))
@@ -263,28 +263,28 @@ def test_an_old_handoff_belongs_to_the_task_its_beginning_named(is_split: bool) 
     for path, lines in files.items():
         read_in(world, lines, path)
     assert world.tasks() == {}, "nobody has imported them"
-    import_lines(world.ledger, [legacy_lines(world.exchange, path) for path in files], THE_USER)
+    import_lines(world.ledger, [read_legacy_file(world.exchange, path) for path in files], THE_USER)
 
     with world.store.read() as view:
         for n, first in (("1", 0), ("2", 2)):
             expected = {*begun[first : first + 2], *answered[first : first + 2]}
             assert set(view.events.of_task(f"T-{n}")) == expected
-            assert view.tasks.named(f"H-{n}") == f"T-{n}"
+            assert view.tasks.find_task_id(f"H-{n}") == f"T-{n}"
 
 
 def test_an_imported_line_that_is_gone_is_named() -> None:
-    world = World()
+    world = FakeLedger()
     lines = [old("node.create", id=f"T-{n}", type="TASK", data={"title": "a"}) for n in ("1", "2")]
     read_in(world, lines)
-    import_lines(world.ledger, [legacy_lines(world.exchange, THEIRS)], THE_USER)
+    import_lines(world.ledger, [read_legacy_file(world.exchange, THEIRS)], THE_USER)
     assert set(world.tasks()) == {"T-1", "T-2"}
     world.exchange.put(THEIRS, lines[:1])
 
-    again = World(exchange=world.exchange, session="20261117-090000-00000000")
+    again = FakeLedger(exchange=world.exchange, session="20261117-090000-00000000")
     again.ledger.refresh()
     with again.store.read() as view:
         verifier = again.ledger.verifier(view)
-        (problem,) = verify(view, again.exchange, again.marks, again.clock, verifier).problems
+        (problem,) = verify_log(view, again.exchange, again.marks, again.clock, verifier).problems
 
     assert set(again.tasks()) == {"T-1"}
     assert "a line of a GoT tool about T-2" in problem.problem
@@ -293,9 +293,9 @@ def test_an_imported_line_that_is_gone_is_named() -> None:
 def test_many_events_at_once_come_to_the_same_as_few() -> None:
     session = Session()
     for n in range(700):
-        session.write(added(task_id(n)))
-        session.write(e.TaskEdited(id=task_node(task_id(n)), changes=e.TaskChanges(title=f"Task {n}")))
-    few, many = World(), World()
+        session.write(task_added(task_id(n)))
+        session.write(TaskEdited(id=task_node_id(task_id(n)), changes=TaskChanges(title=f"Task {n}")))
+    few, many = FakeLedger(), FakeLedger()
     few.add("Own")
     many.add("Own")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from remand.app import agent_socket as module
-from remand.app.agent_socket import agent_socket
+from remand.app.agent_socket import find_agent_socket
 
 
 def test_the_socket_that_the_environment_names_is_used() -> None:
-    assert agent_socket({"REMAND_SOCKET": "/run/doors/1.sock"}) == "/run/doors/1.sock"
+    assert find_agent_socket({"REMAND_SOCKET": "/run/doors/1.sock"}) == "/run/doors/1.sock"
 
 
 @pytest.mark.parametrize("environment", [{}, {"REMAND_SOCKET": ""}])
@@ -17,9 +17,9 @@ def test_without_a_name_the_sandboxs_own_socket_is_used_where_there_is_one(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     door = tmp_path / "door.sock"
-    monkeypatch.setattr(module, "DOOR", str(door))
-    assert agent_socket(environment) == "", "outside of a sandbox nobody is an agent"
+    monkeypatch.setattr(module, "AGENT_SOCKET_PATH", str(door))
+    assert find_agent_socket(environment) == "", "outside of a sandbox nobody is an agent"
 
     door.touch()
 
-    assert agent_socket(environment) == str(door)
+    assert find_agent_socket(environment) == str(door)

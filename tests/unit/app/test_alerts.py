@@ -5,36 +5,33 @@ from typing import Any
 
 import pytest
 
-from remand.app.alerts import Alerted
-from remand.app.asking import Request, Rules
-from remand.app.board import board
-from remand.app.decisions import answering, open_questions
-from remand.app.escalations import Question
-from remand.app.gates.claims import DoneClaims
-from remand.app.gates.known import Judged
-from remand.app.notifying import FEW, Told, tell
-from remand.app.orchestration import log_lines
-from remand.app.prompts import prompt
-from remand.app.rebuild import story
-from remand.app.rejection_context import RejectionContext
-from remand.app.troubles import Around
+from remand.app.board import BoardContext, read_board
+from remand.app.events.orchestration_log import log_lines
+from remand.app.events.task_folds import task_events
+from remand.app.gates.done_claims import DoneClaims
+from remand.app.gates.known_results import VerdictResult
+from remand.app.inbox.decisions import command_for_answer, open_questions
+from remand.app.inbox.questions import AlertQuestion, Question
+from remand.app.notices import MAX_SINGLE, DeliveryReport, deliver_notices
+from remand.app.prompts import RejectionContext, render_prompt
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain.gates.message import CONTINUE, REJECTED
-from remand.domain.gates.verdict import Verdict
+from remand.domain.access.team import THE_COORDINATOR, Role, Team
+from remand.domain.gate.message import CONTINUE, REJECTED
+from remand.domain.gate.verdict import Verdict
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, a_result, a_verdict, member
-from remand.testing.records import MemoryChannel
+from remand.testing.builders import FakeLedger, a_result, a_verdict, member
+from remand.testing.fakes import MemoryChannel
 
 TEAM = Team((member("Alice"), member("Bob"), member("Lea", Role.LEAD), member("owner", Role.USER)))
 POLICY = Policy(alert_after_gates=2, escalate_after_gates=4)
 SENTENCE = "This is the second rejection; at 4, or after two without progress, a human takes over."
 
 
-def a_world(policy: Policy = POLICY) -> World:
-    return World(rules=Rules(gates=("tests",), team=TEAM, policy=policy))
+def a_world(policy: Policy = POLICY) -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=("tests",), team=TEAM, policy=policy))
 
 
 def failing(excess: float) -> Verdict:
@@ -42,30 +39,30 @@ def failing(excess: float) -> Verdict:
     return a_verdict(a_result("tests", excess=excess, line=line), policy="p1")
 
 
-def reject(world: World, task: str, *amounts: float, by: str = "Alice") -> None:
+def reject(world: FakeLedger, task: str, *amounts: float, by: str = "Alice") -> None:
     for amount in amounts:
         ask = c.RecordVerdict(task_id=task, agent=by, verdict=failing(amount))
         assert not isinstance(world.ledger.ask_as(THE_COORDINATOR, ask), Refused)
 
 
-def alerted(world: World, title: str = "Mend the roof") -> str:
-    task, _ = world.held(title=title)
+def alerted(world: FakeLedger, title: str = "Mend the roof") -> str:
+    task, _ = world.add_claimed(title=title)
     reject(world, task, 9, 8)
     return task
 
 
-def questions(world: World) -> list[Question]:
+def questions(world: FakeLedger) -> list[Question]:
     with world.store.read() as view:
-        return open_questions(view, world.rules, lambda name: story(view, name))
+        return open_questions(view, world.rules, lambda name: task_events(view, name))
 
 
-def claim(world: World, task: str, excess: float) -> str:
+def claim(world: FakeLedger, task: str, excess: float) -> str:
     """What the agent reads of a done claim that misses by so much."""
 
     def terms(*_: object) -> Any:
         return SimpleNamespace(claimed_under="")
 
-    claims = DoneClaims(world.ledger, terms, lambda _: Judged(failing(excess)))
+    claims = DoneClaims(world.ledger, terms, lambda _: VerdictResult(failing(excess)))
     world.repository.add("work")
     ask = c.SubmitTask(task_id=task, agent="Alice", commit="work")
     claimed = claims.claim(Request(ask=ask, actor="Alice"), world.ledger.ask)
@@ -81,7 +78,7 @@ def claim(world: World, task: str, excess: float) -> str:
 
 def test_the_agent_reads_of_the_alert_once_with_the_policys_numbers() -> None:
     world = a_world()
-    task, _ = world.held()
+    task, _ = world.add_claimed()
 
     first, second, third = (claim(world, task, excess) for excess in (9, 8, 7))
 
@@ -102,7 +99,7 @@ def test_an_answer_that_escalates_ends_with_the_human_and_not_with_an_order_to_g
     amounts: tuple[int, ...], why: str
 ) -> None:
     world = a_world()
-    task, _ = world.held()
+    task, _ = world.add_claimed()
 
     *before, last = [claim(world, task, excess) for excess in amounts]
 
@@ -118,9 +115,9 @@ def test_an_agent_that_is_started_again_reads_of_the_alert() -> None:
     world = a_world()
     task = alerted(world)
     with world.store.read() as view:
-        events = story(view, task)
+        events = task_events(view, task)
 
-    assert f"> {SENTENCE}" in prompt(world.task(task), events, RejectionContext())
+    assert f"> {SENTENCE}" in render_prompt(world.task(task), events, RejectionContext())
 
 
 # The inbox.
@@ -132,7 +129,7 @@ def test_an_alert_is_in_the_inbox_with_ways_to_act_and_forces_none() -> None:
 
     (found,) = questions(world)
 
-    assert isinstance(found, Alerted)
+    assert isinstance(found, AlertQuestion)
     assert (found.kind, found.task_id, found.agent, found.number) == ("alert", task, "Alice", 2)
     assert (found.deadline, found.default) == ("", "continue")
     assert "The gates rejected Alice's work twice" in found.question
@@ -147,7 +144,7 @@ def test_an_answered_alert_leaves_the_inbox(key: str) -> None:
     alerted(world)
     (found,) = questions(world)
 
-    world.ask(answering(found, key, ""), "owner")
+    world.ask(command_for_answer(found, key, ""), "owner")
 
     assert questions(world) == []
 
@@ -166,7 +163,7 @@ def test_the_board_shows_an_alert_and_counts_no_question() -> None:
     world = a_world()
     task = alerted(world)
     with world.store.read() as view:
-        found = board(view, Around(now=world.clock.now(), rules=world.rules))
+        found = read_board(view, BoardContext(now=world.clock.now(), rules=world.rules))
 
     assert [(one.kind, one.task_id) for one in found.questions] == [("alert", task)]
     assert [one.kind for one in found.troubles] == ["task"]
@@ -175,8 +172,8 @@ def test_the_board_shows_an_alert_and_counts_no_question() -> None:
 # The channels.
 
 
-def told(world: World, *channels: MemoryChannel) -> Told:
-    return tell(world.ledger, channels, TEAM, "house")
+def told(world: FakeLedger, *channels: MemoryChannel) -> DeliveryReport:
+    return deliver_notices(world.ledger, channels, TEAM, "house")
 
 
 def test_an_alert_is_told_once_a_channel_with_what_can_be_done() -> None:
@@ -202,12 +199,12 @@ def test_an_acknowledged_alert_is_not_told() -> None:
     task = alerted(world)
     world.ask(c.AcknowledgeEscalation(task_id=task), "owner")
 
-    assert told(world, chat) == Told(0, (), ())
+    assert told(world, chat) == DeliveryReport(0, (), ())
 
 
 def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> None:
     world, chat, mail = a_world(), MemoryChannel("chat"), MemoryChannel("mail", is_down=True)
-    task, _ = world.held()
+    task, _ = world.add_claimed()
     reject(world, task, 9)
     world.ask(c.OverrideGate(task_id=task, gate="tests", reason="It must go out."), "owner")
 
@@ -215,7 +212,7 @@ def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> Non
     assert len(world.task(task).notices) == 1
     mail.is_down = False
     assert told(world, chat, mail).notices == 1
-    assert told(world, chat, mail) == Told(0, (), ())
+    assert told(world, chat, mail) == DeliveryReport(0, (), ())
 
     ((title, body),) = chat.notices
     assert mail.notices == chat.notices
@@ -228,7 +225,7 @@ def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> Non
 
 def test_an_override_is_told_when_its_task_is_done_already() -> None:
     world, chat = a_world(), MemoryChannel()
-    task, _ = world.held()
+    task, _ = world.add_claimed()
     reject(world, task, 9)
     world.ask(c.OverrideGate(task_id=task, gate="tests", reason="It must go out."), "owner")
     world.ask(c.CancelTask(task_id=task), "owner")
@@ -238,22 +235,22 @@ def test_an_override_is_told_when_its_task_is_done_already() -> None:
 
 def test_many_alerts_and_overrides_become_one_notice_each() -> None:
     world, chat = a_world(), MemoryChannel()
-    tasks = [alerted(world, f"Task {number}") for number in range(FEW + 1)]
+    tasks = [alerted(world, f"Task {number}") for number in range(MAX_SINGLE + 1)]
     for task in tasks:
         world.ask(c.OverrideGate(task_id=task, gate="tests", reason="It must go out."), "owner")
 
     assert told(world, chat).notices == 2
     assert [title for title, _ in chat.notices] == [
-        f"house: the work on {FEW + 1} tasks was rejected again and again",
-        f"house: {FEW + 1} overrides in your name",
+        f"house: the work on {MAX_SINGLE + 1} tasks was rejected again and again",
+        f"house: {MAX_SINGLE + 1} overrides in your name",
     ]
     assert all(task in body for task in tasks for _, body in chat.notices)
-    assert told(world, chat) == Told(0, (), ())
+    assert told(world, chat) == DeliveryReport(0, (), ())
 
 
 def test_a_notice_of_an_override_holds_no_secret() -> None:
     world, chat = a_world(), MemoryChannel()
-    task, _ = world.held()
+    task, _ = world.add_claimed()
     reject(world, task, 9)
     world.ask(
         c.OverrideGate(task_id=task, gate="tests", reason="password=hunter2!x9 ghp_" + "a1" * 20), "owner"
@@ -267,9 +264,9 @@ def test_a_notice_of_an_override_holds_no_secret() -> None:
 # The orchestration log.
 
 
-def lines(world: World, task: str) -> list[str]:
+def lines(world: FakeLedger, task: str) -> list[str]:
     with world.store.read() as view:
-        return [line.text.partition("] ")[2] for line in log_lines(story(view, task))]
+        return [line.text.partition("] ")[2] for line in log_lines(task_events(view, task))]
 
 
 def test_the_log_has_a_line_for_an_alert_and_for_an_override() -> None:

@@ -6,20 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.memory import MemoryStore
-from remand.app.asking import Rules
-from remand.app.board import MOST, WITH_STORY, Board, board
-from remand.app.scheduling.status import AgentAtWork, Measurement, SchedulerStatus, ToldBreach
-from remand.app.troubles import Around
+from remand.app.board import MAX_TASKS, MAX_WITH_HISTORY, Board, BoardContext, read_board
+from remand.app.requests import Rules
+from remand.app.scheduler.status import ActiveAgent, ActiveMeasurement, BreachStatus, SchedulerStatus
 from remand.domain import commands as c
-from remand.domain.gates.standing import Gating
-from remand.domain.gates.verdict import GateStatus
-from remand.domain.instant import plus
+from remand.domain.access.team import Role, Team
+from remand.domain.gate.state import GateState
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
-from remand.domain.roles import Role, Team
-from remand.domain.runs import Run, Spent
+from remand.domain.run import Run, RunCosts
 from remand.domain.task import Status, Task
+from remand.ledger.event_tables import FileMark
 from remand.ledger.problems import Problem
-from remand.ledger.store import FileMark
 from remand.testing.builders import (
     H1,
     H2,
@@ -28,18 +27,20 @@ from remand.testing.builders import (
     T1,
     T2,
     T3,
-    World,
+    FakeLedger,
     a_claim,
-    a_filed,
+    a_filed_rejection,
+    a_round,
     a_submission,
     a_task,
+    an_escalation,
     an_offer,
     member,
+    send_back,
     task_id,
 )
-from remand.testing.reviewing import a_round, an_escalation, send_back
 
-SOON = plus(LATER, -60)
+SOON = add_seconds(LATER, -60)
 TEAM = Team((member("Alice"), member("Bob"), member("Lea", Role.LEAD), member("Boss", Role.USER)))
 
 
@@ -58,7 +59,7 @@ def shown(*tasks: Task, now: str = NOW, focus: str = "", **around: Any) -> Board
         for task in tasks:
             tx.tasks.put(task)
     with store.read() as view:
-        return board(view, Around(now=now, **around), focus)
+        return read_board(view, BoardContext(now=now, **around), focus)
 
 
 def told(*tasks: Task, **more: Any) -> list[str]:
@@ -89,7 +90,7 @@ def test_whoever_holds_a_task_is_at_work_with_attempt_and_lease() -> None:
 
 def test_a_run_is_told_with_its_holder_and_with_what_it_said_last() -> None:
     run = a_run(handoff_id=H1, tier="bubblewrap")
-    said = AgentAtWork(
+    said = ActiveAgent(
         run_id="RUN-1", task_id=T1, agent="Alice", purpose="work", started_at=NOW, last_line="reading roof.py"
     )
 
@@ -130,14 +131,14 @@ def test_what_was_sent_back_waits_for_whom_it_is_reserved_for() -> None:
     task = a_task(status=Status.REJECTED, rejection_count=1, offers=(an_offer("Bob"),))
 
     (one,) = shown(task).waiting
-    (lapsed,) = shown(task, now=plus(LATER, 1)).waiting
+    (lapsed,) = shown(task, now=add_seconds(LATER, 1)).waiting
 
     assert (one.whom, one.rejection_count) == (("Bob",), 1)
     assert lapsed.whom == ()
 
 
 def test_gates_run_by_the_schedulers_hand_or_in_the_background() -> None:
-    by_hand = Measurement(task_id=T1, agent="Alice", started_at=NOW)
+    by_hand = ActiveMeasurement(task_id=T1, agent="Alice", started_at=NOW)
 
     found = shown(
         held(T1),
@@ -157,19 +158,19 @@ def test_gates_run_by_the_schedulers_hand_or_in_the_background() -> None:
 
 
 def test_what_a_dead_scheduler_measured_is_measured_no_more() -> None:
-    by_hand = Measurement(task_id=T1, agent="Alice", started_at=NOW)
+    by_hand = ActiveMeasurement(task_id=T1, agent="Alice", started_at=NOW)
 
     assert shown(held(), scheduler=a_status(gates=(by_hand,))).gates == ()
 
 
 def test_the_questions_have_their_options_and_what_was_tried() -> None:
-    world = World(rules=Rules(gates=(), team=TEAM))
+    world = FakeLedger(rules=Rules(gates=(), team=TEAM))
     name = world.add()
     send_back(world, name, "Alice", "one")
     world.ask(c.EscalateTask(task_id=name, reason="Which colour?"))
 
     with world.store.read() as view:
-        (question,) = board(view, Around(now=NOW, rules=world.rules)).questions
+        (question,) = read_board(view, BoardContext(now=NOW, rules=world.rules)).questions
 
     assert [option.key for option in question.options] == [
         "fix",
@@ -182,28 +183,28 @@ def test_the_questions_have_their_options_and_what_was_tried() -> None:
 
 
 def test_of_many_questions_what_was_tried_is_read_for_a_few_and_for_the_one_looked_at() -> None:
-    world = World()
-    for number in range(WITH_STORY + 2):
+    world = FakeLedger()
+    for number in range(MAX_WITH_HISTORY + 2):
         name = world.add(f"Task {number}")
         send_back(world, name, "Alice", f"work {number}")
         world.ask(c.EscalateTask(task_id=name, reason="What now?"))
 
     def with_story(focus: str) -> list[bool]:
         with world.store.read() as view:
-            return [bool(one.tried) for one in board(view, Around(now=NOW), focus).questions]
+            return [bool(one.tried) for one in read_board(view, BoardContext(now=NOW), focus).questions]
 
     with world.store.read() as view:
-        last = board(view, Around(now=NOW)).questions[-1].escalation_id
+        last = read_board(view, BoardContext(now=NOW)).questions[-1].escalation_id
 
-    assert with_story("") == [True] * WITH_STORY + [False, False]
-    assert with_story(last) == [True] * WITH_STORY + [False, True]
+    assert with_story("") == [True] * MAX_WITH_HISTORY + [False, False]
+    assert with_story(last) == [True] * MAX_WITH_HISTORY + [False, True]
 
 
 def test_no_more_tasks_of_a_status_are_read_than_anybody_looks_at() -> None:
-    found = shown(*(a_task(task_id(number), status=Status.FAILED) for number in range(MOST + 50)))
+    found = shown(*(a_task(task_id(number), status=Status.FAILED) for number in range(MAX_TASKS + 50)))
 
-    assert found.counts == {"failed": MOST + 50}
-    assert len(found.troubles) == MOST
+    assert found.counts == {"failed": MAX_TASKS + 50}
+    assert len(found.troubles) == MAX_TASKS
 
 
 # What goes wrong.
@@ -216,7 +217,7 @@ def test_a_ledger_without_trouble_tells_of_none() -> None:
 
 
 def test_the_system_comes_first_then_questions_then_tasks() -> None:
-    breach = ToldBreach(cause="disk", message="The disk is full.", since=NOW, until=LATER)
+    breach = BreachStatus(cause="disk", message="The disk is full.", since=NOW, until=LATER)
     asked = a_task(T1, status=Status.ESCALATED, escalation=an_escalation())
 
     found = shown(
@@ -233,7 +234,7 @@ def test_the_system_comes_first_then_questions_then_tasks() -> None:
 
 
 def test_a_scheduler_that_died_is_a_trouble_and_what_it_said_is_not() -> None:
-    breach = ToldBreach(cause="disk", message="The disk is full.", since=NOW)
+    breach = BreachStatus(cause="disk", message="The disk is full.", since=NOW)
 
     assert told(scheduler=a_status(breaker=(breach,))) == [
         "The scheduler has ended without a word; start it again."
@@ -242,7 +243,7 @@ def test_a_scheduler_that_died_is_a_trouble_and_what_it_said_is_not() -> None:
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(59, False), (61, True)])
 def test_a_scheduler_that_looks_at_nothing_any_more_is_a_trouble(seconds: float, is_told: bool) -> None:
-    found = told(now=plus(NOW, seconds), scheduler=a_status(), is_scheduled=True)
+    found = told(now=add_seconds(NOW, seconds), scheduler=a_status(), is_scheduled=True)
 
     assert found == ["The scheduler has stopped looking at the ledger."] * is_told
 
@@ -252,7 +253,7 @@ def test_event_files_that_cannot_be_read_are_a_trouble() -> None:
     with store.write() as tx:
         tx.files.note(FileMark("a", 1, 1, 1), [Problem(file="a", line=1, problem="torn")])
     with store.read() as view:
-        (one,) = board(view, Around(now=NOW)).troubles
+        (one,) = read_board(view, BoardContext(now=NOW)).troubles
 
     assert one.text == "One line of the event files cannot be read; `remand log verify` says which."
 
@@ -260,9 +261,9 @@ def test_event_files_that_cannot_be_read_are_a_trouble() -> None:
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        (plus(LATER, -200), []),
+        (add_seconds(LATER, -200), []),
         (SOON, [f"task {T1}: Alice's lease ends at 09:30:00"]),
-        (plus(LATER, 1), [f"task {T1}: Alice's lease has ended"]),
+        (add_seconds(LATER, 1), [f"task {T1}: Alice's lease has ended"]),
     ],
     ids=["far", "near", "over"],
 )
@@ -272,27 +273,27 @@ def test_a_lease_that_is_about_to_end_is_a_trouble(now: str, expected: list[str]
 
 @pytest.mark.parametrize(("count", "is_told"), [(2, False), (3, True)])
 def test_gates_that_reject_again_and_again_are_a_trouble_from_the_alert_on(count: int, is_told: bool) -> None:
-    task = held(gating=Gating(handoff_id=H1, count=count, status=GateStatus.FAILED))
+    task = held(gating=GateState(handoff_id=H1, count=count, status=GateStatus.FAILED))
 
     assert told(task) == [f"task {T1}: the gates rejected Alice's work {count} times"] * is_told
 
 
 def test_the_gates_rejections_of_an_earlier_claim_are_none_of_the_holders() -> None:
-    task = held(claim=a_claim("Bob", H2), gating=Gating(handoff_id=H1, count=5))
+    task = held(claim=a_claim("Bob", H2), gating=GateState(handoff_id=H1, count=5))
 
     assert told(task) == []
     assert shown(task).at_work[0].gate_rejections == 0
 
 
 def test_findings_that_wait_for_a_reviewer_are_a_trouble() -> None:
-    task = held(gating=Gating(handoff_id=H1, status=GateStatus.HELD, held=("S-1",)))
+    task = held(gating=GateState(handoff_id=H1, status=GateStatus.HELD, held=("S-1",)))
 
     assert told(task) == [f"task {T1}: findings in Alice's work wait for a reviewer"]
 
 
 @pytest.mark.parametrize(("faults", "words"), [(1, "its last run failed"), (2, "its last 2 runs failed")])
 def test_runs_that_failed_are_a_trouble(faults: int, words: str) -> None:
-    assert told(held(spent=Spent(runs=4, faults=faults, last_fault=NOW))) == [f"task {T1}: {words}"]
+    assert told(held(spent=RunCosts(runs=4, faults=faults, last_fault=NOW))) == [f"task {T1}: {words}"]
 
 
 @pytest.mark.parametrize("status", [Status.CLAIMED, Status.PROVISIONAL, Status.REJECTED])
@@ -307,7 +308,7 @@ def test_a_task_whose_next_rejection_goes_to_the_user_is_a_trouble(status: Statu
 
 
 def test_what_failed_or_is_blocked_is_a_trouble_that_says_what_to_do() -> None:
-    rejected = a_task(T3, status=Status.BLOCKED, filed=a_filed())
+    rejected = a_task(T3, status=Status.BLOCKED, filed=a_filed_rejection())
 
     assert told(a_task(T1, status=Status.FAILED), a_task(T2, status=Status.BLOCKED), rejected) == [
         "One question waits for the user.",

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.board import board
-from remand.app.clock_repair import ClockFindings, repair_clock
-from remand.app.digest import digest
-from remand.app.group_lines import lines_of_task
+from remand.app.board import BoardContext, read_board
+from remand.app.events.task_folds import rebuild_tables
+from remand.app.log.exchange import lines_of_task
+from remand.app.log.repair import ClockFindings, repair_clock
+from remand.app.log.verification import state_digest, verify_log
 from remand.app.ports import Keys
-from remand.app.rebuild import rebuild
-from remand.app.troubles import Around
-from remand.app.verify import verify
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.events import Finding
-from remand.domain.instant import plus
+from remand.domain.access.team import Role, Team
+from remand.domain.events.event import Event
+from remand.domain.events.log import EventsVoided
+from remand.domain.events.reviews import Finding
+from remand.domain.events.tasks import LeaseRenewed
+from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.roles import Role, Team
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import T1, THE_USER, Session, World, added, member
-from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, Killed, MemoryExchange
+from remand.testing.builders import T1, THE_USER, FakeLedger, Session, member, task_added
+from remand.testing.fakes import START, CountingIds, FakeClock, FakeKeys, MemoryExchange, ProcessKilled
 
 THEIRS = "/events/theirs.jsonl"
 DAY = 86_400.0
@@ -31,7 +31,7 @@ ONE, TWO, STRANGER = FakeKeys("one"), FakeKeys("two"), FakeKeys("stranger")
 TEAM = Team((member("Alice"), member("Lea", Role.LEAD)))
 
 
-def read_in(world: World, session: Session) -> None:
+def read_in(world: FakeLedger, session: Session) -> None:
     """Brings a session's file, and reads it."""
     world.exchange.put(THEIRS, session.lines)
     world.ledger.refresh()
@@ -41,19 +41,19 @@ def read_in(world: World, session: Session) -> None:
 def test_an_event_further_ahead_than_the_bound_is_held_back_and_does_not_move_the_clock(
     seconds: float,
 ) -> None:
-    world, session = World(), Session(clock=FakeClock(plus(START, seconds)))
-    session.write(added())
+    world, session = FakeLedger(), Session(clock=FakeClock(add_seconds(START, seconds)))
+    session.write(task_added())
     read_in(world, session)
 
     world.add("Mine")
 
     assert T1 not in world.tasks()
-    assert world.events()[-1].ts < plus(START, 60)
+    assert world.events()[-1].ts < add_seconds(START, 60)
 
 
 def test_an_event_within_the_bound_counts_and_moves_the_clock() -> None:
-    world, session = World(), Session(clock=FakeClock(plus(START, 590)))
-    ahead = session.write(added())
+    world, session = FakeLedger(), Session(clock=FakeClock(add_seconds(START, 590)))
+    ahead = session.write(task_added())
     read_in(world, session)
 
     world.add("Mine")
@@ -63,7 +63,7 @@ def test_an_event_within_the_bound_counts_and_moves_the_clock() -> None:
 
 
 def test_an_own_write_is_refused_while_the_log_is_further_ahead_of_the_clock_than_the_bound() -> None:
-    world = World()
+    world = FakeLedger()
     world.clock.advance(400 * DAY)
     task = world.add("Under the wrong clock")
     world.clock.advance(-400 * DAY)
@@ -79,19 +79,19 @@ def test_an_own_write_is_refused_while_the_log_is_further_ahead_of_the_clock_tha
 # A machine whose clock ran ahead, and others.
 
 
-def machine(number: int, clock: FakeClock, keys: Keys) -> World:
+def machine(number: int, clock: FakeClock, keys: Keys) -> FakeLedger:
     """One of the machines of a team, each with a key of its own that all trust."""
-    trusted = (ONE.made(), TWO.made())
+    trusted = (ONE.ensure_key(), TWO.ensure_key())
     rules = Rules(gates=(), team=TEAM, trusted=trusted, project="p")
     exchange = MemoryExchange(clock, CountingIds(number << 20))
     session = f"20261115-090000-{number:08x}"
-    world = World(session=session, clock=clock, keys=keys, rules=rules, exchange=exchange)
+    world = FakeLedger(session=session, clock=clock, keys=keys, rules=rules, exchange=exchange)
     world.ids = CountingIds(number << 16)
-    world.opened_again()
+    world.reopen()
     return world
 
 
-def send(source: World, target: World) -> None:
+def send(source: FakeLedger, target: FakeLedger) -> None:
     """Brings every event file of one ledger to another, as git does."""
     for path, file in source.exchange.contents.items():
         known = target.exchange.contents.get(path)
@@ -100,30 +100,30 @@ def send(source: World, target: World) -> None:
     target.ledger.refresh()
 
 
-def state(world: World) -> tuple[str, int]:
+def state(world: FakeLedger) -> tuple[str, int]:
     with world.store.read() as view:
-        return digest(view)
+        return state_digest(view)
 
 
-def rebuilt(world: World) -> tuple[str, int]:
+def rebuilt(world: FakeLedger) -> tuple[str, int]:
     with world.store.write() as tx:
-        rebuild(tx)
-        return digest(tx)
+        rebuild_tables(tx)
+        return state_digest(tx)
 
 
-def problems(world: World) -> list[str]:
+def problems(world: FakeLedger) -> list[str]:
     with world.store.read() as view:
         verifier = world.ledger.verifier(view)
-        found = verify(view, world.exchange, world.marks, world.clock, verifier)
+        found = verify_log(view, world.exchange, world.marks, world.clock, verifier)
     return [problem.problem for problem in found.problems]
 
 
-def held(world: World) -> list[bytes]:
+def held(world: FakeLedger) -> list[bytes]:
     with world.store.read() as view:
-        return view.files.held()
+        return view.files.held_lines()
 
 
-def rejected_under(world: World, seconds: float) -> str:
+def rejected_under(world: FakeLedger, seconds: float) -> str:
     """Alice's work is rejected while the clock is ahead by so much; then the clock is right again."""
     task = world.add("Mend the roof")
     world.clock.advance(seconds)
@@ -137,24 +137,24 @@ def rejected_under(world: World, seconds: float) -> str:
     return task
 
 
-def repair(world: World) -> ClockFindings:
+def repair(world: FakeLedger) -> ClockFindings:
     return repair_clock(world.ledger, THE_USER, "the clock ran ahead")
 
 
 @pytest.fixture
-def one() -> World:
+def one() -> FakeLedger:
     return machine(1, FakeClock(), ONE)
 
 
 @pytest.fixture
-def two() -> World:
+def two() -> FakeLedger:
     return machine(2, FakeClock(), TWO)
 
 
 @pytest.mark.parametrize("first", ["the events", "the repair"])
 @pytest.mark.parametrize("seconds", [660.0, 23 * 3600.0, 400 * DAY])
 def test_after_a_repair_every_clone_has_the_lockout_and_the_same_state(
-    one: World, two: World, first: str, seconds: float
+    one: FakeLedger, two: FakeLedger, first: str, seconds: float
 ) -> None:
     task = rejected_under(one, seconds)
     if first == "the events":
@@ -174,7 +174,7 @@ def test_after_a_repair_every_clone_has_the_lockout_and_the_same_state(
     assert state(one) == state(two) == state(fresh) == rebuilt(one) == rebuilt(two)
 
 
-def test_after_a_repair_commands_are_taken_and_reach_the_others(one: World, two: World) -> None:
+def test_after_a_repair_commands_are_taken_and_reach_the_others(one: FakeLedger, two: FakeLedger) -> None:
     task = rejected_under(one, 400 * DAY)
     assert one.refusal(c.EditTask(task_id=task, title="Later")).code == "clock_ahead"
     repair(one)
@@ -184,24 +184,26 @@ def test_after_a_repair_commands_are_taken_and_reach_the_others(one: World, two:
 
     assert two.task(task).title == "Later"
     assert all(
-        event.ts < plus(START, 600) for event in one.events() if event.meta.seq and not is_void(one, event)
+        event.ts < add_seconds(START, 600)
+        for event in one.events()
+        if event.meta.seq and not is_void(one, event)
     )
 
 
-def is_void(world: World, event: e.Event) -> bool:
+def is_void(world: FakeLedger, event: Event) -> bool:
     with world.store.read() as view:
         return event.meta.id in {
             found.event_id for found in view.unconfirmed.every() if found.doubt is Doubt.VOID
         }
 
 
-def test_a_repair_names_what_it_voids_and_each_event_what_it_restates(one: World) -> None:
+def test_a_repair_names_what_it_voids_and_each_event_what_it_restates(one: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
-    ahead = [event for event in one.events() if event.ts > plus(START, DAY)]
+    ahead = [event for event in one.events() if event.ts > add_seconds(START, DAY)]
 
     found = repair(one)
 
-    (voiding,) = [event for event in one.events() if isinstance(event, e.EventsVoided)]
+    (voiding,) = [event for event in one.events() if isinstance(event, EventsVoided)]
     after = [event for event in one.events() if event.meta.session == voiding.meta.session][1:]
     assert [event for event, _ in found.own] == ahead
     assert (voiding.session, voiding.first, voiding.last) == (ahead[0].meta.session, 2, 1 + len(ahead))
@@ -217,7 +219,7 @@ def test_a_repair_names_what_it_voids_and_each_event_what_it_restates(one: World
     assert not any(is_void(one, event) for event in after)
 
 
-def test_events_that_arrive_after_their_repair_are_void_at_once(one: World, two: World) -> None:
+def test_events_that_arrive_after_their_repair_are_void_at_once(one: FakeLedger, two: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
     repair(one)
     ahead, repaired = sorted(one.exchange.contents)
@@ -230,7 +232,9 @@ def test_events_that_arrive_after_their_repair_are_void_at_once(one: World, two:
     assert state(two) == state(one)
 
 
-def test_a_repaired_task_keeps_its_id_handoff_review_question_and_key(one: World, two: World) -> None:
+def test_a_repaired_task_keeps_its_id_handoff_review_question_and_key(
+    one: FakeLedger, two: FakeLedger
+) -> None:
     one.clock.advance(400 * DAY)
     task = one.add("Under the wrong clock")
     before = one.claim(task)
@@ -255,7 +259,7 @@ def test_a_repaired_task_keeps_its_id_handoff_review_question_and_key(one: World
     assert len(one.events()) == count
 
 
-def test_a_lease_that_began_under_the_wrong_clock_lasts_as_long_after_the_repair(one: World) -> None:
+def test_a_lease_that_began_under_the_wrong_clock_lasts_as_long_after_the_repair(one: FakeLedger) -> None:
     task = one.add("Mend the roof")
     one.clock.advance(400 * DAY)
     one.claim(task)
@@ -270,7 +274,7 @@ def test_a_lease_that_began_under_the_wrong_clock_lasts_as_long_after_the_repair
     assert one.task(task).claim is None
 
 
-def test_a_repair_that_is_repeated_changes_nothing(one: World) -> None:
+def test_a_repair_that_is_repeated_changes_nothing(one: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
     repair(one)
     before, events = state(one), len(one.events())
@@ -279,7 +283,9 @@ def test_a_repair_that_is_repeated_changes_nothing(one: World) -> None:
     assert (state(one), len(one.events())) == (before, events)
 
 
-def test_a_repair_under_a_clock_that_is_ahead_itself_can_be_repaired(one: World, two: World) -> None:
+def test_a_repair_under_a_clock_that_is_ahead_itself_can_be_repaired(
+    one: FakeLedger, two: FakeLedger
+) -> None:
     task = rejected_under(one, 400 * DAY)
     question = one.task(task).escalation
     one.clock.advance(200 * DAY)
@@ -306,7 +312,7 @@ def test_a_repair_under_a_clock_that_is_ahead_itself_can_be_repaired(one: World,
     assert state(one) == state(two) == state(fresh)
 
 
-def test_void_events_stay_void_when_their_time_comes(one: World, two: World) -> None:
+def test_void_events_stay_void_when_their_time_comes(one: FakeLedger, two: FakeLedger) -> None:
     task = rejected_under(one, 400 * DAY)
     send(one, two)
     repair(one)
@@ -321,7 +327,7 @@ def test_void_events_stay_void_when_their_time_comes(one: World, two: World) -> 
     assert two.task(task).rejection_count == 1
 
 
-def test_two_repairs_of_the_same_events_count_once(one: World, two: World) -> None:
+def test_two_repairs_of_the_same_events_count_once(one: FakeLedger, two: FakeLedger) -> None:
     """A copy of the ledger has the same events as its own, and repairs them as well."""
     task = rejected_under(one, 400 * DAY)
     copy = machine(3, FakeClock(), ONE)
@@ -341,30 +347,32 @@ def test_two_repairs_of_the_same_events_count_once(one: World, two: World) -> No
 
 
 @pytest.mark.parametrize("has_forgery", [False, True], ids=["by itself", "beside a forged line in its place"])
-def test_a_command_that_the_jump_divides_is_restated_whole(one: World, two: World, has_forgery: bool) -> None:
+def test_a_command_that_the_jump_divides_is_restated_whole(
+    one: FakeLedger, two: FakeLedger, has_forgery: bool
+) -> None:
     task = one.add("Mend the roof")
     one.claim(task)
     one.submit(task)
     one.clock = JumpingClock(one.clock.time, after=5)
-    one.opened_again()
+    one.reopen()
     one.ask(c.RejectReview(task_id=task, commit="work", findings=(Finding(text="It leaks"),)), "Lea")
-    times = [event.ts > plus(START, DAY) for event in one.events() if event.meta.actor == "Lea"]
+    times = [event.ts > add_seconds(START, DAY) for event in one.events() if event.meta.actor == "Lea"]
     assert set(times) == {False, True}, "the jump is to come between two events of the command"
-    one.clock = FakeClock(plus(START, 5))
-    one.opened_again()
+    one.clock = FakeClock(add_seconds(START, 5))
+    one.reopen()
 
     whole = [event.meta.id for event in one.events() if event.meta.actor == "Lea"]
     if has_forgery:
         first = next(event.meta for event in one.events() if event.meta.id == whole[0])
         forged = Session(first.session, FakeClock(START), keys=None)
         forged.seq = first.seq - 1
-        forged.write(e.LeaseRenewed(task_id=task, handoff_id="H", agent="Alice", lease_expires_at=START))
+        forged.write(LeaseRenewed(task_id=task, handoff_id="H", agent="Alice", lease_expires_at=START))
         one.exchange.put("/events/forged.jsonl", forged.lines)
         one.ledger.refresh()
     repair(one)
     send(one, two)
 
-    (voiding,) = [event for event in one.events() if isinstance(event, e.EventsVoided)]
+    (voiding,) = [event for event in one.events() if isinstance(event, EventsVoided)]
     assert voiding.events == tuple(whole)
 
     assert two.task(task).is_locked_out("Alice")
@@ -387,7 +395,7 @@ class JumpingClock(FakeClock):
 
 
 def test_events_of_others_that_were_read_under_the_wrong_clock_are_held_back_by_the_repair(
-    one: World, two: World
+    one: FakeLedger, two: FakeLedger
 ) -> None:
     two.clock.advance(2 * DAY)
     theirs = two.add("Theirs")
@@ -407,7 +415,9 @@ def test_events_of_others_that_were_read_under_the_wrong_clock_are_held_back_by_
     assert set(one.tasks()) == {mine, theirs}
 
 
-def test_a_machine_that_lost_its_ledger_repairs_what_its_own_key_signed(one: World, two: World) -> None:
+def test_a_machine_that_lost_its_ledger_repairs_what_its_own_key_signed(
+    one: FakeLedger, two: FakeLedger
+) -> None:
     task = rejected_under(one, 400 * DAY)
     again = machine(4, FakeClock(), ONE)
     send(one, again)
@@ -420,7 +430,7 @@ def test_a_machine_that_lost_its_ledger_repairs_what_its_own_key_signed(one: Wor
     assert state(again) == state(two)
 
 
-def test_a_clock_that_is_set_back_loses_nothing(one: World) -> None:
+def test_a_clock_that_is_set_back_loses_nothing(one: FakeLedger) -> None:
     tasks = {one.add("One"), one.add("Two")}
     one.clock.advance(-400 * DAY)
 
@@ -432,13 +442,13 @@ def test_a_clock_that_is_set_back_loses_nothing(one: World) -> None:
     assert problems(one) == []
 
 
-def test_a_ledger_whose_clock_is_ahead_is_named_by_verify(one: World) -> None:
+def test_a_ledger_whose_clock_is_ahead_is_named_by_verify(one: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
 
     assert any("remand log repair" in problem for problem in problems(one))
 
 
-def test_what_was_answered_before_is_answered_again_while_the_clock_is_ahead(one: World) -> None:
+def test_what_was_answered_before_is_answered_again_while_the_clock_is_ahead(one: FakeLedger) -> None:
     one.clock.advance(400 * DAY)
     first = one.ask(c.AddTask(title="One"), key="k")
     one.clock.advance(-400 * DAY)
@@ -446,23 +456,23 @@ def test_what_was_answered_before_is_answered_again_while_the_clock_is_ahead(one
     assert one.ask(c.AddTask(title="One"), key="k").task == first.task
 
 
-def test_a_repair_is_the_users_alone(one: World) -> None:
+def test_a_repair_is_the_users_alone(one: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
 
     with pytest.raises(Refused) as refused:
         repair_clock(one.ledger, TEAM.actor("Alice"))
 
     assert refused.value.code == "user_only"
-    assert not any(isinstance(event, e.EventsVoided) for event in one.events())
+    assert not any(isinstance(event, EventsVoided) for event in one.events())
 
 
-def test_a_repair_that_was_killed_after_its_write_is_taken_in_once(one: World, two: World) -> None:
+def test_a_repair_that_was_killed_after_its_write_is_taken_in_once(one: FakeLedger, two: FakeLedger) -> None:
     task = rejected_under(one, 400 * DAY)
     one.exchange.die_after_next_append()
-    with pytest.raises(Killed):
+    with pytest.raises(ProcessKilled):
         repair(one)
 
-    one.opened_again()
+    one.reopen()
     one.ledger.refresh()
     repair(one)
     one.add("More")
@@ -474,34 +484,34 @@ def test_a_repair_that_was_killed_after_its_write_is_taken_in_once(one: World, t
 
 
 @pytest.mark.parametrize("keys", [None, STRANGER], ids=["unsigned", "signed by a stranger"])
-def test_a_void_that_no_trusted_key_covers_voids_nothing(one: World, keys: Keys | None) -> None:
+def test_a_void_that_no_trusted_key_covers_voids_nothing(one: FakeLedger, keys: Keys | None) -> None:
     task = one.add("Mend the roof")
     victim = one.events()[0].meta
     forger = Session("20261115-080000-000000ff", keys=keys, project="p")
-    forger.write(e.EventsVoided(session=victim.session, first=1, last=1, chain="", events=(victim.id,)))
+    forger.write(EventsVoided(session=victim.session, first=1, last=1, chain="", events=(victim.id,)))
     read_in(one, forger)
 
     assert task in one.tasks()
     assert problems(one) == []
 
 
-def test_events_that_no_trusted_key_covers_never_move_the_clock(one: World) -> None:
+def test_events_that_no_trusted_key_covers_never_move_the_clock(one: FakeLedger) -> None:
     for number, keys in enumerate((None, STRANGER)):
         forger = Session(
-            f"20261115-080000-000000f{number}", FakeClock(plus(START, 590)), keys=keys, project="p"
+            f"20261115-080000-000000f{number}", FakeClock(add_seconds(START, 590)), keys=keys, project="p"
         )
-        forger.write(added())
+        forger.write(task_added())
         one.exchange.put(f"/events/{number}.jsonl", forger.lines)
     one.ledger.refresh()
 
     one.add("Mine")
 
-    assert max(event.ts for event in one.events() if event.meta.session.endswith("00000001")) < plus(
+    assert max(event.ts for event in one.events() if event.meta.session.endswith("00000001")) < add_seconds(
         START, 60
     )
 
 
-def test_a_repair_elsewhere_lets_this_machine_write_again(one: World, two: World) -> None:
+def test_a_repair_elsewhere_lets_this_machine_write_again(one: FakeLedger, two: FakeLedger) -> None:
     task = rejected_under(one, 400 * DAY)
     two.clock.advance(400 * DAY)
     send(one, two)
@@ -516,7 +526,7 @@ def test_a_repair_elsewhere_lets_this_machine_write_again(one: World, two: World
     assert state(one) == state(two)
 
 
-def test_a_void_event_that_is_read_again_stays_void(one: World, two: World) -> None:
+def test_a_void_event_that_is_read_again_stays_void(one: FakeLedger, two: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
     repair(one)
     send(one, two)
@@ -532,10 +542,12 @@ def test_a_void_event_that_is_read_again_stays_void(one: World, two: World) -> N
     assert problems(two) == []
 
 
-def test_a_repair_counts_when_its_key_is_trusted_and_no_more_when_it_is_not(one: World, two: World) -> None:
+def test_a_repair_counts_when_its_key_is_trusted_and_no_more_when_it_is_not(
+    one: FakeLedger, two: FakeLedger
+) -> None:
     task = rejected_under(one, 400 * DAY)
     rules = two.rules
-    two.rules = replace(rules, trusted=(TWO.made(),))
+    two.rules = replace(rules, trusted=(TWO.ensure_key(),))
     two.clock.advance(400 * DAY)
     send(one, two)
     two.clock.advance(-400 * DAY)
@@ -547,12 +559,14 @@ def test_a_repair_counts_when_its_key_is_trusted_and_no_more_when_it_is_not(one:
     two.ledger.refresh()
     assert state(two) == state(one)
 
-    two.rules = replace(rules, trusted=(TWO.made(),))
+    two.rules = replace(rules, trusted=(TWO.ensure_key(),))
     two.ledger.refresh()
     assert two.tasks() == {}
 
 
-def test_a_ledger_reads_what_was_written_before_it_knew_the_bound_as_before(one: World, two: World) -> None:
+def test_a_ledger_reads_what_was_written_before_it_knew_the_bound_as_before(
+    one: FakeLedger, two: FakeLedger
+) -> None:
     two.clock.advance(5 * 3600)
     early, late = two.add("Early"), ""
     with one.store.write() as tx:
@@ -567,7 +581,7 @@ def test_a_ledger_reads_what_was_written_before_it_knew_the_bound_as_before(one:
     assert set(one.tasks()) == {early, late}
 
 
-def test_the_bound_is_the_policys(one: World, two: World) -> None:
+def test_the_bound_is_the_policys(one: FakeLedger, two: FakeLedger) -> None:
     one.rules = replace(one.rules, policy=Policy(clock_skew_seconds=7200))
     two.clock.advance(3600)
     task = two.add("Theirs")
@@ -578,7 +592,7 @@ def test_the_bound_is_the_policys(one: World, two: World) -> None:
     assert task in one.tasks()
 
 
-def test_what_a_task_publishes_names_what_is_void(one: World, two: World) -> None:
+def test_what_a_task_publishes_names_what_is_void(one: FakeLedger, two: FakeLedger) -> None:
     task = rejected_under(one, 400 * DAY)
     repair(one)
     with one.store.read() as view:
@@ -593,7 +607,7 @@ def test_what_a_task_publishes_names_what_is_void(one: World, two: World) -> Non
     assert two.task(task) == one.task(task)
 
 
-def test_nothing_happens_by_itself_while_the_clock_is_ahead(one: World, two: World) -> None:
+def test_nothing_happens_by_itself_while_the_clock_is_ahead(one: FakeLedger, two: FakeLedger) -> None:
     task = one.add("Mend the roof")
     one.claim(task)
     two.clock.advance(3600)
@@ -609,20 +623,22 @@ def test_nothing_happens_by_itself_while_the_clock_is_ahead(one: World, two: Wor
     assert one.task(task).claim is None
 
 
-def test_another_key_leaves_what_was_written_before_the_bound_as_it_was(one: World) -> None:
+def test_another_key_leaves_what_was_written_before_the_bound_as_it_was(one: FakeLedger) -> None:
     one.add("Mine")
     with one.store.write() as tx:
         tx.head = replace(tx.head, bounded_from=START)
     one.keys = TWO
-    one.opened_again()
+    one.reopen()
 
     one.add("Mine too")
 
     with one.store.read() as view:
-        assert (view.head.key, view.head.bounded_from) == (TWO.made().id, START)
+        assert (view.head.key, view.head.bounded_from) == (TWO.ensure_key().id, START)
 
 
-def test_a_clone_that_never_saw_the_events_that_were_ahead_has_the_same_state(one: World, two: World) -> None:
+def test_a_clone_that_never_saw_the_events_that_were_ahead_has_the_same_state(
+    one: FakeLedger, two: FakeLedger
+) -> None:
     rejected_under(one, 400 * DAY)
     repair(one)
     ahead, repaired = (
@@ -632,16 +648,16 @@ def test_a_clone_that_never_saw_the_events_that_were_ahead_has_the_same_state(on
     two.exchange.put(THEIRS, [*ahead[:2], *repaired[:-1]])
     two.ledger.refresh()
 
-    assert not any(event.ts > plus(START, DAY) for event in two.events())
+    assert not any(event.ts > add_seconds(START, DAY) for event in two.events())
     assert state(two) == state(one)
 
 
-def test_the_board_says_that_nothing_can_be_written_while_the_clock_is_ahead(one: World) -> None:
+def test_the_board_says_that_nothing_can_be_written_while_the_clock_is_ahead(one: FakeLedger) -> None:
     rejected_under(one, 400 * DAY)
 
     def first_trouble() -> str:
         with one.store.read() as view:
-            return board(view, Around(now=one.clock.now(), rules=one.rules)).troubles[0].text
+            return read_board(view, BoardContext(now=one.clock.now(), rules=one.rules)).troubles[0].text
 
     assert "remand log repair" in first_trouble()
     repair(one)

@@ -2,44 +2,43 @@
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.board import board
-from remand.app.decisions import Undecided, answering, grounds, open_questions
-from remand.app.escalations import Question
-from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView
-from remand.app.troubles import Around
+from remand.app.board import BoardContext, read_board
+from remand.app.events.task_folds import task_events
+from remand.app.history.rejections import RejectionView
+from remand.app.inbox.decisions import DecisionQuestion, command_for_answer, open_questions, rejection_grounds
+from remand.app.inbox.questions import Question
+from remand.app.requests import Rules
 from remand.domain import commands as c
+from remand.domain.access.team import Member, Role, Team
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.roles import Member, Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, member
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.builders import FakeLedger, member
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 
 PEOPLE = (member("Alice"), member("Bob"), member("owner", Role.USER))
 AGENT_DIRECTOR = Member(name="Dora", roles=(Role.DIRECTOR,), command=("direct",))
 
 
-def a_world(*more: Member, director: tuple[str, ...] = ("human",)) -> World:
-    return World(rules=Rules(gates=(), team=Team((*PEOPLE, *more)), policy=Policy(director=director)))
+def a_world(*more: Member, director: tuple[str, ...] = ("human",)) -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), team=Team((*PEOPLE, *more)), policy=Policy(director=director)))
 
 
-def rejected(world: World, reason: str = "BLOCKER") -> str:
-    task, handoff = world.held(title=TITLE, scope=SCOPE)
+def rejected(world: FakeLedger, reason: str = "BLOCKER") -> str:
+    task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
     world.reject(handoff, a_rejection(reason))
     assert world.task(task).status == Status.BLOCKED
     return task
 
 
-def questions(world: World) -> list[Question]:
+def questions(world: FakeLedger) -> list[Question]:
     with world.store.read() as view:
-        return open_questions(view, world.rules, lambda name: story(view, name))
+        return open_questions(view, world.rules, lambda name: task_events(view, name))
 
 
-def asked(world: World) -> Undecided:
+def asked(world: FakeLedger) -> DecisionQuestion:
     (found,) = questions(world)
-    assert isinstance(found, Undecided)
+    assert isinstance(found, DecisionQuestion)
     return found
 
 
@@ -76,7 +75,7 @@ def test_every_option_is_an_answer_after_which_nothing_waits(key: str, status: S
     world = a_world()
     task = rejected(world)
 
-    world.ask(answering(asked(world), key, "The key is in the vault"), "owner")
+    world.ask(command_for_answer(asked(world), key, "The key is in the vault"), "owner")
 
     after = world.task(task)
     assert after.filed is not None
@@ -92,7 +91,7 @@ def test_what_the_automatic_director_would_decide_is_offered_first_and_can_be_ha
     found = asked(world)
 
     assert found.options[0].key.startswith("ACCEPT_AND_")
-    world.ask(answering(found, found.options[0].key, ""), "owner")
+    world.ask(command_for_answer(found, found.options[0].key, ""), "owner")
     assert questions(world) == []
 
 
@@ -101,7 +100,7 @@ def test_an_option_that_is_none_is_refused_with_those_that_are() -> None:
     rejected(world)
 
     with pytest.raises(Refused, match="choose one of ACCEPT_AND_DEFER, ACCEPT, OVERRIDE, reassign:Bob"):
-        answering(asked(world), "wontfix", "")
+        command_for_answer(asked(world), "wontfix", "")
 
 
 def test_what_an_agent_will_decide_is_no_question_to_the_user() -> None:
@@ -127,7 +126,7 @@ def test_escalations_and_decisions_stand_together_the_oldest_first_and_on_the_bo
 
     assert [one.task_id for one in questions(world)] == [first, second]
     with world.store.read() as view:
-        seen = board(view, Around(now=world.clock.now(), rules=world.rules))
+        seen = read_board(view, BoardContext(now=world.clock.now(), rules=world.rules))
     assert [one.task_id for one in seen.questions] == [first, second]
     assert any(one.text == "2 questions wait for the user." for one in seen.troubles)
 
@@ -135,7 +134,7 @@ def test_escalations_and_decisions_stand_together_the_oldest_first_and_on_the_bo
 def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_on() -> None:
     world = a_world(director=("auto",))
     record = a_rejection("INFEASIBLE")
-    task, taken = world.held(title=TITLE, scope=SCOPE)
+    task, taken = world.add_claimed(title=TITLE, scope=SCOPE)
     world.reject(taken, record)
 
     found = asked(world)
@@ -147,7 +146,7 @@ def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_o
     assert record["blocking_factor"] in told
     assert record["evidence"][0]["source"] in told
     assert found.options[0].key == "ACCEPT_AND_REFORMULATE"
-    world.ask(answering(found, "ACCEPT_AND_REFORMULATE", ""), "owner")
+    world.ask(command_for_answer(found, "ACCEPT_AND_REFORMULATE", ""), "owner")
     assert world.task(task).status == Status.INFEASIBLE
     assert world.task(world.task(task).superseded_by).scope.startswith(record["suggested_alternative"][:40])
 
@@ -155,7 +154,7 @@ def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_o
 def test_each_attempt_and_piece_of_evidence_stands_with_its_grade_and_each_sub_task_with_its_scope() -> None:
     world = a_world()
     record = a_rejection("SCOPE_CREEP")
-    _, handoff = world.held(title=TITLE, scope=SCOPE)
+    _, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
     world.reject(handoff, record)
 
     told = asked(world).grounds
@@ -185,7 +184,7 @@ def test_what_is_cut_from_a_question_is_said() -> None:
         | {"reason_detail": "why \x1b[2J" * 1000, "what_attempted": [f"attempt {n}" for n in range(100)]},
     )
 
-    told = grounds(found)
+    told = rejection_grounds(found)
 
     assert next(row for row in told if row.startswith("why: ")).endswith(" more characters]")
     assert told[-2].endswith(" more parts]")

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from remand.app.asking import Accepted, Rules
-from remand.app.directing import Directing
-from remand.app.ports import Outcome
-from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView, rejections
+from remand.app.director_commands import DirectorCommands
+from remand.app.events.task_folds import task_events
+from remand.app.history.rejections import RejectionView, task_rejections
+from remand.app.ports import CommandOutcome
+from remand.app.requests import Acceptance, Rules
 from remand.domain import commands as c
 from remand.domain.policy import Policy
 from remand.domain.task import Status
-from remand.testing.builders import World
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
+from remand.testing.builders import FakeLedger
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 POLICY = Policy(director=("judge", "--strict"), adviser=("wise",))
 
@@ -23,11 +23,11 @@ POLICY = Policy(director=("judge", "--strict"), adviser=("wise",))
 class Commands:
     """Commands that print what they are told to."""
 
-    def __init__(self, outcome: Outcome | None) -> None:
+    def __init__(self, outcome: CommandOutcome | None) -> None:
         self.outcome = outcome
         self.calls: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
-    def run(self, command: Sequence[str], given: bytes, seconds: float) -> Outcome | None:
+    def run(self, command: Sequence[str], given: bytes, seconds: float) -> CommandOutcome | None:
         self.calls.append((tuple(command), json.loads(given)))
         return self.outcome
 
@@ -37,14 +37,14 @@ class Scene:
 
     def __init__(self, says: object = None, status: int = 0, record: dict[str, Any] | None = None) -> None:
         text = says if isinstance(says, str) else json.dumps(says)
-        self.commands = Commands(Outcome(status, text) if says is not None else None)
-        self.world = World(rules=Rules(gates=(), policy=POLICY))
-        self.task, self.handoff = self.world.held(title=TITLE, scope=SCOPE)
+        self.commands = Commands(CommandOutcome(status, text) if says is not None else None)
+        self.world = FakeLedger(rules=Rules(gates=(), policy=POLICY))
+        self.task, self.handoff = self.world.add_claimed(title=TITLE, scope=SCOPE)
         self.world.reject(self.handoff, record or a_rejection())
-        self.directing = Directing(self.world.ledger, self.commands, POLICY)
+        self.directing = DirectorCommands(self.world.ledger, self.commands, POLICY)
 
-    def direct(self) -> Accepted | str:
-        return self.directing.direct(self.task, self.handoff)
+    def direct(self) -> Acceptance | str:
+        return self.directing.decide(self.task, self.handoff)
 
     @property
     def status(self) -> Status:
@@ -53,7 +53,7 @@ class Scene:
     @property
     def told(self) -> RejectionView:
         with self.world.store.read() as view:
-            return rejections(story(view, self.task))[-1]
+            return task_rejections(task_events(view, self.task))[-1]
 
 
 # A director.
@@ -62,7 +62,7 @@ class Scene:
 def test_a_command_decides_in_the_directors_name() -> None:
     scene = Scene({"decision_type": "ACCEPT_AND_DEFER", "rationale": "True enough"})
 
-    assert isinstance(scene.direct(), Accepted)
+    assert isinstance(scene.direct(), Acceptance)
 
     assert scene.status == Status.DEFERRED
     assert scene.told.decided_by == "director"
@@ -133,9 +133,9 @@ def test_a_command_that_gives_no_decision_leaves_the_rejection_waiting_and_says_
 
 def test_without_a_command_a_human_directs() -> None:
     scene = Scene({"decision_type": "ACCEPT"})
-    human = Directing(scene.world.ledger, scene.commands, Policy(director=("human",)))
+    human = DirectorCommands(scene.world.ledger, scene.commands, Policy(director=("human",)))
 
-    assert isinstance(human.direct(scene.task, scene.handoff), str)
+    assert isinstance(human.decide(scene.task, scene.handoff), str)
     assert scene.commands.calls == []
 
 
@@ -186,7 +186,9 @@ def test_an_adviser_that_fails_or_is_silent_leaves_no_trace(says: object, status
 def test_without_an_adviser_nobody_is_asked() -> None:
     scene = Scene("Advice")
 
-    assert Directing(scene.world.ledger, scene.commands, Policy()).advise(scene.task, scene.handoff) == ""
+    assert (
+        DirectorCommands(scene.world.ledger, scene.commands, Policy()).advise(scene.task, scene.handoff) == ""
+    )
     assert scene.commands.calls == []
 
 

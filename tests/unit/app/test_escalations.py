@@ -2,39 +2,56 @@
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.escalations import MAX_LINE, MAX_TRIED, Question, open_escalations, question, tried, ways
-from remand.app.rebuild import story
+from remand.app.events.task_folds import task_events
+from remand.app.inbox.questions import (
+    MAX_TRIED,
+    Question,
+    answer_options,
+    attempt_lines,
+    open_escalations,
+    question_text,
+)
+from remand.app.requests import Rules
+from remand.app.text import MAX_LINE
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.escalations import options
-from remand.domain.roles import Role, Team
+from remand.domain.access.team import Role, Team
+from remand.domain.decisions.escalations import escalation_options
+from remand.domain.events.reviews import Finding
+from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed
+from remand.domain.events.work import GateRejected
 from remand.domain.task import Status
 from remand.testing.builders import (
     BOB,
     H1,
     H2,
+    NIT,
     T1,
-    World,
+    V1,
+    V2,
+    FakeLedger,
     a_lockout,
     a_result,
+    a_round,
     a_task,
     a_verdict,
+    an_escalation,
     member,
-    stamped,
+    review_rejected,
+    review_retracted,
+    send_back,
+    stamp_events,
 )
-from remand.testing.reviewing import NIT, V1, V2, a_round, an_escalation, rejected, retracted, send_back
 
 TEAM = Team((member("Alice"), member("Bob"), member("Lea", Role.LEAD), member("Boss", Role.USER)))
 
 
-def asked(world: World) -> list[Question]:
+def asked(world: FakeLedger) -> list[Question]:
     with world.store.read() as view:
-        return open_escalations(view, world.rules.team, lambda name: story(view, name))
+        return open_escalations(view, world.rules.team, lambda name: task_events(view, name))
 
 
-def with_team() -> World:
-    return World(rules=Rules(gates=(), team=TEAM))
+def with_team() -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), team=TEAM))
 
 
 # The question.
@@ -49,7 +66,7 @@ def test_a_deadlock_is_asked_in_the_words_of_the_requirement() -> None:
         rounds=(a_round(V1),),
     )
 
-    assert question(task, options(task, [])) == (
+    assert question_text(task, escalation_options(task, [])) == (
         "All agents locked out for issue #42. Options: 1) Manual fix, 2) Unlock Alice and provide guidance, "
         "3) Close as won't-fix."
     )
@@ -62,7 +79,7 @@ def test_repeated_rejections_are_counted_in_words(times: int, words: str) -> Non
         status=Status.ESCALATED, aliases=("#42",), escalation=an_escalation("reviews"), rounds=rounds
     )
 
-    assert question(task, options(task, [])).startswith(
+    assert question_text(task, escalation_options(task, [])).startswith(
         f"Issue #42 rejected {words}. Need guidance or manual fix. Options: 1) Manual fix,"
     )
 
@@ -70,7 +87,7 @@ def test_repeated_rejections_are_counted_in_words(times: int, words: str) -> Non
 def test_a_deadlock_without_a_lockout_does_not_speak_of_one() -> None:
     task = a_task(status=Status.ESCALATED, escalation=an_escalation("deadlock"))
 
-    assert question(task, options(task, [])).startswith(
+    assert question_text(task, escalation_options(task, [])).startswith(
         f"No agent is left for task {T1}. Options: 1) Manual fix,"
     )
 
@@ -80,7 +97,7 @@ def test_any_other_question_gives_its_reason_on_one_line(kind: str) -> None:
     reason = "Which\ncolour?\u202e" + "x" * 500
     task = a_task(status=Status.ESCALATED, escalation=an_escalation(kind, reason=reason))
 
-    first, _, rest = question(task, options(task, [BOB])).partition(" Options: ")
+    first, _, rest = question_text(task, escalation_options(task, [BOB])).partition(" Options: ")
 
     assert first.startswith(f"Task {T1} needs a decision: Which colour?x")
     assert len(first) < 2 * MAX_LINE
@@ -139,7 +156,7 @@ def test_who_is_locked_out_of_a_task_above_may_be_unlocked_for_this_one() -> Non
     below = a_task("T-2", status=Status.ESCALATED, escalation=an_escalation(), parent=above)
 
     with world.store.read() as view:
-        keys = [option.key for option in ways(view, TEAM, below)]
+        keys = [option.key for option in answer_options(view, TEAM, below)]
 
     assert keys == ["fix", "unlock:Alice", "reassign:Bob", "reopen", "wontfix"]
 
@@ -159,9 +176,11 @@ def test_a_question_that_was_told_and_seen_says_so() -> None:
 
 def test_a_review_is_told_with_its_place_and_a_retracted_one_is_not() -> None:
     task = a_task(rounds=(a_round(V1, agent="Alice"), a_round(V2, agent="Bob", handoff_id=H2)))
-    events = stamped(rejected(V1), rejected(V2, "Lea", findings=(NIT, e.Finding(text="No", path="a.py"))))
+    events = stamp_events(
+        review_rejected(V1), review_rejected(V2, "Lea", findings=(NIT, Finding(text="No", path="a.py")))
+    )
 
-    assert tried(task, events) == (
+    assert attempt_lines(task, events) == (
         "Lead rejected Alice's work: roof.py:7: It leaks",
         "Lea rejected Bob's work: a.py: No",
     )
@@ -170,21 +189,19 @@ def test_a_review_is_told_with_its_place_and_a_retracted_one_is_not() -> None:
         type(one)(id=one.id, reviewer=one.reviewer, is_retracted=True) for one in taken_back.reviews
     )
     task = a_task(rounds=(a_round(reviews=reviews),))
-    assert tried(task, [*events[:1], *stamped(retracted(V1))]) == ()
+    assert attempt_lines(task, [*events[:1], *stamp_events(review_retracted(V1))]) == ()
 
 
 def test_of_the_gates_rejections_of_one_claim_the_last_is_told() -> None:
-    def rejected_by_gates(number: int, handoff_id: str = H1) -> e.GateRejected:
+    def rejected_by_gates(number: int, handoff_id: str = H1) -> GateRejected:
         verdict = a_verdict(
             a_result(line=f"- Tests: {9 - number} failures (requires 100% pass)"), a_result("x")
         )
-        return e.GateRejected(
-            task_id=T1, handoff_id=handoff_id, agent="Alice", verdict=verdict, number=number
-        )
+        return GateRejected(task_id=T1, handoff_id=handoff_id, agent="Alice", verdict=verdict, number=number)
 
-    events = stamped(rejected_by_gates(1), rejected_by_gates(2), rejected_by_gates(1, H2))
+    events = stamp_events(rejected_by_gates(1), rejected_by_gates(2), rejected_by_gates(1, H2))
 
-    assert tried(a_task(), events) == (
+    assert attempt_lines(a_task(), events) == (
         "the gates rejected Alice's work twice: Tests: 7 failures (requires 100% pass); x: failed",
         "the gates rejected Alice's work once: Tests: 8 failures (requires 100% pass); x: failed",
     )
@@ -193,13 +210,13 @@ def test_of_the_gates_rejections_of_one_claim_the_last_is_told() -> None:
 def test_rejections_by_agents_and_giving_up_are_told() -> None:
     record = {"reason_summary": "The API\nis gone"}
     told = {"task_id": T1, "handoff_id": H1, "agent": "Alice"}
-    events = stamped(
-        e.HandoffRejected(**told, rejection=record),
-        e.HandoffRejectionInvalid(**told, rejection={"reason_summary": ["no", "text"]}),
-        e.TaskFailed(**told),
+    events = stamp_events(
+        HandoffRejected(**told, rejection=record),
+        HandoffRejectionInvalid(**told, rejection={"reason_summary": ["no", "text"]}),
+        TaskFailed(**told),
     )
 
-    assert tried(a_task(), events) == (
+    assert attempt_lines(a_task(), events) == (
         "Alice rejected the task: The API is gone",
         "Alice rejected it without cause: ['no', 'text']",
         "Alice gave up: without a reason",
@@ -208,9 +225,9 @@ def test_rejections_by_agents_and_giving_up_are_told() -> None:
 
 def test_of_very_much_the_latest_is_told_and_how_much_was_left_out() -> None:
     told = {"task_id": T1, "handoff_id": H1, "agent": "Alice"}
-    events = stamped(*(e.TaskFailed(**told, reason=f"try {number}") for number in range(MAX_TRIED + 5)))
+    events = stamp_events(*(TaskFailed(**told, reason=f"try {number}") for number in range(MAX_TRIED + 5)))
 
-    found = tried(a_task(), events)
+    found = attempt_lines(a_task(), events)
 
     assert found[0] == "and 5 earlier"
     assert found[-1] == f"Alice gave up: try {MAX_TRIED + 4}"
@@ -218,10 +235,10 @@ def test_of_very_much_the_latest_is_told_and_how_much_was_left_out() -> None:
 
 
 def test_text_of_others_hides_nothing_and_stays_short() -> None:
-    finding = e.Finding(text="a\u202eb\x1b[31m\nc" + "x" * 5000)
+    finding = Finding(text="a\u202eb\x1b[31m\nc" + "x" * 5000)
     task = a_task(rounds=(a_round(V1),), escalation=an_escalation(), status=Status.ESCALATED)
 
-    (line,) = tried(task, stamped(rejected(V1, findings=(finding,))))
+    (line,) = attempt_lines(task, stamp_events(review_rejected(V1, findings=(finding,))))
 
     assert line.startswith("Lead rejected Alice's work: ab[31m cxxx")
     assert len(line) == MAX_LINE

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.asking import Request, Rules
-from remand.app.family import Family
+from remand.app.requests import Request, Rules
+from remand.app.tasks.lookup import Lineage
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import Role, Team
+from remand.domain.events.catalogue import event_task_id
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.roles import Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, member
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
-from remand.testing.reviewing import LEAKS, send_back
+from remand.testing.builders import LEAKS, FakeLedger, member, send_back
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team(
     (
@@ -27,16 +26,16 @@ TEAM = Team(
 )
 
 
-def a_family(reason: str = "SCOPE_CREEP", *, is_rejected: bool = True) -> tuple[World, str, str]:
+def a_family(reason: str = "SCOPE_CREEP", *, is_rejected: bool = True) -> tuple[FakeLedger, str, str]:
     """A task whose author was rejected, unless said otherwise, and the first of those cut from it."""
-    world = World(rules=Rules(gates=(), team=TEAM, policy=Policy(auto_reformulate=True)))
+    world = FakeLedger(rules=Rules(gates=(), team=TEAM, policy=Policy(auto_reformulate=True)))
     task = world.add(TITLE, scope=SCOPE)
     if is_rejected:
         send_back(world, task, "Alice", "work", "Lea")
     return world, task, cut(world, task, "Bob", reason)
 
 
-def cut(world: World, task: str, by: str, reason: str = "SCOPE_CREEP") -> str:
+def cut(world: FakeLedger, task: str, by: str, reason: str = "SCOPE_CREEP") -> str:
     """An agent rejects a task, which is cut into parts or stated anew; the first of these."""
     claim = world.claim(task, by).claim
     assert claim is not None
@@ -45,7 +44,7 @@ def cut(world: World, task: str, by: str, reason: str = "SCOPE_CREEP") -> str:
     return (*found.children, found.superseded_by)[0]
 
 
-def may_work(world: World, task: str, agent: str) -> bool:
+def may_work(world: FakeLedger, task: str, agent: str) -> bool:
     """True when an agent is not kept away from a task, whatever else it waits for."""
     answer = world.ledger.ask(Request(ask=c.InitiateHandoff(task_id=task, target=agent), actor="owner"))
     return not isinstance(answer, Refused) or answer.code != "locked_out"
@@ -130,7 +129,7 @@ def test_an_unlock_above_ends_what_was_inherited(reason: str) -> None:
 
     answer = world.ask(c.Unlock(task_id=task, agent="Alice", reason="Taught"))
 
-    assert {e.subject(event) for event in answer.events} >= {task, part}
+    assert {event_task_id(event) for event in answer.events} >= {task, part}
     assert world.task(part).lockouts == ()
     assert world.task(part).unlocked == (), "not for the part alone: another lockout above would hold"
     assert world.claim(part, "Alice").claim is not None
@@ -178,14 +177,14 @@ def test_a_part_keeps_its_own_lockout_when_the_one_above_ends() -> None:
     assert world.task(part).is_locked_out("Alice")
     world.ask(c.LockOut(task_id=task, agent="Alice", reason="Not her"), "Lea")
     answer = world.ask(c.Unlock(task_id=task, agent="Alice", reason="Taught"))
-    assert [e.subject(event) for event in answer.events] == [task]
+    assert [event_task_id(event) for event in answer.events] == [task]
     assert world.task(part).is_locked_out("Alice")
 
 
 def test_a_task_that_is_done_keeps_nobody_away_from_others() -> None:
     world, task, part = a_family()
     with world.store.read() as view:
-        assert Family(view).inherited(world.task(part)) == (("Alice", task),)
+        assert Lineage(view).inherited_lockouts(world.task(part)) == (("Alice", task),)
     for child in world.task(task).children:
         world.ask(c.EditTask(task_id=child, drop_depends_on=world.task(child).depends_on))
         world.claim(child, "Carol")
@@ -194,7 +193,7 @@ def test_a_task_that_is_done_keeps_nobody_away_from_others() -> None:
 
     assert world.task(task).status == Status.DONE
     with world.store.read() as view:
-        assert Family(view).inherited(world.task(part)) == ()
+        assert Lineage(view).inherited_lockouts(world.task(part)) == ()
 
 
 def test_a_part_is_not_passed_on_to_who_is_locked_out_of_the_whole() -> None:

@@ -2,21 +2,21 @@
 
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.lockouts import explained
+from remand.app.history.lockouts import explain_lockouts
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import Member, Role, Team
-from remand.testing.builders import T3, Session, World, added, member
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.events.reviews import Finding, LockoutSet
+from remand.testing.builders import T3, FakeLedger, Session, member, task_added
 
 LEA, BOB = member("Lea", Role.LEAD), member("Bob")
 FENSTER = member("Fenster")
-LEAKS = (e.Finding(text="It leaks"),)
+LEAKS = (Finding(text="It leaks"),)
 
 
-def rejected(*team: Member) -> tuple[World, str]:
+def rejected(*team: Member) -> tuple[FakeLedger, str]:
     """A task from which Fenster is locked out."""
-    world = World(rules=Rules(gates=(), team=Team(team)))
+    world = FakeLedger(rules=Rules(gates=(), team=Team(team)))
     task = world.add()
     world.claim(task, "Fenster")
     world.submit(task, "Fenster")
@@ -24,7 +24,7 @@ def rejected(*team: Member) -> tuple[World, str]:
     return world, task
 
 
-def regroup(world: World, *team: Member, former: tuple[str, ...] = ()) -> None:
+def regroup(world: FakeLedger, *team: Member, former: tuple[str, ...] = ()) -> None:
     world.rules = replace(world.rules, team=Team(team, former=former))
 
 
@@ -49,8 +49,8 @@ def test_who_asks_why_is_told_that_the_new_member_may_be_the_old_one() -> None:
     world, task = rejected(LEA, FENSTER, BOB)
     regroup(world, LEA, member("Keaton"), BOB)
     with world.store.read() as view:
-        (found,) = explained(view, world.rules.team, "keaton", task)
-        (other,) = explained(view, world.rules.team, "Bob", task)
+        (found,) = explain_lockouts(view, world.rules.team, "keaton", task)
+        (other,) = explain_lockouts(view, world.rules.team, "Bob", task)
     assert found.is_locked_out
     assert "Fenster" in found.why
     assert not other.is_locked_out
@@ -122,7 +122,7 @@ def test_what_was_cut_from_a_task_is_kept_from_the_renamed_member_too() -> None:
     world, task = rejected(LEA, FENSTER, BOB)
     regroup(world, LEA, member("Keaton"), BOB)
     session = Session()
-    session.write(added(T3, "A part", parent=task))
+    session.write(task_added(T3, "A part", parent=task))
     world.exchange.put("/events/theirs.jsonl", session.lines)
     world.ledger.refresh()
     assert world.refusal(c.ClaimTask(agent="Keaton", task_id=T3), "Keaton").code == "locked_out"
@@ -131,8 +131,8 @@ def test_what_was_cut_from_a_task_is_kept_from_the_renamed_member_too() -> None:
 
 def test_an_event_of_a_lockout_names_the_others_of_the_team_and_old_ones_none() -> None:
     world, _ = rejected(LEA, FENSTER, BOB)
-    (locked,) = [event for event in world.events() if isinstance(event, e.LockoutSet)]
+    (locked,) = [event for event in world.events() if isinstance(event, LockoutSet)]
     assert locked.team == ("Bob", "Lea")
     world, _ = rejected()
-    (locked,) = [event for event in world.events() if isinstance(event, e.LockoutSet)]
+    (locked,) = [event for event in world.events() if isinstance(event, LockoutSet)]
     assert locked.team == ()

@@ -6,36 +6,45 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.graph import GraphView, fold_graph, stats
-from remand.domain import events as e
-from remand.domain.graph import EdgeType, Node, NodeType
-from remand.domain.ids import task_node
-from remand.testing.builders import T1, T2, T3, added, claimed, depends, stamped
+from remand.app.graph import GraphView, fold_graph, graph_stats
+from remand.domain.events.catalogue import Unknown
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    EdgeDeleted,
+    HandoffInitiated,
+    TaskChanges,
+    TaskDeleted,
+    TaskEdited,
+)
+from remand.domain.graph import EdgeType, GraphNode, NodeType
+from remand.domain.ids import task_node_id
+from remand.testing.builders import T1, T2, T3, dependency_created, stamp_events, task_added, task_claimed
 
-N1, N2, N3 = task_node(T1), task_node(T2), task_node(T3)
+N1, N2, N3 = task_node_id(T1), task_node_id(T2), task_node_id(T3)
 
 
-def unknown(kind: str, **fields: Any) -> e.Unknown:
-    return e.Unknown(kind=kind, fields=fields)
+def unknown(kind: str, **fields: Any) -> Unknown:
+    return Unknown(kind=kind, fields=fields)
 
 
-def goal(**data: Any) -> e.Unknown:
+def goal(**data: Any) -> Unknown:
     return unknown("node.create", id="sprint:S-1", type="GOAL", data=data or {"name": "Dry rooms"})
 
 
-def linked(source: str = N1, target: str = N2, kind: str = "SIMILAR", weight: float = 1.0) -> e.EdgeCreated:
-    return e.EdgeCreated(src=source, tgt=target, type=kind, weight=weight)
+def linked(source: str = N1, target: str = N2, kind: str = "SIMILAR", weight: float = 1.0) -> EdgeCreated:
+    return EdgeCreated(src=source, tgt=target, type=kind, weight=weight)
 
 
-def unlinked(source: str = N1, target: str = N2, kind: str = "SIMILAR") -> e.EdgeDeleted:
-    return e.EdgeDeleted(src=source, tgt=target, type=kind)
+def unlinked(source: str = N1, target: str = N2, kind: str = "SIMILAR") -> EdgeDeleted:
+    return EdgeDeleted(src=source, tgt=target, type=kind)
 
 
-def folded(*events: e.Event) -> GraphView:
-    return fold_graph(stamped(*events))
+def folded(*events: Event) -> GraphView:
+    return fold_graph(stamp_events(*events))
 
 
-def node_of(view: GraphView, name: str) -> Node:
+def node_of(view: GraphView, name: str) -> GraphNode:
     node = view.graph.get_node(name)
     assert node is not None, f"no node {name}"
     return node
@@ -49,21 +58,21 @@ def reasons(view: GraphView) -> list[tuple[str, str]]:
 
 
 def test_a_task_is_a_node_with_its_title_as_content() -> None:
-    node = node_of(folded(added(T1, "Mend the roof", priority="high", skills=("roofing",))), N1)
+    node = node_of(folded(task_added(T1, "Mend the roof", priority="high", skills=("roofing",))), N1)
 
     assert (node.node_type, node.content) == (NodeType.TASK, "Mend the roof")
     assert node.properties == {"status": "pending", "priority": "high", "skills": ("roofing",)}
 
 
 def test_a_bare_task_id_is_the_same_node() -> None:
-    edit = e.TaskEdited(id=T1, changes=e.TaskChanges(title="Mend both roofs"))
+    edit = TaskEdited(id=T1, changes=TaskChanges(title="Mend both roofs"))
 
-    assert node_of(folded(added(T1), edit), N1).content == "Mend both roofs"
+    assert node_of(folded(task_added(T1), edit), N1).content == "Mend both roofs"
 
 
 def test_an_edit_changes_what_it_names_and_nothing_else() -> None:
-    edit = e.TaskEdited(id=N1, changes=e.TaskChanges(priority="critical", description="Before winter"))
-    node = node_of(folded(added(T1, "Mend the roof", category="house"), edit), N1)
+    edit = TaskEdited(id=N1, changes=TaskChanges(priority="critical", description="Before winter"))
+    node = node_of(folded(task_added(T1, "Mend the roof", category="house"), edit), N1)
 
     assert node.content == "Mend the roof"
     assert node.properties == {
@@ -75,7 +84,7 @@ def test_an_edit_changes_what_it_names_and_nothing_else() -> None:
 
 
 def test_the_status_of_a_task_is_the_one_of_its_lifecycle() -> None:
-    view = fold_graph(stamped(added(T1), added(T2)), {T1: "provisional", T3: "done"})
+    view = fold_graph(stamp_events(task_added(T1), task_added(T2)), {T1: "provisional", T3: "done"})
 
     assert node_of(view, N1).properties["status"] == "provisional"
     assert node_of(view, N2).properties["status"] == "pending"
@@ -83,7 +92,7 @@ def test_the_status_of_a_task_is_the_one_of_its_lifecycle() -> None:
 
 
 def test_a_deleted_task_is_no_node() -> None:
-    view = folded(added(T1), added(T2), e.TaskDeleted(id=N1))
+    view = folded(task_added(T1), task_added(T2), TaskDeleted(id=N1))
 
     assert list(view.graph.nodes) == [N2]
     assert not view.conflicts
@@ -130,7 +139,7 @@ def test_a_decision_is_a_node_and_what_it_affects_makes_no_edge() -> None:
         "alternatives": [],
         "context": {},
     }
-    view = folded(added(T1), unknown("decision.create", id="decision:D-1", **fields))
+    view = folded(task_added(T1), unknown("decision.create", id="decision:D-1", **fields))
     node = node_of(view, "decision:D-1")
 
     assert (node.node_type, node.content) == (NodeType.DECISION, "Use slate")
@@ -140,7 +149,7 @@ def test_a_decision_is_a_node_and_what_it_affects_makes_no_edge() -> None:
 
 def test_handoffs_and_claims_are_no_nodes() -> None:
     view = folded(
-        added(T1), e.HandoffInitiated(task_id=T1, handoff_id="H-1", target_agent="Alice"), claimed()
+        task_added(T1), HandoffInitiated(task_id=T1, handoff_id="H-1", target_agent="Alice"), task_claimed()
     )
 
     assert list(view.graph.nodes) == [N1]
@@ -151,7 +160,7 @@ def test_handoffs_and_claims_are_no_nodes() -> None:
 
 
 def test_edges_keep_their_type_and_weight_known_or_not() -> None:
-    view = folded(added(T1), added(T2), linked(weight=0.8), linked(kind="WAITS_WITH"))
+    view = folded(task_added(T1), task_added(T2), linked(weight=0.8), linked(kind="WAITS_WITH"))
 
     assert [(edge.edge_type, edge.weight) for edge in view.graph.edges] == [
         (EdgeType.SIMILAR, 0.8),
@@ -160,35 +169,35 @@ def test_edges_keep_their_type_and_weight_known_or_not() -> None:
 
 
 def test_an_edge_made_twice_is_one_edge_and_no_conflict() -> None:
-    view = folded(added(T1), added(T2), linked(), linked())
+    view = folded(task_added(T1), task_added(T2), linked(), linked())
 
     assert len(view.graph.edges) == 1
     assert not view.conflicts
 
 
 def test_an_edge_may_come_before_its_nodes() -> None:
-    view = folded(depends(T1, T2), added(T1), added(T2))
+    view = folded(dependency_created(T1, T2), task_added(T1), task_added(T2))
 
     assert len(view.graph.edges) == 1
     assert not view.conflicts
 
 
 def test_a_deleted_edge_is_gone() -> None:
-    view = folded(added(T1), added(T2), linked(), unlinked())
+    view = folded(task_added(T1), task_added(T2), linked(), unlinked())
 
     assert not view.graph.edges
     assert not view.conflicts
 
 
 def test_edges_of_a_deleted_node_go_silently_and_may_be_deleted_again() -> None:
-    view = folded(added(T1), added(T2), linked(), e.TaskDeleted(id=N1), unlinked())
+    view = folded(task_added(T1), task_added(T2), linked(), TaskDeleted(id=N1), unlinked())
 
     assert not view.graph.edges
     assert not view.conflicts
 
 
 def test_a_node_made_again_has_none_of_its_old_edges() -> None:
-    view = folded(added(T1), added(T2), linked(), e.TaskDeleted(id=N1), added(T1))
+    view = folded(task_added(T1), task_added(T2), linked(), TaskDeleted(id=N1), task_added(T1))
 
     assert set(view.graph.nodes) == {N1, N2}
     assert not view.graph.edges
@@ -198,7 +207,7 @@ def test_a_node_made_again_has_none_of_its_old_edges() -> None:
 
 
 def test_deleting_an_absent_edge_is_a_conflict() -> None:
-    view = folded(added(T1), added(T2), linked(), unlinked(kind="BLOCKS"), unlinked(N2, N1))
+    view = folded(task_added(T1), task_added(T2), linked(), unlinked(kind="BLOCKS"), unlinked(N2, N1))
 
     assert len(view.graph.edges) == 1
     assert reasons(view) == [
@@ -208,27 +217,27 @@ def test_deleting_an_absent_edge_is_a_conflict() -> None:
 
 
 def test_an_edge_to_nothing_is_left_out_as_a_conflict() -> None:
-    view = folded(added(T1), linked(N1, N3), linked(N2, N1))
+    view = folded(task_added(T1), linked(N1, N3), linked(N2, N1))
 
     assert not view.graph.edges
     assert reasons(view) == [("edge.create", f"{N3} is no node"), ("edge.create", f"{N2} is no node")]
 
 
 def test_an_edge_to_a_node_that_was_deleted_before_is_a_conflict() -> None:
-    view = folded(added(T1), added(T2), e.TaskDeleted(id=N2), linked())
+    view = folded(task_added(T1), task_added(T2), TaskDeleted(id=N2), linked())
 
     assert reasons(view) == [("edge.create", f"{N2} is no node")]
 
 
 def test_a_node_made_twice_with_other_content_stays_as_it_was_first() -> None:
-    view = folded(added(T1, "Mend the roof"), added(T1, "Burn the house"))
+    view = folded(task_added(T1, "Mend the roof"), task_added(T1, "Burn the house"))
 
     assert node_of(view, N1).content == "Mend the roof"
     assert reasons(view) == [("node.create", f"{N1} exists and says something else")]
 
 
 def test_a_node_made_twice_alike_is_no_conflict_even_after_an_edit() -> None:
-    view = folded(added(T1), e.TaskEdited(id=N1, changes=e.TaskChanges(title="New")), added(T1))
+    view = folded(task_added(T1), TaskEdited(id=N1, changes=TaskChanges(title="New")), task_added(T1))
 
     assert node_of(view, N1).content == "New"
     assert not view.conflicts
@@ -237,14 +246,14 @@ def test_a_node_made_twice_alike_is_no_conflict_even_after_an_edit() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        e.TaskEdited(id=N1, changes=e.TaskChanges(title="x")),
-        e.TaskDeleted(id=N1),
+        TaskEdited(id=N1, changes=TaskChanges(title="x")),
+        TaskDeleted(id=N1),
         unknown("node.update", id="sprint:S-1", changes={"name": "x"}),
         unknown("node.delete", id="sprint:S-1"),
     ],
     ids=["edit-task", "delete-task", "update-node", "delete-node"],
 )
-def test_changing_an_absent_node_is_a_conflict(event: e.Event) -> None:
+def test_changing_an_absent_node_is_a_conflict(event: Event) -> None:
     ((name, why),) = reasons(folded(event))
 
     assert name == event.name
@@ -267,7 +276,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("event", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_event_is_a_conflict_and_never_an_error(event: e.Unknown) -> None:
+def test_a_malformed_event_is_a_conflict_and_never_an_error(event: Unknown) -> None:
     view = folded(event)
 
     assert [conflict.event for conflict in view.conflicts] == [event.kind]
@@ -287,7 +296,7 @@ def test_values_nested_too_deeply_to_compare_are_a_conflict() -> None:
 
 
 def test_a_conflict_names_its_event_and_time() -> None:
-    (event,) = stamped(unlinked())
+    (event,) = stamp_events(unlinked())
     (conflict,) = fold_graph([event]).conflicts
 
     assert (conflict.event_id, conflict.at) == (event.meta.id, event.ts)
@@ -297,19 +306,19 @@ def test_a_conflict_names_its_event_and_time() -> None:
 
 
 def test_any_order_and_any_copies_give_the_same_graph() -> None:
-    events = stamped(
-        added(T1),
-        added(T2),
-        added(T3),
+    events = stamp_events(
+        task_added(T1),
+        task_added(T2),
+        task_added(T3),
         goal(),
         linked(),
         linked(N2, N3),
         unlinked(N1, N2),
         unlinked(N1, N3),
-        e.TaskEdited(id=N1, changes=e.TaskChanges(title="First")),
-        e.TaskEdited(id=N1, changes=e.TaskChanges(title="Second")),
-        added(T2, "Another"),
-        e.TaskDeleted(id=N3),
+        TaskEdited(id=N1, changes=TaskChanges(title="First")),
+        TaskEdited(id=N1, changes=TaskChanges(title="Second")),
+        task_added(T2, "Another"),
+        TaskDeleted(id=N3),
         linked(N1, N3),
     )
     expected = fold_graph(events)
@@ -326,7 +335,7 @@ def test_any_order_and_any_copies_give_the_same_graph() -> None:
 
 
 def test_conflicts_stand_in_the_order_of_their_events() -> None:
-    view = folded(unlinked(), linked(N1, N3), unlinked(N2, N1), added(T1))
+    view = folded(unlinked(), linked(N1, N3), unlinked(N2, N1), task_added(T1))
 
     assert [conflict.event for conflict in view.conflicts] == ["edge.delete", "edge.create", "edge.delete"]
 
@@ -337,15 +346,15 @@ def test_conflicts_stand_in_the_order_of_their_events() -> None:
 def test_figures_count_by_type_with_the_most_frequent_first() -> None:
     view = folded(
         goal(),
-        added(T1),
-        added(T2),
+        task_added(T1),
+        task_added(T2),
         linked(),
         linked(N1, N2, "BLOCKS"),
         linked(N2, N1, "BLOCKS"),
         unlinked(N2, N3),
     )
 
-    figures = stats(view)
+    figures = graph_stats(view)
 
     assert figures == {
         "nodes": 3,
@@ -360,4 +369,4 @@ def test_figures_count_by_type_with_the_most_frequent_first() -> None:
 def test_figures_of_nothing_are_zero() -> None:
     empty = {"nodes": 0, "edges": 0, "by_node_type": {}, "by_edge_type": {}, "conflicts": 0}
 
-    assert stats(fold_graph([])) == empty
+    assert graph_stats(fold_graph([])) == empty

@@ -14,7 +14,14 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from remand.app.graph_export import FORMATS, as_json, dot, graphml, html, mermaid
+from remand.app.graph_export import (
+    FORMATS,
+    render_dot,
+    render_graphml,
+    render_html,
+    render_json,
+    render_mermaid,
+)
 from remand.domain.graph import EdgeType, NodeType, ThoughtGraph
 
 HOSTILE = {
@@ -106,7 +113,7 @@ def test_what_has_no_shape_is_left_out(character: str) -> None:
     graph = ThoughtGraph()
     graph.add_node("x", NodeType.FACT, f"a{character}b")
 
-    assert json.loads(as_json(graph))["nodes"][0]["content"].replace("\n", "") == "ab"
+    assert json.loads(render_json(graph))["nodes"][0]["content"].replace("\n", "") == "ab"
 
 
 # Mermaid.
@@ -121,7 +128,7 @@ MERMAID_LINES = re.compile(
 
 
 def test_mermaid_shows_titles_types_and_edges(graph: ThoughtGraph) -> None:
-    lines = mermaid(graph).splitlines()
+    lines = render_mermaid(graph).splitlines()
 
     assert lines[:6] == [
         "flowchart LR",
@@ -136,7 +143,7 @@ def test_mermaid_shows_titles_types_and_edges(graph: ThoughtGraph) -> None:
 
 @hostile
 def test_mermaid_holds_any_text_as_a_label(text: str) -> None:
-    first, *lines = mermaid(graph_of(text)).split("\n")[:-1]
+    first, *lines = render_mermaid(graph_of(text)).split("\n")[:-1]
 
     assert first == "flowchart LR"
     assert [line for line in lines if not MERMAID_LINES.fullmatch(line)] == []
@@ -145,7 +152,7 @@ def test_mermaid_holds_any_text_as_a_label(text: str) -> None:
 
 
 def test_mermaid_cuts_long_labels() -> None:
-    assert len(mermaid(graph_of("x" * 300_000))) < 2_000
+    assert len(render_mermaid(graph_of("x" * 300_000))) < 2_000
 
 
 def test_mermaid_says_when_a_page_must_allow_a_large_chart() -> None:
@@ -154,7 +161,7 @@ def test_mermaid_says_when_a_page_must_allow_a_large_chart() -> None:
         graph.add_node(f"n{number}", NodeType.TASK, "x")
         graph.add_edge("n0", f"n{number}", EdgeType.SIMILAR)
 
-    assert mermaid(graph).startswith("%% Large: ")
+    assert render_mermaid(graph).startswith("%% Large: ")
 
 
 # Graphviz.
@@ -167,7 +174,7 @@ DOT_LINES = re.compile(
 
 
 def test_dot_shows_titles_types_edges_and_weights(graph: ThoughtGraph) -> None:
-    written = dot(graph)
+    written = render_dot(graph)
 
     assert written.startswith("digraph thoughts {\n")
     assert written.endswith("\n}\n")
@@ -178,7 +185,7 @@ def test_dot_shows_titles_types_edges_and_weights(graph: ThoughtGraph) -> None:
 
 @hostile
 def test_dot_holds_any_text_as_a_quoted_text(text: str) -> None:
-    lines = dot(graph_of(text)).split("\n")
+    lines = render_dot(graph_of(text)).split("\n")
 
     assert len(lines) == 10
     assert [line for line in lines[4:8] if not DOT_LINES.fullmatch(line)] == []
@@ -188,14 +195,14 @@ def test_dot_shows_backslashes_and_ampersands_as_they_are() -> None:
     graph = ThoughtGraph()
     graph.add_node("x", NodeType.TASK, "a\\N &lt;")
 
-    assert 'label="a\\\\N &amp;lt;"' in dot(graph)
+    assert 'label="a\\\\N &amp;lt;"' in render_dot(graph)
 
 
 # GraphML.
 
 
 def test_graphml_keeps_types_contents_properties_and_weights(graph: ThoughtGraph) -> None:
-    read = nx.parse_graphml(graphml(graph))
+    read = nx.parse_graphml(render_graphml(graph))
 
     assert set(read.nodes) == {"task:T-1", "decision:D-1", "dream:1"}
     assert read.nodes["task:T-1"]["type"] == "TASK"
@@ -211,7 +218,7 @@ def test_graphml_keeps_types_contents_properties_and_weights(graph: ThoughtGraph
 
 @hostile
 def test_graphml_holds_any_text(text: str) -> None:
-    written = graphml(graph_of(text))
+    written = render_graphml(graph_of(text))
     read = nx.parse_graphml(written)
 
     assert (read.number_of_nodes(), read.number_of_edges()) == (2, 2)
@@ -223,14 +230,14 @@ def test_graphml_can_always_be_read(content: str, name: str) -> None:
     graph = graph_of(content)
     graph.add_node(name, NodeType.FACT, content)
 
-    assert nx.parse_graphml(graphml(graph)).number_of_nodes() == len(graph.nodes)
+    assert nx.parse_graphml(render_graphml(graph)).number_of_nodes() == len(graph.nodes)
 
 
 # JSON.
 
 
 def test_json_has_the_names_of_the_graph(graph: ThoughtGraph) -> None:
-    read = json.loads(as_json(graph))
+    read = json.loads(render_json(graph))
 
     assert read["nodes"][0] == {
         "id": "task:T-1",
@@ -257,7 +264,7 @@ def test_json_holds_values_json_does_not_know() -> None:
     graph.add_node("x", NodeType.FACT, "x", odd)
     graph.add_edge("x", "x", EdgeType.REFINES, float("inf"))
 
-    read = json.loads(as_json(graph), parse_constant=no_constant)
+    read = json.loads(render_json(graph), parse_constant=no_constant)
 
     assert read["nodes"][0]["properties"] == {
         "nan": "nan",
@@ -275,7 +282,7 @@ def test_json_ends_values_nested_without_end() -> None:
     endless.append(endless)
     graph.add_node("x", NodeType.FACT, "x", {"endless": endless})
 
-    assert "…" in str(json.loads(as_json(graph)))
+    assert "…" in str(json.loads(render_json(graph)))
 
 
 def test_ids_that_look_alike_stay_apart() -> None:
@@ -284,7 +291,7 @@ def test_ids_that_look_alike_stay_apart() -> None:
         graph.add_node(name, NodeType.FACT, name)
     graph.add_edge("a\u200b", "a", EdgeType.SIMILAR)
 
-    read = json.loads(as_json(graph))
+    read = json.loads(render_json(graph))
     names = [node["id"] for node in read["nodes"]]
 
     assert len(set(names)) == 5
@@ -329,12 +336,12 @@ class Page(HTMLParser):
 
 
 def test_the_page_holds_the_graph_as_data(graph: ThoughtGraph) -> None:
-    assert json.loads(Page(html(graph)).scripts[0]) == json.loads(as_json(graph))
+    assert json.loads(Page(render_html(graph)).scripts[0]) == json.loads(render_json(graph))
 
 
 @hostile
 def test_the_page_has_the_same_elements_whatever_the_text(text: str) -> None:
-    plain, page = Page(html(graph_of("x"))), Page(html(graph_of(text)))
+    plain, page = Page(render_html(graph_of("x"))), Page(render_html(graph_of(text)))
 
     assert page.elements == plain.elements
     assert page.scripts[1:] == plain.scripts[1:]
@@ -343,7 +350,7 @@ def test_the_page_has_the_same_elements_whatever_the_text(text: str) -> None:
 
 
 def test_the_page_allows_its_own_script_and_style_and_nothing_else(graph: ThoughtGraph) -> None:
-    text = html(graph)
+    text = render_html(graph)
     page = Page(text)
     style = text.split("<style>")[1].split("</style>")[0]
     script, sheet = (b64encode(sha256(code.encode()).digest()).decode() for code in (page.scripts[1], style))
@@ -354,15 +361,15 @@ def test_the_page_allows_its_own_script_and_style_and_nothing_else(graph: Though
 
 
 def test_the_page_needs_no_network(graph: ThoughtGraph) -> None:
-    page = Page(html(graph))
-    addresses = set(re.findall(r"\w+://[^\s\"']*", html(graph)))
+    page = Page(render_html(graph))
+    addresses = set(re.findall(r"\w+://[^\s\"']*", render_html(graph)))
 
     assert not any(attrs.keys() & {"src", "href", "style", "onclick", "onload"} for _, attrs in page.elements)
     assert addresses == {"http://www.w3.org/2000/svg"}, "the name of a namespace is no address"
 
 
 def test_the_page_never_writes_text_as_markup(graph: ThoughtGraph) -> None:
-    script = Page(html(graph)).scripts[1]
+    script = Page(render_html(graph)).scripts[1]
 
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script
@@ -370,4 +377,4 @@ def test_the_page_never_writes_text_as_markup(graph: ThoughtGraph) -> None:
 
 
 def test_the_page_cuts_huge_texts() -> None:
-    assert len(html(graph_of("x" * 300_000))) - len(html(ThoughtGraph())) < 50_000
+    assert len(render_html(graph_of("x" * 300_000))) - len(render_html(ThoughtGraph())) < 50_000

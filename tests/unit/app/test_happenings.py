@@ -2,23 +2,46 @@
 
 import pytest
 
-from remand.app.happenings import MAX_WORDS, Follower, Happening, happening, latest, words
+from remand.app.history.activity import (
+    MAX_WORDS,
+    ActivityEntry,
+    ActivityFollower,
+    activity_entry,
+    event_text,
+    latest_activity,
+)
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.catalogue import NATIVE, Unknown
+from remand.domain.events.event import Event
+from remand.domain.events.log import LinesImported
+from remand.domain.events.tasks import EdgeCreated, EdgeDeleted, TaskFailed
+from remand.domain.events.work import RunEnded
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import H1, T1, T2, Session, World, added, an_event, claimed, handed_in
-from remand.testing.reviewing import LEAKS, NIT, rejected
+from remand.testing.builders import (
+    H1,
+    LEAKS,
+    NIT,
+    T1,
+    T2,
+    FakeLedger,
+    Session,
+    an_event,
+    gate_passed_and_submitted,
+    review_rejected,
+    task_added,
+    task_claimed,
+)
 
 
-def news(world: World, follower: Follower) -> list[str]:
+def news(world: FakeLedger, follower: ActivityFollower) -> list[str]:
     with world.store.read() as view:
         return [f"{one.label}: {one.text}" for one in follower.news(view)]
 
 
-@pytest.mark.parametrize("kind", [*e.NATIVE, e.Unknown], ids=lambda kind: kind.__name__)
-def test_every_kind_of_event_has_words_of_its_own(kind: type[e.Event]) -> None:
+@pytest.mark.parametrize("kind", [*NATIVE, Unknown], ids=lambda kind: kind.__name__)
+def test_every_kind_of_event_has_words_of_its_own(kind: type[Event]) -> None:
     event = an_event(kind)
-    text = words(event)
+    text = event_text(event)
 
     assert text
     assert text != event.name
@@ -28,44 +51,44 @@ def test_every_kind_of_event_has_words_of_its_own(kind: type[e.Event]) -> None:
 @pytest.mark.parametrize(
     ("event", "text"),
     [
-        (claimed(attempt=2), "Alice took it, attempt 2"),
-        (rejected(findings=(NIT, LEAKS)), "Lead rejected c0ffee00c0ff: It leaks"),
-        (e.TaskFailed(task_id=T1, handoff_id=H1, agent="Alice", reason="no way"), "Alice gave up: no way"),
-        (e.TaskFailed(task_id=T1, handoff_id=H1, agent="Alice"), "Alice gave up"),
-        (e.EdgeCreated(src=f"task:{T1}", tgt=f"task:{T2}", type="DEPENDS_ON"), f"waits for {T2}"),
-        (e.EdgeDeleted(src=f"task:{T2}", tgt=f"task:{T1}", type="BLOCKS"), f"no longer waits for {T2}"),
+        (task_claimed(attempt=2), "Alice took it, attempt 2"),
+        (review_rejected(findings=(NIT, LEAKS)), "Lead rejected c0ffee00c0ff: It leaks"),
+        (TaskFailed(task_id=T1, handoff_id=H1, agent="Alice", reason="no way"), "Alice gave up: no way"),
+        (TaskFailed(task_id=T1, handoff_id=H1, agent="Alice"), "Alice gave up"),
+        (EdgeCreated(src=f"task:{T1}", tgt=f"task:{T2}", type="DEPENDS_ON"), f"waits for {T2}"),
+        (EdgeDeleted(src=f"task:{T2}", tgt=f"task:{T1}", type="BLOCKS"), f"no longer waits for {T2}"),
         (
-            e.RunEnded(task_id=T1, run_id="R", agent="Alice", how="timed_out", seconds=61.4, cost=0.5),
+            RunEnded(task_id=T1, run_id="R", agent="Alice", how="timed_out", seconds=61.4, cost=0.5),
             "Alice's run timed out after 61 s, $0.50",
         ),
         (
-            e.RunEnded(task_id=T1, run_id="R", agent="Alice", how="exited", is_fault=True, detail="no key"),
+            RunEnded(task_id=T1, run_id="R", agent="Alice", how="exited", is_fault=True, detail="no key"),
             "Alice's run failed after 0 s: no key",
         ),
-        (e.LinesImported(file="old.jsonl", sha256="0", count=1), "1 line was imported from old.jsonl"),
-        (e.LinesImported(file="old.jsonl", sha256="0", count=2), "2 lines were imported from old.jsonl"),
+        (LinesImported(file="old.jsonl", sha256="0", count=1), "1 line was imported from old.jsonl"),
+        (LinesImported(file="old.jsonl", sha256="0", count=2), "2 lines were imported from old.jsonl"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_event_says_who_did_what_and_why(event: e.Event, text: str) -> None:
-    assert words(event) == text
+def test_an_event_says_who_did_what_and_why(event: Event, text: str) -> None:
+    assert event_text(event) == text
 
 
 def test_a_kind_nobody_knows_is_told_and_never_taken_for_a_pattern() -> None:
-    assert words(e.Unknown(kind="{0.meta.id}.new")) == "{0.meta.id}.new, which this version does not know"
+    assert event_text(Unknown(kind="{0.meta.id}.new")) == "{0.meta.id}.new, which this version does not know"
 
 
 def test_what_others_wrote_is_on_one_line_and_not_too_long() -> None:
-    text = words(added(title="Mend\nthe \x1b[31mroof\u202e" + "x" * 500))
+    text = event_text(task_added(title="Mend\nthe \x1b[31mroof\u202e" + "x" * 500))
 
     assert text.startswith("was written down: Mend the [31mroofxx")
     assert len(text) == MAX_WORDS
 
 
 def test_a_happening_has_its_task_and_who_asked() -> None:
-    event = Session().write(claimed(), actor="Alice")
+    event = Session().write(task_claimed(), actor="Alice")
 
-    assert happening(event, "issue #42") == Happening(
+    assert activity_entry(event, "issue #42") == ActivityEntry(
         at=event.ts,
         event="task.claim",
         task_id=T1,
@@ -76,22 +99,22 @@ def test_a_happening_has_its_task_and_who_asked() -> None:
 
 
 def test_the_latest_come_newest_first_without_what_says_nothing_new() -> None:
-    world = World()
-    name, _ = world.held(aliases=("#42",))
+    world = FakeLedger()
+    name, _ = world.add_claimed(aliases=("#42",))
     for _ in range(5):
         world.clock.advance(900)
         world.ask(c.Heartbeat(task_id=name, agent="Alice"), "Alice")
 
     with world.store.read() as view:
-        assert [one.text for one in latest(view, 2)] == [
+        assert [one.text for one in latest_activity(view, 2)] == [
             "Alice took it, attempt 1",
             "was written down: Mend the roof",
         ]
-        assert [one.label for one in latest(view, 1)] == ["issue #42"]
+        assert [one.label for one in latest_activity(view, 1)] == ["issue #42"]
 
 
 def test_a_follower_tells_everything_once_and_at_first_nothing() -> None:
-    world, follower = World(), Follower()
+    world, follower = FakeLedger(), ActivityFollower()
     world.add("Before", aliases=("#1",))
 
     assert news(world, follower) == []
@@ -104,10 +127,10 @@ def test_a_follower_tells_everything_once_and_at_first_nothing() -> None:
 
 
 def test_a_follower_that_is_asked_to_begins_with_what_happened_last() -> None:
-    world = World()
+    world = FakeLedger()
     for number in range(5):
         world.add(f"Task {number}", aliases=(f"#{number}",))
-    follower = Follower(recent=2)
+    follower = ActivityFollower(recent=2)
 
     assert news(world, follower) == [
         "issue #3: was written down: Task 3",
@@ -117,7 +140,7 @@ def test_a_follower_that_is_asked_to_begins_with_what_happened_last() -> None:
 
 
 def test_many_events_at_once_are_all_told() -> None:
-    world, follower = World(), Follower()
+    world, follower = FakeLedger(), ActivityFollower()
     news(world, follower)
     for number in range(300):
         world.add(f"Task {number}")
@@ -126,10 +149,10 @@ def test_many_events_at_once_are_all_told() -> None:
 
 
 def test_what_a_file_of_others_brings_is_told_once() -> None:
-    world, follower = World(), Follower()
+    world, follower = FakeLedger(), ActivityFollower()
     news(world, follower)
     session = Session("20261114-080000-0000000b", world.clock)
-    entries = [session.entry(event) for event in (added(T1, aliases=("#9",)), claimed())]
+    entries = [session.entry(event) for event in (task_added(T1, aliases=("#9",)), task_claimed())]
     with world.store.write() as tx:
         tx.events.add(entries)
 
@@ -141,9 +164,9 @@ def test_what_a_file_of_others_brings_is_told_once() -> None:
 
 
 def test_what_nobody_trusted_has_signed_is_told_as_without_effect() -> None:
-    world = World()
+    world = FakeLedger()
     session = Session("20261114-080000-0000000b", world.clock, keys=None)
-    entries = [session.entry(event) for event in (added(), claimed(), *handed_in())]
+    entries = [session.entry(event) for event in (task_added(), task_claimed(), *gate_passed_and_submitted())]
     doubted = [
         entry._replace(doubt=Doubt.UNSIGNED) if entry.event.name == "gate.pass" else entry
         for entry in entries
@@ -151,6 +174,6 @@ def test_what_nobody_trusted_has_signed_is_told_as_without_effect() -> None:
     with world.store.write() as tx:
         tx.events.add(doubted)
     with world.store.read() as view:
-        found = {one.event: one.is_unconfirmed for one in latest(view, 10)}
+        found = {one.event: one.is_unconfirmed for one in latest_activity(view, 10)}
 
     assert found == {"node.create": False, "task.claim": False, "gate.pass": True, "task.submit": False}

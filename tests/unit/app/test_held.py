@@ -4,23 +4,22 @@ from typing import Any
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.board import board
-from remand.app.decisions import answering, open_questions
-from remand.app.escalations import Question
-from remand.app.gates.claims import Claimed
-from remand.app.gates.stopping import Stop, Stopping
-from remand.app.held import HeldQuestion, held_work
-from remand.app.rebuild import story
-from remand.app.saying import Saying
-from remand.app.troubles import Around
+from remand.app.board import BoardContext, read_board
+from remand.app.events.task_folds import task_events
+from remand.app.gates.done_claims import ClaimOutcome
+from remand.app.gates.stops import Stop, StopResponder
+from remand.app.inbox.decisions import command_for_answer, open_questions
+from remand.app.inbox.held_findings import HeldQuestion, held_work
+from remand.app.inbox.questions import Question
+from remand.app.requests import Rules
+from remand.app.text_commands import TextCommands
 from remand.domain import commands as c
-from remand.domain.gates.figures import GateFinding
-from remand.domain.gates.verdict import INTEGRITY, GateStatus
+from remand.domain.access.team import THE_COORDINATOR, Role, Team
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, a_result, a_verdict, member
+from remand.testing.builders import FakeLedger, a_result, a_verdict, member
 
 PEOPLE = (
     member("Alice"),
@@ -30,20 +29,20 @@ PEOPLE = (
 )
 
 
-def a_world(*people: Any) -> World:
-    return World(rules=Rules(gates=("tests",), team=Team(people or PEOPLE)))
+def a_world(*people: Any) -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=("tests",), team=Team(people or PEOPLE)))
 
 
 def a_finding(name: str, path: str = "src/a.py", text: str = "one assertion less") -> GateFinding:
     return GateFinding(path=path, line=3, code="assert_removed", text=f"{text} [{name}]")
 
 
-def hold(world: World, by: str = "Alice", alias: str = "#1", **findings: GateFinding) -> str:
+def hold(world: FakeLedger, by: str = "Alice", alias: str = "#1", **findings: GateFinding) -> str:
     """A task whose work is held for these findings."""
-    task, _ = world.held(by, aliases=(alias,))
+    task, _ = world.add_claimed(by, aliases=(alias,))
     given = findings or {"f1": a_finding("f1")}
     result = a_result(
-        INTEGRITY,
+        INTEGRITY_GATE,
         GateStatus.HELD,
         suspicions=tuple(given),
         findings=tuple(given.values()),
@@ -54,13 +53,13 @@ def hold(world: World, by: str = "Alice", alias: str = "#1", **findings: GateFin
     return task
 
 
-def questions(world: World, who: str = "owner", *, confined: bool = False) -> list[Question]:
+def questions(world: FakeLedger, who: str = "owner", *, confined: bool = False) -> list[Question]:
     actor = world.rules.team.actor(who, confined=confined)
     with world.store.read() as view:
-        return open_questions(view, world.rules, lambda name: story(view, name), actor)
+        return open_questions(view, world.rules, lambda name: task_events(view, name), actor)
 
 
-def asked(world: World, who: str = "owner") -> HeldQuestion:
+def asked(world: FakeLedger, who: str = "owner") -> HeldQuestion:
     (found,) = questions(world, who)
     assert isinstance(found, HeldQuestion)
     return found
@@ -87,7 +86,7 @@ def test_every_option_is_an_answer_after_which_nothing_waits(key: str, status: S
     world = a_world()
     task = hold(world)
 
-    world.ask(answering(asked(world), key, "so be it"), "owner")
+    world.ask(command_for_answer(asked(world), key, "so be it"), "owner")
 
     assert world.task(task).status == status
     assert questions(world) == []
@@ -98,7 +97,7 @@ def test_an_option_that_is_none_is_refused() -> None:
     hold(world)
 
     with pytest.raises(Refused, match="choose one of accept, refuse"):
-        answering(asked(world), "wontfix", "")
+        command_for_answer(asked(world), "wontfix", "")
 
 
 def test_everybody_is_asked_about_what_is_in_reach_and_nobody_about_own_work() -> None:
@@ -126,7 +125,7 @@ def test_where_nobody_may_settle_it_the_user_is_told_how_to_let_it_pass() -> Non
 
     assert found.options == ()
     assert "`remand gate override '#1' --gate integrity --reason TEXT`" in found.question
-    world.ask(c.OverrideGate(task_id=found.task_id, gate=INTEGRITY, reason="mine"), "owner")
+    world.ask(c.OverrideGate(task_id=found.task_id, gate=INTEGRITY_GATE, reason="mine"), "owner")
     assert questions(world) == []
 
 
@@ -157,7 +156,7 @@ def test_renamed_members_are_known_by_the_name_that_the_task_has() -> None:
     assert questions(world, "Leah") == []
     with world.store.read() as view:
         (work,) = held_work(
-            view, world.rules.team, lambda name: story(view, name), world.rules.team.actor("owner")
+            view, world.rules.team, lambda name: task_events(view, name), world.rules.team.actor("owner")
         )
     assert work.settlers == ("owner",)
 
@@ -167,7 +166,7 @@ def test_the_board_has_it_among_the_questions_and_what_waits() -> None:
     task = hold(world)
 
     with world.store.read() as view:
-        seen = board(view, Around(now=world.clock.now(), rules=world.rules))
+        seen = read_board(view, BoardContext(now=world.clock.now(), rules=world.rules))
 
     assert [one.escalation_id for one in seen.questions] == [f"{task}/f1"]
     (waiting,) = seen.waiting
@@ -175,10 +174,12 @@ def test_the_board_has_it_among_the_questions_and_what_waits() -> None:
     assert [one.text for one in seen.troubles] == ["findings in Alice's work wait for a reviewer"]
 
 
-def said(world: World, who: str, text: str) -> str:
+def said(world: FakeLedger, who: str, text: str) -> str:
     team = world.rules.team
-    heard = Saying(world.store, team, team.actor(who), lambda ask: world.ledger.ask_as(THE_COORDINATOR, ask))
-    return heard.hear(text).done
+    heard = TextCommands(
+        world.store, team, team.actor(who), lambda ask: world.ledger.ask_as(THE_COORDINATOR, ask)
+    )
+    return heard.run(text).done
 
 
 def test_the_state_in_plain_words_has_the_commands_for_whoever_may_settle_it() -> None:
@@ -209,11 +210,11 @@ def test_people_are_told_of_a_held_stop_with_the_commands() -> None:
             raise AssertionError(f"{task_id} waits for nothing")
 
     refusal = Refused("gate_held", "for the agent")
-    verdict = a_verdict(a_result(INTEGRITY, GateStatus.HELD))
-    claimed = Claimed(
+    verdict = a_verdict(a_result(INTEGRITY_GATE, GateStatus.HELD))
+    claimed = ClaimOutcome(
         answer=refusal, task_id=task, verdict=verdict, message="for the agent", notice="for people"
     )
-    stopping = Stopping(world.ledger, lambda _: claimed, NoNudges(), budget=8)
+    stopping = StopResponder(world.ledger, lambda _: claimed, NoNudges(), budget=8)
 
     reply = stopping.reply(Stop(task_id=task, session="s", key="k", agent="Alice", commit="a" * 40))
 

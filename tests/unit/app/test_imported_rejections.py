@@ -8,28 +8,33 @@ from typing import Any
 import msgspec
 import pytest
 
-from remand.app.absorb import legacy_lines
+from remand.app.analysis.rejection_analysis import analyze_rejection_patterns
+from remand.app.events.intake import read_legacy_file
+from remand.app.events.signatures import confirmed_events
+from remand.app.events.task_folds import rebuild_tables, task_events
 from remand.app.graph import GraphView, fold_graph
 from remand.app.graph_export import FORMATS
-from remand.app.happenings import words
-from remand.app.importing import import_lines
-from remand.app.patterns.of_graph import analyze_rejection_patterns
-from remand.app.prompts import prompt
-from remand.app.rebuild import rebuild, story
-from remand.app.rejection_context import RejectionContext
-from remand.app.rejection_views import RejectionView, imported_rejections, rejection_of_handoff, rejections
-from remand.app.signatures import confirmed_events
-from remand.app.stories import HandoffView, handoffs
+from remand.app.history.activity import event_text
+from remand.app.history.rejections import (
+    RejectionView,
+    imported_rejections,
+    rejection_of_handoff,
+    task_rejections,
+)
+from remand.app.history.task_history import HandoffView, task_handoffs
+from remand.app.log.exchange import import_lines
+from remand.app.prompts import RejectionContext, render_prompt
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.ids import task_node
+from remand.domain.events.event import Meta
+from remand.domain.events.tasks import HandoffRejected
+from remand.domain.ids import task_node_id
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import RejectionDecision, TaskRejection
 from remand.ledger import codec
-from remand.testing.builders import THE_USER, World
+from remand.testing.builders import THE_USER, FakeLedger
 
 OLD, OTHER = "T-20251220-153045-a1b2", "T-20251220-160001-e5f6"
-NODE, OTHER_NODE = task_node(OLD), task_node(OTHER)
+NODE, OTHER_NODE = task_node_id(OLD), task_node_id(OTHER)
 HANDOFF = "H-20251220-153100-c3d4"
 DAY = "2025-12-20T"
 FILE = "/events/20251220-153000-a1b2.jsonl"
@@ -103,31 +108,31 @@ INVALID = rejected(
 STORY = (TASK, HANDED, ACCEPTED)
 
 
-def import_all(world: World) -> None:
+def import_all(world: FakeLedger) -> None:
     """Imports the lines of GoT tools in every file, as the user does."""
     paths = [mark.path for mark in world.exchange.files()]
-    found = [legacy_lines(world.exchange, path) for path in paths]
+    found = [read_legacy_file(world.exchange, path) for path in paths]
     import_lines(world.ledger, [file for file in found if file.events], THE_USER)
 
 
-def world_of(*lines: bytes) -> World:
-    world = World()
+def world_of(*lines: bytes) -> FakeLedger:
+    world = FakeLedger()
     world.exchange.put(FILE, list(lines))
     import_all(world)
     return world
 
 
-def status(world: World, handoff: str = HANDOFF, task: str = OLD) -> HandoffView:
+def status(world: FakeLedger, handoff: str = HANDOFF, task: str = OLD) -> HandoffView:
     with world.store.read() as view:
-        return next(one for one in handoffs(story(view, task)) if one.handoff_id == handoff)
+        return next(one for one in task_handoffs(task_events(view, task)) if one.handoff_id == handoff)
 
 
-def imported(world: World, task: str = OLD) -> list[RejectionView]:
+def imported(world: FakeLedger, task: str = OLD) -> list[RejectionView]:
     with world.store.read() as view:
-        return imported_rejections(story(view, task))
+        return imported_rejections(task_events(view, task))
 
 
-def graph(world: World) -> GraphView:
+def graph(world: FakeLedger) -> GraphView:
     with world.store.read() as view:
         return fold_graph(confirmed_events(view))
 
@@ -186,7 +191,7 @@ def test_the_record_and_the_decision_are_told_with_the_handoff() -> None:
     (found,) = imported(world)
 
     with world.store.read() as view:
-        assert rejection_of_handoff(story(view, OLD), HANDOFF) == found
+        assert rejection_of_handoff(task_events(view, OLD), HANDOFF) == found
     assert (found.task_id, found.handoff_id, found.agent) == (OLD, HANDOFF, "sub-agent-1")
     assert found.is_valid
     assert found.rejection["reason_summary"] == "The login API is down"
@@ -247,7 +252,7 @@ def test_an_imported_answer_holds_all_that_a_decision_is_made_of() -> None:
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_sessions_are_files_of_their_own_and_read_in_any_order(order: tuple[int, ...]) -> None:
     files = ([TASK, HANDED], [plainly_rejected()], [answered("ACCEPT")])
-    world = World()
+    world = FakeLedger()
     for number, place in enumerate(order):
         world.exchange.put(f"/events/{number}.jsonl", files[place])
     import_all(world)
@@ -257,7 +262,7 @@ def test_sessions_are_files_of_their_own_and_read_in_any_order(order: tuple[int,
 
 
 def test_a_rejection_that_arrives_before_its_handoff_is_found_once_that_is_there() -> None:
-    world = World()
+    world = FakeLedger()
     for number, lines in enumerate(([plainly_rejected()], [answered("ACCEPT")], [TASK, HANDED])):
         world.exchange.put(f"/events/{number}.jsonl", lines)
         import_all(world)
@@ -271,7 +276,7 @@ def test_a_rejection_that_arrives_before_its_handoff_is_found_once_that_is_there
 def test_a_task_tells_its_imported_rejections_in_its_history() -> None:
     world = world_of(*STORY, rejected(), answered("ACCEPT"))
     with world.store.read() as view:
-        told = [event.name for event in story(view, OLD)]
+        told = [event.name for event in task_events(view, OLD)]
 
     assert told[-2:] == ["handoff.reject", "handoff.reject.response"]
 
@@ -303,7 +308,7 @@ FORGED = (
 def test_a_line_of_a_got_tool_changes_nothing_that_native_events_made(
     name: str, fields: Mapping[str, Any], at: str
 ) -> None:
-    world = World()
+    world = FakeLedger()
     task = world.claim(world.add())
     assert task.claim is not None
     handoff = task.claim.handoff_id
@@ -318,10 +323,10 @@ def test_a_line_of_a_got_tool_changes_nothing_that_native_events_made(
     assert world.task(task.id) == task
     assert status(world, handoff, task.id) == before
     with world.store.read() as view:
-        events = story(view, task.id)
-        assert rejections(events) == []
+        events = task_events(view, task.id)
+        assert task_rejections(events) == []
         assert rejection_of_handoff(events, handoff) is None
-        assert "Mallory" not in prompt(world.task(task.id), events, RejectionContext())
+        assert "Mallory" not in render_prompt(world.task(task.id), events, RejectionContext())
     world.ask(c.ReleaseTask(task_id=task.id, agent="Alice"), "Alice")
 
 
@@ -329,13 +334,13 @@ def test_an_imported_answer_does_not_answer_a_native_rejection() -> None:
     world = world_of(*STORY)
     task = world.claim(world.add())
     assert task.claim is not None
-    filed = e.HandoffRejected(
+    filed = HandoffRejected(
         task_id=task.id, handoff_id=task.claim.handoff_id, agent="Alice", rejection_id="R-1"
     )
     told = {"handoff_id": task.claim.handoff_id, "decision": decision("ACCEPT")}
-    later = codec.read(line("handoff.reject.response", "23:59:59", **told))
-    native = e.msgspec.structs.replace(
-        filed, ts="2025-12-20T23:00:00.000000Z", meta=e.Meta(id="n", session="n", seq=1)
+    later = codec.decode_line(line("handoff.reject.response", "23:59:59", **told))
+    native = msgspec.structs.replace(
+        filed, ts="2025-12-20T23:00:00.000000Z", meta=Meta(id="n", session="n", seq=1)
     )
 
     view = fold_graph([native, later])
@@ -448,11 +453,11 @@ def test_whatever_a_line_holds_it_is_read_told_and_exported() -> None:
 
     with world.store.read() as view:
         assert view.files.problems() == []
-        events = story(view, OLD)
+        events = task_events(view, OLD)
     assert world.task(OLD) == world_of(*STORY).task(OLD)
-    assert handoffs(events)
+    assert task_handoffs(events)
     assert imported_rejections(events)
-    assert all("\n" not in words(event) and "\x1b" not in words(event) for event in events)
+    assert all("\n" not in event_text(event) and "\x1b" not in event_text(event) for event in events)
     found = graph(world)
     assert list(found.graph.dangling()) == []
     assert analyze_rejection_patterns(found.graph)["total_rejections"] > 0
@@ -468,7 +473,7 @@ def test_made_anew_everything_is_the_same() -> None:
             view.traces.every("handoff.reject", "handoff.reject.invalid", "handoff.reject.response")
         )
     with world.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
 
     assert (status(world), imported(world), graph(world).graph.nodes) == before
     with world.store.read() as view:
@@ -493,4 +498,4 @@ def test_made_anew_everything_is_the_same() -> None:
     ],
 )
 def test_the_log_tells_them_in_words(raw: bytes, expected: str) -> None:
-    assert words(codec.read(raw)) == expected
+    assert event_text(codec.decode_line(raw)) == expected

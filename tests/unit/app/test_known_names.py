@@ -2,30 +2,30 @@
 
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import Role, Team
+from remand.domain.access.team import Role, Team
+from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
-from remand.testing.builders import World, member
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.builders import FakeLedger, member
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 
-LEAKS = (e.Finding(text="It leaks"),)
+LEAKS = (Finding(text="It leaks"),)
 OTHERS = (member("Bob"), member("Lea", Role.LEAD))
 
 
-def a_world() -> World:
-    return World(rules=Rules(gates=(), team=Team((member("Alice", Role.AGENT, Role.LEAD), *OTHERS))))
+def a_world() -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), team=Team((member("Alice", Role.AGENT, Role.LEAD), *OTHERS))))
 
 
-def renamed(world: World) -> World:
+def renamed(world: FakeLedger) -> FakeLedger:
     """Alice is called Eve from now on."""
     eve = member("Eve", Role.AGENT, Role.LEAD, aliases=("Alice",))
     world.rules = replace(world.rules, team=Team((eve, *OTHERS)))
     return world
 
 
-def a_rejected_task(world: World) -> str:
+def a_rejected_task(world: FakeLedger) -> str:
     """A task from which Alice is locked out."""
     task = world.add(TITLE, scope=SCOPE)
     world.claim(task)

@@ -2,52 +2,54 @@
 
 import pytest
 
-from remand.app.absorb import changed_files
-from remand.app.asking import Accepted, Request
 from remand.app.errors import EnvironmentFault
-from remand.app.verify import verify
+from remand.app.events.intake import changed_event_files
+from remand.app.log.verification import verify_log
+from remand.app.requests import Acceptance, Request
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.instant import moment
+from remand.domain.access.team import Actor, Role
+from remand.domain.events.log import PauseBegun, PauseEnded
+from remand.domain.instant import parse_moment
 from remand.domain.refusals import Refused
-from remand.domain.roles import Actor, Role
 from remand.domain.task import Status
 from remand.ledger import codec
 from remand.ledger.problems import Problem
-from remand.testing.builders import ALICE, LATER, T1, T2, THE_USER, Session, World, actor, added
-from remand.testing.fakes import FakeClock, Killed
+from remand.testing.builders import ALICE, LATER, T1, T2, THE_USER, FakeLedger, Session, actor, task_added
+from remand.testing.fakes import FakeClock, ProcessKilled
 
 THEIRS = "/events/theirs.jsonl"
 
 
-def segment(world: World) -> str:
+def segment(world: FakeLedger) -> str:
     with world.store.read() as view:
         return world.exchange.path(view.head.segment)
 
 
-def problems(world: World) -> tuple[Problem, ...]:
+def problems(world: FakeLedger) -> tuple[Problem, ...]:
     with world.store.read() as view:
-        return verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view)).problems
+        return verify_log(
+            view, world.exchange, world.marks, world.clock, world.ledger.verifier(view)
+        ).problems
 
 
-def assert_sound(world: World) -> None:
+def assert_sound(world: FakeLedger) -> None:
     """Ledger and files hold the same events, in one whole chain."""
     assert problems(world) == ()
-    in_files = {codec.read(line).meta.id for line in world.exchange.lines()}
+    in_files = {codec.decode_line(line).meta.id for line in world.exchange.lines()}
     assert in_files == {event.meta.id for event in world.events()}
 
 
-def killed(world: World, ask: c.Ask, by: str = "user", key: str = "") -> None:
+def killed(world: FakeLedger, ask: c.Ask, by: str = "user", key: str = "") -> None:
     """The process dies when the lines are written, and another opens the ledger."""
     world.exchange.die_after_next_append()
-    with pytest.raises(Killed):
+    with pytest.raises(ProcessKilled):
         world.ledger.ask(Request(ask=ask, actor=by, key=key))
-    world.opened_again()
+    world.reopen()
 
 
 def foreign(task: str = T1, clock: FakeClock | None = None) -> list[bytes]:
     session = Session(clock=clock)
-    session.write(added(task))
+    session.write(task_added(task))
     return session.lines
 
 
@@ -55,16 +57,16 @@ def foreign(task: str = T1, clock: FakeClock | None = None) -> list[bytes]:
 
 
 def test_every_event_stands_in_the_open_segment_before_it_is_answered() -> None:
-    world = World()
+    world = FakeLedger()
 
     answer = world.ask(c.AddTask(title="One"))
 
     (line,) = world.exchange.lines()
-    assert (codec.read(line),) == answer.events
+    assert (codec.decode_line(line),) == answer.events
 
 
 def test_an_answer_is_safe_from_a_power_cut() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(5):
         world.add(f"Task {n}")
         world.exchange.cut_power()
@@ -74,7 +76,7 @@ def test_an_answer_is_safe_from_a_power_cut() -> None:
 
 
 def test_an_answer_given_again_is_safe_too() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     killed(world, c.AddTask(title="Two"), key="k")
 
@@ -85,7 +87,7 @@ def test_an_answer_given_again_is_safe_too() -> None:
 
 
 def test_what_happened_by_itself_is_safe_though_the_ask_was_refused() -> None:
-    world = World()
+    world = FakeLedger()
     task = world.add("One")
     world.claim(task)
     world.clock.advance(1801)
@@ -93,12 +95,12 @@ def test_what_happened_by_itself_is_safe_though_the_ask_was_refused() -> None:
     world.refusal(c.CancelTask(task_id="T-none"))
     world.exchange.cut_power()
 
-    assert codec.read(world.exchange.lines()[-1]).name == "task.expire"
+    assert codec.decode_line(world.exchange.lines()[-1]).name == "task.expire"
     assert world.marks.all()[world.events()[0].meta.session][0] == 3
 
 
 def test_many_asks_are_answered_in_their_order_by_one_write() -> None:
-    world = World()
+    world = FakeLedger()
     requests = [Request(ask=c.AddTask(title=f"Task {n}"), actor="user") for n in range(5)]
     requests += [
         Request(ask=c.ClaimTask(agent="Alice"), actor="Alice"),
@@ -107,14 +109,14 @@ def test_many_asks_are_answered_in_their_order_by_one_write() -> None:
 
     *accepted, refusal = world.ledger.ask_all(requests)
 
-    assert all(isinstance(answer, Accepted) for answer in accepted)
+    assert all(isinstance(answer, Acceptance) for answer in accepted)
     assert accepted[5].task == world.task(accepted[0].task.id)
     assert refusal.code == "unknown_task"
     assert_sound(world)
 
 
 def test_how_far_the_ledger_has_come_is_remembered_outside() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.add("Two")
     last = world.events()[-1].meta
@@ -126,7 +128,7 @@ def test_how_far_the_ledger_has_come_is_remembered_outside() -> None:
 
 
 def test_what_a_killed_command_wrote_has_happened() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     killed(world, c.AddTask(title="Two"))
 
@@ -137,7 +139,7 @@ def test_what_a_killed_command_wrote_has_happened() -> None:
 
 
 def test_a_reader_sees_what_a_killed_command_wrote() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     killed(world, c.AddTask(title="Two"))
 
@@ -147,7 +149,7 @@ def test_a_reader_sees_what_a_killed_command_wrote() -> None:
 
 
 def test_a_killed_command_repeated_under_its_key_happens_once() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     killed(world, c.ClaimTask(agent="Alice"), "Alice", "k")
 
@@ -160,7 +162,7 @@ def test_a_killed_command_repeated_under_its_key_happens_once() -> None:
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["ever", "after git took the segment"])
 def test_a_command_killed_as_it_began_a_segment_is_continued_like_any_other(is_first: bool) -> None:
-    world = World()
+    world = FakeLedger()
     if not is_first:
         world.add("One")
         world.exchange.track()
@@ -174,7 +176,7 @@ def test_a_command_killed_as_it_began_a_segment_is_continued_like_any_other(is_f
 
 
 def test_processes_killed_one_after_the_other_lose_nothing() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(10):
         killed(world, c.AddTask(title=f"Task {n}"), key=f"k{n}")
         if n % 3 == 0:
@@ -188,11 +190,11 @@ def test_processes_killed_one_after_the_other_lose_nothing() -> None:
 
 @pytest.mark.parametrize("kept", range(1, 60, 7))
 def test_a_torn_tail_is_set_aside_and_the_next_line_is_not_glued_to_it(kept: int) -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
-    torn = Session().entry(added(T1)).line[:kept]
+    torn = Session().entry(task_added(T1)).line[:kept]
     world.exchange.grow(segment(world), torn)
-    world.opened_again()
+    world.reopen()
 
     world.add("Two")
 
@@ -202,12 +204,12 @@ def test_a_torn_tail_is_set_aside_and_the_next_line_is_not_glued_to_it(kept: int
 
 
 def test_a_command_torn_in_its_last_line_has_not_happened() -> None:
-    world = World()
+    world = FakeLedger()
     one = world.add("One")
     size = len(world.exchange.contents[segment(world)].data)
     killed(world, c.AddTask(title="Two", depends_on=(one,)))
     whole = world.exchange.contents[segment(world)].data
-    world.exchange.cut(segment(world), len(whole) - 10)
+    world.exchange.truncate(segment(world), len(whole) - 10)
 
     world.add("Three")
 
@@ -220,10 +222,10 @@ def test_a_command_torn_in_its_last_line_has_not_happened() -> None:
 
 
 def test_strange_lines_behind_ones_own_are_told_and_do_no_harm() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.exchange.grow(segment(world), b"odd\n")
-    world.opened_again()
+    world.reopen()
 
     world.add("Two")
 
@@ -238,7 +240,7 @@ def test_strange_lines_behind_ones_own_are_told_and_do_no_harm() -> None:
 
 
 def test_a_command_that_cannot_be_written_leaves_nothing() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.exchange.fill_up()
 
@@ -253,7 +255,7 @@ def test_a_command_that_cannot_be_written_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new segment", "open segment"])
 def test_lines_whose_change_did_not_come_to_be_are_taken_back(is_new: bool) -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     if is_new:
         world.exchange.track()
@@ -286,7 +288,7 @@ class FailingAtTheEnd:
 
 
 def test_files_that_came_with_a_command_that_failed_are_read_with_the_next() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.exchange.put(THEIRS, foreign())
     world.exchange.fill_up()
@@ -303,7 +305,7 @@ def test_files_that_came_with_a_command_that_failed_are_read_with_the_next() -> 
 
 
 def test_a_lost_segment_is_written_anew() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.add("Two")
     world.exchange.lose(segment(world))
@@ -315,7 +317,7 @@ def test_a_lost_segment_is_written_anew() -> None:
 
 
 def test_segments_lost_one_after_the_other_are_written_anew_each_time() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.add("Two")
     for n in range(3):
@@ -327,7 +329,7 @@ def test_segments_lost_one_after_the_other_are_written_anew_each_time() -> None:
 
 
 def test_only_what_was_lost_is_written_anew() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.exchange.track()
     for n in range(3):
@@ -339,11 +341,11 @@ def test_only_what_was_lost_is_written_anew() -> None:
 
 
 def test_a_segment_cut_and_lost_is_written_anew() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(4):
         world.add(f"Task {n}")
     path = segment(world)
-    world.exchange.cut(path, world.exchange.contents[path].data.index(b"\n") + 1)
+    world.exchange.truncate(path, world.exchange.contents[path].data.index(b"\n") + 1)
     world.add("Another")
     world.exchange.lose(segment(world))
     world.add("And another")
@@ -352,12 +354,12 @@ def test_a_segment_cut_and_lost_is_written_anew() -> None:
 
 
 def test_a_segment_that_lost_its_end_is_made_whole_by_another() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(3):
         world.add(f"Task {n}")
     path = segment(world)
     first = world.exchange.contents[path].data.index(b"\n") + 1
-    world.exchange.cut(path, first)
+    world.exchange.truncate(path, first)
 
     world.add("Another")
 
@@ -366,7 +368,7 @@ def test_a_segment_that_lost_its_end_is_made_whole_by_another() -> None:
 
 
 def test_a_lost_segment_that_comes_back_brings_nothing_new() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     path = segment(world)
     lines = world.exchange.lines()
@@ -381,7 +383,7 @@ def test_a_lost_segment_that_comes_back_brings_nothing_new() -> None:
 
 
 def test_losing_every_file_loses_no_event() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(3):
         world.add(f"Task {n}")
         world.exchange.track()
@@ -394,7 +396,7 @@ def test_losing_every_file_loses_no_event() -> None:
 
 
 def test_a_segment_that_git_tracks_is_never_written_to() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     path = segment(world)
     before = world.exchange.contents[path].data
@@ -410,7 +412,7 @@ def test_a_segment_that_git_tracks_is_never_written_to() -> None:
 
 
 def test_a_segment_that_was_closed_to_be_published_is_never_written_to() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     path = segment(world)
     world.exchange.put(THEIRS, foreign())
@@ -426,18 +428,18 @@ def test_a_segment_that_was_closed_to_be_published_is_never_written_to() -> None
 
 
 def test_a_file_that_is_gone_is_known_to_be() -> None:
-    world = World()
+    world = FakeLedger()
     world.exchange.put(THEIRS, foreign())
     world.add("One")
-    assert world.ledger.vanished_files() == set()
+    assert world.ledger.deleted_files() == set()
 
     world.exchange.lose(THEIRS)
 
-    assert world.ledger.vanished_files() == {"theirs.jsonl"}
+    assert world.ledger.deleted_files() == {"theirs.jsonl"}
 
 
 def test_a_segment_of_ones_own_that_is_closed_is_no_news() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(5):
         world.add(f"Task {n}")
         world.exchange.track()
@@ -445,12 +447,12 @@ def test_a_segment_of_ones_own_that_is_closed_is_no_news() -> None:
     assert len(world.exchange.contents) == 5
     assert len(world.events()) == 5
     with world.store.read() as view:
-        assert changed_files(view, world.exchange, world.exchange) == []
+        assert changed_event_files(view, world.exchange, world.exchange) == []
     assert world.marks.all()[world.events()[0].meta.session][0] == 5
 
 
 def test_what_is_wrong_with_a_file_is_known_when_ones_own_segment_closes() -> None:
-    world = World()
+    world = FakeLedger()
     world.exchange.put(THEIRS, [b"odd"])
     world.add("One")
     world.exchange.track()
@@ -461,15 +463,15 @@ def test_what_is_wrong_with_a_file_is_known_when_ones_own_segment_closes() -> No
 
 
 def test_the_content_of_a_file_is_its_lines() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.add("Two")
 
-    assert world.ledger.content(segment(world)) == world.exchange.contents[segment(world)].data
+    assert world.ledger.read_content(segment(world)) == world.exchange.contents[segment(world)].data
 
 
 def test_a_file_of_others_is_read_before_the_next_ask_is_answered() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.exchange.put(THEIRS, foreign())
 
@@ -477,13 +479,13 @@ def test_a_file_of_others_is_read_before_the_next_ask_is_answered() -> None:
 
 
 def test_a_file_that_grows_is_read_on() -> None:
-    world, session = World(), Session()
-    session.write(added(T1))
+    world, session = FakeLedger(), Session()
+    session.write(task_added(T1))
     world.exchange.put(THEIRS, session.lines)
     world.add("One")
     world.add("Two")
 
-    session.write(added(T2))
+    session.write(task_added(T2))
     world.exchange.grow(THEIRS, b"\n".join([*session.lines[-2:], b""]))
     world.ledger.refresh()
 
@@ -491,7 +493,7 @@ def test_a_file_that_grows_is_read_on() -> None:
 
 
 def test_a_file_that_is_gone_takes_no_event_with_it() -> None:
-    world = World()
+    world = FakeLedger()
     world.exchange.put(THEIRS, foreign())
     world.add("One")
 
@@ -502,12 +504,12 @@ def test_a_file_that_is_gone_takes_no_event_with_it() -> None:
 
 
 def test_a_ledger_lost_whole_is_made_from_its_files() -> None:
-    world = World()
+    world = FakeLedger()
     task = world.add("One")
     world.claim(task)
     world.submit(task)
 
-    fresh = World(session="20261116-000000-00000000", exchange=world.exchange, clock=world.clock)
+    fresh = FakeLedger(session="20261116-000000-00000000", exchange=world.exchange, clock=world.clock)
     fresh.ledger.refresh()
 
     assert fresh.tasks() == world.tasks()
@@ -516,14 +518,14 @@ def test_a_ledger_lost_whole_is_made_from_its_files() -> None:
 
 
 def test_a_log_that_was_set_back_is_told_by_its_mark() -> None:
-    world = World()
+    world = FakeLedger()
     for n in range(3):
         world.add(f"Task {n}")
     marks = world.marks
-    set_back = World(session="20261116-000000-00000000", clock=world.clock)
+    set_back = FakeLedger(session="20261116-000000-00000000", clock=world.clock)
     set_back.marks = marks
     set_back.exchange.put(THEIRS, world.exchange.all_lines()[:2])
-    set_back.opened_again()
+    set_back.reopen()
     set_back.ledger.refresh()
 
     assert any("events 2 to 3 of session" in problem.problem for problem in problems(set_back))
@@ -533,7 +535,7 @@ def test_a_log_that_was_set_back_is_told_by_its_mark() -> None:
 
 
 def test_the_time_of_events_never_runs_back() -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     world.clock.advance(-300)
     world.add("Two")
@@ -547,7 +549,7 @@ def test_the_time_of_events_never_runs_back() -> None:
 
 
 def test_the_time_of_events_is_later_than_any_that_was_read() -> None:
-    world = World()
+    world = FakeLedger()
     ahead = FakeClock("2026-11-15T09:09:00.000000Z")
     world.exchange.put(THEIRS, foreign(clock=ahead))
 
@@ -558,7 +560,7 @@ def test_the_time_of_events_is_later_than_any_that_was_read() -> None:
 
 
 def test_a_lease_lasts_as_long_when_the_log_is_ahead_of_the_clock() -> None:
-    world = World()
+    world = FakeLedger()
     world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-15T09:09:00.000000Z")))
     world.claim(T1)
 
@@ -571,7 +573,7 @@ def test_a_lease_lasts_as_long_when_the_log_is_ahead_of_the_clock() -> None:
 
 
 def test_an_offer_stands_as_long_when_the_log_is_ahead_of_the_clock() -> None:
-    world = World()
+    world = FakeLedger()
     world.exchange.put(THEIRS, foreign(clock=FakeClock("2026-11-15T09:09:00.000000Z")))
     world.ask(c.InitiateHandoff(task_id=T1, target="Alice"))
 
@@ -580,7 +582,7 @@ def test_an_offer_stands_as_long_when_the_log_is_ahead_of_the_clock() -> None:
 
 
 def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:
-    world = World()
+    world = FakeLedger()
     ahead = FakeClock("2026-11-17T10:00:00.000000Z")
     world.exchange.put(THEIRS, foreign(clock=ahead))
     world.add("One")
@@ -588,7 +590,7 @@ def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:
 
     assert T1 not in world.tasks()
     assert any("ahead" in problem.problem for problem in problems(world))
-    assert moment(world.events()[-1].ts) < moment("2026-11-15T10:00:00.000000Z")
+    assert parse_moment(world.events()[-1].ts) < parse_moment("2026-11-15T10:00:00.000000Z")
 
     world.clock.advance(49 * 3600)
     world.add("Three")
@@ -598,26 +600,26 @@ def test_an_event_too_far_ahead_is_held_back_shown_and_counts_later() -> None:
 
 
 def test_a_pause_and_its_end_are_events_by_the_user_and_about_no_task() -> None:
-    world = World()
+    world = FakeLedger()
     task = world.add()
     before = world.task(task)
 
-    world.ledger.record([e.PauseBegun(until=LATER, reason="The disk is full")], THE_USER)
-    world.ledger.record([e.PauseEnded()], THE_USER)
+    world.ledger.record([PauseBegun(until=LATER, reason="The disk is full")], THE_USER)
+    world.ledger.record([PauseEnded()], THE_USER)
 
     *_, begun, ended = world.events()
     assert (begun.name, begun.meta.actor, ended.name) == ("pause.begin", "user", "pause.end")
     assert world.task(task) == before
     with world.store.read() as view:
         assert view.unconfirmed.every() == []
-        assert verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view)).ok
+        assert verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view)).ok
 
 
 @pytest.mark.parametrize("by", [ALICE, actor("u", Role.USER, confined=True)], ids=["agent", "agent's place"])
 def test_nobody_but_the_user_notes_a_pause(by: Actor) -> None:
-    world = World()
+    world = FakeLedger()
 
     with pytest.raises(Refused, match="Only user may do this"):
-        world.ledger.record([e.PauseBegun(until=LATER, reason="x")], by)
+        world.ledger.record([PauseBegun(until=LATER, reason="x")], by)
 
     assert world.events() == []

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from remand.app.lockouts import explained, lockouts, rejected, why
+from remand.app.history.lockouts import active_lockouts, explain_lockouts, lockout_reason, rejection_reasons
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.ids import task_node
-from remand.domain.roles import Team
+from remand.domain.access.team import Team
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import Finding, LockoutCleared, LockoutSet, ReviewRejected, ReviewRetracted
+from remand.domain.events.tasks import TaskChanges, TaskEdited
+from remand.domain.ids import task_node_id
 from remand.testing.builders import (
     SHA,
     T1,
     T2,
     T3,
-    World,
+    FakeLedger,
     a_lockout,
     a_task,
-    added,
-    claimed,
-    given,
-    handed_in,
-    stamped,
+    gate_passed_and_submitted,
+    stamp_events,
+    task_added,
+    task_after,
+    task_claimed,
 )
 
-ROOF = e.Finding(text="security\nconcerns.", path="roof.py", line=12)
-NIT = e.Finding(text="a shorter name", is_blocking=False)
-REJECTED = e.ReviewRejected(
+ROOF = Finding(text="security\nconcerns.", path="roof.py", line=12)
+NIT = Finding(text="a shorter name", is_blocking=False)
+REJECTED = ReviewRejected(
     task_id=T1, reviewer="Lead", commit=SHA, review_id="V-1", findings=(NIT, ROOF, ROOF)
 )
-LOCKED = e.LockoutSet(task_id=T1, agent="Alice", reason="security concerns", review_id="V-1")
-BEFORE = (added(aliases=["#42"]), claimed(), *handed_in())
+LOCKED = LockoutSet(task_id=T1, agent="Alice", reason="security concerns", review_id="V-1")
+BEFORE = (task_added(aliases=["#42"]), task_claimed(), *gate_passed_and_submitted())
 
 
-def told(*after: e.Event, agent: str = "Alice") -> str:
+def told(*after: Event, agent: str = "Alice") -> str:
     """Why, after the work was handed in and these events."""
-    return why(given(*BEFORE, *after), stamped(*BEFORE, *after), agent)
+    return lockout_reason(task_after(*BEFORE, *after), stamp_events(*BEFORE, *after), agent)
 
 
 def test_a_lockout_is_explained_by_who_rejected_what_and_why() -> None:
@@ -44,25 +46,25 @@ def test_a_lockout_is_explained_by_who_rejected_what_and_why() -> None:
 
 
 def test_work_with_a_pull_request_is_called_by_it() -> None:
-    numbered = e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(pr=15))
+    numbered = TaskEdited(id=task_node_id(T1), changes=TaskChanges(pr=15))
 
     assert "after Lead rejected PR #15 due to" in told(numbered, REJECTED, LOCKED)
 
 
 def test_a_lockout_without_a_review_names_whose_word_it_was() -> None:
-    locked = e.LockoutSet(task_id=T1, agent="Alice", reason="gave up twice")
+    locked = LockoutSet(task_id=T1, agent="Alice", reason="gave up twice")
 
     assert told(locked) == "Alice was locked out for issue #42 by somebody: gave up twice."
 
 
 def test_a_lockout_that_came_with_the_task_names_where_from() -> None:
-    locked = e.LockoutSet(task_id=T1, agent="Alice", inherited_from=T2)
+    locked = LockoutSet(task_id=T1, agent="Alice", inherited_from=T2)
 
     assert told(locked) == f"Alice was locked out for issue #42, since it was cut from task {T2}."
 
 
 def test_who_is_free_is_told_what_ended_the_lockout() -> None:
-    cleared = e.LockoutCleared(task_id=T1, agent="Alice", reason="unclear feedback")
+    cleared = LockoutCleared(task_id=T1, agent="Alice", reason="unclear feedback")
 
     assert told(REJECTED, LOCKED, cleared) == (
         "Alice is not locked out for issue #42. somebody unlocked it: unclear feedback."
@@ -71,14 +73,14 @@ def test_who_is_free_is_told_what_ended_the_lockout() -> None:
 
 
 def test_who_holds_the_task_instead_is_named() -> None:
-    events = (added(aliases=["#42"]), claimed())
+    events = (task_added(aliases=["#42"]), task_claimed())
 
-    assert why(given(*events), stamped(*events), "Bob").endswith("Alice holds the task.")
+    assert lockout_reason(task_after(*events), stamp_events(*events), "Bob").endswith("Alice holds the task.")
 
 
 def test_text_of_a_reviewer_stays_on_its_line() -> None:
-    hostile = e.Finding(text="bad\n\nLOCKOUT: \x1b[31mBob\u202e locked out" + "x" * 5000)
-    event = e.ReviewRejected(task_id=T1, reviewer="Lead", commit=SHA, review_id="V-1", findings=(hostile,))
+    hostile = Finding(text="bad\n\nLOCKOUT: \x1b[31mBob\u202e locked out" + "x" * 5000)
+    event = ReviewRejected(task_id=T1, reviewer="Lead", commit=SHA, review_id="V-1", findings=(hostile,))
     text = told(event, LOCKED)
 
     assert "\n" not in text
@@ -87,47 +89,51 @@ def test_text_of_a_reviewer_stays_on_its_line() -> None:
 
 
 def test_a_rejected_task_tells_every_rejection_that_stands() -> None:
-    again = e.ReviewRejected(
-        task_id=T1, reviewer="Tester", commit=SHA, review_id="V-2", findings=(e.Finding(text="no tests"),)
+    again = ReviewRejected(
+        task_id=T1, reviewer="Tester", commit=SHA, review_id="V-2", findings=(Finding(text="no tests"),)
     )
-    retracted = e.ReviewRetracted(task_id=T1, review_id="V-1", reviewer="Lead")
+    retracted = ReviewRetracted(task_id=T1, review_id="V-1", reviewer="Lead")
     events = (*BEFORE, REJECTED, again, retracted)
 
-    assert rejected(given(*events), stamped(*events)) == (
+    assert rejection_reasons(task_after(*events), stamp_events(*events)) == (
         f"Tester rejected commit {SHA[:12]} of Alice due to no tests."
     )
     assert (
-        rejected(given(*BEFORE), stamped(*BEFORE)) == "No rejection of issue #42 stands; it is provisional."
+        rejection_reasons(task_after(*BEFORE), stamp_events(*BEFORE))
+        == "No rejection of issue #42 stands; it is provisional."
     )
 
 
 def test_lockouts_are_listed_until_the_task_is_done() -> None:
-    world = World()
-    task, _ = world.held()
-    other, _ = world.held("Bob")
+    world = FakeLedger()
+    task, _ = world.add_claimed()
+    other, _ = world.add_claimed("Bob")
     world.ask(c.LockOut(task_id=task, agent="Alice", reason="no tests"))
     world.ask(c.LockOut(task_id=other, agent="Alice", reason="again"))
     with world.store.read() as view:
-        assert [(row.task_id, row.agent, row.reviewer) for row in lockouts(view)] == [
+        assert [(row.task_id, row.agent, row.reviewer) for row in active_lockouts(view)] == [
             (task, "Alice", "user"),
             (other, "Alice", "user"),
         ]
-        assert [row.task_id for row in lockouts(view, other)] == [other]
-        assert lockouts(view, "T-none") == []
-        assert [one.task_id for one in explained(view, Team(), "Alice")] == [task, other]
-        assert explained(view, Team(), "Bob") == []
-        assert not explained(view, Team(), "Bob", task)[0].is_locked_out
+        assert [row.task_id for row in active_lockouts(view, other)] == [other]
+        assert active_lockouts(view, "T-none") == []
+        assert [one.task_id for one in explain_lockouts(view, Team(), "Alice")] == [task, other]
+        assert explain_lockouts(view, Team(), "Bob") == []
+        assert not explain_lockouts(view, Team(), "Bob", task)[0].is_locked_out
 
 
 def test_a_lockout_holds_for_what_was_cut_from_the_task_until_it_is_lifted_there() -> None:
-    world = World()
+    world = FakeLedger()
     parent = a_task(T1, lockouts=(a_lockout(),), children=(T2,))
     with world.store.write() as tx:
         tx.tasks.put(parent)
         tx.tasks.put(a_task(T2, parent=T1))
         tx.tasks.put(a_task(T3, parent=T1, unlocked=("Alice",)))
     with world.store.read() as view:
-        (cut,), (lifted,) = explained(view, Team(), "Alice", T2), explained(view, Team(), "Alice", T3)
+        (cut,), (lifted,) = (
+            explain_lockouts(view, Team(), "Alice", T2),
+            explain_lockouts(view, Team(), "Alice", T3),
+        )
 
     assert cut.is_locked_out
     assert cut.why == f"Alice is locked out of task {T1}, which task {T2} was cut from."

@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from remand.app.asking import Rules
+from remand.app.log.repair import give_up_lines, missing_lines
+from remand.app.log.verification import VerificationReport, verify_log
 from remand.app.ports import Commit
-from remand.app.repairing import give_up, missing_lines
-from remand.app.verify import Verified, verify
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.log import AbandonedLines, LinesGivenUp
+from remand.domain.events.reviews import LockoutSet, ReviewRejected
+from remand.domain.events.tasks import LeaseRenewed
 from remand.domain.refusals import Refused
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
@@ -22,11 +24,11 @@ from remand.testing.builders import (
     T3,
     THE_USER,
     TREE,
+    FakeLedger,
     Session,
-    World,
-    added,
-    claimed,
-    handed_in,
+    gate_passed_and_submitted,
+    task_added,
+    task_claimed,
 )
 from remand.testing.fakes import FakeClock, FakeKeys
 
@@ -37,21 +39,23 @@ BEFORE = "2026-11-15T08:00:01.000000Z"
 
 
 def rules() -> Rules:
-    return Rules(gates=(), project=PROJECT, trusted=(MACHINE.made(), OTHER.made()))
+    return Rules(gates=(), project=PROJECT, trusted=(MACHINE.ensure_key(), OTHER.ensure_key()))
 
 
 def a_log() -> Session:
     """A session of another machine: Alice's work on a task was sent back, and another task waits for review."""
     session = Session("20261115-080001-000000ff", FakeClock(BEFORE), keys=OTHER, project=PROJECT)
-    session.write(added(T1))  # 1
-    session.write(added(T2))  # 2
-    session.write(claimed(task_id=T1))
-    for event in handed_in(task_id=T1):  # 4, 5
+    session.write(task_added(T1))  # 1
+    session.write(task_added(T2))  # 2
+    session.write(task_claimed(task_id=T1))
+    for event in gate_passed_and_submitted(task_id=T1):  # 4, 5
         session.write(event)
-    session.write(e.ReviewRejected(task_id=T1, reviewer="Lead", commit=SHA, review_id="V-1"))  # 6
-    session.write(e.LockoutSet(task_id=T1, agent="Alice"))  # 7
-    session.write(claimed(task_id=T2, agent="Bob", handoff_id="H-20261115-080000-00000002"))  # 8
-    for event in handed_in(task_id=T2, agent="Bob", handoff_id="H-20261115-080000-00000002"):  # 9, 10
+    session.write(ReviewRejected(task_id=T1, reviewer="Lead", commit=SHA, review_id="V-1"))  # 6
+    session.write(LockoutSet(task_id=T1, agent="Alice"))  # 7
+    session.write(task_claimed(task_id=T2, agent="Bob", handoff_id="H-20261115-080000-00000002"))  # 8
+    for event in gate_passed_and_submitted(
+        task_id=T2, agent="Bob", handoff_id="H-20261115-080000-00000002"
+    ):  # 9, 10
         session.write(event)
     return session
 
@@ -61,23 +65,23 @@ def without(lines: list[bytes], *numbers: int, groups: bool = False) -> list[byt
 
     def is_left(line: bytes) -> bool:
         if signatures.is_group(line):
-            return not (groups and signatures.read(line).first in numbers)
-        return codec.read(line).meta.seq not in numbers
+            return not (groups and signatures.decode_group(line).first in numbers)
+        return codec.decode_line(line).meta.seq not in numbers
 
     return [line for line in lines if is_left(line)]
 
 
-def a_world(lines: list[bytes]) -> World:
-    world = World(rules=rules())
+def a_world(lines: list[bytes]) -> FakeLedger:
+    world = FakeLedger(rules=rules())
     world.repository.commits[SHA] = Commit(sha=SHA, tree=TREE)
     world.exchange.put(FILE, lines)
     world.ledger.refresh()
     return world
 
 
-def verified(world: World) -> Verified:
+def verified(world: FakeLedger) -> VerificationReport:
     with world.store.read() as view:
-        return verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
+        return verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
 
 
 CUTS = {
@@ -115,7 +119,7 @@ def test_a_missing_line_bars_its_own_task_alone() -> None:
 
 def test_a_gap_bars_every_task_that_was_there_then_and_no_later_one() -> None:
     session = a_log()
-    session.write(added(T3))  # 11
+    session.write(task_added(T3))  # 11
     world = a_world(without(session.lines, 6, 7, groups=True))
 
     for task in (T1, T2):
@@ -162,8 +166,8 @@ def test_a_forged_line_in_its_place_does_not_stand_in_for_a_missing_one() -> Non
     session = a_log()
     forged = Session(session.name, FakeClock(BEFORE), keys=None)
     forged.seq = 5
-    forged.write(e.LeaseRenewed(task_id=T1, handoff_id="H-1", agent="Alice", lease_expires_at=BEFORE))
-    forged.write(e.LeaseRenewed(task_id=T1, handoff_id="H-1", agent="Alice", lease_expires_at=BEFORE))
+    forged.write(LeaseRenewed(task_id=T1, handoff_id="H-1", agent="Alice", lease_expires_at=BEFORE))
+    forged.write(LeaseRenewed(task_id=T1, handoff_id="H-1", agent="Alice", lease_expires_at=BEFORE))
     world = a_world([*forged.lines, *without(session.lines, 6, 7)])
 
     assert world.refusal(c.ApproveReview(task_id=T1, commit=SHA)).code == "lines_missing"
@@ -177,7 +181,7 @@ def test_groups_of_a_stranger_do_not_hide_a_gap() -> None:
     stranger = Session(session.name, FakeClock(BEFORE), keys=FakeKeys("stranger"), project=PROJECT)
     stranger.seq = 5
     for _ in range(2):
-        stranger.write(e.LeaseRenewed(task_id=T1, handoff_id="H", agent="Alice", lease_expires_at=BEFORE))
+        stranger.write(LeaseRenewed(task_id=T1, handoff_id="H", agent="Alice", lease_expires_at=BEFORE))
     world = a_world([*without(session.lines, 6, 7, groups=True), *stranger.lines])
 
     assert world.refusal(c.ApproveReview(task_id=T1, commit=SHA)).code == "lines_missing"
@@ -194,8 +198,8 @@ def test_the_first_lines_of_a_session_may_not_be_missing_without_their_ids() -> 
     other = Session(
         "20261115-080030-000000fe", FakeClock("2026-11-15T08:00:30.000000Z"), keys=OTHER, project=PROJECT
     )
-    other.write(e.LockoutSet(task_id=T2, agent="Bob"))
-    other.write(added(T3))
+    other.write(LockoutSet(task_id=T2, agent="Bob"))
+    other.write(task_added(T3))
     world = a_world([*a_log().lines, *without(other.lines, 1, groups=True)])
 
     assert world.refusal(c.ApproveReview(task_id=T2, commit=SHA)).code == "lines_missing"
@@ -205,9 +209,9 @@ def test_the_first_lines_of_a_session_may_not_be_missing_without_their_ids() -> 
 def test_what_this_machine_has_seen_is_missed_when_all_of_it_is_gone() -> None:
     lines = a_log().lines
     world = a_world(lines)
-    again = World(rules=rules(), session="20261116-090000-00000000")
+    again = FakeLedger(rules=rules(), session="20261116-090000-00000000")
     again.marks = world.marks
-    again.opened_again()
+    again.reopen()
     again.repository.commits.update(world.repository.commits)
     again.exchange.put(FILE, without(lines, 6, 7, 8, 9, 10, groups=True))
     again.ledger.refresh()
@@ -223,7 +227,7 @@ def test_a_missing_line_does_not_hide_that_the_end_of_its_session_is_gone_too() 
     world = a_world(log.lines)
     again = a_world(without(without(log.lines, 10, groups=True), 2))
     again.marks = world.marks
-    again.opened_again()
+    again.reopen()
     again.refusal(c.ClaimTask(task_id=T1, agent="Carol"))
 
     with again.store.read() as view:
@@ -232,7 +236,7 @@ def test_a_missing_line_does_not_hide_that_the_end_of_its_session_is_gone_too() 
 
 def test_a_missing_lockout_of_the_task_it_was_cut_from_bars_a_sub_task() -> None:
     session = a_log()
-    session.write(added(T3, parent=T1))
+    session.write(task_added(T3, parent=T1))
     world = a_world(without(session.lines, 7))
 
     assert world.refusal(c.ClaimTask(agent="Alice", task_id=T3), "Alice").code == "lines_missing"
@@ -240,9 +244,9 @@ def test_a_missing_lockout_of_the_task_it_was_cut_from_bars_a_sub_task() -> None
 
 def test_the_next_task_is_one_of_which_nothing_is_missing() -> None:
     session = Session("20261115-080001-000000ff", FakeClock(BEFORE), keys=OTHER, project=PROJECT)
-    session.write(added(T1))
-    session.write(e.LockoutSet(task_id=T1, agent="Alice"))
-    session.write(added(T2))
+    session.write(task_added(T1))
+    session.write(LockoutSet(task_id=T1, agent="Alice"))
+    session.write(task_added(T2))
     world = a_world(without(session.lines, 2))
 
     assert world.claim("", "Alice").id == T2
@@ -255,7 +259,7 @@ def test_what_the_user_gives_up_bars_nothing_and_is_told() -> None:
     world = a_world(without(a_log().lines, 6, 7, groups=True))
 
     found = missing_lines(world.ledger)
-    give_up(world.ledger, found, THE_USER, "the disk of that machine is broken")
+    give_up_lines(world.ledger, found, THE_USER, "the disk of that machine is broken")
 
     assert world.ask(c.ApproveReview(task_id=T2, commit=SHA)).task.status is Status.DONE
     answer = verified(world)
@@ -273,7 +277,7 @@ def test_what_the_user_gives_up_bars_nothing_and_is_told() -> None:
 def test_lines_that_were_given_up_and_come_after_all_count() -> None:
     lines = a_log().lines
     world = a_world(without(lines, 6, 7))
-    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "")
+    give_up_lines(world.ledger, missing_lines(world.ledger), THE_USER, "")
 
     world.exchange.put(LATE, lines)
     world.ledger.refresh()
@@ -284,9 +288,9 @@ def test_lines_that_were_given_up_and_come_after_all_count() -> None:
 def test_what_one_machine_gives_up_is_given_up_where_its_key_is_trusted() -> None:
     lines = without(a_log().lines, 6, 7)
     world = a_world(lines)
-    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "lost")
+    give_up_lines(world.ledger, missing_lines(world.ledger), THE_USER, "lost")
 
-    again = World(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
+    again = FakeLedger(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
     again.repository.commits.update(world.repository.commits)
     again.ledger.refresh()
 
@@ -298,8 +302,8 @@ def test_more_that_is_lost_later_is_not_given_up() -> None:
     session = a_log()
     lines = session.lines
     world = a_world(without(lines, 6, groups=True))
-    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "")
-    again = World(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
+    give_up_lines(world.ledger, missing_lines(world.ledger), THE_USER, "")
+    again = FakeLedger(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
     again.repository.commits.update(world.repository.commits)
     again.exchange.put(FILE, without(lines, 6, 7, groups=True))
     again.ledger.refresh()
@@ -310,13 +314,13 @@ def test_more_that_is_lost_later_is_not_given_up() -> None:
 def test_a_forged_line_in_the_place_of_a_repair_gives_nothing_up_and_takes_nothing_back() -> None:
     session = a_log()
     world = a_world(without(session.lines, 2, groups=True))
-    give_up(world.ledger, missing_lines(world.ledger), THE_USER, "lost")
-    (real,) = (event for event in world.events() if isinstance(event, e.LinesGivenUp))
+    give_up_lines(world.ledger, missing_lines(world.ledger), THE_USER, "lost")
+    (real,) = (event for event in world.events() if isinstance(event, LinesGivenUp))
     forged = Session(real.meta.session, FakeClock(real.ts), keys=None)
     forged.seq = real.meta.seq - 1
-    forged.write(e.LinesGivenUp(lines=(e.GivenUp(session=session.name, first=6, last=7),), reason="lost"))
+    forged.write(LinesGivenUp(lines=(AbandonedLines(session=session.name, first=6, last=7),), reason="lost"))
 
-    again = World(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
+    again = FakeLedger(rules=rules(), session="20261116-090000-00000000", exchange=world.exchange)
     again.repository.commits.update(world.repository.commits)
     again.exchange.put(FILE, without(session.lines, 2, 6, 7, groups=True))
     again.exchange.put("/events/0-is-read-first.jsonl", forged.lines)
@@ -331,4 +335,4 @@ def test_only_the_user_gives_lines_up() -> None:
     world = a_world(without(a_log().lines, 6, 7))
 
     with pytest.raises(Refused, match="Only"):
-        give_up(world.ledger, missing_lines(world.ledger), ALICE, "")
+        give_up_lines(world.ledger, missing_lines(world.ledger), ALICE, "")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.rebuild import rebuild
+from remand.app.events.task_folds import rebuild_tables
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import Role, Team
+from remand.domain.access.team import Role, Team
+from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
-from remand.testing.builders import T3, World, a_task, member
+from remand.testing.builders import T3, FakeLedger, a_task, member
 
 SPELLINGS = (
     "fenster",
@@ -42,19 +42,19 @@ TEAM = Rules(
 EVERYONE = pytest.mark.parametrize("rules", [Rules(gates=()), TEAM], ids=["no team", "team"])
 
 
-def rejected(world: World, by: str = "Fenster") -> str:
+def rejected(world: FakeLedger, by: str = "Fenster") -> str:
     """A task whose author is locked out after a rejection."""
     task_id = world.add()
     world.claim(task_id, by)
     world.submit(task_id, by)
-    world.ask(c.RejectReview(task_id=task_id, commit="work", findings=(e.Finding(text="It leaks"),)))
+    world.ask(c.RejectReview(task_id=task_id, commit="work", findings=(Finding(text="It leaks"),)))
     return task_id
 
 
 @EVERYONE
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_lockout_holds_for_every_spelling_of_the_name(rules: Rules, spelling: str) -> None:
-    world = World(rules=rules)
+    world = FakeLedger(rules=rules)
     task_id = rejected(world)
 
     assert world.refusal(c.ClaimTask(agent=spelling, task_id=task_id), spelling).code == "locked_out"
@@ -63,7 +63,7 @@ def test_a_lockout_holds_for_every_spelling_of_the_name(rules: Rules, spelling: 
 @EVERYONE
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_spelling_of_a_known_name_is_recorded_as_that_name(rules: Rules, spelling: str) -> None:
-    world = World(rules=rules)
+    world = FakeLedger(rules=rules)
     world.claim(world.add("The first"), "Fenster")
 
     answer = world.ask(c.ClaimTask(agent=spelling, task_id=world.add("The second")), spelling)
@@ -76,7 +76,7 @@ def test_a_spelling_of_a_known_name_is_recorded_as_that_name(rules: Rules, spell
 @EVERYONE
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_a_new_name_that_looks_like_a_known_one_is_refused_with_that_one(rules: Rules, name: str) -> None:
-    world = World(rules=rules)
+    world = FakeLedger(rules=rules)
     task_id = rejected(world)
 
     for ask in (
@@ -95,13 +95,13 @@ def test_a_new_name_that_looks_like_a_known_one_is_refused_with_that_one(rules: 
     ["Fenster.sub", "fenster.2", "Fenster.a.b", "Fenster:2", "Fenster@home", "Fenst\u0435r.sub", "Fenster."],
 )
 def test_what_only_adds_to_a_known_name_after_a_dot_is_refused(name: str) -> None:
-    world = World()
+    world = FakeLedger()
     task_id = rejected(world)
     assert world.refusal(c.ClaimTask(agent=name, task_id=task_id), name).code == "name_taken"
 
 
 def test_a_new_name_is_recorded_in_its_plain_form() -> None:
-    world = World()
+    world = FakeLedger()
     task = world.claim(world.add(), "  Ｋeyser\u3000 Söze ")
     assert task.claim is not None
     assert task.claim.agent == "Keyser Söze"
@@ -109,13 +109,13 @@ def test_a_new_name_is_recorded_in_its_plain_form() -> None:
 
 @pytest.mark.parametrize("name", ["us\u0435r", "u\u200bser", "c\u043eordinator"])
 def test_no_name_looks_like_one_of_the_systems_own(name: str) -> None:
-    world = World()
+    world = FakeLedger()
     assert world.refusal(c.AddTask(title="x"), name).code == "name_taken"
 
 
 @EVERYONE
 def test_somebody_elses_name_is_read_like_ones_own(rules: Rules) -> None:
-    world = World(rules=rules)
+    world = FakeLedger(rules=rules)
     world.claim(world.add("The first"), "Fenster")
     task_id = world.add("The second")
 
@@ -145,7 +145,7 @@ def test_somebody_elses_name_is_read_like_ones_own(rules: Rules) -> None:
     ],
 )
 def test_honest_new_names_are_taken(known: str, new: str) -> None:
-    world = World()
+    world = FakeLedger()
     world.claim(world.add(), known)
     task = world.claim(world.add(), new)
     assert task.claim is not None
@@ -153,10 +153,10 @@ def test_honest_new_names_are_taken(known: str, new: str) -> None:
 
 
 def test_names_are_known_again_after_a_rebuild_and_on_another_ledger_that_reads_the_log() -> None:
-    world = World()
+    world = FakeLedger()
     task_id = rejected(world)
     with world.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     assert (
         world.refusal(c.ClaimTask(agent="Fenst\u0435r", task_id=task_id), "Fenst\u0435r").code == "name_taken"
     )
@@ -165,7 +165,7 @@ def test_names_are_known_again_after_a_rebuild_and_on_another_ledger_that_reads_
 
 def test_two_spellings_that_came_together_by_a_merge_share_their_lockouts() -> None:
     """Two ledgers may each take a new name in; where they meet, the one that is locked out of a task counts there."""
-    world = World()
+    world = FakeLedger()
     task_id = rejected(world)
     with world.store.write() as tx:
         tx.tasks.put(a_task(T3, holders=("fenster",), status=Status.DONE))
@@ -175,7 +175,7 @@ def test_two_spellings_that_came_together_by_a_merge_share_their_lockouts() -> N
 
 
 def test_a_member_whose_name_looks_like_anothers_is_refused_as_long_as_it_is_new() -> None:
-    world = World(rules=TEAM)
+    world = FakeLedger(rules=TEAM)
     task_id = rejected(world)
     fake = "Fenst\u0435r"
     for team in ((member("Fenster"), member(fake)), (member("Hockney", Role.LEAD), member(fake))):
@@ -187,7 +187,7 @@ def test_a_member_whose_name_looks_like_anothers_is_refused_as_long_as_it_is_new
 
 def test_a_team_of_another_script_acts_under_its_names() -> None:
     names = ("Саша", "Маша", "Οδυσσέας", "田中", "김민수", "José", "Łukasz")
-    world = World(rules=Rules(gates=(), team=Team(tuple(map(member, names)))))
+    world = FakeLedger(rules=Rules(gates=(), team=Team(tuple(map(member, names)))))
     for name in names:
         task = world.claim(world.add(), name)
         assert task.claim is not None
@@ -195,12 +195,12 @@ def test_a_team_of_another_script_acts_under_its_names() -> None:
 
 
 def test_a_former_members_name_is_not_taken_by_a_look_alike() -> None:
-    world = World(rules=Rules(gates=(), team=Team((member("Bob"),), former=("Fenster",))))
+    world = FakeLedger(rules=Rules(gates=(), team=Team((member("Bob"),), former=("Fenster",))))
     assert world.refusal(c.AddTask(title="x"), "Fenst\u0435r").code == "name_taken"
 
 
 def test_a_member_may_be_called_by_its_alias_in_any_case() -> None:
-    world = World(rules=TEAM)
+    world = FakeLedger(rules=TEAM)
     task = world.claim(world.add(), "FEN")
     assert task.claim is not None
     assert task.claim.agent == "Fenster"

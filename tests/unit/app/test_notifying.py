@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from remand.app.asking import Rules
-from remand.app.notifying import FEW, MAX_NOTICES, Told, tell
+from remand.app.notices import MAX_NOTICES, MAX_SINGLE, DeliveryReport, deliver_notices
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain.roles import Team
+from remand.domain.access.team import Team
 from remand.domain.task import Escalation, Status
-from remand.testing.builders import MUCH_LATER, NOW, World, a_task, task_id
-from remand.testing.records import MemoryChannel
+from remand.testing.builders import MUCH_LATER, NOW, FakeLedger, a_task, task_id
+from remand.testing.fakes import MemoryChannel
 
 DAY = 86_400.0
 
@@ -19,7 +19,7 @@ class Asking:
     """A ledger with questions, and channels to the user."""
 
     def __init__(self, *channels: MemoryChannel) -> None:
-        self.world = World(rules=Rules(gates=()))
+        self.world = FakeLedger(rules=Rules(gates=()))
         self.channels = channels
 
     def escalated(self, title: str = "Mend the roof") -> str:
@@ -27,8 +27,8 @@ class Asking:
         self.world.ask(c.EscalateTask(task_id=task, reason="which colour?"))
         return task
 
-    def tell(self) -> Told:
-        return tell(self.world.ledger, self.channels, Team(), "house")
+    def tell(self) -> DeliveryReport:
+        return deliver_notices(self.world.ledger, self.channels, Team(), "house")
 
     def notified(self, task: str) -> tuple[str, ...]:
         asked = self.world.task(task).escalation
@@ -84,7 +84,7 @@ def test_a_question_nobody_answers_in_time_is_told_again_until_it_is_acknowledge
     asking.world.ask(c.AcknowledgeEscalation(task_id=task))
     asking.world.clock.advance(DAY + 1)
     asking.world.ledger.ask_all([])
-    assert asking.tell() == Told(0, (), ())
+    assert asking.tell() == DeliveryReport(0, (), ())
 
 
 def test_an_answered_question_is_told_no_more() -> None:
@@ -92,17 +92,17 @@ def test_an_answered_question_is_told_no_more() -> None:
     asking = Asking(chat)
     asking.world.ask(c.AnswerEscalation(task_id=asking.escalated(), option="wontfix"))
 
-    assert asking.tell() == Told(0, (), ())
+    assert asking.tell() == DeliveryReport(0, (), ())
 
 
 def test_more_than_a_few_questions_become_one_notice() -> None:
     chat = MemoryChannel()
     asking = Asking(chat)
-    tasks = [asking.escalated(f"Task {n}") for n in range(FEW + 1)]
+    tasks = [asking.escalated(f"Task {n}") for n in range(MAX_SINGLE + 1)]
 
     assert asking.tell().notices == 1
     ((title, body),) = chat.notices
-    assert title == f"house: {FEW + 1} questions wait for you"
+    assert title == f"house: {MAX_SINGLE + 1} questions wait for you"
     assert all(task in body for task in tasks)
 
 

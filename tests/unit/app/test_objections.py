@@ -5,23 +5,34 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.decisions import open_questions
-from remand.app.objections import MOST_LISTED, ObjectionQuestion, objections_of
-from remand.app.rebuild import rebuild, story
+from remand.app.events.task_folds import rebuild_tables, task_events
+from remand.app.inbox.decisions import open_questions
+from remand.app.inbox.objections import MAX_LISTED, ObjectionQuestion, task_objections
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.verdict import GateStatus
-from remand.domain.objections import DISMISS, DISMISS_ALL, MAX_ANSWERS
+from remand.domain.access.team import THE_COORDINATOR, Member, Role, Team
+from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, MAX_ANSWERS
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ObjectionsDismissed,
+    ReviewApproved,
+    ReviewNoted,
+    ReviewRejected,
+)
+from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskCancelled
+from remand.domain.events.work import FindingRefused, GateErrored, GateHeld, GatePassed, GateRejected
+from remand.domain.gate.verdict import GateStatus
 from remand.domain.policy import Policy
-from remand.domain.roles import THE_COORDINATOR, Member, Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import MACHINE, Session, World, a_verdict, an_event
+from remand.testing.builders import MACHINE, FakeLedger, Session, a_verdict, an_event
 from remand.testing.fakes import FakeClock, FakeKeys
 
 PROJECT = "0123456789abcdef"
 STRANGER = FakeKeys("a stranger")
-KEY = STRANGER.made().id
+KEY = STRANGER.ensure_key().id
 EARLIER, LATER = "2026-11-15T08:00:00.000000Z", "2026-11-15T09:05:00.000000Z"
 WORK, TREE = "776f726b".ljust(40, "0"), "tree of work"
 TEAM = Team(
@@ -35,29 +46,29 @@ TEAM = Team(
 
 
 def rules(*trusted: FakeKeys, answer: str = "ask") -> Rules:
-    keys = tuple(one.made() for one in (MACHINE, *trusted))
+    keys = tuple(one.ensure_key() for one in (MACHINE, *trusted))
     return Rules(team=TEAM, gates=(), project=PROJECT, trusted=keys, policy=Policy(unconfirmed_no=answer))
 
 
-def noes(task: str, commit: str = WORK, tree: str = TREE) -> dict[str, e.Event]:
+def noes(task: str, commit: str = WORK, tree: str = TREE) -> dict[str, Event]:
     """One event of each kind that is a no."""
     verdict = replace(a_verdict(), commit=commit, tree=tree)
     claim = {"task_id": task, "handoff_id": "H-1", "agent": "Alice"}
     return {
         "review.reject": rejection(task, commit, tree),
-        "lockout.set": e.LockoutSet(task_id=task, agent="Alice", reason="It leaks"),
-        "handoff.reject": e.HandoffRejected(
+        "lockout.set": LockoutSet(task_id=task, agent="Alice", reason="It leaks"),
+        "handoff.reject": HandoffRejected(
             **claim, rejection_id="R-1", rejection={"reason_summary": "It leaks"}
         ),
-        "gate.reject": e.GateRejected(**claim, verdict=replace(verdict, status=GateStatus.FAILED)),
-        "gate.hold": e.GateHeld(**claim, verdict=replace(verdict, status=GateStatus.HELD)),
-        "gate.refuse": e.FindingRefused(task_id=task, finding="c0ffee001122", reviewer="Lead"),
+        "gate.reject": GateRejected(**claim, verdict=replace(verdict, status=GateStatus.FAILED)),
+        "gate.hold": GateHeld(**claim, verdict=replace(verdict, status=GateStatus.HELD)),
+        "gate.refuse": FindingRefused(task_id=task, finding="c0ffee001122", reviewer="Lead"),
     }
 
 
-def rejection(task: str, commit: str = WORK, tree: str = TREE, text: str = "It leaks") -> e.ReviewRejected:
-    return e.ReviewRejected(
-        task_id=task, reviewer="Lead", commit=commit, tree=tree, findings=(e.Finding(text=text),)
+def rejection(task: str, commit: str = WORK, tree: str = TREE, text: str = "It leaks") -> ReviewRejected:
+    return ReviewRejected(
+        task_id=task, reviewer="Lead", commit=commit, tree=tree, findings=(Finding(text=text),)
     )
 
 
@@ -65,13 +76,13 @@ class Reviewed:
     """A ledger with work under review, and strangers who say no of it."""
 
     def __init__(self, answer: str = "ask") -> None:
-        self.world = World(rules=rules(answer=answer))
+        self.world = FakeLedger(rules=rules(answer=answer))
         self.files = 0
         self.task = self.world.add("Mend the roof")
         self.world.claim(self.task)
         self.world.submit(self.task)
 
-    def read_in(self, *events: e.Event, keys: FakeKeys | None = STRANGER, at: str = EARLIER) -> None:
+    def read_in(self, *events: Event, keys: FakeKeys | None = STRANGER, at: str = EARLIER) -> None:
         """Somebody's events come with a branch."""
         self.files += 1
         name = f"20261115-090000-{self.files:08x}"
@@ -94,18 +105,18 @@ class Reviewed:
         assert refused.code == "unconfirmed_no"
         return refused.message
 
-    def dismiss(self, key: str = KEY, by: str = "owner") -> tuple[e.Event, ...]:
+    def dismiss(self, key: str = KEY, by: str = "owner") -> tuple[Event, ...]:
         ask = c.DismissObjections(task_id=self.task, signer=key, reason="Not one of us")
         return self.world.ask(ask, by).events
 
     def questions(self) -> list[ObjectionQuestion]:
         with self.world.store.read() as view:
-            found = open_questions(view, self.world.rules, lambda name: story(view, name))
+            found = open_questions(view, self.world.rules, lambda name: task_events(view, name))
         return [one for one in found if isinstance(one, ObjectionQuestion)]
 
     def hand_in_again(self, commit: str) -> None:
         """Other work is handed in for the task, after a rejection that counts."""
-        finding = (e.Finding(text="Not yet"),)
+        finding = (Finding(text="Not yet"),)
         ask = c.RejectReview(
             task_id=self.task, commit=self.commit, findings=finding, source=f"forge:{commit}"
         )
@@ -152,16 +163,16 @@ def test_an_approval_waits_for_the_user_when_an_untrusted_key_says_no(reviewed: 
 @pytest.mark.parametrize(
     "event",
     [
-        e.HandoffRejectionInvalid,
-        e.GateErrored,
-        e.GatePassed,
-        e.ReviewApproved,
-        e.ReviewNoted,
-        e.LockoutCleared,
-        e.TaskCancelled,
+        HandoffRejectionInvalid,
+        GateErrored,
+        GatePassed,
+        ReviewApproved,
+        ReviewNoted,
+        LockoutCleared,
+        TaskCancelled,
     ],
 )
-def test_what_is_no_no_asks_nobody(reviewed: Reviewed, event: type[e.Event]) -> None:
+def test_what_is_no_no_asks_nobody(reviewed: Reviewed, event: type[Event]) -> None:
     reviewed.read_in(replace(an_event(event), task_id=reviewed.task))  # type: ignore[call-arg]
 
     assert reviewed.questions() == []
@@ -200,7 +211,7 @@ def test_the_lockout_that_follows_from_a_rejection_concerns_the_rejected_work_al
     reviewed: Reviewed,
 ) -> None:
     said = replace(rejection(reviewed.task, "1" * 40, "another tree"), review_id="V-1")
-    reviewed.read_in(said, e.LockoutSet(task_id=reviewed.task, agent="Alice", review_id="V-1"))
+    reviewed.read_in(said, LockoutSet(task_id=reviewed.task, agent="Alice", review_id="V-1"))
 
     assert len(reviewed.questions()) == 1
     assert reviewed.approve() == Status.DONE
@@ -247,7 +258,7 @@ def test_a_key_that_is_trusted_later_needs_no_answer_and_its_no_counts(reviewed:
 
 def test_a_key_that_is_trusted_no_more_is_asked_about(reviewed: Reviewed) -> None:
     reviewed.trust(STRANGER)
-    reviewed.read_in(e.LockoutSet(task_id=reviewed.task, agent="Alice"))
+    reviewed.read_in(LockoutSet(task_id=reviewed.task, agent="Alice"))
     assert reviewed.questions() == []
 
     reviewed.trust()
@@ -262,7 +273,7 @@ def test_nobody_is_asked_about_a_task_that_has_ended_or_that_there_is_not(review
 
     assert reviewed.questions() == []
     with reviewed.world.store.read() as view:
-        (shown,) = objections_of(view, reviewed.world.task(reviewed.task)).shown
+        (shown,) = task_objections(view, reviewed.world.task(reviewed.task)).shown
     assert (shown.is_open, shown.is_dismissed) == (False, False)
 
 
@@ -274,11 +285,11 @@ def test_the_answer_is_an_event_with_its_actor_its_reason_and_what_it_is_about(r
 
     (dismissed,) = reviewed.dismiss()
 
-    assert isinstance(dismissed, e.ObjectionsDismissed)
+    assert isinstance(dismissed, ObjectionsDismissed)
     assert (dismissed.meta.actor, dismissed.reason) == ("owner", "Not one of us")
     assert (dismissed.signer, dismissed.works) == (KEY, (TREE,))
     with reviewed.world.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     assert reviewed.approve() == Status.DONE
 
 
@@ -297,7 +308,7 @@ def test_an_answer_has_a_reason_and_something_to_answer(reviewed: Reviewed) -> N
     assert reviewed.world.refusal(ask, "owner").code == "nothing_to_answer"
     reviewed.read_in(rejection(reviewed.task))
     assert reviewed.world.refusal(replace(ask, reason=" "), "owner").code == "bad_value"
-    other = replace(ask, signer=FakeKeys("another").made().id)
+    other = replace(ask, signer=FakeKeys("another").ensure_key().id)
     assert reviewed.world.refusal(other, "owner").code == "nothing_to_answer"
     reviewed.world.ask(ask, "owner")
     assert reviewed.world.refusal(ask, "owner").code == "nothing_to_answer"
@@ -320,8 +331,8 @@ def test_another_key_asks_for_an_answer_of_its_own(reviewed: Reviewed) -> None:
     reviewed.read_in(rejection(reviewed.task), keys=other)
 
     reviewed.dismiss()
-    assert other.made().id in reviewed.waits()
-    reviewed.dismiss(other.made().id)
+    assert other.ensure_key().id in reviewed.waits()
+    reviewed.dismiss(other.ensure_key().id)
     assert reviewed.approve() == Status.DONE
 
 
@@ -343,7 +354,7 @@ def test_other_work_is_asked_about_again_but_not_for_ever(reviewed: Reviewed) ->
 
     assert reviewed.questions() == []
     with reviewed.world.store.read() as view:
-        (shown,) = objections_of(view, reviewed.world.task(reviewed.task)).shown
+        (shown,) = task_objections(view, reviewed.world.task(reviewed.task)).shown
     assert (shown.signer, shown.is_open) == (KEY, False)
     done = reviewed.world.ask(c.ApproveReview(task_id=reviewed.task, commit="last"), "Lead")
     assert done.task.status == Status.DONE
@@ -361,15 +372,15 @@ def test_a_no_dated_before_the_answer_that_comes_after_it_still_asks(reviewed: R
 
 def test_a_flood_of_keys_is_listed_in_part_and_answered_at_once(reviewed: Reviewed) -> None:
     other = reviewed.world.add("Another")
-    many = [FakeKeys(f"stranger {number}") for number in range(MOST_LISTED + 10)]
+    many = [FakeKeys(f"stranger {number}") for number in range(MAX_LISTED + 10)]
     for keys in many:
         reviewed.read_in(
-            rejection(reviewed.task), rejection(reviewed.task, "1" * 40, keys.made().id), keys=keys
+            rejection(reviewed.task), rejection(reviewed.task, "1" * 40, keys.ensure_key().id), keys=keys
         )
-    reviewed.read_in(e.LockoutSet(task_id=other, agent="Alice"), keys=STRANGER)
+    reviewed.read_in(LockoutSet(task_id=other, agent="Alice"), keys=STRANGER)
 
     *listed, rest = reviewed.questions()
-    assert len(listed) == MOST_LISTED
+    assert len(listed) == MAX_LISTED
     assert (rest.options, "11 more" in rest.question) == ((), True)
     assert other in {one.task_id for one in listed}, "a flood on one task leaves room for the others"
     assert DISMISS_ALL in {option.key for option in listed[0].options}
@@ -419,13 +430,13 @@ def test_where_the_policy_ignores_them_nothing_waits_and_nobody_is_asked() -> No
 
     assert reviewed.questions() == []
     with reviewed.world.store.read() as view:
-        assert objections_of(view, reviewed.world.task(reviewed.task)).shown, "they can still be looked at"
+        assert task_objections(view, reviewed.world.task(reviewed.task)).shown, "they can still be looked at"
     assert reviewed.approve() == Status.DONE
 
 
 def test_a_confined_reviewer_is_told_who_has_to_answer(reviewed: Reviewed) -> None:
     reviewed.read_in(rejection(reviewed.task))
-    checked = (e.Finding(text="the roof is tight now", path="roof.py", line=1),)
+    checked = (Finding(text="the roof is tight now", path="roof.py", line=1),)
     ask = c.ApproveReview(task_id=reviewed.task, commit="work", checked=checked)
 
     refused = reviewed.world.refusal(ask, "Lead", confined=True)
@@ -437,7 +448,7 @@ def test_a_confined_reviewer_is_told_who_has_to_answer(reviewed: Reviewed) -> No
 def test_a_no_behind_the_end_of_a_key_is_an_objection_like_that_of_any_key(no: str) -> None:
     reviewed = Reviewed()
     reviewed.world.rules = replace(
-        reviewed.world.rules, trusted=(MACHINE.made(), replace(STRANGER.made(), until=()))
+        reviewed.world.rules, trusted=(MACHINE.ensure_key(), replace(STRANGER.ensure_key(), until=()))
     )
     reviewed.world.ledger.refresh()
 
@@ -453,11 +464,11 @@ def test_a_no_behind_the_end_of_a_key_is_an_objection_like_that_of_any_key(no: s
 def test_a_no_becomes_an_objection_when_its_key_is_revoked() -> None:
     reviewed = Reviewed()
     reviewed.trust(STRANGER)
-    reviewed.read_in(e.LockoutSet(task_id=reviewed.task, agent="Bob"))
+    reviewed.read_in(LockoutSet(task_id=reviewed.task, agent="Bob"))
     assert reviewed.questions() == []
 
     reviewed.world.rules = replace(
-        reviewed.world.rules, trusted=(MACHINE.made(), replace(STRANGER.made(), until=()))
+        reviewed.world.rules, trusted=(MACHINE.ensure_key(), replace(STRANGER.ensure_key(), until=()))
     )
     reviewed.world.ledger.refresh()
 

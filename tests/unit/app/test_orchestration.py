@@ -5,9 +5,34 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.orchestration import log_lines
-from remand.domain import events as e
-from remand.testing.builders import H1, H2, OTHER_SHA, SHA, T1, Session, added, claimed, handed_in
+from remand.app.events.orchestration_log import log_lines
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationOpened,
+    EscalationRepeated,
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRetracted,
+    TaskReassigned,
+)
+from remand.testing.builders import (
+    H1,
+    H2,
+    OTHER_SHA,
+    SHA,
+    T1,
+    Session,
+    gate_passed_and_submitted,
+    task_added,
+    task_claimed,
+)
 from remand.testing.fakes import START
 
 SAMPLE = """\
@@ -17,7 +42,7 @@ SAMPLE = """\
 [2024-01-15 16:20:10] REVIEW: Lead approved PR #13 (author: Hockney)
 [2024-01-15 16:20:11] UNLOCK: Fenster unlocked (issue #42 resolved)
 """
-BLOCKING = e.Finding(text="The button has no label", path="src/Card.tsx", line=12)
+BLOCKING = Finding(text="The button has no label", path="src/Card.tsx", line=12)
 
 
 def at(time: str) -> str:
@@ -29,15 +54,17 @@ class Story:
 
     def __init__(self) -> None:
         self._session = Session()
-        self.events: list[e.Event] = []
+        self.events: list[Event] = []
 
-    def add(self, event: e.Event, time: str = "16:30:00", by: str = "Lead") -> Story:
+    def add(self, event: Event, time: str = "16:30:00", by: str = "Lead") -> Story:
         when = event.ts or at(time)
         self.events.append(self._session.write(event, at=when, actor=by))
         return self
 
     def hand_in(self, time: str, agent: str, handoff_id: str, commit: str = SHA, pr: int = 0) -> Story:
-        passed, submitted = handed_in(agent, handoff_id, commit=commit, tree=f"tree by {agent}")
+        passed, submitted = gate_passed_and_submitted(
+            agent, handoff_id, commit=commit, tree=f"tree by {agent}"
+        )
         return self.add(passed, time, agent).add(replace(submitted, pr=pr), time, agent)
 
     def told(self) -> list[str]:
@@ -45,17 +72,17 @@ class Story:
         return [line.text for line in log_lines(self.events)]
 
 
-def rejected(**fields: object) -> e.ReviewRejected:
+def rejected(**fields: object) -> ReviewRejected:
     given = {"findings": (BLOCKING,), "review_id": "R-1"} | fields
-    return e.ReviewRejected(task_id=T1, reviewer="Lead", commit=SHA, **given)  # type: ignore[arg-type]
+    return ReviewRejected(task_id=T1, reviewer="Lead", commit=SHA, **given)  # type: ignore[arg-type]
 
 
 def handed_in_and_rejected() -> Story:
-    lockout = e.LockoutSet(task_id=T1, agent="Fenster", reason="no label", review_id="R-1")
+    lockout = LockoutSet(task_id=T1, agent="Fenster", reason="no label", review_id="R-1")
     return (
         Story()
-        .add(replace(added(aliases=("#42",)), ts=START))
-        .add(claimed(agent="Fenster"), "15:01:00")
+        .add(replace(task_added(aliases=("#42",)), ts=START))
+        .add(task_claimed(agent="Fenster"), "15:01:00")
         .hand_in("15:40:00", "Fenster", H1, pr=12)
         .add(rejected(), "15:45:30")
         .add(lockout, "15:45:31")
@@ -64,10 +91,10 @@ def handed_in_and_rejected() -> Story:
 
 def test_the_requirements_sample_is_reproduced_with_who_and_why_behind_it() -> None:
     story = handed_in_and_rejected()
-    story.add(e.TaskReassigned(task_id=T1, target="Hockney", reason="accessibility expertise"), "15:45:35")
-    story.add(claimed(agent="Hockney", handoff_id=H2, epoch=2, attempt=2), "15:46:00")
+    story.add(TaskReassigned(task_id=T1, target="Hockney", reason="accessibility expertise"), "15:45:35")
+    story.add(task_claimed(agent="Hockney", handoff_id=H2, epoch=2, attempt=2), "15:46:00")
     story.hand_in("16:00:00", "Hockney", H2, OTHER_SHA, pr=13)
-    story.add(e.ReviewApproved(task_id=T1, reviewer="Lead", commit=OTHER_SHA), "16:20:10")
+    story.add(ReviewApproved(task_id=T1, reviewer="Lead", commit=OTHER_SHA), "16:20:10")
 
     wanted = SAMPLE.replace("16:20:11", "16:20:10").splitlines()
     told = story.told()
@@ -82,12 +109,10 @@ def test_the_requirements_sample_is_reproduced_with_who_and_why_behind_it() -> N
 
 
 def test_everyone_a_task_had_locked_out_is_let_back_when_it_is_done() -> None:
-    story = handed_in_and_rejected().add(
-        e.LockoutSet(task_id=T1, agent="Verbal", reason="chatter"), "16:00:00"
-    )
-    story.add(claimed(agent="Hockney", handoff_id=H2, epoch=2), "16:20:00")
+    story = handed_in_and_rejected().add(LockoutSet(task_id=T1, agent="Verbal", reason="chatter"), "16:00:00")
+    story.add(task_claimed(agent="Hockney", handoff_id=H2, epoch=2), "16:20:00")
     story.hand_in("16:25:00", "Hockney", H2)
-    story.add(e.ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA))
+    story.add(ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA))
 
     assert [line.split(" [UTC")[0][22:] for line in story.told()[-2:]] == [
         "UNLOCK: Fenster unlocked (issue #42 resolved)",
@@ -99,38 +124,38 @@ def test_everyone_a_task_had_locked_out_is_let_back_when_it_is_done() -> None:
     ("event", "by", "line"),
     [
         (
-            e.LockoutCleared(task_id=T1, agent="Fenster", reason="misread", guidance="use aria-label"),
+            LockoutCleared(task_id=T1, agent="Fenster", reason="misread", guidance="use aria-label"),
             "owner",
             "UNLOCK: Fenster unlocked (issue #42) [UTC, by owner: misread; guidance: use aria-label]",
         ),
         (
-            e.EscalationOpened(
+            EscalationOpened(
                 task_id=T1, kind="deadlock", reason="All agents are locked out", deadline=at("17:00:00")
             ),
             "Lead",
             "ESCALATE: Issue #42 → user (All agents are locked out) [UTC, by Lead: deadlock, E-",
         ),
         (
-            e.ReviewNoted(task_id=T1, reviewer="Tester", why="it came too late"),
+            ReviewNoted(task_id=T1, reviewer="Tester", why="it came too late"),
             "coordinator",
             "REVIEW: Tester reviewed PR #12 (author: Fenster) without effect [UTC, by coordinator: it came too late]",
         ),
         (
-            e.ReviewBypassed(task_id=T1, by="octocat", commit=SHA, why="no reviewer approved it"),
+            ReviewBypassed(task_id=T1, by="octocat", commit=SHA, why="no reviewer approved it"),
             "coordinator",
             "REVIEW: octocat merged PR #12 (author: Fenster) past the rules [UTC, by coordinator: no reviewer",
         ),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, e.Event) else "",
+    ids=lambda value: type(value).__name__ if isinstance(value, Event) else "",
 )
-def test_the_line_of(event: e.Event, by: str, line: str) -> None:
+def test_the_line_of(event: Event, by: str, line: str) -> None:
     told = handed_in_and_rejected().add(event, by=by).told()
 
     assert told[-1].removeprefix("[2024-01-15 16:30:00] ").startswith(line)
 
 
 def test_a_retracted_rejection_lets_its_author_back() -> None:
-    retracted = e.ReviewRetracted(task_id=T1, review_id="R-1", reviewer="Lead", reason="wrong file")
+    retracted = ReviewRetracted(task_id=T1, review_id="R-1", reviewer="Lead", reason="wrong file")
 
     assert handed_in_and_rejected().add(retracted).told()[-2:] == [
         "[2024-01-15 16:30:00] REVIEW: Lead no longer rejects PR #12 (author: Fenster) [UTC, by Lead: retracted: wrong file]",
@@ -140,11 +165,11 @@ def test_a_retracted_rejection_lets_its_author_back() -> None:
 
 def test_a_question_is_told_when_it_is_asked_repeated_seen_and_answered() -> None:
     story = handed_in_and_rejected()
-    story.add(e.EscalationOpened(task_id=T1, kind="asked", reason="which label?"))
+    story.add(EscalationOpened(task_id=T1, kind="asked", reason="which label?"))
     name = f"E-{story.events[-1].meta.id[:12]}"
-    story.add(e.EscalationRepeated(task_id=T1, escalation_id=name), by="coordinator")
-    story.add(e.EscalationAcknowledged(task_id=T1, escalation_id=name), by="owner")
-    story.add(e.EscalationAnswered(task_id=T1, escalation_id=name, option="fix", guidance="mine"), by="owner")
+    story.add(EscalationRepeated(task_id=T1, escalation_id=name), by="coordinator")
+    story.add(EscalationAcknowledged(task_id=T1, escalation_id=name), by="owner")
+    story.add(EscalationAnswered(task_id=T1, escalation_id=name, option="fix", guidance="mine"), by="owner")
 
     assert [line[22:] for line in story.told()[-3:]] == [
         f"ESCALATE: Issue #42 → user, again [UTC, by coordinator: {name}, nobody answered in time]",
@@ -154,13 +179,13 @@ def test_a_question_is_told_when_it_is_asked_repeated_seen_and_answered() -> Non
 
 
 def test_an_event_that_lost_a_merge_says_so() -> None:
-    story = handed_in_and_rejected().add(e.ReviewApproved(task_id=T1, reviewer="Lead", commit=OTHER_SHA))
+    story = handed_in_and_rejected().add(ReviewApproved(task_id=T1, reviewer="Lead", commit=OTHER_SHA))
 
     assert "the approval names a commit that was not the one under review" in story.told()[-1]
 
 
 def test_the_same_lockout_from_two_ledgers_is_told_once() -> None:
-    story = handed_in_and_rejected().add(e.LockoutSet(task_id=T1, agent="Fenster", reason="again"))
+    story = handed_in_and_rejected().add(LockoutSet(task_id=T1, agent="Fenster", reason="again"))
 
     assert sum("LOCKOUT" in line for line in story.told()) == 1
 
@@ -176,11 +201,11 @@ def test_the_same_lockout_from_two_ledgers_is_told_once() -> None:
     ids=["forged line", "line breaks", "hidden", "long"],
 )
 def test_whatever_a_text_holds_an_event_is_one_line(text: str) -> None:
-    finding = e.Finding(text=text, path=text[:200], line=1)
+    finding = Finding(text=text, path=text[:200], line=1)
     story = (
         Story()
-        .add(replace(added(aliases=("#42",)), ts=START))
-        .add(claimed())
+        .add(replace(task_added(aliases=("#42",)), ts=START))
+        .add(task_claimed())
         .hand_in("16:00:00", "Alice", H1)
     )
     story.add(rejected(findings=(finding, finding)))
@@ -195,8 +220,8 @@ def test_whatever_a_text_holds_an_event_is_one_line(text: str) -> None:
 def test_a_task_without_issue_and_pr_is_called_by_its_id() -> None:
     story = (
         Story()
-        .add(replace(added(), ts=START))
-        .add(claimed())
+        .add(replace(task_added(), ts=START))
+        .add(task_claimed())
         .hand_in("16:00:00", "Alice", H1)
         .add(rejected())
     )

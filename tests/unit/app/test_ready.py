@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.app.ready import DUE_NOW, due, pool, rank, ranked, suits
+from remand.app.tasks.queue import DUE_NOW, agent_pool, due_time, is_suitable, queue_rank, task_of_rank
+from remand.domain.access.team import Actor, Role
 from remand.domain.commands import ClaimTask
-from remand.domain.instant import plus
+from remand.domain.instant import add_seconds
+from remand.domain.preconditions import require_claimable
 from remand.domain.refusals import Refused
-from remand.domain.roles import Actor, Role
-from remand.domain.rules import require_claimable
 from remand.domain.task import CLAIMABLE, Priority, Status, Task
 from remand.testing.builders import (
     LATER,
@@ -33,27 +33,27 @@ def test_the_order_of_ranks_is_the_order_of_the_queue() -> None:
         a_task(T3, status=Status.NEEDS_CONTINUATION, priority=Priority.LOW),
         a_task(T3, priority=Priority.CRITICAL),
         a_task(T3, priority=Priority.HIGH),
-        a_task(T3, priority=Priority.MEDIUM, created_at=plus(NOW, -1)),
+        a_task(T3, priority=Priority.MEDIUM, created_at=add_seconds(NOW, -1)),
         a_task(T1, priority=Priority.MEDIUM),
         a_task(T2, priority=Priority.MEDIUM),
         a_task(T1, priority=Priority.LOW),
     ]
-    ranks = [rank(task, ()) for task in ordered]
+    ranks = [queue_rank(task, ()) for task in ordered]
 
     assert None not in ranks
     assert sorted(ranks) == ranks
 
 
 def test_a_rank_names_its_task() -> None:
-    assert ranked(rank(a_task(T2), ()) or "") == T2
+    assert task_of_rank(queue_rank(a_task(T2), ()) or "") == T2
 
 
 @pytest.mark.parametrize("status", sorted(Status))
 def test_only_a_task_in_a_queue_that_waits_for_nothing_has_a_rank(status: Status) -> None:
     task = a_task(status=status, depends_on=(T2,))
 
-    assert (rank(task, ()) is not None) == (status in CLAIMABLE)
-    assert rank(task, (T2,)) is None
+    assert (queue_rank(task, ()) is not None) == (status in CLAIMABLE)
+    assert queue_rank(task, (T2,)) is None
 
 
 ODD = ["Alice", "Bob", "", "a\x1eb", "a\x1fb", '"', "\\", "[]", ",", "Zoë", "\u2028"]
@@ -85,24 +85,24 @@ def test_a_task_suits_exactly_those_whom_the_rules_let_claim_it(
     else:
         may_claim = True
 
-    assert suits(pool(task), agent, has_team) == may_claim
+    assert is_suitable(agent_pool(task), agent, has_team) == may_claim
 
 
 def test_tasks_for_the_same_agents_share_a_pool() -> None:
     one = a_task(T1, skills=("paint",), lockouts=(a_lockout("Alice"), a_lockout("Bob")))
     other = a_task(T2, skills=("paint",), lockouts=(a_lockout("Bob"), a_lockout("Alice")))
 
-    assert pool(one) == pool(other)
-    assert pool(one) != pool(a_task(T2, skills=("paint",)))
-    assert pool(one) != pool(a_task(T2, lockouts=one.lockouts))
+    assert agent_pool(one) == agent_pool(other)
+    assert agent_pool(one) != agent_pool(a_task(T2, skills=("paint",)))
+    assert agent_pool(one) != agent_pool(a_task(T2, lockouts=one.lockouts))
 
 
 def test_without_a_team_skills_bind_nobody() -> None:
     task = a_task(skills=("paint",))
 
-    assert suits(pool(task), actor("Alice"), False)
-    assert not suits(pool(task), actor("Alice"), True)
-    assert suits(pool(task), actor("Alice", skills=("paint",)), True)
+    assert is_suitable(agent_pool(task), actor("Alice"), False)
+    assert not is_suitable(agent_pool(task), actor("Alice"), True)
+    assert is_suitable(agent_pool(task), actor("Alice", skills=("paint",)), True)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_without_a_team_skills_bind_nobody() -> None:
 def test_a_task_is_due_when_something_of_it_ends(
     task: Task, open_blockers: tuple[str, ...], expected: str | None
 ) -> None:
-    assert due(task, open_blockers) == expected
+    assert due_time(task, open_blockers) == expected

@@ -10,33 +10,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from remand.app.digest import digest
-from remand.app.rebuild import rebuild, refold, story
+from remand.app.events.task_folds import fold_task, rebuild_tables, task_events
+from remand.app.log.verification import state_digest
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.ids import task_node
-from remand.domain.instant import plus
-from remand.testing.builders import H1, NOW, T1, T2, Session, World, added, claimed, depends, handed_in
+from remand.domain.events.event import Event, TaskEvent
+from remand.domain.events.tasks import TaskAdded, TaskChanges, TaskDeleted, TaskEdited
+from remand.domain.ids import task_node_id
+from remand.domain.instant import add_seconds
+from remand.testing.builders import (
+    H1,
+    NOW,
+    T1,
+    T2,
+    FakeLedger,
+    Session,
+    dependency_created,
+    gate_passed_and_submitted,
+    task_added,
+    task_claimed,
+)
 from remand.testing.strategies import native_events
 
 _encode = msgspec.json.Encoder().encode
 
 
-def tables(world: World) -> tuple[object, ...]:
+def tables(world: FakeLedger) -> tuple[object, ...]:
     with world.store.read() as view:
         tasks = [_encode(task) for task in view.tasks.every()]
-        names = {alias: view.tasks.named(alias) for alias in ("#1", "#2", H1, "H-1")}
-        return tasks, names, view.queue.ready(), sorted(view.queue.due(plus(NOW, 86400))), digest(view)
+        names = {alias: view.tasks.find_task_id(alias) for alias in ("#1", "#2", H1, "H-1")}
+        return (
+            tasks,
+            names,
+            view.queue.ready(),
+            sorted(view.queue.due(add_seconds(NOW, 86400))),
+            state_digest(view),
+        )
 
 
-def made_anew(world: World) -> tuple[object, ...]:
+def made_anew(world: FakeLedger) -> tuple[object, ...]:
     with world.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     return tables(world)
 
 
 def test_a_ledger_made_anew_is_the_ledger_it_was() -> None:
-    world = World()
+    world = FakeLedger()
     one, two = world.add("One", aliases=("#1",)), world.add("Two", aliases=("#2",), priority="high")
     three = world.add("Three", depends_on=(one, two))
     world.ask(c.DeferTask(task_id=two, waits_for=(one,)))
@@ -49,7 +67,7 @@ def test_a_ledger_made_anew_is_the_ledger_it_was() -> None:
 
 
 def test_handoffs_are_found_again() -> None:
-    world = World()
+    world = FakeLedger()
     task = world.add("One")
     (offer,) = world.ask(c.InitiateHandoff(task_id=task, target="Alice")).task.offers
     made_anew(world)
@@ -60,12 +78,12 @@ def test_handoffs_are_found_again() -> None:
 
 
 def test_a_task_several_sessions_wrote_to_is_folded_in_order() -> None:
-    world = World()
+    world = FakeLedger()
     sessions = [Session(name) for name in ("a", "b", "c")]
-    sessions[2].write(added(), at=plus(NOW, 1))
-    sessions[0].write(claimed("Alice", H1), at=plus(NOW, 2))
-    for event in handed_in("Alice", H1):
-        sessions[1].write(event, at=plus(NOW, 3))
+    sessions[2].write(task_added(), at=add_seconds(NOW, 1))
+    sessions[0].write(task_claimed("Alice", H1), at=add_seconds(NOW, 2))
+    for event in gate_passed_and_submitted("Alice", H1):
+        sessions[1].write(event, at=add_seconds(NOW, 3))
     for session in sessions:
         world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
     world.ledger.refresh()
@@ -76,10 +94,10 @@ def test_a_task_several_sessions_wrote_to_is_folded_in_order() -> None:
 
 
 def test_the_times_in_a_session_decide_even_when_they_run_back() -> None:
-    world, session = World(), Session()
-    session.write(added(), at=NOW)
-    session.write(e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(title="Late")), at=plus(NOW, 9))
-    session.write(e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(title="Early")), at=plus(NOW, 5))
+    world, session = FakeLedger(), Session()
+    session.write(task_added(), at=NOW)
+    session.write(TaskEdited(id=task_node_id(T1), changes=TaskChanges(title="Late")), at=add_seconds(NOW, 9))
+    session.write(TaskEdited(id=task_node_id(T1), changes=TaskChanges(title="Early")), at=add_seconds(NOW, 5))
     world.add("Own")
     world.exchange.put("/events/theirs.jsonl", session.lines)
     world.ledger.refresh()
@@ -97,7 +115,7 @@ def test_old_events_of_one_time_have_one_order() -> None:
 
     titles = [line("node.update", id="T-1", changes={"title": title}) for title in "abcd"]
     created = line("node.create", id="T-1", type="TASK", data={"title": "x"})
-    world, other = World(), World()
+    world, other = FakeLedger(), FakeLedger()
     world.exchange.put("/events/old.jsonl", [*titles, created])
     other.exchange.put("/events/old.jsonl", [created, *titles[::-1]])
     for one in (world, other):
@@ -111,7 +129,7 @@ def test_old_events_of_one_time_have_one_order() -> None:
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_the_garbage_collector_is_left_as_it_was(is_on: bool) -> None:
-    world = World()
+    world = FakeLedger()
     world.add("One")
     if not is_on:
         gc.disable()
@@ -123,26 +141,26 @@ def test_the_garbage_collector_is_left_as_it_was(is_on: bool) -> None:
 
 
 def test_a_story_is_told_in_order() -> None:
-    world = World()
+    world = FakeLedger()
     task = world.add("One")
     world.claim(task)
     world.submit(task)
 
     with world.store.read() as view:
-        told = story(view, task)
+        told = task_events(view, task)
         assert [event.name for event in told] == ["node.create", "task.claim", "gate.pass", "task.submit"]
         assert told == sorted(told, key=attrgetter("ts"))
-        assert refold(view, task) == world.task(task)
-        assert story(view, "T-none") == []
-        assert refold(view, "T-none") is None
+        assert fold_task(view, task) == world.task(task)
+        assert task_events(view, "T-none") == []
+        assert fold_task(view, "T-none") is None
 
 
-def about(event: e.Event, task: str) -> e.Event:
+def about(event: Event, task: str) -> Event:
     """The same event about another task."""
-    if isinstance(event, e.TaskEvent):
+    if isinstance(event, TaskEvent):
         return replace(event, task_id=task)
-    if isinstance(event, e.TaskAdded | e.TaskEdited | e.TaskDeleted):
-        return replace(event, id=task_node(task))
+    if isinstance(event, TaskAdded | TaskEdited | TaskDeleted):
+        return replace(event, id=task_node_id(task))
     return event
 
 
@@ -153,16 +171,16 @@ def about(event: e.Event, task: str) -> e.Event:
     st.booleans(),
 )
 def test_whatever_others_wrote_the_tables_are_made_anew_alike(
-    history: list[tuple[str, str, e.Event, int]], is_fresh: bool
+    history: list[tuple[str, str, Event, int]], is_fresh: bool
 ) -> None:
-    world = World()
+    world = FakeLedger()
     if not is_fresh:
         world.add("Own")
     sessions = {name: Session(name) for name in "abc"}
-    sessions["a"].write(added(T1), at=NOW)
-    sessions["b"].write(added(T2), at=NOW)
+    sessions["a"].write(task_added(T1), at=NOW)
+    sessions["b"].write(task_added(T2), at=NOW)
     for name, task, event, seconds in history:
-        sessions[name].write(about(event, task), at=plus(NOW, seconds))
+        sessions[name].write(about(event, task), at=add_seconds(NOW, seconds))
     for name, session in sessions.items():
         world.exchange.put(f"/events/{name}.jsonl", session.lines)
         world.ledger.refresh()
@@ -172,8 +190,8 @@ def test_whatever_others_wrote_the_tables_are_made_anew_alike(
 
 
 def test_a_dependency_stands_as_it_stood() -> None:
-    world, session = World(), Session()
-    for event in (added(T1), added(T2), depends(T1, T2), depends(T2, T1)):
+    world, session = FakeLedger(), Session()
+    for event in (task_added(T1), task_added(T2), dependency_created(T1, T2), dependency_created(T2, T1)):
         session.write(event)
     world.exchange.put("/events/theirs.jsonl", session.lines)
     world.ledger.refresh()

@@ -6,17 +6,15 @@ import random
 
 import pytest
 
-from remand.app.asking import Request, Rules
-from remand.app.files import Kind
-from remand.app.orchestration import log_lines
-from remand.app.rebuild import rebuild, story
-from remand.app.records import Records
+from remand.app.events.orchestration_log import log_lines
+from remand.app.events.task_folds import rebuild_tables, task_events
+from remand.app.record_files import RecordFileUpdater, RecordKind
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain.events import Finding
-from remand.domain.roles import USER, Role, Team
-from remand.testing.builders import World, member
-from remand.testing.fakes import FakeClock
-from remand.testing.records import MemoryFiles
+from remand.domain.access.team import USER, Role, Team
+from remand.domain.events.reviews import Finding
+from remand.testing.builders import FakeLedger, member
+from remand.testing.fakes import FakeClock, MemoryRecordFiles
 
 RULES = Rules(gates=(), team=Team((member("Fenster", Role.AGENT), member("Lead", Role.LEAD))))
 NO = (Finding(text="no label", path="a.py", line=1),)
@@ -26,9 +24,9 @@ class Kept:
     """A ledger with its files."""
 
     def __init__(self) -> None:
-        self.world = World(rules=RULES)
-        self.files = MemoryFiles()
-        self.records = Records(self.world.store, self.files, lambda: RULES.team)
+        self.world = FakeLedger(rules=RULES)
+        self.files = MemoryRecordFiles()
+        self.records = RecordFileUpdater(self.world.store, self.files, lambda: RULES.team)
 
     def escalated(self, title: str = "Mend the roof") -> str:
         """A task whose only agent was rejected: it asks the user."""
@@ -44,16 +42,16 @@ class Kept:
         return asked.id
 
     def keep(self) -> None:
-        assert self.records.keep() == ""
+        assert self.records.update() == ""
 
     def whole_log(self) -> list[str]:
         """Every line of the log as it follows from the ledger alone."""
         with self.world.store.read() as view:
-            lines = [line for task in view.tasks.every() for line in log_lines(story(view, task.id))]
+            lines = [line for task in view.tasks.every() for line in log_lines(task_events(view, task.id))]
         return [line.text for line in sorted(lines)]
 
     def written_log(self) -> list[str]:
-        days = sorted(self.files.of(Kind.LOG).items())
+        days = sorted(self.files.of(RecordKind.LOG).items())
         return [line for _, text in days for line in text.splitlines()]
 
 
@@ -67,11 +65,11 @@ def test_a_task_that_asks_the_user_has_a_message_a_page_and_its_lines(kept: Kept
     kept.keep()
 
     name = kept.question(task)
-    message = kept.files.of(Kind.MESSAGE)[name]
+    message = kept.files.of(RecordKind.MESSAGE)[name]
     assert f"remand inbox answer {name} unlock:Fenster" in message
     assert f"remand inbox answer {name} wontfix" in message
     assert "Lead rejected Fenster's work: a.py:1: no label" in message
-    assert "## Review Feedback (rejection #1)" in kept.files.of(Kind.TASK)[task]
+    assert "## Review Feedback (rejection #1)" in kept.files.of(RecordKind.TASK)[task]
     assert [line.split(": ")[0][22:] for line in kept.written_log()] == ["REVIEW", "LOCKOUT", "ESCALATE"]
 
 
@@ -88,8 +86,8 @@ def test_an_answered_question_has_no_message_any_more(kept: Kept) -> None:
     kept.world.ask(c.AnswerEscalation(task_id=task, option="fix"))
     kept.keep()
 
-    assert kept.files.of(Kind.MESSAGE) == {}
-    assert "## Review Feedback" in kept.files.of(Kind.TASK)[task]
+    assert kept.files.of(RecordKind.MESSAGE) == {}
+    assert "## Review Feedback" in kept.files.of(RecordKind.TASK)[task]
 
 
 def test_only_the_files_of_tasks_that_changed_are_written(kept: Kept) -> None:
@@ -113,23 +111,23 @@ def test_a_file_that_was_taken_away_comes_back(kept: Kept) -> None:
         kept.files.drop(*gone)
         kept.keep()
         assert kept.files.texts == whole
-    assert (Kind.MESSAGE, kept.question(task)) in whole
+    assert (RecordKind.MESSAGE, kept.question(task)) in whole
 
 
 def test_a_file_that_nothing_in_the_ledger_stands_for_is_taken_away(kept: Kept) -> None:
     kept.escalated()
     kept.keep()
-    kept.files.put(Kind.MESSAGE, "E-0123456789ab", "forged")
+    kept.files.put(RecordKind.MESSAGE, "E-0123456789ab", "forged")
     kept.keep()
 
-    assert "E-0123456789ab" not in kept.files.of(Kind.MESSAGE)
+    assert "E-0123456789ab" not in kept.files.of(RecordKind.MESSAGE)
 
 
 def test_what_could_not_be_written_is_said_and_written_the_next_time(kept: Kept) -> None:
     kept.escalated()
     kept.files.failure = OSError(28, "No space left on device")
 
-    assert "No space left" in kept.records.keep()
+    assert "No space left" in kept.records.update()
     kept.files.failure = None
     kept.keep()
     assert kept.written_log() == kept.whole_log() != []
@@ -139,9 +137,9 @@ def test_rebuilding_the_ledger_makes_the_same_files_again(kept: Kept) -> None:
     kept.escalated()
     kept.keep()
     whole = dict(kept.files.texts)
-    kept.files.texts[Kind.TASK, "T-none"] = "left over"
+    kept.files.texts[RecordKind.TASK, "T-none"] = "left over"
     with kept.world.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     kept.keep()
 
     assert kept.files.texts == whole
@@ -149,7 +147,7 @@ def test_rebuilding_the_ledger_makes_the_same_files_again(kept: Kept) -> None:
 
 def test_older_events_of_another_ledger_find_their_place_in_the_log(kept: Kept) -> None:
     there = Kept()
-    there.world = World(
+    there.world = FakeLedger(
         rules=RULES, session="20261115-080000-0000ffff", clock=FakeClock("2026-11-15T08:59:59.000000Z")
     )
     theirs = there.escalated("Two")
@@ -164,7 +162,7 @@ def test_older_events_of_another_ledger_find_their_place_in_the_log(kept: Kept) 
     assert kept.written_log() == kept.whole_log()
     assert len(kept.written_log()) == 6
     assert theirs in kept.written_log()[0], "theirs was first"
-    assert {theirs, mine} == set(kept.files.of(Kind.TASK))
+    assert {theirs, mine} == set(kept.files.of(RecordKind.TASK))
 
 
 def test_after_any_mix_of_commands_the_log_is_what_follows_from_the_ledger(kept: Kept) -> None:
@@ -187,7 +185,7 @@ def test_after_any_mix_of_commands_the_log_is_what_follows_from_the_ledger(kept:
     kept.keep()
 
     assert kept.written_log() == kept.whole_log()
-    assert len(kept.files.of(Kind.LOG)) > 1, "one file a day"
-    assert set(kept.files.of(Kind.MESSAGE)) == {
+    assert len(kept.files.of(RecordKind.LOG)) > 1, "one file a day"
+    assert set(kept.files.of(RecordKind.MESSAGE)) == {
         one.escalation.id for one in kept.world.tasks().values() if one.open_escalation and one.escalation
     }

@@ -7,29 +7,41 @@ from typing import Any
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.prompts import prompt
-from remand.app.rebuild import story
-from remand.app.rejection_context import (
+from remand.app.events.task_folds import task_events
+from remand.app.history.rejections import RejectionView
+from remand.app.prompts import (
     HEADING,
     MAX_GENERATIONS,
     MAX_OWN,
     MAX_SECTION,
-    Origin,
     RejectionContext,
-    Relative,
+    RejectionOrigin,
+    RelatedTask,
     context_section,
-    rejection_context,
+    read_rejection_context,
+    render_prompt,
 )
-from remand.app.rejection_views import RejectionView
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import Decision, RejectionAnswered
 from remand.domain.policy import Policy
 from remand.domain.task import Status
 from remand.domain.validation.assessment import Issue
-from remand.testing.builders import H1, H2, T1, World, added, claimed, given, stamped
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
-from remand.testing.rejection_events import answered, filed, filed_invalid
+from remand.testing.builders import (
+    H1,
+    H2,
+    T1,
+    FakeLedger,
+    invalid_rejection_filed,
+    rejection_answered,
+    rejection_filed,
+    stamp_events,
+    task_added,
+    task_after,
+    task_claimed,
+)
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 LABELS = (
     "Its title",
@@ -57,16 +69,16 @@ HOSTILE = (
 )
 
 
-def a_world(director: str = "human") -> World:
-    return World(rules=Rules(gates=(), policy=Policy(director=(director,))))
+def a_world(director: str = "human") -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), policy=Policy(director=(director,))))
 
 
-def told(world: World, task: str, by: str = "") -> str:
+def told(world: FakeLedger, task: str, by: str = "") -> str:
     """The prompt of a task; with a name, of that agent once it has claimed the task."""
     held = world.claim(task, by) if by else world.task(task)
     with world.store.read() as view:
-        events = story(view, task)
-        return prompt(held, events, rejection_context(view, held, events))
+        events = task_events(view, task)
+        return render_prompt(held, events, read_rejection_context(view, held, events))
 
 
 def section(text: str) -> str:
@@ -76,7 +88,7 @@ def section(text: str) -> str:
 
 
 def decided(
-    world: World, decision: str, record: dict[str, Any], task: str = "", by: str = "Alice", **answer: Any
+    world: FakeLedger, decision: str, record: dict[str, Any], task: str = "", by: str = "Alice", **answer: Any
 ) -> tuple[str, tuple[str, ...]]:
     """A task that an agent rejected and the user decided on: its id, and the tasks that were created."""
     task = task or world.add(TITLE, scope=SCOPE)
@@ -85,7 +97,7 @@ def decided(
     world.reject(claim.handoff_id, record, by)
     world.ask(c.AnswerRejection(handoff_id=claim.handoff_id, decision=decision, **answer))
     with world.store.read() as view:
-        found = [one for one in story(view, task) if isinstance(one, e.RejectionAnswered)]
+        found = [one for one in task_events(view, task) if isinstance(one, RejectionAnswered)]
     return task, found[-1].decision.created_tasks
 
 
@@ -186,7 +198,7 @@ class TestWhatLedToTheTask:
         with world.store.write() as tx:
             parent = tx.tasks.get(task)
             assert parent is not None
-            tx.tasks.put(given(added(task, parent=one)))
+            tx.tasks.put(task_after(task_added(task, parent=one)))
 
         told(world, one)
 
@@ -244,26 +256,26 @@ class TestATaskTakenUpAgain:
 
 class TestInvalidRejections:
     @staticmethod
-    def context(*events: e.Event) -> str:
-        told = stamped(added(), claimed(), *events)
-        return context_section(given(added(), claimed("Bob", H2)), told, RejectionContext())
+    def context(*events: Event) -> str:
+        told = stamp_events(task_added(), task_claimed(), *events)
+        return context_section(task_after(task_added(), task_claimed("Bob", H2)), told, RejectionContext())
 
     def test_one_that_left_the_task_with_its_agent_is_not_told_to_the_next(self) -> None:
-        overridden = answered("OVERRIDE")
-        kept = e.Decision(decision_type="OVERRIDE", reassign_to="Alice")
+        overridden = rejection_answered("OVERRIDE")
+        kept = Decision(decision_type="OVERRIDE", reassign_to="Alice")
 
         assert (
             self.context(
-                filed_invalid(),
-                e.RejectionAnswered(task_id=T1, handoff_id=H1, rejection_id="R-1", decision=kept),
+                invalid_rejection_filed(),
+                RejectionAnswered(task_id=T1, handoff_id=H1, rejection_id="R-1", decision=kept),
             )
             == ""
         )
-        assert "invalid" in self.context(filed_invalid(), overridden)
+        assert "invalid" in self.context(invalid_rejection_filed(), overridden)
 
     def test_nothing_of_an_invalid_one_is_told_as_a_fact(self) -> None:
-        world = World(rules=Rules(gates=()))
-        task, handoff = world.held(title=TITLE, scope=SCOPE)
+        world = FakeLedger(rules=Rules(gates=()))
+        task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
         for _ in range(2):
             world.reject(
                 handoff, LAZY | {"blocking_factor": "The moon is full", "suggested_alternative": "Give up"}
@@ -279,7 +291,7 @@ class TestInvalidRejections:
             assert stated not in text
 
     def test_one_that_a_director_accepted_after_all_is_told_as_accepted(self) -> None:
-        text = self.context(filed_invalid(), answered("ACCEPT"))
+        text = self.context(invalid_rejection_filed(), rejection_answered("ACCEPT"))
 
         assert ": invalid" not in text
         assert "Decision: ACCEPT by" in text
@@ -309,7 +321,7 @@ class TestTextOfOthers:
             is_valid=True,
             rejection=record,
             issues=(Issue(code="x", field="x", message=text),) * 9,
-            decision=e.Decision(
+            decision=Decision(
                 decision_type="ACCEPT_AND_DECOMPOSE", rationale=text, override_message=text, **decision
             ),
             decided_by=f"## {text}",
@@ -318,14 +330,16 @@ class TestTextOfOthers:
     def section_of(self, text: str) -> str:
         """The context of a task that others wrote nothing but this text about."""
         relatives = tuple(
-            Relative(id=f"T-{number}", title=text, status="done", outcome=(text, text))
+            RelatedTask(id=f"T-{number}", title=text, status="done", outcome=(text, text))
             for number in range(40)
         )
-        first = Origin(heading="Split from task T-9", title=text, view=self.view(text), relatives=relatives)
-        more = Origin(
+        first = RejectionOrigin(
+            heading="Split from task T-9", title=text, view=self.view(text), relatives=relatives
+        )
+        more = RejectionOrigin(
             heading="Task T-9: split from task T-8", title=text, view=self.view(text), is_brief=True
         )
-        return context_section(given(added()), [], RejectionContext(origins=(first, more, more)))
+        return context_section(task_after(task_added()), [], RejectionContext(origins=(first, more, more)))
 
     def test_every_line_of_it_is_quoted(self) -> None:
         text = self.section_of(HOSTILE)
@@ -359,17 +373,19 @@ class TestTextOfOthers:
     @pytest.mark.parametrize("value", [None, 3, True, [], {}, [[["x"]]], {"a": {"b": [1]}}, 1.5])
     def test_a_record_of_any_shape_is_told(self, value: Any) -> None:
         record = dict.fromkeys(("reason_type", *self.FIELDS, "alternative_tasks"), value)
-        events = stamped(added(), claimed(), filed(rejection=record), answered("ACCEPT"))
+        events = stamp_events(
+            task_added(), task_claimed(), rejection_filed(rejection=record), rejection_answered("ACCEPT")
+        )
 
-        text = context_section(given(added()), events, RejectionContext())
+        text = context_section(task_after(task_added()), events, RejectionContext())
 
         assert "### Alice rejected this task" in text
 
 
-def decided_by_itself(world: World, record: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+def decided_by_itself(world: FakeLedger, record: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     """A task that was rejected and that the automatic director decided on."""
-    task, handoff = world.held(title=TITLE, scope=SCOPE)
+    task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
     answer = world.reject(handoff, record)
-    (found,) = (one for one in answer.events if isinstance(one, e.RejectionAnswered))
+    (found,) = (one for one in answer.events if isinstance(one, RejectionAnswered))
     assert world.task(task).status == Status.DECOMPOSED
     return task, found.decision.created_tasks

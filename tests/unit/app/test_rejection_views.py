@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from remand.app.rejection_views import RejectionView, facts_of, value_text
-from remand.domain.validation.world import Graded
+from remand.app.history.rejections import RejectionView, rejection_facts, value_text
+from remand.domain.validation.assessment import EvidenceGrade
 
 
 def a_view(**record: Any) -> RejectionView:
@@ -17,8 +17,8 @@ def a_view(**record: Any) -> RejectionView:
         at="",
         is_valid=True,
         rejection={"reason_type": "BLOCKER", **record},
-        graded=(Graded(index=3, grade="disproved", detail="there is no such line"),),
-        attempts=(Graded(index=1, grade="corroborated", detail="ran pytest"),),
+        graded=(EvidenceGrade(index=3, grade="disproved", detail="there is no such line"),),
+        attempts=(EvidenceGrade(index=1, grade="corroborated", detail="ran pytest"),),
     )
 
 
@@ -31,7 +31,7 @@ def test_a_grade_belongs_to_the_part_at_its_place_and_the_rest_is_reported() -> 
         {"data": "five"},
     ]
 
-    found = facts_of(a_view(evidence=evidence, what_attempted=["first", "second"]))
+    found = rejection_facts(a_view(evidence=evidence, what_attempted=["first", "second"]))
 
     assert [one.grade for one in found.evidence] == ["reported"] * 3 + ["disproved", "reported"]
     assert found.evidence[3].text == "log: four (mail.log)"
@@ -44,7 +44,7 @@ def test_a_grade_belongs_to_the_part_at_its_place_and_the_rest_is_reported() -> 
 
 
 def test_nothing_is_left_out_of_a_long_record() -> None:
-    found = facts_of(a_view(what_attempted=[f"attempt {n} " + "x" * 5000 for n in range(40)]))
+    found = rejection_facts(a_view(what_attempted=[f"attempt {n} " + "x" * 5000 for n in range(40)]))
 
     assert len(found.attempts) == 40
     assert all(len(one.text) > 5000 for one in found.attempts)
@@ -54,7 +54,9 @@ def test_nothing_is_left_out_of_a_long_record() -> None:
 def test_a_record_of_any_shape_has_facts(value: Any) -> None:
     names = ("blocking_factor", "what_attempted", "evidence", "suggested_alternative", "alternative_tasks")
 
-    found = facts_of(a_view(**dict.fromkeys((*names, "scope_growth_factor", "task_original_scope"), value)))
+    found = rejection_facts(
+        a_view(**dict.fromkeys((*names, "scope_growth_factor", "task_original_scope"), value))
+    )
 
     assert isinstance(found.blocking_factor, str)
     assert all(isinstance(one.text, str) for one in found.attempts)

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.ports import Difference
+from remand.app.ports import CommitDifference
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.amending import handed_in_again, rejected_change
+from remand.domain.access.team import THE_COORDINATOR, Role, Team
+from remand.domain.decisions.findings import find_rejected_change, hold_for_rejected_change
+from remand.domain.events.reviews import Finding
 from remand.domain.policy import Policy
-from remand.domain.roles import THE_COORDINATOR, Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, a_verdict, member
-from remand.testing.reviewing import LEAKS, send_back
+from remand.testing.builders import LEAKS, FakeLedger, a_verdict, member, send_back
 
 TEAM = Team(
     (
@@ -31,15 +30,15 @@ TEAM = Team(
 ALONE = Team((member("Alice"), member("Lea", Role.LEAD), member("owner", Role.USER)))
 
 
-def a_world(team: Team = TEAM, **policy: Any) -> World:
-    return World(rules=Rules(gates=(), team=team, policy=Policy(**policy), base="base"))
+def a_world(team: Team = TEAM, **policy: Any) -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), team=team, policy=Policy(**policy), base="base"))
 
 
 def replace_capacity(team: Team, **capacities: int) -> Team:
     return Team(tuple(replace(one, capacity=capacities.get(one.name, one.capacity)) for one in team.members))
 
 
-def handed_in(world: World, by: str = "Alice", commit: str = "work") -> str:
+def handed_in(world: FakeLedger, by: str = "Alice", commit: str = "work") -> str:
     task = world.add()
     world.claim(task, by)
     world.submit(task, by, commit)
@@ -47,7 +46,7 @@ def handed_in(world: World, by: str = "Alice", commit: str = "work") -> str:
 
 
 def rejecting(task: str, commit: str = "work", source: str = "", text: str = "It leaks") -> c.RejectReview:
-    return c.RejectReview(task_id=task, commit=commit, findings=(e.Finding(text=text),), source=source)
+    return c.RejectReview(task_id=task, commit=commit, findings=(Finding(text=text),), source=source)
 
 
 # Under which name.
@@ -113,7 +112,7 @@ def test_a_component_rejected_for_accessibility_is_finished_by_the_colleague_wit
     assert world.ask(c.ApproveReview(task_id=task, commit="better"), "Lea").task.status == Status.DONE
 
 
-def passed_to(world: World, text: str = "It leaks") -> str:
+def passed_to(world: FakeLedger, text: str = "It leaks") -> str:
     """Who goes on with a task of Alice's that is rejected now."""
     commit = f"work {len(world.tasks())}"
     task = handed_in(world, commit=commit)
@@ -248,9 +247,9 @@ def test_who_reviews_what_depends_on_what_the_commit_changes() -> None:
     sha = world.repository.add("work")
     approve = c.ApproveReview(task_id=task, commit="work")
 
-    world.repository.differences[sha] = Difference(("src/roof.py",), "p1")
+    world.repository.differences[sha] = CommitDifference(("src/roof.py",), "p1")
     assert world.refusal(approve, "Tess").code == "out_of_scope"
-    world.repository.differences[sha] = Difference(("tests/test_roof.py",), "p1")
+    world.repository.differences[sha] = CommitDifference(("tests/test_roof.py",), "p1")
     assert world.ask(approve, "Tess").task.status == Status.DONE
 
 
@@ -280,7 +279,7 @@ def test_one_review_of_a_forge_about_two_tasks_is_a_review_of_each() -> None:
 # A rejected change that is handed in again.
 
 
-def held_again(world: World) -> tuple[str, str]:
+def held_again(world: FakeLedger) -> tuple[str, str]:
     """A task whose rejected change another agent hands in once more, and the finding that holds it."""
     task = handed_in(world)
     world.ask(rejecting(task), "Lea")
@@ -289,14 +288,14 @@ def held_again(world: World) -> tuple[str, str]:
     return task, world.task(task).gating.held[0]
 
 
-def hold(world: World, task: str, agent: str, commit: str) -> str:
+def hold(world: FakeLedger, task: str, agent: str, commit: str) -> str:
     """Has an agent's commit measured that has the code of the first one; returns what it is held for."""
     sha = world.repository.add(commit, tree="tree of work")
     world.ask(c.FetchFeedback(task_id=task, agent=agent), agent)
     ask = c.SubmitTask(task_id=task, agent=agent, commit=commit)
     code = world.refusal(ask, agent).code
-    name = rejected_change(world.task(task), "tree of work", "")
-    verdict = handed_in_again(a_verdict(commit=sha, tree="tree of work"), name)
+    name = find_rejected_change(world.task(task), "tree of work", "")
+    verdict = hold_for_rejected_change(a_verdict(commit=sha, tree="tree of work"), name)
     world.ledger.ask_as(THE_COORDINATOR, c.RecordVerdict(task_id=task, agent=agent, verdict=verdict))
     return name if code == "not_measured" and world.task(task).gating.held == (name,) else ""
 
@@ -349,7 +348,7 @@ def test_the_same_change_is_known_on_other_code_by_its_patch() -> None:
     task = handed_in(world)
     first, moved = world.repository.add("work"), world.repository.add("moved")
     for sha in (first, moved):
-        world.repository.differences[sha] = Difference(("roof.py",), "p1")
+        world.repository.differences[sha] = CommitDifference(("roof.py",), "p1")
     world.ask(rejecting(task), "Lea")
     world.claim(task, "Bob")
     world.ask(c.FetchFeedback(task_id=task, agent="Bob"), "Bob")
@@ -358,5 +357,5 @@ def test_the_same_change_is_known_on_other_code_by_its_patch() -> None:
 
     assert world.task(task).rounds[0].patch == "p1"
     assert world.refusal(ask, "Bob").code == "not_measured"
-    world.repository.differences[moved] = Difference(("roof.py",), "p2")
+    world.repository.differences[moved] = CommitDifference(("roof.py",), "p2")
     assert world.ask(ask, "Bob").task.status == Status.PROVISIONAL

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.asking import Rules
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.instant import plus
-from remand.domain.roles import Role, Team
+from remand.domain.access.team import Role, Team
+from remand.domain.events.reviews import Finding
+from remand.domain.instant import add_seconds
 from remand.domain.task import Status
-from remand.testing.builders import World, member
+from remand.testing.builders import FakeLedger, member
 from remand.testing.fakes import FakeClock
 
 TEAM = Team(
@@ -25,25 +25,27 @@ TEAM = Team(
 
 
 def rejecting(task: str, source: str = "", text: str = "It leaks") -> c.RejectReview:
-    return c.RejectReview(task_id=task, commit="work", findings=(e.Finding(text=text),), source=source)
+    return c.RejectReview(task_id=task, commit="work", findings=(Finding(text=text),), source=source)
 
 
-def two_worlds() -> tuple[World, World, str]:
+def two_worlds() -> tuple[FakeLedger, FakeLedger, str]:
     """Two clones that know the same submission."""
-    first = World(rules=Rules(gates=(), team=TEAM))
+    first = FakeLedger(rules=Rules(gates=(), team=TEAM))
     task = first.add()
     first.claim(task)
     first.submit(task)
-    second = World(
-        rules=first.rules, session="20261115-100000-bbbbbbbb", clock=FakeClock(plus(first.clock.now(), 60))
+    second = FakeLedger(
+        rules=first.rules,
+        session="20261115-100000-bbbbbbbb",
+        clock=FakeClock(add_seconds(first.clock.now(), 60)),
     )
     second.repository = first.repository
-    second.opened_again()
+    second.reopen()
     meet(first, second)
     return first, second, task
 
 
-def meet(*worlds: World) -> None:
+def meet(*worlds: FakeLedger) -> None:
     """Everybody reads what everybody wrote."""
     lines = [line for world in worlds for line in world.exchange.all_lines()]
     for world in worlds:

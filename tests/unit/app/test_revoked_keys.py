@@ -5,17 +5,17 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.absorb import legacy_lines
-from remand.app.asking import Rules
-from remand.app.digest import digest
-from remand.app.importing import import_lines
+from remand.app.events.intake import read_legacy_file
+from remand.app.log.exchange import import_lines
+from remand.app.log.verification import state_digest, verify_log
 from remand.app.ports import Keys
-from remand.app.verify import verify
-from remand.domain import events as e
-from remand.domain.keys import ChainEnd
+from remand.app.requests import Rules
+from remand.domain.access.keys import ChainEnd
+from remand.domain.events.reviews import LockoutCleared, LockoutSet
+from remand.domain.events.tasks import TaskCancelled
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import Doubt, Group, Named
-from remand.testing.builders import MACHINE, T1, T2, THE_USER, Session, World, added
+from remand.ledger.signatures import Doubt, EventGroup, GroupedEvent
+from remand.testing.builders import MACHINE, T1, T2, THE_USER, FakeLedger, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys
 
 PROJECT = "0123456789abcdef"
@@ -26,19 +26,19 @@ AGENTS = ("Alice", "Bob", "Carol", "Dora", "Eve")
 
 def locked_out(session: Session, *agents: str) -> None:
     for agent in agents:
-        session.write(e.LockoutSet(task_id=T1, agent=agent))
+        session.write(LockoutSet(task_id=T1, agent=agent))
 
 
 def a_session(name: str = SESSION, *, first: tuple[str, ...] = AGENTS) -> Session:
     """A task, and then a lockout an event, each in a group of its own."""
     session = Session(name, FakeClock("2026-11-15T09:03:00.000000Z"), keys=OTHER, project=PROJECT)
-    session.write(added(T1))
+    session.write(task_added(T1))
     locked_out(session, *first)
     return session
 
 
-def groups(session: Session) -> list[Group]:
-    return [signatures.read(line) for line in session.lines if signatures.is_group(line)]
+def groups(session: Session) -> list[EventGroup]:
+    return [signatures.decode_group(line) for line in session.lines if signatures.is_group(line)]
 
 
 def end(session: Session, number: int) -> ChainEnd:
@@ -48,33 +48,35 @@ def end(session: Session, number: int) -> ChainEnd:
 def rules(*ends: ChainEnd) -> Rules:
     """Rules that trust the other machine up to these places."""
     return Rules(
-        gates=(), project=PROJECT, trusted=(MACHINE.made(), replace(OTHER.made(), until=tuple(ends)))
+        gates=(),
+        project=PROJECT,
+        trusted=(MACHINE.ensure_key(), replace(OTHER.ensure_key(), until=tuple(ends))),
     )
 
 
 def whole() -> Rules:
-    return Rules(gates=(), project=PROJECT, trusted=(MACHINE.made(), OTHER.made()))
+    return Rules(gates=(), project=PROJECT, trusted=(MACHINE.ensure_key(), OTHER.ensure_key()))
 
 
-def a_world(*files: list[bytes], by: Rules) -> World:
-    world = World(rules=by)
+def a_world(*files: list[bytes], by: Rules) -> FakeLedger:
+    world = FakeLedger(rules=by)
     for number, lines in enumerate(files):
         world.exchange.put(f"/events/{number}.jsonl", lines)
         world.ledger.refresh()
     return world
 
 
-def locked(world: World) -> set[str]:
+def locked(world: FakeLedger) -> set[str]:
     """Who is locked out; nobody where there is no task."""
     task = world.tasks().get(T1)
     return {lockout.agent for lockout in task.lockouts} if task else set()
 
 
-def state(world: World) -> tuple[object, ...]:
+def state(world: FakeLedger) -> tuple[object, ...]:
     with world.store.read() as view:
-        found = verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
+        found = verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
         assert not [one for one in found.problems if "the ledger was changed" in one.problem]
-        return (digest(view)[0], sorted(one.doubt for one in view.unconfirmed.every()))
+        return (state_digest(view)[0], sorted(one.doubt for one in view.unconfirmed.every()))
 
 
 def test_what_a_key_signed_up_to_its_end_counts_and_what_it_signed_later_does_not() -> None:
@@ -105,7 +107,7 @@ def test_an_end_that_is_set_later_changes_a_ledger_as_if_it_had_always_been_ther
 
 def test_of_a_session_that_the_end_does_not_name_nothing_counts() -> None:
     named, other = a_session(), a_session("20261115-090000-000000ee", first=())
-    other.write(e.TaskCancelled(task_id=T1))
+    other.write(TaskCancelled(task_id=T1))
 
     world = a_world(named.lines, other.lines, by=rules(end(named, 6)))
 
@@ -129,11 +131,11 @@ def test_another_branch_of_the_chain_does_not_count_though_the_key_signed_it() -
 def regrouped(session: Session, first: int, last: int) -> list[bytes]:
     """Events of a session in one group in place of several, and their lines."""
     own = groups(session)
-    names: tuple[Named, ...] = tuple(group.events[0] for group in own[first - 1 : last])
+    names: tuple[GroupedEvent, ...] = tuple(group.events[0] for group in own[first - 1 : last])
     signer = session.signer
     assert signer is not None
     (group,) = signer.sign(session.name, first, own[first - 1].before, names, own[0].ts)
-    return [signatures.write(group), *session.event_lines[first - 1 : last]]
+    return [signatures.encode_group(group), *session.event_lines[first - 1 : last]]
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 6), (2, 5), (4, 6), (3, 4), (1, 4)])
@@ -200,11 +202,11 @@ def test_a_group_in_the_keys_name_that_it_did_not_sign_is_bound_by_the_chain() -
     session = a_session()
     last = groups(session)[3]
     forged = Session(SESSION, keys=None)
-    forged.seq, forged.tip = 3, codec.read(session.event_lines[2]).meta.id
-    event = forged.write(e.LockoutCleared(task_id=T1, agent="Alice"))
-    false = replace(last, events=(Named(event.meta.id, T1),), signature="A" * 86)
+    forged.seq, forged.tip = 3, codec.decode_line(session.event_lines[2]).meta.id
+    event = forged.write(LockoutCleared(task_id=T1, agent="Alice"))
+    false = replace(last, events=(GroupedEvent(event.meta.id, T1),), signature="A" * 86)
 
-    world = a_world(session.lines, [signatures.write(false), *forged.lines], by=rules(end(session, 4)))
+    world = a_world(session.lines, [signatures.encode_group(false), *forged.lines], by=rules(end(session, 4)))
 
     assert locked(world) == {"Alice", "Bob", "Carol"}
 
@@ -222,10 +224,10 @@ def test_a_new_key_beside_an_old_one_with_an_end_goes_on() -> None:
     later = Session(
         "20261115-100000-000000dd", FakeClock("2026-11-15T09:06:00.000000Z"), keys=new, project=PROJECT
     )
-    later.write(added(T2))
-    later.write(e.LockoutCleared(task_id=T1, agent="Alice"))
+    later.write(task_added(T2))
+    later.write(LockoutCleared(task_id=T1, agent="Alice"))
     by = rules(end(session, 3))
-    by = replace(by, trusted=(*by.trusted, new.made()))
+    by = replace(by, trusted=(*by.trusted, new.ensure_key()))
 
     world = a_world(session.lines, later.lines, by=by)
 
@@ -234,10 +236,10 @@ def test_a_new_key_beside_an_old_one_with_an_end_goes_on() -> None:
 
 
 def test_what_this_machine_writes_counts_here_whatever_the_base_says_of_its_key() -> None:
-    world = World(rules=replace(whole(), trusted=(replace(MACHINE.made(), until=()),)))
+    world = FakeLedger(rules=replace(whole(), trusted=(replace(MACHINE.ensure_key(), until=()),)))
 
     task = world.add()
-    world.opened_again().refresh()
+    world.reopen().refresh()
 
     assert task in world.tasks()
 
@@ -247,10 +249,10 @@ def test_what_this_machine_writes_counts_here_whatever_the_base_says_of_its_key(
 
 def an_import(lines: list[bytes], keys: Keys = OTHER) -> list[bytes]:
     """The groups by which somebody imported lines."""
-    world = World(rules=whole(), keys=keys)
+    world = FakeLedger(rules=whole(), keys=keys)
     world.exchange.put("/events/old.jsonl", lines)
     world.ledger.refresh()
-    import_lines(world.ledger, [legacy_lines(world.exchange, "/events/old.jsonl")], THE_USER)
+    import_lines(world.ledger, [read_legacy_file(world.exchange, "/events/old.jsonl")], THE_USER)
     written = (file.data.splitlines() for path, file in world.exchange.contents.items() if "old" not in path)
     return [line for part in written for line in part]
 
@@ -274,7 +276,7 @@ def test_an_import_by_a_key_that_is_not_trusted_makes_no_line_count(is_import_fi
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_an_end_holds_for_what_the_key_imported(number: int) -> None:
     lines = an_import(OLD)
-    group = signatures.read(lines[0])
+    group = signatures.decode_group(lines[0])
     assert group.session.startswith("import-")
     ends = (ChainEnd(session=group.session, number=number, chain=group.chain_at(number)),) if number else ()
 

@@ -5,16 +5,17 @@ import tomllib
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
 from remand.app.errors import UsageError
-from remand.app.revoking import Revocation, revocation
-from remand.app.trusting import entry_text, with_end
+from remand.app.log.keys import Revocation, end_key_trust, plan_revocation, trusted_entry_text
+from remand.app.requests import Rules
 from remand.config import parse
-from remand.domain import events as e
-from remand.domain.keys import ChainEnd, PublicKey
+from remand.domain.access.keys import ChainEnd, PublicKey
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutCleared, LockoutSet
+from remand.domain.events.tasks import TaskCancelled
 from remand.ledger import signatures
-from remand.ledger.signatures import Group
-from remand.testing.builders import MACHINE, T1, T2, Session, World, added
+from remand.ledger.signatures import EventGroup
+from remand.testing.builders import MACHINE, T1, T2, FakeLedger, Session, task_added
 from remand.testing.fakes import FakeClock, FakeKeys
 
 PROJECT = "0123456789abcdef"
@@ -22,38 +23,40 @@ OTHER = FakeKeys("other machine")
 ONE, TWO = "20261115-080000-000000f1", "20261115-080000-000000f2"
 
 
-def a_session(name: str, task: str, *events: e.Event) -> Session:
+def a_session(name: str, task: str, *events: Event) -> Session:
     session = Session(name, FakeClock("2026-11-15T08:30:00.000000Z"), keys=OTHER, project=PROJECT)
-    for event in (added(task), *events):
+    for event in (task_added(task), *events):
         session.write(event)
     return session
 
 
-FIRST = a_session(ONE, T1, e.LockoutSet(task_id=T1, agent="Alice"), e.TaskCancelled(task_id=T1))
-SECOND = a_session(TWO, T2, e.LockoutSet(task_id=T2, agent="Bob"))
+FIRST = a_session(ONE, T1, LockoutSet(task_id=T1, agent="Alice"), TaskCancelled(task_id=T1))
+SECOND = a_session(TWO, T2, LockoutSet(task_id=T2, agent="Bob"))
 
 
-def groups(session: Session) -> list[Group]:
-    return [signatures.read(line) for line in session.lines if signatures.is_group(line)]
+def groups(session: Session) -> list[EventGroup]:
+    return [signatures.decode_group(line) for line in session.lines if signatures.is_group(line)]
 
 
 def end(session: Session, number: int) -> ChainEnd:
     return ChainEnd(session=session.name, number=number, chain=groups(session)[number - 1].after)
 
 
-def a_world(*sessions: Session) -> World:
-    world = World(rules=Rules(gates=(), project=PROJECT, trusted=(MACHINE.made(), OTHER.made())))
+def a_world(*sessions: Session) -> FakeLedger:
+    world = FakeLedger(
+        rules=Rules(gates=(), project=PROJECT, trusted=(MACHINE.ensure_key(), OTHER.ensure_key()))
+    )
     for session in sessions:
         world.exchange.put(f"/events/{session.name}.jsonl", session.lines)
     world.ledger.refresh()
     return world
 
 
-def revoked(*published: Group, start: str = "") -> Revocation:
+def revoked(*published: EventGroup, start: str = "") -> Revocation:
     world = a_world(FIRST, SECOND)
     with world.store.read() as view:
         verifier = world.ledger.verifier(view)
-        return revocation(view, OTHER.made(), published, verifier=verifier, start=start)
+        return plan_revocation(view, OTHER.ensure_key(), published, verifier=verifier, start=start)
 
 
 def told(found: Revocation) -> tuple[set[tuple[str, str, int]], list[tuple[str, str, str]]]:
@@ -121,7 +124,7 @@ def test_a_place_that_is_not_there_is_named(start: str, message: str) -> None:
 
 
 def test_a_session_that_forked_before_the_place_is_left_to_an_earlier_one() -> None:
-    stolen = a_session(ONE, T1, e.LockoutCleared(task_id=T1, agent="Alice"))
+    stolen = a_session(ONE, T1, LockoutCleared(task_id=T1, agent="Alice"))
 
     with pytest.raises(UsageError, match="two versions"):
         revoked(*groups(FIRST), *groups(stolen), start=f"{ONE}:3")
@@ -130,19 +133,19 @@ def test_a_session_that_forked_before_the_place_is_left_to_an_earlier_one() -> N
 
 # The configuration.
 
-KEY, OLD = replace(OTHER.made(), name="old laptop"), PublicKey(raw=b"\x02" * 32, name="server")
+KEY, OLD = replace(OTHER.ensure_key(), name="old laptop"), PublicKey(raw=b"\x02" * 32, name="server")
 TEXTS = {
     "a list a line": f'# first\n[keys]\ntrusted = [ # two\n  "{OLD.entry}",\n  "{KEY.entry}", # stays\n]\n\n[gates]\n',
     "one line": f"[keys]\ntrusted = [\"{OLD.entry}\", '{KEY.entry}']\n[gates]\n",
     "a table": f'[keys]\ntrusted = ["{OLD.entry}", {{key = "{KEY.entry}"}}]\n[gates]\n',
-    "an end already": f'[keys]\ntrusted = ["{OLD.entry}", {entry_text(KEY, (end(FIRST, 3), end(SECOND, 2)))}]\n[gates]\n',
+    "an end already": f'[keys]\ntrusted = ["{OLD.entry}", {trusted_entry_text(KEY, (end(FIRST, 3), end(SECOND, 2)))}]\n[gates]\n',
 }
 
 
 @pytest.mark.parametrize("ends", [(), (end(FIRST, 2),), (end(FIRST, 2), end(SECOND, 1))], ids=len)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_an_end_is_written_without_a_change_of_anything_else(text: str, ends: tuple[ChainEnd, ...]) -> None:
-    changed = with_end(text, KEY, ends)
+    changed = end_key_trust(text, KEY, ends)
 
     assert changed is not None
     assert parse(changed).trusted == (OLD, replace(KEY, until=ends))
@@ -157,5 +160,5 @@ def test_an_end_is_written_without_a_change_of_anything_else(text: str, ends: tu
 def test_what_only_a_human_can_change_is_left() -> None:
     escaped = KEY.entry.replace("laptop", "lap\\u0074op")
 
-    assert with_end(f'[keys]\ntrusted = ["{escaped}"]\n', KEY, ()) is None
-    assert with_end(f'[keys]\ntrusted = ["{OLD.entry}"]\n', KEY, ()) is None
+    assert end_key_trust(f'[keys]\ntrusted = ["{escaped}"]\n', KEY, ()) is None
+    assert end_key_trust(f'[keys]\ntrusted = ["{OLD.entry}"]\n', KEY, ()) is None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.asking import Accepted, Answer, Request, Rules
-from remand.app.saying import Said, Saying
+from remand.app.requests import Acceptance, Answer, Request, Rules
+from remand.app.text_commands import TextCommandResult, TextCommands
 from remand.domain import commands as c
-from remand.domain.roles import Role, Team
-from remand.testing.builders import World, member
+from remand.domain.access.team import Role, Team
+from remand.testing.builders import FakeLedger, member
 
 TEAM = Team(
     (
@@ -25,7 +25,7 @@ class Room:
     """A team whose words are heard."""
 
     def __init__(self) -> None:
-        self.world = World(rules=Rules(team=TEAM, gates=()))
+        self.world = FakeLedger(rules=Rules(team=TEAM, gates=()))
         self.task = self.world.add(aliases=("#42",))
         self.asked: list[c.Ask] = []
 
@@ -33,7 +33,7 @@ class Room:
         """Lead keeps Fenster away from the task."""
         self.world.ask(c.LockOut(task_id=self.task, agent="Fenster", reason="no tests"), "Lead")
 
-    def say(self, text: str, by: str = "owner", *, confined: bool = False) -> Said:
+    def say(self, text: str, by: str = "owner", *, confined: bool = False) -> TextCommandResult:
         """What comes of it when somebody says that."""
 
         def ask(ask: c.Ask) -> Answer:
@@ -41,7 +41,7 @@ class Room:
             return self.world.ledger.ask(Request(ask=ask, actor=by, confined=confined))
 
         speaker = TEAM.actor(by, confined=confined)
-        return Saying(self.world.store, TEAM, speaker, ask).hear(text)
+        return TextCommands(self.world.store, TEAM, speaker, ask).run(text)
 
 
 @pytest.fixture
@@ -179,18 +179,18 @@ def test_a_task_is_found_by_what_people_call_it(room: Room) -> None:
 
 
 def test_without_a_team_the_names_are_those_in_the_ledger() -> None:
-    world = World()
-    task, _ = world.held("Alice", aliases=("#42",))
+    world = FakeLedger()
+    task, _ = world.add_claimed("Alice", aliases=("#42",))
     answers: list[Answer] = []
 
     def ask(ask: c.Ask) -> Answer:
         answers.append(world.ledger.ask(Request(ask=ask, actor="user")))
         return answers[-1]
 
-    saying = Saying(world.store, Team(), Team().actor("user"), ask)
+    saying = TextCommands(world.store, Team(), Team().actor("user"), ask)
     world.ask(c.LockOut(task_id=task, agent="Alice", reason="no tests"))
 
-    assert saying.hear("Unlock Bob for #42").refused == "unsure"
-    assert "no tests" in saying.hear("why is Alice locked out?").done
-    assert not saying.hear("Unlock Alice for #42").refused
-    assert isinstance(answers[0], Accepted)
+    assert saying.run("Unlock Bob for #42").refused == "unsure"
+    assert "no tests" in saying.run("why is Alice locked out?").done
+    assert not saying.run("Unlock Alice for #42").refused
+    assert isinstance(answers[0], Acceptance)

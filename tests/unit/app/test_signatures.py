@@ -7,51 +7,53 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.digest import digest
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Keys, Signed
-from remand.app.rebuild import rebuild
-from remand.app.signatures import Verifier, confirmed_events
-from remand.app.verify import Verified, verify
+from remand.app.events.signatures import Verifier, confirmed_events
+from remand.app.events.task_folds import rebuild_tables
+from remand.app.log.verification import VerificationReport, state_digest, verify_log
+from remand.app.ports import Keys, SignedClaim
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.keys import PublicKey, Trust
+from remand.domain.access.keys import PublicKey, Trust
+from remand.domain.events.catalogue import NATIVE, event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.reviews import LockoutCleared, LockoutSet
+from remand.domain.events.tasks import TaskCancelled
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import Doubt, Named
-from remand.testing.builders import MACHINE, T1, T2, Session, World, added, an_event, claimed
-from remand.testing.fakes import FakeClock, FakeKeys, Killed
+from remand.ledger.signatures import Doubt, GroupedEvent
+from remand.testing.builders import MACHINE, T1, T2, FakeLedger, Session, an_event, task_added, task_claimed
+from remand.testing.fakes import FakeClock, FakeKeys, ProcessKilled
 
 THEIRS, FORGED = "/events/theirs.jsonl", "/events/forged.jsonl"
 PROJECT = "0123456789abcdef"
 OTHER = FakeKeys("other machine")
 STRANGER = FakeKeys("a stranger")
-UNLOCK = e.LockoutCleared(task_id=T1, agent="Alice", reason="All is well")
+UNLOCK = LockoutCleared(task_id=T1, agent="Alice", reason="All is well")
 LATER = "2026-11-15T09:05:00.000000Z"
 
 
 def rules(*trusted: Keys, project: str = PROJECT) -> Rules:
-    return Rules(gates=(), project=project, trusted=tuple(keys.made() for keys in trusted))
+    return Rules(gates=(), project=project, trusted=tuple(keys.ensure_key() for keys in trusted))
 
 
-def a_world(*trusted: Keys, **options: object) -> World:
+def a_world(*trusted: Keys, **options: object) -> FakeLedger:
     """A ledger with two tasks of this machine's earlier session, both of which Alice is locked out of."""
-    world = World(rules=rules(MACHINE, *trusted), **options)
+    world = FakeLedger(rules=rules(MACHINE, *trusted), **options)
     session = Session(project=PROJECT)
     for task in (T1, T2):
-        session.write(added(task))
-        session.write(e.LockoutSet(task_id=task, agent="Alice"))
+        session.write(task_added(task))
+        session.write(LockoutSet(task_id=task, agent="Alice"))
     read_in(world, session.lines)
     return world
 
 
-def read_in(world: World, lines: list[bytes], path: str = THEIRS) -> None:
+def read_in(world: FakeLedger, lines: list[bytes], path: str = THEIRS) -> None:
     world.exchange.put(path, lines)
     world.ledger.refresh()
 
 
-def signed(*events: e.Event, keys: Keys | None = OTHER, project: str = PROJECT) -> list[bytes]:
+def signed(*events: Event, keys: Keys | None = OTHER, project: str = PROJECT) -> list[bytes]:
     """The lines of events as somebody else wrote them."""
     session = Session("20261115-090000-000000ff", FakeClock(LATER), keys=keys, project=project)
     for event in events:
@@ -59,24 +61,24 @@ def signed(*events: e.Event, keys: Keys | None = OTHER, project: str = PROJECT) 
     return session.lines
 
 
-def doubts(world: World) -> list[Doubt]:
+def doubts(world: FakeLedger) -> list[Doubt]:
     with world.store.read() as view:
         return [found.doubt for found in view.unconfirmed.every()]
 
 
-def state(world: World) -> tuple[str, int]:
+def state(world: FakeLedger) -> tuple[str, int]:
     with world.store.read() as view:
-        return digest(view)
+        return state_digest(view)
 
 
-def verified(world: World) -> Verified:
+def verified(world: FakeLedger) -> VerificationReport:
     with world.store.read() as view:
-        return verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
+        return verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
 
 
-def made_anew(world: World) -> World:
+def made_anew(world: FakeLedger) -> FakeLedger:
     """Another ledger, made from the same files under the same rules."""
-    again = World(
+    again = FakeLedger(
         rules=world.rules, session="20261117-090000-00000000", exchange=world.exchange, keys=world.keys
     )
     again.ledger.refresh()
@@ -87,35 +89,35 @@ def made_anew(world: World) -> World:
 
 
 def test_every_event_written_here_is_covered_by_a_signature_in_the_same_write() -> None:
-    world = World(rules=rules())
+    world = FakeLedger(rules=rules())
     task = world.add()
     world.claim(task)
     world.ask(c.CancelTask(task_id=task))
 
     lines = world.exchange.all_lines()
-    named = [name.id for line in lines[::2] for name in signatures.read(line).events]
+    named = [name.id for line in lines[::2] for name in signatures.decode_group(line).events]
 
     assert [signatures.is_group(line) for line in lines] == [True, False] * 3
-    assert named == [codec.read(line).meta.id for line in lines[1::2]]
+    assert named == [codec.decode_line(line).meta.id for line in lines[1::2]]
     assert verified(world).ok
 
 
 def test_a_command_of_several_events_has_one_signature() -> None:
-    world = World(rules=rules())
+    world = FakeLedger(rules=rules())
     one, two = world.add("One"), world.add("Two")
     before = len(world.exchange.all_lines())
 
     world.add("Three", depends_on=(one, two))
 
     (group, *events) = world.exchange.all_lines()[before:]
-    assert [name.task for name in signatures.read(group).events] == [
-        e.subject(codec.read(line)) for line in events
+    assert [name.task for name in signatures.decode_group(group).events] == [
+        event_task_id(codec.decode_line(line)) for line in events
     ]
     assert len(events) == 3
 
 
 def test_what_was_written_here_counts_in_a_ledger_made_anew_from_the_files() -> None:
-    world = World(rules=rules())
+    world = FakeLedger(rules=rules())
     task = world.add()
     world.ask(c.CancelTask(task_id=task))
 
@@ -127,20 +129,20 @@ def test_what_was_written_here_counts_in_a_ledger_made_anew_from_the_files() -> 
 
 @pytest.mark.parametrize("is_forged", [False, True], ids=["our own", "forged"])
 def test_after_a_kill_only_what_this_key_signed_is_taken_in(is_forged: bool) -> None:
-    world = World(rules=rules())
+    world = FakeLedger(rules=rules())
     task = world.add()
     segment = next(iter(world.exchange.contents))
     size = len(world.exchange.contents[segment].data)
     world.exchange.die_after_next_append()
-    with pytest.raises(Killed):
+    with pytest.raises(ProcessKilled):
         world.ask(c.CancelTask(task_id=task))
     if is_forged:
         group, line = world.exchange.contents[segment].data[size:].splitlines()
-        false = signatures.write(replace(signatures.read(group), signature="A" * 86))
-        world.exchange.cut(segment, size)
+        false = signatures.encode_group(replace(signatures.decode_group(group), signature="A" * 86))
+        world.exchange.truncate(segment, size)
         world.exchange.grow(segment, b"\n".join([false, line, b""]))
 
-    world.opened_again()
+    world.reopen()
     world.add("Another")
 
     assert world.task(task).status == (Status.INCOMING if is_forged else Status.CANCELLED)
@@ -150,12 +152,12 @@ def test_after_a_kill_only_what_this_key_signed_is_taken_in(is_forged: bool) -> 
 
 
 def test_a_line_appended_to_the_open_segment_is_never_covered_by_a_later_signature() -> None:
-    world = World(rules=rules())
+    world = FakeLedger(rules=rules())
     task = world.add()
     with world.store.read() as view:
         segment, head = world.exchange.path(view.head.segment), view.head
-    meta = e.Meta(id="", session=head.session, seq=head.seq + 1, prev=head.tip, actor="user")
-    _, line = codec.write(replace(e.TaskCancelled(task_id=task), ts=LATER), meta)
+    meta = Meta(id="", session=head.session, seq=head.seq + 1, prev=head.tip, actor="user")
+    _, line = codec.encode_event(replace(TaskCancelled(task_id=task), ts=LATER), meta)
     world.exchange.grow(segment, line + b"\n")
 
     world.add("Another")
@@ -190,7 +192,7 @@ def test_an_event_too_long_for_one_line_is_covered_as_it_was_cut() -> None:
 def regrouped(lines: list[bytes], **changes: object) -> list[bytes]:
     """A group that was changed by hand, and its event."""
     group, *rest = lines
-    return [signatures.write(replace(signatures.read(group), **changes)), *rest]
+    return [signatures.encode_group(replace(signatures.decode_group(group), **changes)), *rest]
 
 
 def changed(lines: list[bytes], change: Callable[[dict[str, object]], None]) -> list[bytes]:
@@ -200,10 +202,10 @@ def changed(lines: list[bytes], change: Callable[[dict[str, object]], None]) -> 
     change(fields)
     text = json.dumps(fields, separators=(",", ":")).encode()
     event_id = codec.content_hash(text)
-    read = signatures.read(group)
-    named = (Named(event_id, read.events[0].task),)
+    read = signatures.decode_group(group)
+    named = (GroupedEvent(event_id, read.events[0].task),)
     return [
-        signatures.write(replace(read, events=named)),
+        signatures.encode_group(replace(read, events=named)),
         text.replace(fields["meta"]["id"].encode(), event_id.encode()),
     ]
 
@@ -211,14 +213,14 @@ def changed(lines: list[bytes], change: Callable[[dict[str, object]], None]) -> 
 def forged(case: str) -> list[bytes]:
     """Lines that pretend to lift Alice's lockout of the first task."""
     true = signed(UNLOCK)
-    other = signed(e.LockoutCleared(task_id=T2, agent="Alice"))
-    signature = signatures.read(other[0]).signature
-    event_id = codec.read(true[1]).meta.id
+    other = signed(LockoutCleared(task_id=T2, agent="Alice"))
+    signature = signatures.decode_group(other[0]).signature
+    event_id = codec.decode_line(true[1]).meta.id
     cases: dict[str, Callable[[], list[bytes]]] = {
         "unsigned": lambda: signed(UNLOCK, keys=None),
         "signed by nobody known": lambda: signed(UNLOCK, keys=STRANGER),
         "signed in the name of a trusted key": lambda: regrouped(
-            signed(UNLOCK, keys=STRANGER), key=OTHER.made().id
+            signed(UNLOCK, keys=STRANGER), key=OTHER.ensure_key().id
         ),
         "signed for another task": lambda: changed(other, lambda fields: fields.update(task_id=T1)),
         "signed for another agent": lambda: changed(
@@ -231,16 +233,16 @@ def forged(case: str) -> list[bytes]:
         "signed for no project": lambda: signed(UNLOCK, project=""),
         "with the signature of another event": lambda: regrouped(true, signature=signature),
         "with a signature that was cut": lambda: regrouped(
-            true, signature=signatures.read(true[0]).signature[:-1]
+            true, signature=signatures.decode_group(true[0]).signature[:-1]
         ),
         "with a signature that is none": lambda: regrouped(true, signature="?" * 86),
         "with a signature in other letters": lambda: regrouped(true, signature="é\u2028"),
         "with another number": lambda: regrouped(true, first=2),
         "with a broken chain": lambda: regrouped(true, before="0" * 32),
         "with another event beside it": lambda: regrouped(
-            true, events=(Named("0" * 32, T2), Named(event_id, T1)), first=1
+            true, events=(GroupedEvent("0" * 32, T2), GroupedEvent(event_id, T1)), first=1
         ),
-        "named as another task's": lambda: regrouped(true, events=(Named(event_id, T2),)),
+        "named as another task's": lambda: regrouped(true, events=(GroupedEvent(event_id, T2),)),
         "without its group": lambda: true[1:],
         "with a group in another form": lambda: [true[0].replace(b'"first"', b' "first"'), true[1]],
     }
@@ -297,9 +299,9 @@ def test_a_wrong_signature_is_a_problem_and_an_unknown_signer_is_not(case: str) 
     assert [one.doubt for one in found.unconfirmed] == [CASES[case]]
 
 
-@pytest.mark.parametrize("kind", e.NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
+@pytest.mark.parametrize("kind", NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
 @pytest.mark.parametrize("keys", [None, STRANGER], ids=["unsigned", "signed by a stranger"])
-def test_no_kind_of_event_counts_without_a_trusted_signature(kind: type[e.Event], keys: Keys | None) -> None:
+def test_no_kind_of_event_counts_without_a_trusted_signature(kind: type[Event], keys: Keys | None) -> None:
     world = a_world(OTHER)
     world.claim(T1, "Bob")
     before, tasks, clock = state(world)[0], world.tasks(), world.ledger
@@ -334,7 +336,7 @@ def test_a_copy_of_an_unconfirmed_event_has_no_effect_either() -> None:
 def test_an_unconfirmed_event_answers_no_key(keys: Keys | None, is_open: bool) -> None:
     world = a_world()
     session = Session("20261115-090000-000000ff", keys=keys)
-    session.write(e.TaskCancelled(task_id=T1), key="k", ask="x")
+    session.write(TaskCancelled(task_id=T1), key="k", ask="x")
     if is_open:
         world.add("Another")
         segment = next(path for path in world.exchange.contents if path != THEIRS)
@@ -371,8 +373,8 @@ def test_an_event_whose_group_comes_later_counts_then() -> None:
 
 def test_a_later_signature_covers_what_comes_before_it_in_its_session() -> None:
     world = a_world(OTHER)
-    lines = signed(UNLOCK, e.LockoutCleared(task_id=T2, agent="Alice"))
-    lines[0] = signatures.write(replace(signatures.read(lines[0]), signature="A" * 86))
+    lines = signed(UNLOCK, LockoutCleared(task_id=T2, agent="Alice"))
+    lines[0] = signatures.encode_group(replace(signatures.decode_group(lines[0]), signature="A" * 86))
 
     read_in(world, lines, FORGED)
 
@@ -382,8 +384,8 @@ def test_a_later_signature_covers_what_comes_before_it_in_its_session() -> None:
 
 def test_a_wrong_signature_at_the_end_takes_nothing_from_what_comes_before_it() -> None:
     world = a_world(OTHER)
-    lines = signed(UNLOCK, e.LockoutCleared(task_id=T2, agent="Alice"))
-    lines[2] = signatures.write(replace(signatures.read(lines[2]), signature="A" * 86))
+    lines = signed(UNLOCK, LockoutCleared(task_id=T2, agent="Alice"))
+    lines[2] = signatures.encode_group(replace(signatures.decode_group(lines[2]), signature="A" * 86))
 
     read_in(world, lines, FORGED)
 
@@ -394,10 +396,10 @@ def test_a_wrong_signature_at_the_end_takes_nothing_from_what_comes_before_it() 
 
 def unsigned(line: bytes) -> bytes:
     """A group without its true signature."""
-    return signatures.write(replace(signatures.read(line), signature="A" * 86))
+    return signatures.encode_group(replace(signatures.decode_group(line), signature="A" * 86))
 
 
-TWO = signed(UNLOCK, e.LockoutCleared(task_id=T2, agent="Alice"))
+TWO = signed(UNLOCK, LockoutCleared(task_id=T2, agent="Alice"))
 FILES = {
     "the first without a signature": [[unsigned(TWO[0]), TWO[1]], TWO[2:]],
     "the second without a signature": [TWO[:2], [unsigned(TWO[2]), TWO[3]]],
@@ -405,11 +407,15 @@ FILES = {
     "the second with and without": [[unsigned(TWO[2])], TWO],
     "the events before their groups": [TWO[1::2], [unsigned(TWO[0])], [unsigned(TWO[2])], TWO[2:3]],
     "an event in the place of another": [
-        [signatures.write(replace(signatures.read(TWO[0]), events=(Named("0" * 32, T1),)))],
+        [
+            signatures.encode_group(
+                replace(signatures.decode_group(TWO[0]), events=(GroupedEvent("0" * 32, T1),))
+            )
+        ],
         TWO[:2],
     ],
     "another key in the place of the true one": [
-        [signatures.write(replace(signatures.read(TWO[0]), key=STRANGER.made().id))],
+        [signatures.encode_group(replace(signatures.decode_group(TWO[0]), key=STRANGER.ensure_key().id))],
         TWO[:2],
     ],
 }
@@ -432,14 +438,14 @@ def test_groups_count_alike_in_whichever_order_their_files_are_read(files: list[
 def test_many_false_groups_on_a_long_chain_cost_no_more_than_their_number() -> None:
     session = Session("20261115-090000-000000ff", keys=OTHER, project=PROJECT)
     for n in range(3000):
-        session.write(e.LockoutSet(task_id=T1, agent=f"Agent {n}"))
-    true = [signatures.read(line) for line in session.lines[::2]]
+        session.write(LockoutSet(task_id=T1, agent=f"Agent {n}"))
+    true = [signatures.decode_group(line) for line in session.lines[::2]]
     last = true[-1]
     false = [
-        replace(last, first=last.last + 1, before=last.after, events=(Named(f"{n:032x}", T1),))
+        replace(last, first=last.last + 1, before=last.after, events=(GroupedEvent(f"{n:032x}", T1),))
         for n in range(3000)
     ]
-    found = Verifier(Trust(project=PROJECT, keys=(OTHER.made(),)), OTHER).doubts([*true, *false])
+    found = Verifier(Trust(project=PROJECT, keys=(OTHER.ensure_key(),)), OTHER).doubts([*true, *false])
 
     assert {found[group] for group in true} == {Doubt.NONE}
     assert {found[group] for group in false} == {Doubt.WRONG_SIGNATURE}
@@ -449,8 +455,8 @@ def test_many_false_groups_on_a_long_chain_cost_no_more_than_their_number() -> N
 
 
 def test_a_line_cut_out_of_a_file_is_named_with_its_task() -> None:
-    lines = signed(added(T1), e.LockoutSet(task_id=T1, agent="Alice"), added(T2))
-    world = World(rules=rules(OTHER))
+    lines = signed(task_added(T1), LockoutSet(task_id=T1, agent="Alice"), task_added(T2))
+    world = FakeLedger(rules=rules(OTHER))
 
     read_in(world, [*lines[:3], *lines[4:]])
 
@@ -460,9 +466,12 @@ def test_a_line_cut_out_of_a_file_is_named_with_its_task() -> None:
 
 def test_a_group_cut_out_of_a_file_is_named_by_its_numbers() -> None:
     lines = signed(
-        added(T1), e.LockoutSet(task_id=T1, agent="Alice"), e.LockoutSet(task_id=T1, agent="Bob"), added(T2)
+        task_added(T1),
+        LockoutSet(task_id=T1, agent="Alice"),
+        LockoutSet(task_id=T1, agent="Bob"),
+        task_added(T2),
     )
-    world = World(rules=rules(OTHER))
+    world = FakeLedger(rules=rules(OTHER))
 
     read_in(world, [*lines[:2], *lines[6:]])
 
@@ -472,9 +481,9 @@ def test_a_group_cut_out_of_a_file_is_named_by_its_numbers() -> None:
 
 def test_an_event_that_is_held_back_for_its_time_is_not_called_missing() -> None:
     session = Session("20261115-090000-000000ff", keys=OTHER, project=PROJECT)
-    session.write(added(T1))
-    session.write(e.LockoutSet(task_id=T1, agent="Alice"), at="2026-11-18T09:00:00.000000Z")
-    world = World(rules=rules(OTHER))
+    session.write(task_added(T1))
+    session.write(LockoutSet(task_id=T1, agent="Alice"), at="2026-11-18T09:00:00.000000Z")
+    world = FakeLedger(rules=rules(OTHER))
 
     read_in(world, session.lines)
 
@@ -483,8 +492,8 @@ def test_an_event_that_is_held_back_for_its_time_is_not_called_missing() -> None
 
 
 def test_lines_of_another_task_that_are_not_here_are_no_fault() -> None:
-    lines = signed(added(T1), added(T2), e.LockoutSet(task_id=T1, agent="Alice"))
-    world = World(rules=rules(OTHER))
+    lines = signed(task_added(T1), task_added(T2), LockoutSet(task_id=T1, agent="Alice"))
+    world = FakeLedger(rules=rules(OTHER))
 
     read_in(world, [*lines[:3], *lines[4:]])
 
@@ -497,7 +506,7 @@ def test_a_ledger_in_which_an_unconfirmed_event_counts_was_changed() -> None:
     read_in(world, signed(UNLOCK, keys=None), FORGED)
     with world.store.write() as tx:
         (found,) = tx.unconfirmed.every()
-        event = codec.recall(found.line)
+        event = codec.decode_stored_line(found.line)
         tx.unconfirmed.judge([Session().entry(UNLOCK)._replace(event=event, line=found.line)])
 
     (problem,) = verified(world).problems
@@ -536,10 +545,10 @@ def test_a_command_notices_that_the_trust_has_changed() -> None:
 
 
 def test_a_project_that_gets_an_id_keeps_what_this_machine_wrote_before() -> None:
-    world = World(rules=rules(OTHER, project=""))
+    world = FakeLedger(rules=rules(OTHER, project=""))
     task = world.add()
     world.ask(c.CancelTask(task_id=task))
-    read_in(world, signed(added(T1), project=""))
+    read_in(world, signed(task_added(T1), project=""))
     assert T1 in world.tasks()
 
     world.rules = rules(OTHER)
@@ -557,7 +566,7 @@ def test_a_key_that_is_trusted_no_more_leaves_what_others_signed() -> None:
     world = a_world(OTHER, third)
     read_in(world, signed(UNLOCK), FORGED)
     session = Session("20261115-090000-000000ee", FakeClock(LATER), keys=third, project=PROJECT)
-    session.write(e.TaskCancelled(task_id=T2))
+    session.write(TaskCancelled(task_id=T2))
     read_in(world, session.lines, "/events/third.jsonl")
 
     world.rules = rules(MACHINE, third)
@@ -575,7 +584,7 @@ def test_while_the_configuration_cannot_be_read_the_trust_stays_as_it_was() -> N
 
     world.ledger._rules = broken
     read_in(world, signed(UNLOCK), FORGED)
-    read_in(world, signed(e.TaskCancelled(task_id=T2), keys=STRANGER), "/events/stranger.jsonl")
+    read_in(world, signed(TaskCancelled(task_id=T2), keys=STRANGER), "/events/stranger.jsonl")
 
     assert not world.task(T1).is_locked_out("Alice")
     assert doubts(world) == [Doubt.UNKNOWN_SIGNER]
@@ -588,20 +597,20 @@ class CountingKeys(FakeKeys):
         super().__init__()
         self.count = 0
 
-    def verify(self, claims: Sequence[Signed]) -> list[bool]:
+    def verify(self, claims: Sequence[SignedClaim]) -> list[bool]:
         self.count += len(claims)
         return super().verify(claims)
 
 
 def test_one_signature_is_verified_for_a_whole_session_and_never_again() -> None:
     keys = CountingKeys()
-    world = World(rules=rules(OTHER), keys=keys)
-    lines = signed(*(e.LockoutSet(task_id=T1, agent=f"Agent {n}") for n in range(50)))
+    world = FakeLedger(rules=rules(OTHER), keys=keys)
+    lines = signed(*(LockoutSet(task_id=T1, agent=f"Agent {n}") for n in range(50)))
     read_in(world, lines)
     assert keys.count == 1
 
     with world.store.write() as tx:
-        rebuild(tx)
+        rebuild_tables(tx)
     world.exchange.put("/events/copy.jsonl", lines)
     world.ledger.refresh()
     world.rules = rules(OTHER, FakeKeys("third"))
@@ -614,12 +623,12 @@ def test_one_signature_is_verified_for_a_whole_session_and_never_again() -> None
 
 
 def test_a_new_key_starts_a_new_session() -> None:
-    world = World(rules=rules(MACHINE))
+    world = FakeLedger(rules=rules(MACHINE))
     world.add("One")
     (before,) = {event.meta.session for event in world.events()}
 
     world.keys = FakeKeys("a new key")
-    world.opened_again()
+    world.reopen()
     world.add("Two")
 
     sessions = {event.meta.session for event in world.events()}
@@ -630,11 +639,11 @@ def test_a_new_key_starts_a_new_session() -> None:
 
 
 def test_a_key_that_was_lost_counts_as_long_as_it_is_trusted() -> None:
-    world = World(rules=rules(MACHINE))
+    world = FakeLedger(rules=rules(MACHINE))
     task = world.add()
 
     world.keys = FakeKeys("a new key")
-    world.opened_again().refresh()
+    world.reopen().refresh()
     assert task in world.tasks()
 
     world.rules = rules()
@@ -663,7 +672,7 @@ def test_a_claim_that_a_key_made_room_for_becomes_a_conflict_when_it_is_trusted_
     world.ledger.refresh()
 
     assert world.task(T1).claim is None
-    assert [conflict.event for conflict in world.task(T1).conflicts] == [claimed().name]
+    assert [conflict.event for conflict in world.task(T1).conflicts] == [task_claimed().name]
 
 
 # Two machines.
@@ -691,13 +700,13 @@ def test_two_machines_that_trust_each_other_come_to_the_same_state() -> None:
 REPLAYED = ["in another file", "under another session's name", "from another project", "before its place"]
 
 
-@pytest.mark.parametrize("kind", e.NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
+@pytest.mark.parametrize("kind", NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
 @pytest.mark.parametrize("way", REPLAYED)
-def test_no_kind_of_event_counts_a_second_time(kind: type[e.Event], way: str) -> None:
+def test_no_kind_of_event_counts_a_second_time(kind: type[Event], way: str) -> None:
     """What a trusted key signed counts once, in its place and in its project."""
     world = a_world(OTHER)
     world.claim(T1, "Bob")
-    once = signed(an_event(kind), e.LockoutSet(task_id=T2, agent="Carol"))
+    once = signed(an_event(kind), LockoutSet(task_id=T2, agent="Carol"))
     if way != "from another project":
         read_in(world, once)
     before, tasks = state(world)[0], world.tasks()
@@ -708,13 +717,15 @@ def test_no_kind_of_event_counts_a_second_time(kind: type[e.Event], way: str) ->
     assert state(world)[0] == before
 
 
-def _again(lines: list[bytes], event: e.Event, way: str) -> list[bytes]:
+def _again(lines: list[bytes], event: Event, way: str) -> list[bytes]:
     if way == "in another file":
         return lines
     if way == "from another project":
-        return signed(event, e.LockoutSet(task_id=T2, agent="Carol"), project="fedcba9876543210")
+        return signed(event, LockoutSet(task_id=T2, agent="Carol"), project="fedcba9876543210")
     group, line, *_ = lines
     if way == "before its place":
-        return [signatures.write(replace(signatures.read(group), first=3)), line]
-    other = replace(signatures.read(group), meta=signatures.Origin(session="20261115-090000-000000ee"))
-    return [signatures.write(other), line]
+        return [signatures.encode_group(replace(signatures.decode_group(group), first=3)), line]
+    other = replace(
+        signatures.decode_group(group), meta=signatures.GroupOrigin(session="20261115-090000-000000ee")
+    )
+    return [signatures.encode_group(other), line]

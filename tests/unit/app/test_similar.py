@@ -5,28 +5,39 @@ from __future__ import annotations
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from remand.app.similar import MAX_SHARED, THRESHOLD, Profile, Weights, richest, similar_rejected, similarity
-from remand.app.words import MAX_WORDS, Words, all_words_of, words_in, words_of
+from remand.app.tasks.similarity import (
+    MAX_SHARED,
+    MAX_WORDS,
+    THRESHOLD,
+    TaskProfile,
+    TaskWords,
+    WordWeights,
+    all_words_of,
+    best_matches,
+    similar_rejected,
+    similarity,
+    words_in,
+    words_of,
+)
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.filed import Filed
-from remand.domain.task import Task
-from remand.testing.builders import T1, T2, T3, World, a_task, task_id
+from remand.domain.events.reviews import Finding
+from remand.domain.task import LastRejection, Task
+from remand.testing.builders import T1, T2, T3, FakeLedger, a_task, task_id
 from tests.unit.app.alike import PAIRS, Pair
 
-FILED = Filed(rejection_id="R-1", handoff_id="H-1", agent="Bob", reason="BLOCKER")
+FILED = LastRejection(rejection_id="R-1", handoff_id="H-1", agent="Bob", reason="BLOCKER")
 
 
-def words(task: tuple[str, str]) -> Words:
+def words(task: tuple[str, str]) -> TaskWords:
     return words_of(a_task(title=task[0], scope=task[1]))
 
 
-def alike(pair: Pair, weights: Weights) -> float:
+def alike(pair: Pair, weights: WordWeights) -> float:
     return likeness(words(pair.one), words(pair.other), weights)
 
 
-def likeness(one: Words, other: Words, weights: Weights) -> float:
-    return similarity(Profile(one, weights), Profile(other, weights))
+def likeness(one: TaskWords, other: TaskWords, weights: WordWeights) -> float:
+    return similarity(TaskProfile(one, weights), TaskProfile(other, weights))
 
 
 def rejected(number: int, title: str, scope: str = "", **fields: object) -> Task:
@@ -34,7 +45,7 @@ def rejected(number: int, title: str, scope: str = "", **fields: object) -> Task
 
 
 def found(tasks: list[Task], task: Task) -> list[str]:
-    world = World()
+    world = FakeLedger()
     with world.store.write() as tx:
         for other in tasks:
             tx.tasks.put(other)
@@ -46,13 +57,13 @@ class TestThreshold:
     """The threshold is set by pairs that a person judged: few of those apart pass, most of those alike do."""
 
     def test_nine_in_ten_of_the_pairs_called_alike_pass_in_a_ledger_without_rejections(self) -> None:
-        weights = Weights(0, {})
+        weights = WordWeights(0, {})
         scores = [alike(pair, weights) for pair in PAIRS if pair.is_alike]
 
         assert sum(score >= THRESHOLD for score in scores) >= 0.9 * len(scores)
 
     def test_at_most_one_in_thirty_of_the_pairs_called_apart_passes(self) -> None:
-        weights = Weights(0, {})
+        weights = WordWeights(0, {})
         scores = [alike(pair, weights) for pair in PAIRS if not pair.is_alike]
 
         assert sum(score >= THRESHOLD for score in scores) <= len(scores) / 30
@@ -60,7 +71,7 @@ class TestThreshold:
     def test_the_threshold_holds_when_words_are_weighed_by_the_tasks_themselves(self) -> None:
         every = [words(task).both for pair in PAIRS for task in (pair.one, pair.other)]
         counts = {word: sum(word in both for both in every) for both in every for word in both}
-        weights = Weights(len(every), counts)
+        weights = WordWeights(len(every), counts)
         passed = [pair.is_alike for pair in PAIRS if alike(pair, weights) >= THRESHOLD]
 
         assert passed.count(True) >= 0.75 * sum(pair.is_alike for pair in PAIRS)
@@ -94,7 +105,7 @@ class TestWords:
         every = all_words_of(a_task(title=title, scope=scope))
 
         assert all(word and not set(word) & set(' "\0\n') for word in every)
-        assert 0 <= likeness(words((title, scope)), words((scope, title)), Weights(3, {})) <= 1.0001
+        assert 0 <= likeness(words((title, scope)), words((scope, title)), WordWeights(3, {})) <= 1.0001
 
 
 class TestSimilarity:
@@ -105,18 +116,18 @@ class TestSimilarity:
             words(("kitchen roof", "")),
             words(("mend roof", "")),
         )
-        weights = Weights(1000, common)
+        weights = WordWeights(1000, common)
 
         assert likeness(one, rare, weights) > likeness(one, usual, weights)
 
     def test_words_that_all_kinds_of_tasks_have_make_no_two_alike(self) -> None:
-        assert likeness(words(("Fix the bug", "")), words(("Fix bug", "")), Weights(0, {})) == 0
+        assert likeness(words(("Fix the bug", "")), words(("Fix bug", "")), WordWeights(0, {})) == 0
 
     def test_one_shared_word_makes_no_two_alike(self) -> None:
-        assert likeness(words(("Kubernetes", "")), words(("Kubernetes", "")), Weights(0, {})) == 0
+        assert likeness(words(("Kubernetes", "")), words(("Kubernetes", "")), WordWeights(0, {})) == 0
 
     def test_it_is_the_same_from_both_sides(self) -> None:
-        weights = Weights(0, {})
+        weights = WordWeights(0, {})
 
         assert all(
             alike(pair, weights) == alike(Pair(pair.is_alike, pair.other, pair.one), weights)
@@ -162,11 +173,11 @@ class TestSearch:
         assert found(family, task) == []
 
     def test_what_a_task_says_now_counts(self) -> None:
-        world = World()
+        world = FakeLedger()
         task = world.add("Export invoices as PDF")
         world.claim(task)
         world.submit(task)
-        world.ask(c.RejectReview(task_id=task, commit="work", findings=(e.Finding(text="It leaks"),)))
+        world.ask(c.RejectReview(task_id=task, commit="work", findings=(Finding(text="It leaks"),)))
         world.ask(c.EditTask(task_id=task, title="Paint the garden fence green"))
 
         with world.store.read() as view:
@@ -182,7 +193,7 @@ class TestSearch:
             return list(range(looked[-1]))
 
         counts = {"a": 9000, "b": 9000, "c": 9000, "rare": 3}
-        best = richest(dict.fromkeys(counts, 1.0), counts, having, 50)
+        best = best_matches(dict.fromkeys(counts, 1.0), counts, having, 50)
 
         assert len(best) == 50
         assert sum(looked) <= MAX_SHARED

@@ -6,25 +6,25 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.simulate import RULES, Difference, simulate
+from remand.app.analysis.simulation import RULES, DecisionDifference, simulate
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import Role, Team
+from remand.domain.events.reviews import ReviewRejected
+from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid
 from remand.domain.policy import Policy
-from remand.domain.roles import Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, member
-from remand.testing.rejecting import DEPENDENCY, LAZY, SCOPE, TITLE, a_rejection, naming
-from remand.testing.reviewing import LEAKS, send_back
+from remand.testing.builders import LEAKS, FakeLedger, member, send_back
+from remand.testing.rejection_records import DEPENDENCY, LAZY, SCOPE, TITLE, a_rejection, with_dependency
 
 AUTO, HUMAN = Policy(), Policy(director=("human",))
 
 
-def a_world(**policy: Any) -> World:
-    return World(rules=Rules(policy=Policy(**policy), gates=()))
+def a_world(**policy: Any) -> FakeLedger:
+    return FakeLedger(rules=Rules(policy=Policy(**policy), gates=()))
 
 
-def reject(world: World, record: dict[str, Any], task: str = "", by: str = "Alice") -> str:
+def reject(world: FakeLedger, record: dict[str, Any], task: str = "", by: str = "Alice") -> str:
     """An agent claims a task and rejects it."""
     task = task or world.add(TITLE, scope=SCOPE)
     claim = world.task(task).claim or world.claim(task, by).claim
@@ -33,22 +33,24 @@ def reject(world: World, record: dict[str, Any], task: str = "", by: str = "Alic
     return task
 
 
-def differences(world: World, policy: Policy, kind: str = "", since: str = "") -> list[Difference]:
+def differences(
+    world: FakeLedger, policy: Policy, kind: str = "", since: str = ""
+) -> list[DecisionDifference]:
     found = simulate(world.events(), policy, since).differences
     return [one for one in found if not kind or one.kind == kind]
 
 
-def told(found: list[Difference]) -> list[tuple[str, str, str]]:
+def told(found: list[DecisionDifference]) -> list[tuple[str, str, str]]:
     return [(one.agent, one.recorded, one.simulated) for one in found]
 
 
-def a_full_story(**policy: Any) -> World:
+def a_full_story(**policy: Any) -> FakeLedger:
     """A ledger in which every rule had something to decide."""
     world = a_world(**policy)
     for reason in ("BLOCKER", "SCOPE_CREEP", "INFEASIBLE", "UNCLEAR_REQUIREMENTS"):
         reject(world, a_rejection(reason))
     other = world.add("PDF export")
-    reject(world, naming(a_rejection("MISSING_DEPENDENCY"), other))
+    reject(world, with_dependency(a_rejection("MISSING_DEPENDENCY"), other))
     lazy = reject(world, LAZY)
     reject(world, LAZY, lazy)
     reviewed = world.add("Mend the roof")
@@ -128,7 +130,7 @@ class TestValidator:
         world = a_world()
         reject(world, a_rejection("BLOCKER"))
         events = [
-            replace(event, rejection=LAZY) if isinstance(event, e.HandoffRejected) else event
+            replace(event, rejection=LAZY) if isinstance(event, HandoffRejected) else event
             for event in world.events()
         ]
         (found,) = simulate(events, AUTO).differences
@@ -139,7 +141,7 @@ class TestValidator:
     def test_a_rejection_is_judged_by_what_was_so_at_that_time(self) -> None:
         world = a_world()
         other = world.add("PDF export")
-        reject(world, naming(a_rejection("MISSING_DEPENDENCY"), other))
+        reject(world, with_dependency(a_rejection("MISSING_DEPENDENCY"), other))
         world.finish(other, "Bob")
 
         assert differences(world, AUTO) == [], "the dependency was still open"
@@ -149,7 +151,7 @@ class TestValidator:
         reject(world, a_rejection("BLOCKER"))
         events = [
             replace(event, rejection=a_rejection("MISSING_DEPENDENCY"))
-            if isinstance(event, e.HandoffRejected)
+            if isinstance(event, HandoffRejected)
             else event
             for event in world.events()
         ]
@@ -172,7 +174,7 @@ class TestMaxInvalidRejections:
     def test_an_agent_would_have_lost_the_task_at_the_first(self) -> None:
         world = a_world()
         task = reject(world, LAZY)
-        first = next(event for event in world.events() if isinstance(event, e.HandoffRejectionInvalid))
+        first = next(event for event in world.events() if isinstance(event, HandoffRejectionInvalid))
         (found,) = differences(world, Policy(max_invalid_rejections=1))
 
         assert (found.ts, found.task_id, found.agent) == (first.ts, task, "Alice")
@@ -234,7 +236,7 @@ class TestReviews:
         world.ask(c.RejectReview(task_id=task, commit="work", findings=(LEAKS,), source="forge:1"))
         world.ask(c.RetractReview(task_id=task, reason="It was right"))
         events = world.events()
-        again = next(event for event in events if isinstance(event, e.ReviewRejected))
+        again = next(event for event in events if isinstance(event, ReviewRejected))
         meta = replace(again.meta, session="20261115-080000-0000000b", seq=1, id="other", more=0)
         same = replace(again, ts=world.clock.now(), meta=meta)
 
@@ -360,7 +362,7 @@ class TestReach:
         world = a_world()
         send_back(world, world.add(), "Alice", "work")
         events = world.events()
-        again = next(event for event in events if isinstance(event, e.ReviewRejected))
+        again = next(event for event in events if isinstance(event, ReviewRejected))
         meta = replace(again.meta, session="20261115-080000-0000000b", seq=1, id="other", more=0)
         late = replace(again, ts=world.clock.now(), meta=meta, commit="f" * 40, tree="another")
 

@@ -1,25 +1,30 @@
 """Holds how a task's reviews and questions are told from its events."""
 
-from remand.app.asking import Rules
-from remand.app.rebuild import story
-from remand.app.stories import HandoffView, QuestionView, handoffs, questions, reviews
+from remand.app.events.task_folds import task_events
+from remand.app.history.task_history import (
+    HandoffView,
+    QuestionView,
+    task_handoffs,
+    task_questions,
+    task_reviews,
+)
+from remand.app.requests import Rules
 from remand.domain import commands as c
+from remand.domain.access.team import Role, Team
 from remand.domain.policy import Policy
-from remand.domain.roles import Role, Team
-from remand.testing.builders import World, member
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
-from remand.testing.reviewing import send_back
+from remand.testing.builders import FakeLedger, member, send_back
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 TEAM = Team((member("Alice"), member("Lea", Role.LEAD), member("Boss", Role.USER)))
 
 
-def with_team() -> World:
-    return World(rules=Rules(gates=(), team=TEAM, policy=Policy(deadline_seconds=60)))
+def with_team() -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), team=TEAM, policy=Policy(deadline_seconds=60)))
 
 
-def asked(world: World, task_id: str) -> list[QuestionView]:
+def asked(world: FakeLedger, task_id: str) -> list[QuestionView]:
     with world.store.read() as view:
-        return questions(world.task(task_id), story(view, task_id))
+        return task_questions(world.task(task_id), task_events(view, task_id))
 
 
 def test_a_question_is_told_with_its_answer() -> None:
@@ -68,7 +73,7 @@ def test_a_rejection_is_told_with_its_id_and_whether_it_stands() -> None:
     world.ask(c.RetractReview(task_id=task.id, reason="It was right"), "Lea")
 
     with world.store.read() as view:
-        rows = reviews(world.task(task.id), story(view, task.id))
+        rows = task_reviews(world.task(task.id), task_events(view, task.id))
 
     assert [row["event"] for row in rows] == ["review.reject", "review.retract"]
     assert rows[0]["is_retracted"] is True
@@ -81,18 +86,18 @@ class TestTheOverrideMessageOfAHandoff:
     MESSAGE = "The token is in the vault"
 
     @staticmethod
-    def world() -> World:
-        return World(rules=Rules(gates=(), policy=Policy(director=("human",))))
+    def world() -> FakeLedger:
+        return FakeLedger(rules=Rules(gates=(), policy=Policy(director=("human",))))
 
     @staticmethod
-    def seen(world: World, handoff: str) -> HandoffView:
+    def seen(world: FakeLedger, handoff: str) -> HandoffView:
         with world.store.read() as view:
-            found = handoffs(story(view, view.tasks.named(handoff)))
+            found = task_handoffs(task_events(view, view.tasks.find_task_id(handoff)))
         return next(one for one in found if one.handoff_id == handoff)
 
-    def overridden(self, world: World, reassign_to: str = "") -> tuple[str, str]:
+    def overridden(self, world: FakeLedger, reassign_to: str = "") -> tuple[str, str]:
         """A task and its handoff, whose rejection the user has overridden."""
-        task, handoff = world.held(title=TITLE, scope=SCOPE)
+        task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
         world.reject(handoff, a_rejection())
         world.ask(
             c.AnswerRejection(

@@ -14,23 +14,37 @@ import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.app.adopting import adopt
-from remand.app.asking import Rules
+from remand.app.events.signatures import Signer
+from remand.app.log.keys import adopt_sessions
+from remand.app.log.repair import give_up_lines, missing_lines, restore_tables
+from remand.app.log.verification import verify_log
 from remand.app.ports import Keys
-from remand.app.repairing import give_up, missing_lines
-from remand.app.restoring import restore
-from remand.app.signatures import Signer
-from remand.app.verify import verify
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.keys import ChainEnd
-from remand.domain.roles import THE_COORDINATOR
+from remand.domain.access.keys import ChainEnd
+from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.log import AbandonedLines, EventsVoided, LinesGivenUp
+from remand.domain.events.reviews import LockoutCleared, LockoutSet
+from remand.domain.events.tasks import TaskCancelled, TaskDecomposed
+from remand.domain.events.work import GatePassed
 from remand.domain.task import Status
 from remand.ledger import codec, signatures
-from remand.ledger.signatures import Named
-from remand.testing.builders import MACHINE, T1, T2, THE_USER, Session, World, a_result, a_verdict, added
+from remand.ledger.signatures import GroupedEvent
+from remand.testing.builders import (
+    MACHINE,
+    T1,
+    T2,
+    THE_USER,
+    FakeLedger,
+    Session,
+    a_result,
+    a_verdict,
+    send_back,
+    task_added,
+)
 from remand.testing.fakes import FakeClock, FakeKeys
-from remand.testing.reviewing import send_back
 
 STRANGER = FakeKeys("a stranger")
 GATED = Rules(gates=("tests", "integrity"))
@@ -43,7 +57,7 @@ class Place:
         self.path = path
         store = SqliteStore(path)
         store.adopt(store.file_identity(), "20261115-090000-00000000", lambda _: None)
-        self.world = World(store=store, rules=rules)
+        self.world = FakeLedger(store=store, rules=rules)
 
     def edit(self, statement: str, *values: Any) -> None:
         """Changes the file behind the ledger's back. What the ledger remembers is gone with its process."""
@@ -51,7 +65,7 @@ class Place:
             changed = connection.execute(statement, values).rowcount
         connection.close()
         assert changed > 0, f"nothing was changed by: {statement}"
-        self.world.opened_again()
+        self.world.reopen()
 
     def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         connection = sqlite3.connect(self.path)
@@ -78,12 +92,12 @@ class Place:
         """What `log verify` says."""
         world = self.world
         with world.store.read() as view:
-            found = verify(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
+            found = verify_log(view, world.exchange, world.marks, world.clock, world.ledger.verifier(view))
         return [problem.problem for problem in found.problems]
 
     def restore(self) -> None:
         """What `log verify` does when it finds a difference."""
-        restore(self.world.ledger)
+        restore_tables(self.world.ledger)
 
     def statuses(self) -> dict[str, str]:
         return {task.id: task.status for task in self.world.tasks().values()}
@@ -244,7 +258,7 @@ def test_work_is_not_handed_in_on_a_verdict_that_only_a_row_has(gated: Place) ->
     assert gated.world.refusal(c.SubmitTask(task_id=task, agent="Alice", commit="bad"), "Alice").code == (
         "not_measured"
     )
-    assert not any(isinstance(event, e.GatePassed) for event in gated.world.events())
+    assert not any(isinstance(event, GatePassed) for event in gated.world.events())
 
 
 def test_no_other_commit_of_the_same_code_takes_over_a_verdict_that_only_a_row_has(gated: Place) -> None:
@@ -256,19 +270,19 @@ def test_no_other_commit_of_the_same_code_takes_over_a_verdict_that_only_a_row_h
     )
 
 
-def forge(place: Place, *events: e.Event) -> None:
+def forge(place: Place, *events: Event) -> None:
     """Puts events and the groups of a stranger into the tables, as if they had been found sound."""
     ((session, seq, tip, clock),) = place.rows("SELECT session, seq, tip, clock FROM head")
     ((number,),) = place.rows("SELECT number FROM session WHERE name = ?", session)
-    named: list[Named] = []
+    named: list[GroupedEvent] = []
     for own, event in enumerate(events, seq + 1):
-        meta = e.Meta(id="", session=session, seq=own, actor="Alice", prev=tip)
-        stamped, line = codec.write(replace(event, ts=clock), meta)
+        meta = Meta(id="", session=session, seq=own, actor="Alice", prev=tip)
+        stamped, line = codec.encode_event(replace(event, ts=clock), meta)
         tip = stamped.meta.id
-        named.append(Named(tip, e.subject(stamped)))
-        place.edit("INSERT INTO event VALUES (?, ?, '', ?)", number << 40 | own, e.subject(stamped), line)
+        named.append(GroupedEvent(tip, event_task_id(stamped)))
+        place.edit("INSERT INTO event VALUES (?, ?, '', ?)", number << 40 | own, event_task_id(stamped), line)
     (group,) = Signer(STRANGER, "").sign(session, seq + 1, "0" * 32, named, clock)
-    line = signatures.write(group)
+    line = signatures.encode_group(group)
     place.edit(
         "INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, '', ?)",
         *(session, group.first, group.last, sha256(line).digest(), line),
@@ -276,14 +290,14 @@ def forge(place: Place, *events: e.Event) -> None:
     place.edit("INSERT INTO group_task SELECT ?, max(n) FROM signed_group", named[0].task)
 
 
-def forged_release(place: Place, task: str) -> tuple[e.Event, ...]:
+def forged_release(place: Place, task: str) -> tuple[Event, ...]:
     claim = place.world.task(task).claim
     commit = place.world.repository.commit("bad")
     assert claim is not None
     assert commit is not None
     verdict = a_verdict(commit=commit.sha, tree=commit.tree)
     own = {"task_id": task, "handoff_id": claim.handoff_id, "agent": "Alice"}
-    return (e.GatePassed(verdict=verdict, **own),)
+    return (GatePassed(verdict=verdict, **own),)
 
 
 def test_an_event_that_was_put_into_the_tables_with_a_group_of_a_stranger_releases_nothing(
@@ -310,9 +324,9 @@ def test_an_event_that_was_put_into_the_tables_without_a_group_releases_nothing(
     )
 
 
-FORGED: dict[str, Callable[[Place, str], e.Event]] = {
-    "a lockout that was cleared": lambda _, task: e.LockoutCleared(task_id=task, agent="Alice"),
-    "a lockout that is void": lambda place, _: e.EventsVoided(
+FORGED: dict[str, Callable[[Place, str], Event]] = {
+    "a lockout that was cleared": lambda _, task: LockoutCleared(task_id=task, agent="Alice"),
+    "a lockout that is void": lambda place, _: EventsVoided(
         session="x", first=1, last=1, chain="", events=(id_of(place, "lockout.set"),)
     ),
 }
@@ -321,7 +335,7 @@ FORGED: dict[str, Callable[[Place, str], e.Event]] = {
 def id_of(place: Place, name: str) -> str:
     """The id of the one event of that name."""
     ((line,),) = place.rows("SELECT line FROM event WHERE instr(line, CAST(? AS BLOB))", f'"event":"{name}"')
-    return codec.read(line).meta.id
+    return codec.decode_line(line).meta.id
 
 
 @pytest.mark.parametrize("way", FORGED)
@@ -341,11 +355,15 @@ def test_an_event_that_was_put_into_the_tables_with_a_group_of_a_stranger_settle
     place: Place,
 ) -> None:
     session = Session()
-    for event in (added(T1), added(T2, "A part", parent=T1), e.TaskDecomposed(task_id=T1, children=(T2,))):
+    for event in (
+        task_added(T1),
+        task_added(T2, "A part", parent=T1),
+        TaskDecomposed(task_id=T1, children=(T2,)),
+    ):
         session.write(event)
     read_file(place, session.lines)
     waiting = place.world.add("Waits for the part", depends_on=(T2,))
-    forge(place, e.TaskCancelled(task_id=T2, reason="Done elsewhere"))
+    forge(place, TaskCancelled(task_id=T2, reason="Done elsewhere"))
     place.edit("UPDATE task SET status = 'cancelled' WHERE id = ?", T2)
     place.edit("UPDATE task SET due = '2020-01-01T00:00:00.000000Z' WHERE id = ?", T1)
 
@@ -488,7 +506,7 @@ def test_a_task_whose_row_is_gone_is_still_there(place: Place) -> None:
 
 def test_a_lockout_from_above_holds_though_the_row_above_has_none(place: Place) -> None:
     session = Session()
-    for event in (added(T1), e.LockoutSet(task_id=T1, agent="Alice"), added(T2, "A part", parent=T1)):
+    for event in (task_added(T1), LockoutSet(task_id=T1, agent="Alice"), task_added(T2, "A part", parent=T1)):
         session.write(event)
     place.world.exchange.put("/events/theirs.jsonl", session.lines)
     place.world.ledger.refresh()
@@ -555,7 +573,7 @@ def test_a_group_whose_row_says_more_than_its_line_hides_no_gap(place: Place) ->
     task = locked_out(place)
     place.world.add("Later")
     ((n, line),) = place.rows("SELECT n, line FROM event WHERE instr(line, CAST('lockout.set' AS BLOB))")
-    seq = codec.read(line).meta.seq
+    seq = codec.decode_line(line).meta.seq
     ((first, last),) = place.rows("SELECT first, last FROM signed_group WHERE ? BETWEEN first AND last", seq)
     place.edit("DELETE FROM event WHERE n BETWEEN ? AND ?", n - seq + first, n - seq + last)
     place.edit("DELETE FROM group_task WHERE n = (SELECT n FROM signed_group WHERE first = ?)", first)
@@ -619,8 +637,8 @@ def test_an_event_that_was_put_into_the_tables_with_a_key_answers_no_command(pla
     task = place.world.add()
     ((session, seq, tip, clock),) = place.rows("SELECT session, seq, tip, clock FROM head")
     ((number,),) = place.rows("SELECT number FROM session WHERE name = ?", session)
-    meta = e.Meta(id="", session=session, seq=seq + 5, actor="Alice", prev=tip, key="k1", ask="x")
-    _, line = codec.write(replace(e.TaskCancelled(task_id=task), ts=clock), meta)
+    meta = Meta(id="", session=session, seq=seq + 5, actor="Alice", prev=tip, key="k1", ask="x")
+    _, line = codec.encode_event(replace(TaskCancelled(task_id=task), ts=clock), meta)
     place.edit("INSERT INTO event VALUES (?, ?, 'k1', ?)", number << 40 | seq + 5, task, line)
 
     place.world.ask(c.AddTask(title="Another"), key="k1")
@@ -631,7 +649,7 @@ def test_an_event_that_was_put_into_the_tables_with_a_key_answers_no_command(pla
 # What was given up, voided, adopted, or signed by a key whose trust has ended.
 
 OTHER = FakeKeys("another machine")
-LOCKOUT = e.LockoutSet(task_id=T1, agent="Alice")
+LOCKOUT = LockoutSet(task_id=T1, agent="Alice")
 
 
 def read_file(place: Place, lines: list[bytes]) -> None:
@@ -639,19 +657,19 @@ def read_file(place: Place, lines: list[bytes]) -> None:
     place.world.ledger.refresh()
 
 
-def theirs(*events: e.Event, keys: Keys | None = MACHINE) -> Session:
+def theirs(*events: Event, keys: Keys | None = MACHINE) -> Session:
     session = Session(clock=FakeClock("2026-11-15T08:30:00.000000Z"), keys=keys)
-    for event in (added(T1), LOCKOUT, *events):
+    for event in (task_added(T1), LOCKOUT, *events):
         session.write(event)
     return session
 
 
-def plant(place: Place, event: e.Event) -> None:
+def plant(place: Place, event: Event) -> None:
     """Puts an event that nobody signed into the tables, with all that follows from it there."""
     entry = Session("20261115-080000-000000bb", keys=None).entry(event)
     with place.world.store.write() as tx:
         tx.events.add([entry])
-    place.world.opened_again()
+    place.world.reopen()
 
 
 def claim(place: Place, agent: str) -> str:
@@ -663,10 +681,10 @@ def test_lines_that_the_user_gave_up_bar_nothing(place: Place) -> None:
     read_file(place, [line for line in session.lines if line != session.event_lines[1]])
     assert claim(place, "Bob") == "lines_missing"
 
-    ledger = place.world.opened_again()
-    give_up(ledger, missing_lines(ledger), THE_USER, "They are lost")
+    ledger = place.world.reopen()
+    give_up_lines(ledger, missing_lines(ledger), THE_USER, "They are lost")
 
-    place.world.opened_again()
+    place.world.reopen()
     assert place.world.claim(T1, "Bob").claim is not None
 
 
@@ -676,7 +694,7 @@ def test_nothing_is_given_up_by_an_event_that_was_put_into_the_tables(place: Pla
     place.edit_event("lockout.set", "DELETE FROM event")
     assert claim(place, "Bob") == "lines_missing"
 
-    plant(place, e.LinesGivenUp(lines=(e.GivenUp(session=theirs().name, first=1, last=9),)))
+    plant(place, LinesGivenUp(lines=(AbandonedLines(session=theirs().name, first=1, last=9),)))
 
     assert claim(place, "Bob") == "lines_missing"
 
@@ -685,9 +703,9 @@ def test_nothing_is_void_by_an_event_that_was_put_into_the_tables(place: Place) 
     session = theirs()
     read_file(place, session.lines)
     place.edit_state(T1, without_lockouts)
-    lockout = codec.read(session.event_lines[1]).meta.id
+    lockout = codec.decode_line(session.event_lines[1]).meta.id
 
-    plant(place, e.EventsVoided(session=session.name, first=2, last=2, chain="", events=(lockout,)))
+    plant(place, EventsVoided(session=session.name, first=2, last=2, chain="", events=(lockout,)))
 
     assert claim(place, "Alice") == "locked_out"
 
@@ -705,7 +723,7 @@ ADOPTED_REMOVED: dict[str, Callable[[Place], None]] = {
 def test_a_lockout_of_an_adopted_session_holds_though_it_was_removed(place: Place, way: str) -> None:
     session = theirs(keys=None)
     read_file(place, session.lines)
-    adopt(place.world.ledger, [session.name], "That key is lost", THE_USER)
+    adopt_sessions(place.world.ledger, [session.name], "That key is lost", THE_USER)
     ADOPTED_REMOVED[way](place)
 
     assert claim(place, "Alice") == "locked_out"
@@ -713,10 +731,10 @@ def test_a_lockout_of_an_adopted_session_holds_though_it_was_removed(place: Plac
 
 
 def test_what_a_key_signed_after_its_end_does_not_count_though_the_tables_say_so(place: Place) -> None:
-    session = theirs(e.LockoutCleared(task_id=T1, agent="Alice"), keys=OTHER)
-    second = [signatures.read(line) for line in session.lines if signatures.is_group(line)][1]
+    session = theirs(LockoutCleared(task_id=T1, agent="Alice"), keys=OTHER)
+    second = [signatures.decode_group(line) for line in session.lines if signatures.is_group(line)][1]
     end = ChainEnd(session=session.name, number=2, chain=second.after)
-    trusted = (MACHINE.made(), replace(OTHER.made(), until=(end,)))
+    trusted = (MACHINE.ensure_key(), replace(OTHER.ensure_key(), until=(end,)))
     place.world.rules = Rules(gates=(), trusted=trusted)
     read_file(place, session.lines)
     assert claim(place, "Alice") == "locked_out"
@@ -732,11 +750,11 @@ def test_what_a_key_signed_after_its_end_does_not_count_though_the_tables_say_so
 
 def test_an_adopted_lockout_is_found_whatever_number_it_has_in_its_adoption(place: Place) -> None:
     session = Session(clock=FakeClock("2026-11-15T08:30:00.000000Z"))
-    session.write(added(T1))
+    session.write(task_added(T1))
     session.signer = None
     session.write(LOCKOUT)
     read_file(place, session.lines)
-    adopt(place.world.ledger, [session.name], "Nobody signed it", THE_USER)
+    adopt_sessions(place.world.ledger, [session.name], "Nobody signed it", THE_USER)
     ADOPTED_REMOVED["as an event that belongs to no task"](place)
 
     assert claim(place, "Alice") == "locked_out"
@@ -744,10 +762,10 @@ def test_an_adopted_lockout_is_found_whatever_number_it_has_in_its_adoption(plac
 
 
 def test_what_leads_to_the_end_of_a_key_counts_where_other_tasks_are_between(place: Place) -> None:
-    session = theirs(added(T2), keys=OTHER)
-    third = [signatures.read(line) for line in session.lines if signatures.is_group(line)][2]
+    session = theirs(task_added(T2), keys=OTHER)
+    third = [signatures.decode_group(line) for line in session.lines if signatures.is_group(line)][2]
     end = ChainEnd(session=session.name, number=3, chain=third.after)
-    trusted = (MACHINE.made(), replace(OTHER.made(), until=(end,)))
+    trusted = (MACHINE.ensure_key(), replace(OTHER.ensure_key(), until=(end,)))
     place.world.rules = Rules(gates=(), trusted=trusted)
     read_file(place, session.lines)
 
@@ -758,8 +776,8 @@ def test_what_leads_to_the_end_of_a_key_counts_where_other_tasks_are_between(pla
 
 def test_an_event_that_is_held_back_for_its_time_bars_nothing(place: Place) -> None:
     session = theirs()
-    session.write(e.LockoutSet(task_id=T1, agent="Bob"), at="2026-12-15T09:00:00.000000Z")
+    session.write(LockoutSet(task_id=T1, agent="Bob"), at="2026-12-15T09:00:00.000000Z")
     read_file(place, session.lines)
-    place.world.opened_again()
+    place.world.reopen()
 
     assert place.world.claim(T1, "Bob").claim is not None

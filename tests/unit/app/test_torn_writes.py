@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.exchange.segments import Segments
-from remand.app.asking import Request
-from remand.app.digest import digest
+from remand.adapters.stores.segments import Segments
+from remand.app.log.verification import state_digest
+from remand.app.requests import Request
 from remand.domain import commands as c
-from remand.domain.roles import USER
-from remand.ledger.store import Head
-from remand.testing.builders import World
-from remand.testing.fakes import CountingIds, FakeClock, Killed
+from remand.domain.access.team import USER
+from remand.ledger.store import LedgerHead
+from remand.testing.builders import FakeLedger
+from remand.testing.fakes import CountingIds, FakeClock, ProcessKilled
 
 pytestmark = pytest.mark.timeout(3600)
 Campaign = Callable[[int, int], int]
@@ -23,24 +23,24 @@ def requests(count: int) -> list[Request]:
     return [Request(ask=c.AddTask(title=f"Task {n}"), actor=USER, key=f"k{n}") for n in range(count)]
 
 
-def killed_after_writing(count: int) -> tuple[World, str, int, int]:
+def killed_after_writing(count: int) -> tuple[FakeLedger, str, int, int]:
     """A ledger whose process was killed when so many events stood in its file, and not yet in its tables.
 
     With it come that file, its size before the write and after it.
     """
-    world = World()
+    world = FakeLedger()
     world.add("Before")
     (path,) = world.exchange.contents
     before = len(world.exchange.contents[path].data)
     world.exchange.die_after_next_append()
-    with pytest.raises(Killed):
+    with pytest.raises(ProcessKilled):
         world.ledger.ask_all(requests(count))
     return world, path, before, len(world.exchange.contents[path].data)
 
 
-def digest_of(world: World) -> tuple[str, int]:
+def digest_of(world: FakeLedger) -> tuple[str, int]:
     with world.store.read() as view:
-        return digest(view)
+        return state_digest(view)
 
 
 def check(count: int, left: int) -> None:
@@ -48,9 +48,9 @@ def check(count: int, left: int) -> None:
     world, path, before, _ = killed_after_writing(count)
     torn = world.exchange.contents[path].data[before:left]
     is_whole = left == len(world.exchange.contents[path].data)
-    world.exchange.cut(path, left)
+    world.exchange.truncate(path, left)
 
-    world.opened_again()
+    world.reopen()
     world.add("After")
 
     expected = 2 + (count if is_whole else 0)
@@ -62,7 +62,7 @@ def check(count: int, left: int) -> None:
         assert len(view.files.problems()) == len(world.exchange.set_aside), "it is said that it was set aside"
     world.ledger.ask_all(requests(count))
     assert len(world.tasks()) == 2 + count, "what is asked again under its key happens once"
-    again = World(exchange=world.exchange, session="20261117-090000-00000000")
+    again = FakeLedger(exchange=world.exchange, session="20261117-090000-00000000")
     again.ledger.refresh()
     assert digest_of(again) == digest_of(world)
 
@@ -95,7 +95,7 @@ def test_a_new_segment_has_its_name_only_when_its_lines_are_on_disk(
     folders = [str(tmp_path / "events")]
     segments = Segments(folders, str(tmp_path / "quarantine"), Untracked(), FakeClock(), CountingIds())
 
-    segments.append(Head(session="s"), 1, [b"{}"])
+    segments.append(LedgerHead(session="s"), 1, [b"{}"])
     segments.close()
 
     assert done == ["sync", "rename"]

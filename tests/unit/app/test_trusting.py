@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from remand.app.trusting import with_key
-from remand.domain.keys import PublicKey
+from remand.app.log.keys import add_trusted_key
+from remand.domain.access.keys import PublicKey
 
 ONE, TWO = PublicKey(raw=b"\x01" * 32, name="laptop"), PublicKey(raw=b"\x02" * 32, name="build server")
 WITHOUT = {
@@ -30,10 +30,10 @@ def rest(text: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("text", WITHOUT.values(), ids=WITHOUT)
 def test_a_key_comes_in_beside_others(text: str) -> None:
-    one = with_key(text, ONE)
+    one = add_trusted_key(text, ONE)
     assert one is not None
     assert trusted(one) == [ONE.entry]
-    both = with_key(one, TWO)
+    both = add_trusted_key(one, TWO)
     assert both is not None
     assert sorted(map(str, trusted(both))) == sorted([ONE.entry, TWO.entry])
     assert rest(one) == rest(both) == rest(text)
@@ -42,7 +42,7 @@ def test_a_key_comes_in_beside_others(text: str) -> None:
 def test_a_key_comes_in_beside_one_that_has_an_end() -> None:
     text = f'[keys]\ntrusted = [{{key = "{ONE.entry}", until = []}}]\n'
 
-    changed = with_key(text, TWO) or ""
+    changed = add_trusted_key(text, TWO) or ""
 
     assert trusted(changed) == [TWO.entry, {"key": ONE.entry, "until": []}]
 
@@ -50,7 +50,7 @@ def test_a_key_comes_in_beside_one_that_has_an_end() -> None:
 def test_comments_stay() -> None:
     text = f'# first\n[keys]\n# second\ntrusted = [ # third\n  "{ONE.entry}", # fourth\n]\n# fifth\n'
 
-    changed = with_key(text, TWO) or ""
+    changed = add_trusted_key(text, TWO) or ""
 
     assert [f"# {word}" in changed for word in ("first", "second", "third", "fourth", "fifth")] == [True] * 5
 
@@ -64,4 +64,4 @@ def test_comments_stay() -> None:
     ],
 )
 def test_what_only_a_human_can_change_is_left(text: str) -> None:
-    assert with_key(text, TWO) is None
+    assert add_trusted_key(text, TWO) is None

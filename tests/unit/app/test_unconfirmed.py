@@ -1,22 +1,22 @@
 """Holds that events without effect are listed by file and line, and no more of them than asked for."""
 
-from remand.app.unconfirmed import unconfirmed_lines, unconfirmed_signers
+from remand.app.log.keys import unconfirmed_lines, unconfirmed_signers
 from remand.ledger.problems import LEDGER
 from remand.ledger.signatures import Doubt
-from remand.testing.builders import T1, Session, World, added, task_id
+from remand.testing.builders import T1, FakeLedger, Session, task_added, task_id
 from remand.testing.fakes import FakeKeys
 
 STRANGER = FakeKeys("a stranger")
 ONE, TWO = "20261115-080000-000000f1", "20261115-080000-000000f2"
 
 
-def a_world() -> World:
+def a_world() -> FakeLedger:
     """A ledger that has read two sessions of a stranger, and one that nobody signed."""
-    world = World()
+    world = FakeLedger()
     for name, keys, count in ((ONE, STRANGER, 2), (TWO, STRANGER, 1), ("20261115-080000-000000f3", None, 1)):
         session = Session(name, keys=keys)
         for number in range(count):
-            session.write(added(task_id(number + 1)))
+            session.write(task_added(task_id(number + 1)))
         world.exchange.put(f"/events/{name}.jsonl", session.lines)
     world.ledger.refresh()
     return world
@@ -29,7 +29,7 @@ def test_each_is_named_by_file_and_line() -> None:
 
     assert (first.file, first.line, second.line) == (f"/events/{ONE}.jsonl", 2, 4)
     assert (first.event, first.task_id, first.why) == ("node.create", T1, Doubt.UNKNOWN_SIGNER)
-    assert (first.signer, first.session, second.number) == (STRANGER.made().id, ONE, 2)
+    assert (first.signer, first.session, second.number) == (STRANGER.ensure_key().id, ONE, 2)
     assert [one.why for one in others] == [Doubt.UNKNOWN_SIGNER, Doubt.UNSIGNED]
 
 
@@ -55,5 +55,5 @@ def test_they_are_counted_by_signer_and_reason_with_their_sessions() -> None:
 
     nobody, stranger = unconfirmed_signers(withheld, 5)
     assert (nobody.signer, nobody.why, nobody.events) == ("", "unsigned", 1)
-    assert (stranger.signer, stranger.events, stranger.sessions) == (STRANGER.made().id, 3, (ONE, TWO))
+    assert (stranger.signer, stranger.events, stranger.sessions) == (STRANGER.ensure_key().id, 3, (ONE, TWO))
     assert [len(one.sessions) for one in unconfirmed_signers(withheld, 1)] == [1, 1]

@@ -1,10 +1,10 @@
 """Holds what awaits review, and whose."""
 
-from remand.app.asking import Rules
-from remand.app.under_review import UnderReview, awaiting
+from remand.app.history.task_history import SubmissionUnderReview, submissions_under_review
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain.roles import Role, Team
-from remand.testing.builders import World, member
+from remand.domain.access.team import Role, Team
+from remand.testing.builders import FakeLedger, member
 
 TEAM = Team(
     (
@@ -16,13 +16,13 @@ TEAM = Team(
 )
 
 
-def listed(world: World, reviewer: str = "") -> list[UnderReview]:
+def listed(world: FakeLedger, reviewer: str = "") -> list[SubmissionUnderReview]:
     with world.store.read() as view:
-        return awaiting(view, world.rules.team.actor(reviewer) if reviewer else None)
+        return submissions_under_review(view, world.rules.team.actor(reviewer) if reviewer else None)
 
 
-def with_team() -> World:
-    return World(rules=Rules(gates=(), team=TEAM))
+def with_team() -> FakeLedger:
+    return FakeLedger(rules=Rules(gates=(), team=TEAM))
 
 
 def test_only_what_was_handed_in_and_not_reviewed_awaits_review() -> None:

@@ -3,19 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Request, Rules
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain.keys import is_untrusted
+from remand.domain.access.keys import is_untrusted
 from remand.domain.refusals import ENVIRONMENT, MEANINGS, Refused
-from remand.testing.builders import MACHINE, World
+from remand.testing.builders import MACHINE, FakeLedger
 from remand.testing.fakes import FakeKeys
 
 OTHER = FakeKeys("other machine")
 SHARED = Rules(gates=(), has_keys=True, has_remote=True)
 CASES = {
-    "not listed": (replace(SHARED, trusted=(OTHER.made(),)), True),
-    "listed": (replace(SHARED, trusted=(OTHER.made(), MACHINE.made())), False),
-    "revoked": (replace(SHARED, trusted=(replace(MACHINE.made(), until=()),)), True),
+    "not listed": (replace(SHARED, trusted=(OTHER.ensure_key(),)), True),
+    "listed": (replace(SHARED, trusted=(OTHER.ensure_key(), MACHINE.ensure_key())), False),
+    "revoked": (replace(SHARED, trusted=(replace(MACHINE.ensure_key(), until=()),)), True),
     "an empty list": (SHARED, True),
     "no list": (replace(SHARED, has_keys=False), False),
     "no remote": (replace(SHARED, has_remote=False), False),
@@ -27,7 +27,7 @@ CASES = {
 def test_a_key_is_untrusted_where_a_shared_base_lists_keys_and_not_this_one(
     rules: Rules, expected: bool
 ) -> None:
-    own = MACHINE.made()
+    own = MACHINE.ensure_key()
 
     assert (
         is_untrusted(own.id, rules.trusted, has_keys=rules.has_keys, has_remote=rules.has_remote) is expected
@@ -38,7 +38,7 @@ def test_a_key_is_untrusted_where_a_shared_base_lists_keys_and_not_this_one(
 def test_an_agent_writes_nothing_with_a_key_that_the_base_does_not_trust(
     rules: Rules, expected: bool
 ) -> None:
-    world = World(rules=rules)
+    world = FakeLedger(rules=rules)
     task = world.add()
 
     answer = world.ledger.ask(
@@ -49,26 +49,26 @@ def test_an_agent_writes_nothing_with_a_key_that_the_base_does_not_trust(
     assert world.task(task).status == ("incoming" if expected else "claimed")
     if isinstance(answer, Refused):
         assert answer.code == "key_not_trusted"
-        assert MACHINE.made().id in answer.message
+        assert MACHINE.ensure_key().id in answer.message
 
 
 @pytest.mark.parametrize(("rules", "expected"), CASES.values(), ids=CASES)
 def test_the_ledger_remembers_that_it_writes_with_such_a_key_until_the_base_trusts_it(
     rules: Rules, expected: bool
 ) -> None:
-    world = World(rules=rules)
+    world = FakeLedger(rules=rules)
     assert world.ledger.untrusted_writer() == "", "nothing was written yet"
 
     world.add()
 
-    assert world.ledger.untrusted_writer() == (MACHINE.made().id if expected else "")
-    world.rules = replace(rules, trusted=(MACHINE.made(),))
+    assert world.ledger.untrusted_writer() == (MACHINE.ensure_key().id if expected else "")
+    world.rules = replace(rules, trusted=(MACHINE.ensure_key(),))
     world.ledger.refresh()
     assert world.ledger.untrusted_writer() == ""
 
 
 def test_the_user_may_go_on_with_such_a_key() -> None:
-    world = World(rules=SHARED)
+    world = FakeLedger(rules=SHARED)
 
     task = world.claim(world.add())
 

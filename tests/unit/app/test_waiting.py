@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.app.waiting import Neighbours, make_room, path, topological
+from remand.app.tasks.queue import Neighbours, dependency_path, restore_order, topological_order
 
 NAMES = "abcdefghij"
 pairs = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=40)
@@ -32,11 +32,11 @@ class Graph:
 
     def link(self, waiter: str, blocker: str) -> bool:
         """Adds a dependency unless it closes a circle."""
-        if path(self, blocker, waiter):
+        if dependency_path(self, blocker, waiter):
             return False
         if blocker not in self.edges[waiter]:
             self.edges[waiter].append(blocker)
-        make_room(self, waiter, blocker)
+        restore_order(self, waiter, blocker)
         return True
 
     def reaches(self, source: str, target: str) -> bool:
@@ -48,9 +48,9 @@ def test_a_way_is_told_from_end_to_end() -> None:
     for waiter, blocker in ("ab", "bc", "cd", "ae"):
         assert graph.link(waiter, blocker)
 
-    assert path(graph, "a", "d") == ("a", "b", "c", "d")
-    assert path(graph, "d", "a") == ()
-    assert path(graph, "a", "a") == ("a",)
+    assert dependency_path(graph, "a", "d") == ("a", "b", "c", "d")
+    assert dependency_path(graph, "d", "a") == ()
+    assert dependency_path(graph, "a", "a") == ("a",)
 
 
 def test_of_two_ways_a_shortest_is_told() -> None:
@@ -58,14 +58,14 @@ def test_of_two_ways_a_shortest_is_told() -> None:
     for waiter, blocker in ("ab", "bc", "cd", "ad"):
         graph.link(waiter, blocker)
 
-    assert path(graph, "a", "d") == ("a", "d")
+    assert dependency_path(graph, "a", "d") == ("a", "d")
 
 
 def test_nobody_waits_for_a_task_that_is_not_there() -> None:
     graph = Graph()
 
-    assert path(graph, "a", "nothing") == ()
-    assert path(graph, "nothing", "a") == ()
+    assert dependency_path(graph, "a", "nothing") == ()
+    assert dependency_path(graph, "nothing", "a") == ()
 
 
 @given(pairs)
@@ -109,7 +109,7 @@ def test_all_tasks_are_ordered_once_and_what_closes_a_circle_is_named(wishes: li
     for waiter, blocker in wishes:
         blockers[waiter] = (*blockers[waiter], blocker)
 
-    order, void = topological(blockers)
+    order, void = topological_order(blockers)
 
     assert sorted(order) == list(NAMES)
     assert void <= {(waiter, blocker) for waiter in blockers for blocker in blockers[waiter]}
@@ -123,19 +123,19 @@ def test_all_tasks_are_ordered_once_and_what_closes_a_circle_is_named(wishes: li
 
 
 def test_tasks_keep_the_order_they_are_given_in_where_they_can() -> None:
-    assert topological({"c": (), "a": (), "b": ()})[0] == ["c", "a", "b"]
-    assert topological({"c": ("b",), "a": (), "b": ()})[0] == ["b", "c", "a"]
+    assert topological_order({"c": (), "a": (), "b": ()})[0] == ["c", "a", "b"]
+    assert topological_order({"c": ("b",), "a": (), "b": ()})[0] == ["b", "c", "a"]
 
 
 def test_a_blocker_nobody_knows_is_left_out() -> None:
-    assert topological({"a": ("nothing",)}) == (["a"], set())
+    assert topological_order({"a": ("nothing",)}) == (["a"], set())
 
 
 def test_a_chain_of_any_length_is_followed() -> None:
     names = [f"{n:05}" for n in range(20_000)]
     blockers = {name: (names[n + 1],) if n + 1 < len(names) else () for n, name in enumerate(names)}
 
-    order, void = topological(blockers)
+    order, void = topological_order(blockers)
 
     assert order == names[::-1]
     assert not void

@@ -6,55 +6,77 @@ from typing import Any
 
 import pytest
 
-from remand.app.warnings import MAX_TEXT, MOST, Warned, warnings
+from remand.app.analysis.warnings import MAX_TEXT, MAX_WARNINGS, HandoffWarning, handoff_warnings
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.testing.builders import H1, LATER, Session, World, added, claimed, handed_in, task_id
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import Finding, ReviewRejected
+from remand.domain.events.tasks import (
+    Decision,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskReleased,
+)
+from remand.testing.builders import (
+    H1,
+    LATER,
+    FakeLedger,
+    Session,
+    gate_passed_and_submitted,
+    task_added,
+    task_claimed,
+    task_id,
+)
 
 ROOF = "Export invoices as PDF"
 
 
-def no(number: int, agent: str = "Bob", *, is_valid: bool = False, **told: Any) -> list[e.Event]:
+def no(number: int, agent: str = "Bob", *, is_valid: bool = False, **told: Any) -> list[Event]:
     """The events of a rejection, and of the answer to it."""
     record = {"reason_type": "BLOCKER", "reason_summary": "The render service is down", **told}
     handoff, name = f"{H1}-{number}", task_id(number)
-    kind = e.HandoffRejected if is_valid else e.HandoffRejectionInvalid
+    kind = HandoffRejected if is_valid else HandoffRejectionInvalid
     filed = kind(task_id=name, handoff_id=handoff, agent=agent, rejection_id=f"R-{number}", rejection=record)
-    decision = e.Decision(decision_type="ACCEPT_AND_DEFER" if is_valid else "OVERRIDE")
-    answer = e.RejectionAnswered(
+    decision = Decision(decision_type="ACCEPT_AND_DEFER" if is_valid else "OVERRIDE")
+    answer = RejectionAnswered(
         task_id=name, handoff_id=handoff, rejection_id=filed.rejection_id, decision=decision
     )
-    return [claimed(agent, handoff, name), filed, answer]
+    return [task_claimed(agent, handoff, name), filed, answer]
 
 
-def sent_back(number: int, text: str = "Umlauts are lost") -> list[e.Event]:
+def sent_back(number: int, text: str = "Umlauts are lost") -> list[Event]:
     name, handoff = task_id(number), f"{H1}-{number}"
-    findings = (e.Finding(text="Nice", is_blocking=False), e.Finding(text=text))
+    findings = (Finding(text="Nice", is_blocking=False), Finding(text=text))
     return [
-        claimed("Bob", handoff, name),
-        *handed_in("Bob", handoff, name, commit="a" * 40),
-        e.ReviewRejected(task_id=name, reviewer="Lead", commit="a" * 40, findings=findings),
+        task_claimed("Bob", handoff, name),
+        *gate_passed_and_submitted("Bob", handoff, name, commit="a" * 40),
+        ReviewRejected(task_id=name, reviewer="Lead", commit="a" * 40, findings=findings),
     ]
 
 
-def warned(*events: e.Event, task: int = 0, agent: str = "Alice", title: str = ROOF) -> list[Warned]:
+def warned(*events: Event, task: int = 0, agent: str = "Alice", title: str = ROOF) -> list[HandoffWarning]:
     """The warnings in a ledger with these events."""
-    world, session = World(), Session()
-    own = [] if any(e.subject(event) == task_id(task) for event in events) else [added(task_id(task), title)]
+    world, session = FakeLedger(), Session()
+    own = (
+        []
+        if any(event_task_id(event) == task_id(task) for event in events)
+        else [task_added(task_id(task), title)]
+    )
     for event in (*own, *events):
         session.write(event, actor=getattr(event, "agent", "somebody"))
     world.exchange.put("other.jsonl", session.lines)
     world.ledger.refresh()
     with world.store.read() as view:
-        return warnings(view, world.task(task_id(task)), agent)
+        return handoff_warnings(view, world.task(task_id(task)), agent)
 
 
 def test_there_is_nothing_to_warn_of_in_a_ledger_without_rejections() -> None:
-    assert warned(added(task_id(1), ROOF)) == []
+    assert warned(task_added(task_id(1), ROOF)) == []
 
 
 def test_a_similar_task_that_was_rejected_is_told_with_who_why_and_what_was_decided() -> None:
-    (warning,) = warned(added(task_id(1), f"{ROOF} files"), *no(1, is_valid=True))
+    (warning,) = warned(task_added(task_id(1), f"{ROOF} files"), *no(1, is_valid=True))
 
     assert warning.kind == "similar_rejected"
     assert (warning.task_id, warning.title, warning.agent) == (task_id(1), f"{ROOF} files", "Bob")
@@ -65,41 +87,46 @@ def test_a_similar_task_that_was_rejected_is_told_with_who_why_and_what_was_deci
 
 
 def test_an_invalid_rejection_of_a_similar_task_is_told_too() -> None:
-    (warning,) = warned(added(task_id(1), ROOF), *no(1))
+    (warning,) = warned(task_added(task_id(1), ROOF), *no(1))
 
     assert (warning.kind, warning.decision) == ("similar_rejected", "OVERRIDE")
 
 
 def test_a_review_that_sent_similar_work_back_is_told_with_its_first_blocking_finding() -> None:
-    (warning,) = warned(added(task_id(1), ROOF), *sent_back(1))
+    (warning,) = warned(task_added(task_id(1), ROOF), *sent_back(1))
 
     assert (warning.kind, warning.agent, warning.reason) == ("similar_rejected", "Lead", "REVIEW")
     assert warning.summary == "Umlauts are lost"
 
 
 def test_of_several_noes_to_a_similar_task_the_latest_is_told() -> None:
-    later = e.ReviewRejected(
+    later = ReviewRejected(
         task_id=task_id(1),
         reviewer="Lead",
         commit="a" * 40,
-        findings=(e.Finding(text="Still lost"),),
+        findings=(Finding(text="Still lost"),),
         ts=LATER,
     )
-    resubmitted = [claimed("Bob", "H-2", task_id(1)), *handed_in("Bob", "H-2", task_id(1), commit="a" * 40)]
-    (warning,) = warned(added(task_id(1), ROOF), *sent_back(1), *resubmitted, later)
+    resubmitted = [
+        task_claimed("Bob", "H-2", task_id(1)),
+        *gate_passed_and_submitted("Bob", "H-2", task_id(1), commit="a" * 40),
+    ]
+    (warning,) = warned(task_added(task_id(1), ROOF), *sent_back(1), *resubmitted, later)
 
     assert warning.summary == "Still lost"
 
 
 def test_that_this_very_task_was_rejected_is_told_first() -> None:
-    first, second = warned(added(task_id(0), ROOF), added(task_id(1), ROOF), *no(0), *no(1), agent="Alice")
+    first, second = warned(
+        task_added(task_id(0), ROOF), task_added(task_id(1), ROOF), *no(0), *no(1), agent="Alice"
+    )
 
     assert (first.kind, first.agent, first.task_id) == ("task_rejected", "Bob", task_id(0))
     assert second.kind == "similar_rejected"
 
 
 def test_that_this_agent_rejected_this_task_is_told_as_such() -> None:
-    (warning,) = warned(added(task_id(0), ROOF), *no(0), agent="Bob")
+    (warning,) = warned(task_added(task_id(0), ROOF), *no(0), agent="Bob")
 
     assert warning.kind == "agent_rejected_task"
     assert "Bob rejected this very task" in warning.message
@@ -111,10 +138,10 @@ def test_that_this_agent_rejected_this_task_is_told_as_such() -> None:
 def test_an_agent_is_warned_of_when_most_of_enough_rejections_were_invalid(
     invalid: int, valid: int, is_told: bool
 ) -> None:
-    events: list[e.Event] = []
+    events: list[Event] = []
     for number in range(1, 1 + invalid + valid):
         title = f"{chr(96 + number) * 5} {chr(97 + number) * 6}"
-        events += [added(task_id(number), title), *no(number, "Alice", is_valid=number > invalid)]
+        events += [task_added(task_id(number), title), *no(number, "Alice", is_valid=number > invalid)]
     found = [warning for warning in warned(*events) if warning.kind == "agent_often_invalid"]
 
     assert bool(found) == is_told
@@ -122,27 +149,27 @@ def test_an_agent_is_warned_of_when_most_of_enough_rejections_were_invalid(
 
 
 def test_there_are_never_many_warnings() -> None:
-    events = [event for n in range(1, 30) for event in (added(task_id(n), ROOF), *no(n))]
+    events = [event for n in range(1, 30) for event in (task_added(task_id(n), ROOF), *no(n))]
 
-    assert len(warned(*events)) == MOST
+    assert len(warned(*events)) == MAX_WARNINGS
 
 
 def test_a_task_that_met_many_noes_does_not_drown_its_reader() -> None:
-    events: list[e.Event] = [added(task_id(0), ROOF)]
+    events: list[Event] = [task_added(task_id(0), ROOF)]
     for number in range(9):
         handoff = f"H-{number}"
-        filed = e.HandoffRejectionInvalid(
+        filed = HandoffRejectionInvalid(
             task_id=task_id(0), handoff_id=handoff, agent=f"agent-{number}", rejection_id=f"R-{number}"
         )
-        released = e.TaskReleased(task_id=task_id(0), handoff_id=handoff, agent=f"agent-{number}")
-        events += [claimed(f"agent-{number}", handoff, task_id(0)), filed, released]
+        released = TaskReleased(task_id=task_id(0), handoff_id=handoff, agent=f"agent-{number}")
+        events += [task_claimed(f"agent-{number}", handoff, task_id(0)), filed, released]
 
     assert [warning.agent for warning in warned(*events)] == [f"agent-{n}" for n in (8, 7, 6, 5, 4)]
 
 
 def test_hostile_records_are_told_short_and_never_fail() -> None:
     strange = {"reason_type": ["x"], "reason_summary": {"a": 1}, "blocking_factor": "long\n" * 100_000}
-    (warning,) = warned(added(task_id(1), ROOF), *no(1, **strange))
+    (warning,) = warned(task_added(task_id(1), ROOF), *no(1, **strange))
 
     assert warning.reason == ""
     assert len(warning.summary) <= MAX_TEXT
@@ -150,13 +177,13 @@ def test_hostile_records_are_told_short_and_never_fail() -> None:
 
 
 def test_a_task_that_was_given_another_title_after_a_rejection_is_found_by_the_new_one() -> None:
-    world = World()
+    world = FakeLedger()
     first, second = world.add(ROOF), world.add("Paint the garden fence")
     world.claim(first)
     world.submit(first)
-    world.ask(c.RejectReview(task_id=first, commit="work", findings=(e.Finding(text="It leaks"),)))
+    world.ask(c.RejectReview(task_id=first, commit="work", findings=(Finding(text="It leaks"),)))
     world.ask(c.EditTask(task_id=first, title="Paint the garden fence"))
 
     with world.store.read() as view:
-        (warning,) = warnings(view, world.task(second), "Alice")
+        (warning,) = handoff_warnings(view, world.task(second), "Alice")
     assert warning.task_id == first

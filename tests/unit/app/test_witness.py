@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Borne, Commit, Outcome
-from remand.app.witness import MAX_SLOW, Witness, merged, task_grades
+from remand.app.ports import CommandOutcome, Commit, SupportingRun
+from remand.app.rejection_facts import MAX_SLOW, EvidenceChecker, in_evidence_order, task_grades
 from remand.domain.task import Status, Task
-from remand.domain.validation.world import Graded
+from remand.domain.validation.assessment import EvidenceGrade
 from remand.testing.builders import SHA, T1, T2, a_task
 from remand.testing.strategies import json_values
 
@@ -44,7 +44,7 @@ class Files:
     def is_merged(self, commit: str) -> bool:
         return commit not in self.unmerged
 
-    def merged(self, commit: str) -> str:
+    def merged_commit_text(self, commit: str) -> str:
         return "mail: send the report\n\nsrc/mail.py\n" if self.is_merged(commit) else ""
 
 
@@ -59,9 +59,11 @@ FILES = {
 }
 
 
-def grade(stated: object, sources: Files | None = None, **item: Any) -> Graded:
+def grade(stated: object, sources: Files | None = None, **item: Any) -> EvidenceGrade:
     """How one piece of evidence is graded."""
-    (found,) = Witness(sources or Files(FILES)).grade([{"data": "x", **item, "probe": stated}])
+    (found,) = EvidenceChecker(sources or Files(FILES)).grade_evidence(
+        [{"data": "x", **item, "probe": stated}]
+    )
     return found
 
 
@@ -119,7 +121,7 @@ def test_a_probe_shows_what_is_there(stated: object, expected: str) -> None:
     [("src/mail.py:5", "corroborated"), ("src/mail.py:500", "reported"), ("src/gone.py:1", "reported")],
 )
 def test_a_place_in_the_text_corroborates_and_never_disproves(place: str, expected: str) -> None:
-    (found,) = Witness(Files(FILES)).grade([{"data": f"see {place}"}])
+    (found,) = EvidenceChecker(Files(FILES)).grade_evidence([{"data": f"see {place}"}])
 
     assert found.grade == expected
 
@@ -133,7 +135,7 @@ def test_what_git_cannot_read_is_neither_proved_nor_disproved(stated: dict[str, 
 
 
 def test_without_a_repository_everything_stays_reported() -> None:
-    found = Witness().grade(
+    found = EvidenceChecker().grade_evidence(
         [{"probe": stated} for stated in ({"file": "a"}, {"count": "a", "is": 1}, {"commit": SHA})]
     )
 
@@ -144,7 +146,9 @@ def test_no_path_outside_the_repository_is_ever_asked_for() -> None:
     files = Files(FILES)
     paths = ["/etc/passwd", "../x", "a/../../x", "..", "\x00", "a\x00", "x" * 5000]
 
-    Witness(files).grade([{"probe": {"file": path, "absent": n % 2 == 0}} for n, path in enumerate(paths)])
+    EvidenceChecker(files).grade_evidence(
+        [{"probe": {"file": path, "absent": n % 2 == 0}} for n, path in enumerate(paths)]
+    )
 
     assert files.asked == []
 
@@ -153,8 +157,8 @@ def test_there_is_a_limit_to_what_is_read_for_one_rejection() -> None:
     files = Files({f"src/{n}.py": "x" for n in range(150)})
     asked = {"probe": {"count": "src", "containing": "x", "is": 150}}
 
-    alone = Witness(files).grade([asked])
-    many = Witness(files).grade([asked] * 50)
+    alone = EvidenceChecker(files).grade_evidence([asked])
+    many = EvidenceChecker(files).grade_evidence([asked] * 50)
 
     assert [one.grade for one in alone] == ["reproduced"]
     assert len(files.asked) < 1000
@@ -172,7 +176,7 @@ def test_a_hostile_pattern_is_matched_in_time(pattern: str) -> None:
 
 @given(st.lists(st.fixed_dictionaries({"probe": json_values()}) | json_values(), max_size=4))
 def test_no_evidence_whatever_it_is_fails(evidence: list[Any]) -> None:
-    found = Witness(Files(FILES)).grade(evidence)
+    found = EvidenceChecker(Files(FILES)).grade_evidence(evidence)
 
     assert {one.grade for one in found} <= {"reported", "corroborated", "reproduced", "disproved"}
 
@@ -181,21 +185,21 @@ def test_no_evidence_whatever_it_is_fails(evidence: list[Any]) -> None:
 
 
 class Sandbox:
-    def __init__(self, outcome: Outcome | None, fault: str = "") -> None:
+    def __init__(self, outcome: CommandOutcome | None, fault: str = "") -> None:
         self.outcome = outcome
         self.fault = fault
         self.asked: list[tuple[tuple[str, ...], str]] = []
 
-    def run(self, command: tuple[str, ...], commit: str) -> Outcome | None:
+    def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
         self.asked.append((command, commit))
         if self.fault:
             raise EnvironmentFault(self.fault)
         return self.outcome
 
 
-def run_again(stated: dict[str, Any], sandbox: Sandbox, files: Files | None = None) -> Graded:
+def run_again(stated: dict[str, Any], sandbox: Sandbox, files: Files | None = None) -> EvidenceGrade:
     """How a command of evidence is graded."""
-    (found,) = Witness(files or Files(FILES), sandbox).grade(
+    (found,) = EvidenceChecker(files or Files(FILES), sandbox).grade_evidence(
         [{"probe": {"command": ["pytest", "-q"], **stated}}]
     )
     return found
@@ -204,29 +208,29 @@ def run_again(stated: dict[str, Any], sandbox: Sandbox, files: Files | None = No
 @pytest.mark.parametrize(
     ("stated", "outcome", "expected"),
     [
-        ({"exit": 1, "text": "3 failed"}, Outcome(1, "3 failed"), "reproduced"),
-        ({"exit": 1}, Outcome(1, ""), "reproduced"),
-        ({"text": "3 failed"}, Outcome(1, "3 failed"), "reproduced"),
-        ({"exit": 0}, Outcome(0, ""), "reproduced"),
-        ({"exit": 1, "text": "3 failed"}, Outcome(0, "3 failed"), "disproved"),
-        ({"exit": 1, "text": "3 failed"}, Outcome(1, "3 passed"), "disproved"),
-        ({"exit": 4}, Outcome(0, ""), "disproved"),
-        ({"exit": 0}, Outcome(1, ""), "disproved"),
-        ({"text": "3 failed"}, Outcome(0, "all passed"), "disproved"),
-        ({"exit": 0}, Outcome(2, "no module named requests"), "reported"),
-        ({"exit": 1}, Outcome(2, "no module named requests"), "reported"),
-        ({"exit": 2}, Outcome(1, "3 failed"), "reported"),
-        ({"text": "3 failed"}, Outcome(2, "no module named requests"), "reported"),
-        ({"text": "3 failed"}, Outcome(0, "cut", is_cut=True), "reported"),
-        ({"exit": 1}, Outcome(0, "cut", is_cut=True), "disproved"),
+        ({"exit": 1, "text": "3 failed"}, CommandOutcome(1, "3 failed"), "reproduced"),
+        ({"exit": 1}, CommandOutcome(1, ""), "reproduced"),
+        ({"text": "3 failed"}, CommandOutcome(1, "3 failed"), "reproduced"),
+        ({"exit": 0}, CommandOutcome(0, ""), "reproduced"),
+        ({"exit": 1, "text": "3 failed"}, CommandOutcome(0, "3 failed"), "disproved"),
+        ({"exit": 1, "text": "3 failed"}, CommandOutcome(1, "3 passed"), "disproved"),
+        ({"exit": 4}, CommandOutcome(0, ""), "disproved"),
+        ({"exit": 0}, CommandOutcome(1, ""), "disproved"),
+        ({"text": "3 failed"}, CommandOutcome(0, "all passed"), "disproved"),
+        ({"exit": 0}, CommandOutcome(2, "no module named requests"), "reported"),
+        ({"exit": 1}, CommandOutcome(2, "no module named requests"), "reported"),
+        ({"exit": 2}, CommandOutcome(1, "3 failed"), "reported"),
+        ({"text": "3 failed"}, CommandOutcome(2, "no module named requests"), "reported"),
+        ({"text": "3 failed"}, CommandOutcome(0, "cut", is_cut=True), "reported"),
+        ({"exit": 1}, CommandOutcome(0, "cut", is_cut=True), "disproved"),
         ({"exit": 1}, None, "reported"),
-        ({}, Outcome(0, ""), "reported"),
-        ({"exit": 1, "commit": "no-such-commit"}, Outcome(1, ""), "reported"),
+        ({}, CommandOutcome(0, ""), "reported"),
+        ({"exit": 1, "commit": "no-such-commit"}, CommandOutcome(1, ""), "reported"),
     ],
     ids=str,
 )
 def test_a_command_is_run_again_where_that_does_no_harm(
-    stated: dict[str, Any], outcome: Outcome | None, expected: str
+    stated: dict[str, Any], outcome: CommandOutcome | None, expected: str
 ) -> None:
     found = run_again(stated, Sandbox(outcome))
 
@@ -235,7 +239,7 @@ def test_a_command_is_run_again_where_that_does_no_harm(
 
 
 def test_a_command_is_run_at_the_commit_and_never_at_a_name_that_is_none() -> None:
-    sandbox = Sandbox(Outcome(1, ""))
+    sandbox = Sandbox(CommandOutcome(1, ""))
 
     run_again({"exit": 1, "commit": "HEAD"}, sandbox)
     run_again({"exit": 1, "commit": "--output=x"}, sandbox)
@@ -247,8 +251,8 @@ def test_what_a_command_shows_at_a_commit_that_is_not_merged_proves_nothing_and_
     files = Files(FILES)
     files.unmerged = {SHA}
 
-    assert run_again({"exit": 1}, Sandbox(Outcome(1, "")), files).grade == "reported"
-    assert run_again({"exit": 1}, Sandbox(Outcome(0, "")), files).grade == "disproved"
+    assert run_again({"exit": 1}, Sandbox(CommandOutcome(1, "")), files).grade == "reported"
+    assert run_again({"exit": 1}, Sandbox(CommandOutcome(0, "")), files).grade == "disproved"
 
 
 def test_a_sandbox_that_cannot_run_leaves_the_evidence_as_it_was_reported() -> None:
@@ -258,11 +262,11 @@ def test_a_sandbox_that_cannot_run_leaves_the_evidence_as_it_was_reported() -> N
 
 
 def test_only_so_many_commands_of_a_rejection_are_run_and_files_are_looked_at_before() -> None:
-    sandbox, files = Sandbox(Outcome(1, "")), Files(FILES)
+    sandbox, files = Sandbox(CommandOutcome(1, "")), Files(FILES)
     command = {"probe": {"command": ["pytest"], "exit": 1}}
     evidence = [command] * 10 + [{"probe": {"file": "README.md"}}]
 
-    found = Witness(files, sandbox).grade(evidence)
+    found = EvidenceChecker(files, sandbox).grade_evidence(evidence)
 
     assert len(sandbox.asked) == MAX_SLOW
     assert [one.index for one in found] == list(range(11))
@@ -270,56 +274,58 @@ def test_only_so_many_commands_of_a_rejection_are_run_and_files_are_looked_at_be
 
 
 class Web:
-    def __init__(self, outcome: Outcome | None) -> None:
+    def __init__(self, outcome: CommandOutcome | None) -> None:
         self.outcome = outcome
 
-    def get(self, url: str) -> Outcome | None:
+    def get(self, url: str) -> CommandOutcome | None:
         return self.outcome
 
 
 @pytest.mark.parametrize(
     ("stated", "outcome", "expected"),
     [
-        ({"code": 503}, Outcome(503, "down"), "reproduced"),
-        ({"code": 503, "text": "down"}, Outcome(503, "down"), "reproduced"),
-        ({"text": "down"}, Outcome(200, "we are down"), "reproduced"),
-        ({"code": 0}, Outcome(0, "Connection refused"), "reproduced"),
-        ({"code": 503}, Outcome(200, "fine"), "disproved"),
-        ({"code": 0}, Outcome(200, "fine"), "disproved"),
-        ({"code": 200}, Outcome(404, "gone"), "disproved"),
-        ({"code": 503, "text": "down"}, Outcome(503, "up"), "disproved"),
-        ({"text": "down"}, Outcome(200, "up"), "disproved"),
-        ({"code": 503}, Outcome(500, ""), "reported"),
-        ({"code": 503}, Outcome(0, "timed out"), "reported"),
-        ({"code": 200}, Outcome(0, "timed out"), "reported"),
-        ({"code": 0}, Outcome(503, ""), "reported"),
-        ({"text": "down"}, Outcome(500, "oops"), "reported"),
-        ({"text": "down"}, Outcome(200, "cut", is_cut=True), "reported"),
+        ({"code": 503}, CommandOutcome(503, "down"), "reproduced"),
+        ({"code": 503, "text": "down"}, CommandOutcome(503, "down"), "reproduced"),
+        ({"text": "down"}, CommandOutcome(200, "we are down"), "reproduced"),
+        ({"code": 0}, CommandOutcome(0, "Connection refused"), "reproduced"),
+        ({"code": 503}, CommandOutcome(200, "fine"), "disproved"),
+        ({"code": 0}, CommandOutcome(200, "fine"), "disproved"),
+        ({"code": 200}, CommandOutcome(404, "gone"), "disproved"),
+        ({"code": 503, "text": "down"}, CommandOutcome(503, "up"), "disproved"),
+        ({"text": "down"}, CommandOutcome(200, "up"), "disproved"),
+        ({"code": 503}, CommandOutcome(500, ""), "reported"),
+        ({"code": 503}, CommandOutcome(0, "timed out"), "reported"),
+        ({"code": 200}, CommandOutcome(0, "timed out"), "reported"),
+        ({"code": 0}, CommandOutcome(503, ""), "reported"),
+        ({"text": "down"}, CommandOutcome(500, "oops"), "reported"),
+        ({"text": "down"}, CommandOutcome(200, "cut", is_cut=True), "reported"),
         ({"code": 503}, None, "reported"),
-        ({}, Outcome(200, ""), "reported"),
+        ({}, CommandOutcome(200, ""), "reported"),
     ],
     ids=str,
 )
-def test_an_address_is_asked_again(stated: dict[str, Any], outcome: Outcome | None, expected: str) -> None:
+def test_an_address_is_asked_again(
+    stated: dict[str, Any], outcome: CommandOutcome | None, expected: str
+) -> None:
     probe = {"url": "https://status.example.org", **stated}
 
-    (found,) = Witness(pages=Web(outcome)).grade([{"probe": probe}])
+    (found,) = EvidenceChecker(pages=Web(outcome)).grade_evidence([{"probe": probe}])
 
     assert found.grade == expected
     assert found.detail
 
 
 class Journal:
-    def bears_out(self, task_id: str, agent: str, attempt: str) -> Borne | None:
+    def find_supporting_run(self, task_id: str, agent: str, attempt: str) -> SupportingRun | None:
         if (task_id, agent) != (T1, "Alice") or "pytest" not in attempt:
             return None
-        return Borne("pytest -q", None if "?" in attempt else 1, is_seconded="twice" in attempt)
+        return SupportingRun("pytest -q", None if "?" in attempt else 1, is_seconded="twice" in attempt)
 
 
 def test_attempts_are_corroborated_by_the_journal_when_there_is_one() -> None:
     attempts = ["Asked around", "Ran pytest", 5, "Ran pytest twice", "Ran pytest?"]
 
-    found = Witness(journal=Journal()).attempts(T1, "Alice", attempts)
+    found = EvidenceChecker(journal=Journal()).grade_attempts(T1, "Alice", attempts)
 
     assert [(one.index, one.grade) for one in found] == [
         (0, "reported"),
@@ -337,14 +343,16 @@ def test_attempts_are_corroborated_by_the_journal_when_there_is_one() -> None:
 
 @pytest.mark.parametrize("attempted", [None, "text", 3, {"a": 1}, []])
 def test_without_a_journal_or_attempts_nothing_is_said_of_attempts(attempted: object) -> None:
-    assert Witness().attempts(T1, "Alice", ["Ran pytest"]) == ()
-    assert Witness(journal=Journal()).attempts(T1, "Alice", attempted) == ()
+    assert EvidenceChecker().grade_attempts(T1, "Alice", ["Ran pytest"]) == ()
+    assert EvidenceChecker(journal=Journal()).grade_attempts(T1, "Alice", attempted) == ()
 
 
 def test_attempts_are_looked_up_with_the_rest_of_a_rejection() -> None:
     record = {"what_attempted": ["Ran pytest", "Asked around"]}
 
-    found = Witness(Files(FILES), journal=Journal()).look_up(record, "Send the report", T1, "Alice")
+    found = EvidenceChecker(Files(FILES), journal=Journal()).check_rejection(
+        record, "Send the report", T1, "Alice"
+    )
 
     assert [one.grade for one in found.attempts] == ["corroborated", "reported"]
 
@@ -379,11 +387,14 @@ def test_a_task_is_looked_up_in_the_ledger(stated: dict[str, str], expected: str
 def test_tasks_are_no_business_of_the_repository_and_files_none_of_the_ledger() -> None:
     evidence = [{"probe": {"task": "T-open"}}, {"probe": {"file": "README.md"}}]
 
-    of_files, of_tasks = Witness(Files(FILES)).grade(evidence), task_grades(evidence, found_task, T1)
+    of_files, of_tasks = (
+        EvidenceChecker(Files(FILES)).grade_evidence(evidence),
+        task_grades(evidence, found_task, T1),
+    )
 
     assert [one.index for one in of_files] == [1]
     assert [one.index for one in of_tasks] == [0]
-    assert [one.index for one in merged(of_files, of_tasks)] == [0, 1]
+    assert [one.index for one in in_evidence_order(of_files, of_tasks)] == [0, 1]
 
 
 def test_what_holds_at_a_commit_that_is_not_merged_is_only_reported() -> None:
@@ -398,8 +409,12 @@ def test_what_holds_at_a_commit_that_is_not_merged_is_only_reported() -> None:
 def test_a_commit_that_has_nothing_to_do_with_the_task_supersedes_nothing() -> None:
     record = {"reason_type": "OBSOLETE", "blocking_factor": f"Done in {SHA}"}
 
-    related = Witness(Files(FILES)).look_up(record, "Send the weekly report\nby mail through the relay")
-    other = Witness(Files(FILES)).look_up(record, "Rename the settings dialog\nand translate its labels")
+    related = EvidenceChecker(Files(FILES)).check_rejection(
+        record, "Send the weekly report\nby mail through the relay"
+    )
+    other = EvidenceChecker(Files(FILES)).check_rejection(
+        record, "Rename the settings dialog\nand translate its labels"
+    )
 
     assert related.merged == (SHA,)
     assert other.merged == ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from remand.config import ConfigError, ForgeSettings, parse
-from remand.config.forge import forge
+from remand.config.forge import parse_forge
 
 PLAIN = {"kind": "github", "repository": "owner/name"}
 
 
 def error(**values: object) -> str:
     with pytest.raises(ConfigError) as caught:
-        forge({**PLAIN, **values})
+        parse_forge({**PLAIN, **values})
     return str(caught.value)
 
 
@@ -54,14 +54,14 @@ def test_every_key_is_read() -> None:
     ],
 )
 def test_what_is_not_said_is_what_most_want(kind: str, repository: str, api: str) -> None:
-    found = forge({"kind": kind, "repository": repository})
+    found = parse_forge({"kind": kind, "repository": repository})
 
     assert (found.api, found.report, found.interval_seconds) == (api, (), 60)
     assert (found.remote, found.import_label, found.import_from) == ("origin", "", "writers")
 
 
 def test_it_is_github_unless_it_says_otherwise() -> None:
-    assert forge({"repository": "owner/name"}).kind == "github"
+    assert parse_forge({"repository": "owner/name"}).kind == "github"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_it_is_github_unless_it_says_otherwise() -> None:
     ["http://127.0.0.1:3000", "http://localhost/api/v1", "http://[::1]:8080", "https://git.example.org/api"],
 )
 def test_plain_http_is_for_this_machine_alone(api: str) -> None:
-    assert forge({**PLAIN, "api": api}).api == api
+    assert parse_forge({**PLAIN, "api": api}).api == api
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from remand.config import ConfigError, parse
 from remand.config.gates import LOCK_FILES, MAX_GATES
-from remand.domain.gates.gate import Gate, GatePolicy, Mode, Prepare
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation
 
 TESTS = '[gates.tests]\ncommand = ["pytest"]\n'
 WHOLE = """
@@ -53,10 +53,12 @@ def test_everything_that_can_be_said_of_gates_is_read() -> None:
                 parser="junit",
                 require={"max_failures": 0, "min_coverage": 80.5},
                 timeout=1200,
-                mode=Mode.STRICT,
+                mode=GateMode.STRICT,
                 paths=("src/**", "tests/**"),
                 required=False,
-                prepare=Prepare(command=("uv", "sync", "--target", "{cache}"), key=("uv.lock",), timeout=90),
+                prepare=GatePreparation(
+                    command=("uv", "sync", "--target", "{cache}"), key=("uv.lock",), timeout=90
+                ),
                 retries=2,
             ),
         ),
@@ -77,7 +79,7 @@ def test_a_gate_is_a_command_and_the_rest_is_standard() -> None:
         parser="exit",
         require={},
         timeout=600,
-        mode=Mode.DELTA,
+        mode=GateMode.DELTA,
         paths=(),
         required=True,
         prepare=None,
@@ -105,31 +107,31 @@ def test_a_gate_can_be_switched_off() -> None:
 @pytest.mark.parametrize(
     ("line", "mode"),
     [
-        ("", Mode.DELTA),
-        ("mode = 'delta'", Mode.DELTA),
-        ("mode = 'ratchet'", Mode.RATCHET),
-        ("mode = 'strict'", Mode.STRICT),
-        ("ratchet = true", Mode.RATCHET),
-        ("ratchet = false", Mode.DELTA),
+        ("", GateMode.DELTA),
+        ("mode = 'delta'", GateMode.DELTA),
+        ("mode = 'ratchet'", GateMode.RATCHET),
+        ("mode = 'strict'", GateMode.STRICT),
+        ("ratchet = true", GateMode.RATCHET),
+        ("ratchet = false", GateMode.DELTA),
     ],
 )
-def test_a_mode_is_named_or_a_ratchet(line: str, mode: Mode) -> None:
+def test_a_mode_is_named_or_a_ratchet(line: str, mode: GateMode) -> None:
     assert the_gate(TESTS + line).mode is mode
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ('["uv", "sync"]', Prepare(command=("uv", "sync"), key=LOCK_FILES, timeout=900)),
-        ('{command = ["uv"]}', Prepare(command=("uv",), key=LOCK_FILES, timeout=900)),
-        ('{command = ["uv"], key = []}', Prepare(command=("uv",), key=(), timeout=900)),
+        ('["uv", "sync"]', GatePreparation(command=("uv", "sync"), key=LOCK_FILES, timeout=900)),
+        ('{command = ["uv"]}', GatePreparation(command=("uv",), key=LOCK_FILES, timeout=900)),
+        ('{command = ["uv"], key = []}', GatePreparation(command=("uv",), key=(), timeout=900)),
         (
             '{command = ["uv"], key = ["a.lock"], timeout = "1h"}',
-            Prepare(command=("uv",), key=("a.lock",), timeout=3600),
+            GatePreparation(command=("uv",), key=("a.lock",), timeout=3600),
         ),
     ],
 )
-def test_what_prepares_a_gate_is_a_command_or_a_table(value: str, expected: Prepare) -> None:
+def test_what_prepares_a_gate_is_a_command_or_a_table(value: str, expected: GatePreparation) -> None:
     assert the_gate(f"{TESTS}prepare = {value}").prepare == expected
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from remand.config import ConfigError, RunSettings, parse
-from remand.domain.runs import Budget
+from remand.domain.run import Budget
 
 
 def test_what_is_not_said_has_a_default() -> None:

@@ -3,11 +3,22 @@
 from typing import Any
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.verdict import INTEGRITY, GateResult, GateStatus, Verdict
-from remand.domain.roles import THE_COORDINATOR, Actor
+from remand.domain.access.team import THE_COORDINATOR, Actor
+from remand.domain.events.event import Event
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateResult, GateStatus, Verdict
 from remand.domain.task import Task
-from remand.testing.builders import H1, SHA, T1, TREE, a_result, a_verdict, added, claimed, decided, given
+from remand.testing.builders import (
+    H1,
+    SHA,
+    T1,
+    TREE,
+    a_result,
+    a_verdict,
+    decide_events,
+    task_added,
+    task_after,
+    task_claimed,
+)
 
 WORK = {"commit": SHA, "tree": TREE, "gates": ("tests", "lint"), "policy": "p1"}
 SUBMIT = c.SubmitTask(task_id=T1, agent="Alice", commit="HEAD", branch="roof", pr=7)
@@ -23,7 +34,7 @@ def failed(failing: int = 0, excess: float = 1.0, *gates: GateResult, tree: str 
 
 
 def held(*findings: str, others: tuple[GateResult, ...] = ()) -> Verdict:
-    result = a_result(INTEGRITY, GateStatus.HELD, suspicions=findings or ("f1",))
+    result = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=findings or ("f1",))
     return a_verdict(*others, result, policy="p1")
 
 
@@ -45,24 +56,24 @@ def overriding(gate: str = "tests", reason: str = "It must go out.") -> c.Overri
     return c.OverrideGate(task_id=T1, gate=gate, reason=reason)
 
 
-def names(events: tuple[e.Event, ...]) -> list[str]:
+def names(events: tuple[Event, ...]) -> list[str]:
     return [event.name for event in events]
 
 
 class Story:
     """A task that Alice holds, and what was decided about it one after the other."""
 
-    def __init__(self, *start: e.Event) -> None:
-        self.events: list[e.Event] = [added(), *(start or (claimed("Alice", H1),))]
+    def __init__(self, *start: Event) -> None:
+        self.events: list[Event] = [task_added(), *(start or (task_claimed("Alice", H1),))]
 
     @property
     def task(self) -> Task:
-        task = given(*self.events)
+        task = task_after(*self.events)
         assert task.conflicts == (), "what was decided did not apply"
         return task
 
-    def ask(self, ask: c.Ask, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[e.Event, ...]:
-        events = decided(self.task, ask, by, **{"policy": "p1", **facts})
+    def ask(self, ask: c.Ask, by: Actor = THE_COORDINATOR, **facts: Any) -> tuple[Event, ...]:
+        events = decide_events(self.task, ask, by, **{"policy": "p1", **facts})
         self.events += events
         return events
 

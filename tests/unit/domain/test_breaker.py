@@ -2,13 +2,13 @@
 
 import msgspec
 
-from remand.domain.breaker import FIRST_SECONDS, LONGEST_SECONDS, Breaker, Kept
+from remand.domain.run import FIRST_SECONDS, LONGEST_SECONDS, Breaker, BreakerSnapshot
 
 
 def test_three_different_tasks_that_fail_the_same_way_open_it() -> None:
     breaker = Breaker()
 
-    opened = [breaker.fail("disk", task, "full", now=0.0) for task in ("a", "b", "c")]
+    opened = [breaker.record_failure("disk", task, "full", now=0.0) for task in ("a", "b", "c")]
 
     assert opened == [False, False, True]
     assert not breaker.allows("disk", now=1.0)
@@ -18,7 +18,7 @@ def test_three_different_tasks_that_fail_the_same_way_open_it() -> None:
 def test_one_task_that_fails_again_and_again_does_not() -> None:
     breaker = Breaker()
     for _ in range(9):
-        breaker.fail("disk", "a", "full", now=0.0)
+        breaker.record_failure("disk", "a", "full", now=0.0)
 
     assert breaker.allows("disk", now=0.0)
 
@@ -26,9 +26,9 @@ def test_one_task_that_fails_again_and_again_does_not() -> None:
 def test_what_goes_well_between_begins_the_count_anew() -> None:
     breaker = Breaker()
     for task in ("a", "b"):
-        breaker.fail("disk", task, "full", now=0.0)
-    breaker.succeed("disk")
-    breaker.fail("disk", "c", "full", now=0.0)
+        breaker.record_failure("disk", task, "full", now=0.0)
+    breaker.record_success("disk")
+    breaker.record_failure("disk", "c", "full", now=0.0)
 
     assert breaker.allows("disk", now=0.0)
 
@@ -36,32 +36,32 @@ def test_what_goes_well_between_begins_the_count_anew() -> None:
 def test_what_is_certain_needs_no_second() -> None:
     breaker = Breaker()
 
-    assert breaker.fail("disk", "a", "full", now=0.0, is_certain=True)
+    assert breaker.record_failure("disk", "a", "full", now=0.0, is_certain=True)
 
 
 def test_after_a_while_one_is_let_through_to_try_and_its_failure_doubles_the_wait() -> None:
     breaker = Breaker()
-    breaker.fail("disk", "a", "full", now=0.0, is_certain=True)
+    breaker.record_failure("disk", "a", "full", now=0.0, is_certain=True)
     waits, now = [], 0.0
     for _ in range(8):
         (breach,) = breaker.breaches
         waits.append(breach.until - now)
         now = breach.until
         assert breaker.allows("disk", now=now)
-        breaker.begin("disk", now=now)
+        breaker.record_start("disk", now=now)
         assert not breaker.allows("disk", now=now), "one at a time"
-        breaker.fail("disk", "b", "full", now=now)
+        breaker.record_failure("disk", "b", "full", now=now)
 
     assert waits[:3] == [FIRST_SECONDS, 2 * FIRST_SECONDS, 4 * FIRST_SECONDS]
     assert waits[-1] == LONGEST_SECONDS
-    breaker.succeed("disk")
+    breaker.record_success("disk")
     assert breaker.breaches == ()
 
 
 def test_one_that_was_let_through_and_found_nothing_out_is_followed_by_another() -> None:
     breaker = Breaker()
-    breaker.fail("disk", "a", "full", now=0.0, is_certain=True)
-    breaker.begin("disk", now=FIRST_SECONDS)
+    breaker.record_failure("disk", "a", "full", now=0.0, is_certain=True)
+    breaker.record_start("disk", now=FIRST_SECONDS)
 
     assert not breaker.allows("disk", now=FIRST_SECONDS + 1)
     assert breaker.allows("disk", now=2 * FIRST_SECONDS)
@@ -69,9 +69,9 @@ def test_one_that_was_let_through_and_found_nothing_out_is_followed_by_another()
 
 def test_what_is_wrong_is_told_with_its_beginning() -> None:
     breaker = Breaker()
-    breaker.fail("git", "a", "no git", now=5.0, is_certain=True)
-    breaker.fail("disk", "a", "full", now=3.0, is_certain=True)
-    breaker.fail("git", "b", "still no git", now=9.0)
+    breaker.record_failure("git", "a", "no git", now=5.0, is_certain=True)
+    breaker.record_failure("disk", "a", "full", now=3.0, is_certain=True)
+    breaker.record_failure("git", "b", "still no git", now=9.0)
 
     assert [(one.scope, one.message, one.since) for one in breaker.breaches] == [
         ("disk", "full", 3.0),
@@ -82,21 +82,21 @@ def test_what_is_wrong_is_told_with_its_beginning() -> None:
 def test_the_next_goes_on_with_what_was_known() -> None:
     first, second = Breaker(), Breaker()
     for task in ("a", "b"):
-        first.fail("command x", task, "no", now=1.0)
-    first.fail("disk", "a", "full", now=2.0, is_certain=True)
+        first.record_failure("command x", task, "no", now=1.0)
+    first.record_failure("disk", "a", "full", now=2.0, is_certain=True)
 
-    kept = msgspec.json.decode(msgspec.json.encode(first.kept()), type=Kept)
-    second.go_on_with(kept, now=3.0)
+    kept = msgspec.json.decode(msgspec.json.encode(first.snapshot()), type=BreakerSnapshot)
+    second.restore(kept, now=3.0)
 
     assert second.breaches == first.breaches
     assert not second.allows("disk", now=3.0)
-    assert second.fail("command x", "c", "no", now=4.0)
+    assert second.record_failure("command x", "c", "no", now=4.0)
 
 
 def test_times_of_before_the_machine_was_started_are_not_believed() -> None:
     first, second = Breaker(), Breaker()
-    first.fail("disk", "a", "full", now=50_000.0, is_certain=True)
+    first.record_failure("disk", "a", "full", now=50_000.0, is_certain=True)
 
-    second.go_on_with(first.kept(), now=10.0)
+    second.restore(first.snapshot(), now=10.0)
 
     assert second.allows("disk", now=10.0)

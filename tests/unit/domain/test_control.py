@@ -5,22 +5,21 @@ from __future__ import annotations
 import pytest
 
 from remand.domain import commands as c
-from remand.domain.amending import control_held, let_pass
-from remand.domain.control import (
+from remand.domain.access.team import Actor, Role
+from remand.domain.decisions.findings import apply_settlements, hold_for_control_change, open_findings
+from remand.domain.decisions.gates import has_nothing_unsettled, unsettled_control_changes
+from remand.domain.gate.control_files import (
     ControlChange,
     ControlFile,
-    control_change,
-    is_control,
     is_control_finding,
+    is_control_path,
     is_event_file,
-    is_nested_control,
+    is_nested_control_path,
+    make_control_change,
 )
-from remand.domain.gates.standing import Gating
-from remand.domain.gates.verdict import INTEGRITY, GateStatus
-from remand.domain.gating import is_settled, open_control
-from remand.domain.holds import open_findings
-from remand.domain.roles import Actor, Role
-from remand.testing.builders import ALICE, OTHER_SHA, SHA, a_task, actor, refused
+from remand.domain.gate.state import GateState
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
+from remand.testing.builders import ALICE, OTHER_SHA, SHA, a_task, actor, refusal_code
 from tests.unit.domain.done_claims import (
     SUBMIT,
     TREE,
@@ -36,7 +35,7 @@ from tests.unit.domain.done_claims import (
 )
 
 PAYLOAD = ControlFile(".got/payload.txt", "", "100644 aaaa")
-CHANGE = control_change("c1", 0, [(PAYLOAD, "added")])
+CHANGE = make_control_change("c1", 0, [(PAYLOAD, "added")])
 
 
 @pytest.mark.parametrize(
@@ -67,9 +66,9 @@ CHANGE = control_change("c1", 0, [(PAYLOAD, "added")])
     ids=ascii,
 )
 def test_what_a_file_system_takes_for_the_ledgers_folder_is_in_it(name: str) -> None:
-    assert is_control(name)
-    assert is_control(f"{name}/events/x.jsonl")
-    assert is_nested_control(f"sub/{name}/ledger.db")
+    assert is_control_path(name)
+    assert is_control_path(f"{name}/events/x.jsonl")
+    assert is_nested_control_path(f"sub/{name}/ledger.db")
 
 
 @pytest.mark.parametrize(
@@ -78,13 +77,13 @@ def test_what_a_file_system_takes_for_the_ledgers_folder_is_in_it(name: str) -> 
     ids=ascii,
 )
 def test_other_names_are_not(name: str) -> None:
-    assert not is_control(f"{name}/events/x.jsonl")
-    assert not is_nested_control(f"sub/{name}/x")
+    assert not is_control_path(f"{name}/events/x.jsonl")
+    assert not is_nested_control_path(f"sub/{name}/x")
 
 
 def test_a_folder_of_that_name_further_down_is_not_the_repositorys_own() -> None:
-    assert not is_control("sub/.got/events/x.jsonl")
-    assert not is_nested_control(".got/events/x.jsonl")
+    assert not is_control_path("sub/.got/events/x.jsonl")
+    assert not is_nested_control_path(".got/events/x.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -103,37 +102,37 @@ def test_event_files_have_one_form_of_name(path: str) -> None:
 
 
 def test_the_finding_stands_for_exactly_this_content() -> None:
-    same = control_change("c2", 3, [(PAYLOAD._replace(before="100644 bbbb"), "changed")])
-    other = control_change("c1", 0, [(PAYLOAD._replace(after="100644 cccc"), "added")])
+    same = make_control_change("c2", 3, [(PAYLOAD._replace(before="100644 bbbb"), "changed")])
+    other = make_control_change("c1", 0, [(PAYLOAD._replace(after="100644 cccc"), "added")])
 
     assert is_control_finding(CHANGE.name)
     assert CHANGE.name == same.name != other.name
-    assert not control_change("c1", 3, []).name
+    assert not make_control_change("c1", 3, []).name
 
 
 def test_a_verdict_is_held_for_it_beside_what_else_was_found() -> None:
-    verdict = control_held(passed(), CHANGE)
+    verdict = hold_for_control_change(passed(), CHANGE)
     (finding,) = verdict.gates[-1].findings
 
     assert (verdict.status, verdict.suspicions) == (GateStatus.HELD, (CHANGE.name,))
     assert (finding.path, finding.code) == (".got", "control_changed")
     assert ".got/payload.txt" in finding.text
-    assert control_held(passed(), control_change("c1", 1, [])) == passed()
-    failed = control_held(a_verdict(a_result("tests")), CHANGE)
+    assert hold_for_control_change(passed(), make_control_change("c1", 1, [])) == passed()
+    failed = hold_for_control_change(a_verdict(a_result("tests")), CHANGE)
     assert failed.status is GateStatus.FAILED
 
 
 def test_an_override_of_the_integrity_gate_for_a_code_tree_does_not_cover_it() -> None:
-    found = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1",), finding_count=1)
-    verdict = control_held(a_verdict(found), CHANGE)
-    overridden = Gating(overridden=((INTEGRITY, TREE),))
+    found = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1",), finding_count=1)
+    verdict = hold_for_control_change(a_verdict(found), CHANGE)
+    overridden = GateState(overridden=((INTEGRITY_GATE, TREE),))
 
-    left = let_pass(verdict, a_task(gating=overridden))
+    left = apply_settlements(verdict, a_task(gating=overridden))
     assert (left.status, left.suspicions) == (GateStatus.HELD, (CHANGE.name,))
-    accepted = Gating(overridden=((INTEGRITY, TREE),), accepted=(CHANGE.name,))
-    assert let_pass(verdict, a_task(gating=accepted)).status is GateStatus.OVERRIDDEN
-    refused = Gating(overridden=((INTEGRITY, TREE),), refused=((CHANGE.name, "no"),))
-    assert let_pass(verdict, a_task(gating=refused)).status is GateStatus.FAILED
+    accepted = GateState(overridden=((INTEGRITY_GATE, TREE),), accepted=(CHANGE.name,))
+    assert apply_settlements(verdict, a_task(gating=accepted)).status is GateStatus.OVERRIDDEN
+    refused = GateState(overridden=((INTEGRITY_GATE, TREE),), refused=((CHANGE.name, "no"),))
+    assert apply_settlements(verdict, a_task(gating=refused)).status is GateStatus.FAILED
 
 
 # What may be decided.
@@ -143,7 +142,7 @@ OWNER = actor("owner", Role.USER)
 
 
 def change_at(commit: str) -> ControlChange:
-    return control_change(commit, 0, [(PAYLOAD, "added")])
+    return make_control_change(commit, 0, [(PAYLOAD, "added")])
 
 
 @pytest.mark.parametrize("gates", [("tests",), ()], ids=["gates", "no gates"])
@@ -154,7 +153,7 @@ def test_a_release_of_the_code_hands_in_no_commit_that_changes_the_ledgers_files
     story.ask(recording(passed()))
     other = {**WORK, "gates": gates, "commit": OTHER_SHA}
 
-    assert refused(story.task, SUBMIT, ALICE, **other, control=(change_at(OTHER_SHA),)) == "not_measured"
+    assert refusal_code(story.task, SUBMIT, ALICE, **other, control=(change_at(OTHER_SHA),)) == "not_measured"
     assert names(story.ask(SUBMIT, ALICE, **other))[-1] == "task.submit"
 
 
@@ -167,26 +166,26 @@ def test_what_was_released_with_it_is_handed_in() -> None:
 
 def test_what_a_reviewer_accepted_is_handed_in_with_any_commit() -> None:
     story = Story()
-    story.ask(recording(control_held(passed(), CHANGE)))
+    story.ask(recording(hold_for_control_change(passed(), CHANGE)))
     story.ask(settling(CHANGE.name), LEAD)
 
     assert story.task.gating.accepted == (CHANGE.name,)
-    assert open_control(story.task, (change_at(OTHER_SHA),)) == ()
+    assert unsettled_control_changes(story.task, (change_at(OTHER_SHA),)) == ()
 
 
 def test_the_user_who_overrides_the_gate_accepts_this_change_and_no_other() -> None:
     story = Story()
-    story.ask(recording(control_held(passed(), CHANGE)))
-    events = story.ask(overriding(INTEGRITY), OWNER)
+    story.ask(recording(hold_for_control_change(passed(), CHANGE)))
+    events = story.ask(overriding(INTEGRITY_GATE), OWNER)
 
     assert names(events) == ["gate.accept", "gate.override", "gate.pass", "task.submit"]
-    other = control_change("c1", 0, [(PAYLOAD._replace(after="100644 cccc"), "added")])
+    other = make_control_change("c1", 0, [(PAYLOAD._replace(after="100644 cccc"), "added")])
     again = Story()
-    again.ask(recording(control_held(passed(), CHANGE)))
+    again.ask(recording(hold_for_control_change(passed(), CHANGE)))
     again.events += events[:2]
-    again.ask(recording(control_held(passed(), other)))
+    again.ask(recording(hold_for_control_change(passed(), other)))
     assert open_findings(again.task) == (other.name,), "it is still listed"
-    assert not is_settled(again.task)
+    assert not has_nothing_unsettled(again.task)
     assert names(again.ask(settling(other.name), LEAD)) == ["gate.accept", "gate.pass", "task.submit"]
 
 
@@ -198,5 +197,7 @@ def test_nobody_approves_what_changes_the_ledgers_files_unsettled(who: Actor) ->
     approve = c.ApproveReview(task_id=story.task.id, commit=SHA)
     facts = {"commit": SHA, "tree": TREE}
 
-    assert refused(story.task, approve, who, **facts, control=(change_at(OTHER_SHA),)) == "control_changed"
+    assert (
+        refusal_code(story.task, approve, who, **facts, control=(change_at(OTHER_SHA),)) == "control_changed"
+    )
     assert names(story.ask(approve, who, **facts, control=(change_at(SHA),))) == ["review.approve"]

@@ -6,12 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import Actor, Role
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutSet
+from remand.domain.events.tasks import EdgeCreated, HandoffResumed, RejectionAnswered, TaskCancelled
 from remand.domain.reasons import DecisionType
 from remand.domain.rejection import TaskRejection
-from remand.domain.roles import Actor, Role
 from remand.domain.task import Status, Task
-from remand.domain.validation.world import Named, World
+from remand.domain.validation.assessment import NamedTask, ValidationFacts
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -26,26 +28,26 @@ from remand.testing.builders import (
     T3,
     THE_USER,
     a_claim,
-    a_filed,
+    a_filed_rejection,
     a_lockout,
     a_task,
     actor,
     an_offer,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
     task_id,
 )
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 N1, N2, N3 = task_id(91), task_id(92), task_id(93)
 DIRECTOR = actor("Boss", Role.DIRECTOR)
-WAITING = a_task(title=TITLE, scope=SCOPE, status=Status.BLOCKED, filed=a_filed())
+WAITING = a_task(title=TITLE, scope=SCOPE, status=Status.BLOCKED, filed=a_filed_rejection())
 OVERRIDDEN = a_task(
     title=TITLE,
     scope=SCOPE,
     status=Status.CLAIMED,
     claim=a_claim("Alice", H1),
-    filed=a_filed("OVERRIDE", is_valid=False),
+    filed=a_filed_rejection("OVERRIDE", is_valid=False),
     invalid_by=("Alice",),
 )
 
@@ -61,12 +63,12 @@ def facts(reason: str = "BLOCKER", **more: Any) -> dict[str, Any]:
         "handoff_id": H1,
         "agent_id": "Alice",
     }
-    named = Named(name=T2, task_id=T2, status="incoming", is_open=True)
+    named = NamedTask(name=T2, task_id=T2, status="incoming", is_open=True)
     standard = {
         "rejection": record,
         "fresh_task_ids": (N1, N2, N3),
         "fresh_handoff_id": H2,
-        "world": World(named=(named,)),
+        "world": ValidationFacts(named=(named,)),
         "open_blockers": (T2, T3),
     }
     return {**standard, **more}
@@ -74,19 +76,19 @@ def facts(reason: str = "BLOCKER", **more: Any) -> dict[str, Any]:
 
 def follows(
     ask: c.AnswerRejection, task: Task = WAITING, by: Actor = DIRECTOR, **given: Any
-) -> tuple[e.Event, ...]:
-    return decided(task, ask, by, **facts(**given))
+) -> tuple[Event, ...]:
+    return decide_events(task, ask, by, **facts(**given))
 
 
-def names(events: tuple[e.Event, ...]) -> list[str]:
+def names(events: tuple[Event, ...]) -> list[str]:
     return [event.name for event in events]
 
 
-def edges(events: tuple[e.Event, ...]) -> list[tuple[str, str, str]]:
+def edges(events: tuple[Event, ...]) -> list[tuple[str, str, str]]:
     return [
         (event.src.removeprefix("task:"), event.type, event.tgt.removeprefix("task:"))
         for event in events
-        if isinstance(event, e.EdgeCreated)
+        if isinstance(event, EdgeCreated)
     ]
 
 
@@ -96,7 +98,7 @@ def edges(events: tuple[e.Event, ...]) -> list[tuple[str, str, str]]:
 def test_an_answer_says_its_type_who_gave_it_and_to_which_rejection() -> None:
     answer = follows(answering("ACCEPT", rationale="So it is", message="Thanks"))[0]
 
-    assert isinstance(answer, e.RejectionAnswered)
+    assert isinstance(answer, RejectionAnswered)
     assert (answer.handoff_id, answer.rejection_id, answer.director) == (H1, R1, "")
     assert (answer.decision.decision_type, answer.decision.rationale) == ("ACCEPT", "So it is")
 
@@ -108,9 +110,9 @@ def test_accepting_leaves_the_task_blocked() -> None:
 def test_accepting_that_a_task_is_obsolete_cancels_it() -> None:
     answer, cancelled = follows(answering("ACCEPT"), reason="OBSOLETE")
 
-    assert isinstance(cancelled, e.TaskCancelled)
+    assert isinstance(cancelled, TaskCancelled)
     assert cancelled.superseded_by == T2
-    assert isinstance(answer, e.RejectionAnswered)
+    assert isinstance(answer, RejectionAnswered)
 
 
 def test_deferring_creates_what_blocks_unless_it_is_named() -> None:
@@ -157,7 +159,7 @@ def test_a_lockout_holds_for_the_tasks_a_director_names_too(decision: str) -> No
 
     found = follows(answering(decision, *created), task)
 
-    locked = [(event.task_id, event.agent) for event in found if isinstance(event, e.LockoutSet)]
+    locked = [(event.task_id, event.agent) for event in found if isinstance(event, LockoutSet)]
     assert locked == [(name, "Bob") for name in created]
 
 
@@ -167,12 +169,12 @@ def test_overriding_gives_the_claim_back_under_the_same_handoff() -> None:
     answer, resumed = found
     assert answer.decision.override_message == "The token is in the vault"
     assert answer.decision.reassign_to == "Alice"
-    assert isinstance(resumed, e.HandoffResumed)
+    assert isinstance(resumed, HandoffResumed)
     assert (resumed.handoff_id, resumed.agent, resumed.lease_expires_at) == (H1, "Alice", LATER)
 
 
 def test_overriding_a_rejected_offer_offers_it_again_under_the_same_handoff() -> None:
-    task = replace(WAITING, filed=a_filed(was_claimed=False))
+    task = replace(WAITING, filed=a_filed_rejection(was_claimed=False))
 
     found = follows(answering("OVERRIDE", message="Do it"), task)
 
@@ -213,7 +215,7 @@ def test_a_rejection_that_was_overridden_can_be_accepted_while_the_agent_holds_t
 
 
 def test_a_rejected_offer_that_was_overridden_can_be_accepted_too() -> None:
-    task = a_task(offers=(an_offer("Alice", H1),), filed=a_filed("OVERRIDE", was_claimed=False))
+    task = a_task(offers=(an_offer("Alice", H1),), filed=a_filed_rejection("OVERRIDE", was_claimed=False))
 
     assert names(follows(answering("ACCEPT"), task, reason="LAZY")) == [
         "handoff.reject.response",
@@ -247,13 +249,13 @@ def test_directors_and_the_user_answer(by: Actor) -> None:
     ids=["agent", "lead", "tester", "user in an agent's place"],
 )
 def test_nobody_else_answers(by: Actor, code: str) -> None:
-    assert refused(WAITING, answering("ACCEPT"), by, **facts()) == code
+    assert refusal_code(WAITING, answering("ACCEPT"), by, **facts()) == code
 
 
 def test_nobody_answers_a_rejection_of_their_own() -> None:
     both = actor("Alice", Role.AGENT, Role.DIRECTOR)
 
-    assert refused(WAITING, answering("ACCEPT"), both, **facts()) == "own_work"
+    assert refusal_code(WAITING, answering("ACCEPT"), both, **facts()) == "own_work"
 
 
 @pytest.mark.parametrize(
@@ -262,19 +264,23 @@ def test_nobody_answers_a_rejection_of_their_own() -> None:
         pytest.param(None, "unknown_handoff", id="no such handoff"),
         pytest.param(a_task(status=Status.BLOCKED), "nothing_to_answer", id="never rejected"),
         pytest.param(
-            replace(WAITING, filed=a_filed(handoff_id=H2)),
+            replace(WAITING, filed=a_filed_rejection(handoff_id=H2)),
             "nothing_to_answer",
             id="another handoff was rejected",
         ),
-        pytest.param(replace(WAITING, filed=a_filed("ACCEPT")), "nothing_to_answer", id="accepted already"),
         pytest.param(
-            replace(WAITING, status=Status.DEFERRED, filed=a_filed("ACCEPT_AND_DEFER")),
+            replace(WAITING, filed=a_filed_rejection("ACCEPT")), "nothing_to_answer", id="accepted already"
+        ),
+        pytest.param(
+            replace(WAITING, status=Status.DEFERRED, filed=a_filed_rejection("ACCEPT_AND_DEFER")),
             "nothing_to_answer",
             id="deferred already",
         ),
         pytest.param(replace(WAITING, status=Status.INCOMING), "handoff_closed", id="reopened since"),
         pytest.param(
-            replace(WAITING, filed=a_filed("OVERRIDE")), "handoff_closed", id="overridden and blocked since"
+            replace(WAITING, filed=a_filed_rejection("OVERRIDE")),
+            "handoff_closed",
+            id="overridden and blocked since",
         ),
         pytest.param(
             replace(OVERRIDDEN, claim=a_claim("Bob", H2)), "handoff_closed", id="another holds it since"
@@ -285,7 +291,7 @@ def test_nobody_answers_a_rejection_of_their_own() -> None:
     ],
 )
 def test_only_a_rejection_that_still_matters_is_answered(task: Task | None, code: str) -> None:
-    assert refused(task, answering("ACCEPT"), DIRECTOR, **facts()) == code
+    assert refusal_code(task, answering("ACCEPT"), DIRECTOR, **facts()) == code
 
 
 @pytest.mark.parametrize(
@@ -306,12 +312,12 @@ def test_only_a_rejection_that_still_matters_is_answered(task: Task | None, code
     ids=lambda ask: f"{ask.decision} {len(ask.created_tasks)} {ask.rationale[:1]}{ask.message[:1]}",
 )
 def test_an_answer_that_does_not_add_up_is_refused(ask: c.AnswerRejection) -> None:
-    assert refused(WAITING, ask, DIRECTOR, **facts()) == "bad_value"
+    assert refusal_code(WAITING, ask, DIRECTOR, **facts()) == "bad_value"
 
 
 def test_deferring_for_tasks_that_have_ended_is_refused() -> None:
     assert (
-        refused(WAITING, answering("ACCEPT_AND_DEFER", T2), DIRECTOR, **facts(open_blockers=()))
+        refusal_code(WAITING, answering("ACCEPT_AND_DEFER", T2), DIRECTOR, **facts(open_blockers=()))
         == "bad_value"
     )
 
@@ -319,31 +325,31 @@ def test_deferring_for_tasks_that_have_ended_is_refused() -> None:
 def test_tasks_nobody_knows_are_refused() -> None:
     given = facts(unknown_tasks=(T3,))
 
-    assert refused(WAITING, answering("ACCEPT_AND_DEFER", T3), DIRECTOR, **given) == "unknown_task"
+    assert refusal_code(WAITING, answering("ACCEPT_AND_DEFER", T3), DIRECTOR, **given) == "unknown_task"
 
 
 @pytest.mark.parametrize("decision", ["ACCEPT_AND_DEFER", "ACCEPT_AND_DECOMPOSE", "ACCEPT_AND_REFORMULATE"])
 def test_tasks_that_wait_for_this_one_are_refused(decision: str) -> None:
     given = facts(cycle=(T1, T2, T1))
 
-    assert refused(WAITING, answering(decision, T2, T3), DIRECTOR, **given) == "closes_cycle"
+    assert refusal_code(WAITING, answering(decision, T2, T3), DIRECTOR, **given) == "closes_cycle"
 
 
 def test_the_task_is_not_passed_to_someone_who_may_not_have_it() -> None:
     ask = answering("OVERRIDE", reassign_to="Bob")
 
     locked = replace(WAITING, lockouts=(a_lockout("Bob"),))
-    assert refused(locked, ask, DIRECTOR, **facts(target=BOB)) == "locked_out"
-    assert refused(WAITING, ask, DIRECTOR, **facts(target=Actor(name="Bob"))) == "not_eligible"
+    assert refusal_code(locked, ask, DIRECTOR, **facts(target=BOB)) == "locked_out"
+    assert refusal_code(WAITING, ask, DIRECTOR, **facts(target=Actor(name="Bob"))) == "not_eligible"
     skilled = replace(WAITING, skills=("paint",))
-    assert refused(skilled, ask, DIRECTOR, **facts(target=BOB, has_team=True)) == "not_eligible"
+    assert refusal_code(skilled, ask, DIRECTOR, **facts(target=BOB, has_team=True)) == "not_eligible"
 
 
 @pytest.mark.parametrize("was_claimed", [True, False])
 def test_an_override_does_not_give_the_task_back_to_an_agent_locked_out_since(was_claimed: bool) -> None:
-    task = replace(WAITING, filed=a_filed(was_claimed=was_claimed), lockouts=(a_lockout("Alice"),))
+    task = replace(WAITING, filed=a_filed_rejection(was_claimed=was_claimed), lockouts=(a_lockout("Alice"),))
 
-    assert refused(task, answering("OVERRIDE"), DIRECTOR, **facts()) == "locked_out"
+    assert refusal_code(task, answering("OVERRIDE"), DIRECTOR, **facts()) == "locked_out"
     assert (
         names(follows(answering("OVERRIDE", reassign_to="Bob"), task, target=BOB))[-1] == "handoff.initiate"
     )
@@ -355,9 +361,9 @@ def test_no_accepted_answer_needs_a_valid_record(decision: str) -> None:
     given = facts(rejection={"reason_type": "?", "blocking_factor": ["odd"], "alternative_tasks": {"a": 1}})
 
     if decision == "ACCEPT_AND_DECOMPOSE":
-        assert refused(OVERRIDDEN, answering(decision), DIRECTOR, **given) == "bad_value"
+        assert refusal_code(OVERRIDDEN, answering(decision), DIRECTOR, **given) == "bad_value"
     else:
-        assert decided(OVERRIDDEN, answering(decision), DIRECTOR, **given)
+        assert decide_events(OVERRIDDEN, answering(decision), DIRECTOR, **given)
 
 
 @pytest.mark.parametrize(
@@ -398,8 +404,8 @@ def test_an_override_without_a_rationale_says_what_it_did_not_accept() -> None:
 )
 def test_an_answer_carries_the_whole_rejection_that_it_answers(decision: str, reason: str) -> None:
     given = facts(reason=reason)
-    answer = decided(WAITING, answering(decision), DIRECTOR, **given)[0]
+    answer = decide_events(WAITING, answering(decision), DIRECTOR, **given)[0]
 
-    assert isinstance(answer, e.RejectionAnswered)
+    assert isinstance(answer, RejectionAnswered)
     whole = TaskRejection.from_dict({"rejected_at": NOW, **given["rejection"]})
     assert answer.decision.rejection == whole.to_dict()

@@ -6,13 +6,24 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.acts import OnForge
 from remand.domain.decide import decide
+from remand.domain.events.tasks import TaskSubmitted
 from remand.domain.evolve import evolve
 from remand.domain.refusals import Refused
-from remand.domain.task import Status, Task
-from remand.testing.builders import ALICE, H1, SHA, T1, T2, TREE, a_claim, a_task, command, decided, stamped
+from remand.domain.task import Status, Task, TaskForgeState
+from remand.testing.builders import (
+    ALICE,
+    H1,
+    SHA,
+    T1,
+    T2,
+    TREE,
+    a_claim,
+    a_task,
+    command,
+    decide_events,
+    stamp_events,
+)
 
 FACTS: dict[str, Any] = {"commit": SHA, "tree": TREE, "gates": (), "base_branch": "main"}
 HELD = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), attempt_count=1, epoch=1, branch="task-42")
@@ -33,7 +44,7 @@ each_door = pytest.mark.parametrize("ask", [submit, complete], ids=["submit", "c
 
 def after(task: Task, ask: c.Ask, **facts: Any) -> Task:
     """The task once the work was handed in."""
-    for event in stamped(*decided(task, ask, ALICE, **FACTS, **facts)):
+    for event in stamp_events(*decide_events(task, ask, ALICE, **FACTS, **facts)):
         task = evolve(task, event) or task
     return task
 
@@ -103,7 +114,7 @@ def test_a_pull_request_that_remand_opened_stays_with_the_branch_it_shows() -> N
         claim=a_claim("Alice", H1),
         branch="task-42",
         pr=12,
-        forge=OnForge(pushed=SHA, requested=SHA),
+        forge=TaskForgeState(pushed=SHA, requested=SHA),
     )
     moved = after(pushed, submit("hockney-fix"), on_branch=True)
     stayed = after(pushed, submit("task-42"), on_branch=True)
@@ -113,10 +124,10 @@ def test_a_pull_request_that_remand_opened_stays_with_the_branch_it_shows() -> N
 
 
 def test_a_submission_of_an_earlier_version_leaves_the_branch_as_it_was() -> None:
-    event = e.TaskSubmitted(task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, branch="main")
-    passed, _ = decided(HELD, submit(), ALICE, **FACTS, on_branch=True)
+    event = TaskSubmitted(task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, branch="main")
+    passed, _ = decide_events(HELD, submit(), ALICE, **FACTS, on_branch=True)
     task = HELD
-    for one in stamped(passed, event):
+    for one in stamp_events(passed, event):
         task = evolve(task, one) or task
 
     assert task.branch == "task-42"

@@ -3,20 +3,10 @@
 import pytest
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import THE_COORDINATOR
+from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.events.reviews import EscalationOpened
 from remand.domain.task import Status
-from remand.testing.builders import (
-    ALICE,
-    BOB,
-    H1,
-    H2,
-    T1,
-    a_claim,
-    a_task,
-    decided,
-    refused,
-)
+from remand.testing.builders import ALICE, BOB, H1, H2, T1, a_claim, a_task, decide_events, refusal_code
 from tests.unit.domain.done_claims import Story
 
 HELD_CLAIM = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), attempt_count=1, epoch=1)
@@ -30,10 +20,10 @@ def test_each_way_out_is_there_once_per_task_and_agent(kind: type[c.ClaimAsk]) -
     if story.task.claim is None:
         story.ask(c.ClaimTask(task_id=T1, agent="Alice"), ALICE, fresh_handoff_id=H2)
 
-    assert refused(story.task, leaving, ALICE) == "exit_used"
+    assert refusal_code(story.task, leaving, ALICE) == "exit_used"
     others = [way for way in (c.ReleaseTask, c.ContinueTask, c.WaitTask) if way is not kind]
     for way in others:
-        assert decided(story.task, way(task_id=T1, agent="Alice", reason="Because"), ALICE)
+        assert decide_events(story.task, way(task_id=T1, agent="Alice", reason="Because"), ALICE)
     assert story.task.exits == (("Alice", event.name),)
 
 
@@ -45,13 +35,13 @@ def test_one_agents_way_out_is_not_anothers(kind: type[c.ClaimAsk]) -> None:
         story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
     story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
 
-    assert decided(story.task, kind(task_id=T1, agent="Bob", reason="Because"), BOB)
+    assert decide_events(story.task, kind(task_id=T1, agent="Bob", reason="Because"), BOB)
 
 
 def test_nobody_waits_for_what_has_ended() -> None:
     wait = c.WaitTask(task_id=T1, agent="Alice", reason="T-20261115-080000-00000002")
 
-    assert refused(HELD_CLAIM, wait, ALICE, closed_tasks=("T-20261115-080000-00000002",)) == (
+    assert refusal_code(HELD_CLAIM, wait, ALICE, closed_tasks=("T-20261115-080000-00000002",)) == (
         "nothing_to_wait_for"
     )
 
@@ -61,8 +51,8 @@ def test_the_coordinator_gives_a_task_that_cannot_go_on_to_a_human() -> None:
 
     (event,) = story.ask(c.OpenEscalation(task_id=T1, reason="The loop budget is spent."))
 
-    assert isinstance(event, e.EscalationOpened)
+    assert isinstance(event, EscalationOpened)
     assert (event.kind, event.reason) == ("gates", "The loop budget is spent.")
     assert (story.task.status, story.task.claim) == (Status.ESCALATED, None)
     again = c.OpenEscalation(task_id=T1, reason="Again.")
-    assert refused(story.task, again, THE_COORDINATOR) == "bad_transition"
+    assert refusal_code(story.task, again, THE_COORDINATOR) == "bad_transition"

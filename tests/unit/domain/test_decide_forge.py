@@ -8,15 +8,24 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.acts import Act, GivenUp, Intent, OnForge
+from remand.domain.access.team import THE_COORDINATOR
 from remand.domain.decide import decide
-from remand.domain.forging import EVERY, INTENT, PAUSES, acts_of, due, errands, issue_task_id, waits_for
-from remand.domain.instant import plus
+from remand.domain.decisions.forge_actions import (
+    ALL_ACTIONS,
+    PLANNED,
+    RETRY_DELAYS,
+    allowed_actions,
+    describe_forge_wait,
+    due_action,
+    due_kinds,
+    issue_task_id,
+)
+from remand.domain.events.tasks import TaskAdded
+from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
+from remand.domain.instant import add_seconds
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR
-from remand.domain.task import Status, Task
+from remand.domain.task import AbandonedAction, ForgeAction, PlannedAction, Status, Task, TaskForgeState
 from remand.testing.builders import (
     ALICE,
     LATER,
@@ -27,46 +36,47 @@ from remand.testing.builders import (
     T1,
     T2,
     THE_USER,
+    V1,
+    a_round,
     a_submission,
     a_task,
     command,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
 )
-from remand.testing.reviewing import V1, a_round
 
-ALL = {"acts": EVERY}
+ALL = {"acts": ALL_ACTIONS}
 UNDER_REVIEW = a_task(status=Status.PROVISIONAL, submission=a_submission(), branch="work/1")
-SHOWN = replace(UNDER_REVIEW, pr=7, forge=OnForge(pushed=SHA))
+SHOWN = replace(UNDER_REVIEW, pr=7, forge=TaskForgeState(pushed=SHA))
 DONE = replace(SHOWN, status=Status.DONE, approved_commit=SHA)
-OF_AN_ISSUE = a_task(forge=OnForge(issue=12))
-PUSH = c.IntendAct(task_id=T1, act=Act.PUSH, about=SHA, base="main")
-OPEN = replace(PUSH, act=Act.OPEN)
-REQUEST = c.IntendAct(task_id=T1, act=Act.REQUEST, about=SHA)
-MERGE = c.IntendAct(task_id=T1, act=Act.MERGE, about=SHA)
-CLOSE = c.IntendAct(task_id=T1, act=Act.CLOSE)
-GIVEN_UP = GivenUp(act=Act.MERGE, about=SHA, why="No.")
+OF_AN_ISSUE = a_task(forge=TaskForgeState(issue=12))
+PUSH = c.IntendAct(task_id=T1, act=ForgeAction.PUSH, about=SHA, base="main")
+OPEN = replace(PUSH, act=ForgeAction.OPEN)
+REQUEST = c.IntendAct(task_id=T1, act=ForgeAction.REQUEST, about=SHA)
+MERGE = c.IntendAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
+CLOSE = c.IntendAct(task_id=T1, act=ForgeAction.CLOSE)
+GIVEN_UP = AbandonedAction(act=ForgeAction.MERGE, about=SHA, why="No.")
 
 
-def intended(task: Task, ask: c.IntendAct, **facts: Any) -> e.ActIntended:
-    (event,) = decided(task, ask, THE_COORDINATOR, **{**ALL, **facts})
-    assert isinstance(event, e.ActIntended)
+def intended(task: Task, ask: c.IntendAct, **facts: Any) -> ActIntended:
+    (event,) = decide_events(task, ask, THE_COORDINATOR, **{**ALL, **facts})
+    assert isinstance(event, ActIntended)
     return event
 
 
 def no(task: Task, ask: c.IntendAct, **facts: Any) -> str:
-    return refused(task, ask, THE_COORDINATOR, **{**ALL, **facts})
+    return refusal_code(task, ask, THE_COORDINATOR, **{**ALL, **facts})
 
 
 # What the policy says.
 
 
 def test_nothing_but_closing_is_allowed_by_default() -> None:
-    assert acts_of(Policy()) == (Act.CLOSE,)
-    assert acts_of(Policy(open_pr=True, close_issue=False)) == (Act.PUSH, Act.OPEN)
-    assert acts_of(Policy(request_review=True, merge_on_approve=True, close_issue=False)) == (
-        Act.REQUEST,
-        Act.MERGE,
+    assert allowed_actions(Policy()) == (ForgeAction.CLOSE,)
+    assert allowed_actions(Policy(open_pr=True, close_issue=False)) == (ForgeAction.PUSH, ForgeAction.OPEN)
+    assert allowed_actions(Policy(request_review=True, merge_on_approve=True, close_issue=False)) == (
+        ForgeAction.REQUEST,
+        ForgeAction.MERGE,
     )
 
 
@@ -82,7 +92,7 @@ def test_nothing_but_closing_is_allowed_by_default() -> None:
     ids=lambda value: getattr(value, "act", None),
 )
 def test_what_the_policy_does_not_allow_is_refused(task: Task, ask: c.IntendAct) -> None:
-    others = tuple(act for act in Act if act is not ask.act)
+    others = tuple(act for act in ForgeAction if act is not ask.act)
 
     assert intended(task, ask).act == ask.act
     assert no(task, ask, acts=others) == no(task, ask, acts=()) == "policy_off"
@@ -93,14 +103,14 @@ def test_what_the_policy_does_not_allow_is_refused(task: Task, ask: c.IntendAct)
     "ask",
     [
         PUSH,
-        c.NoteAct(task_id=T1, act=Act.PUSH, about=SHA),
-        c.NoteActFailure(task_id=T1, act=Act.PUSH, about=SHA, why="No."),
+        c.NoteAct(task_id=T1, act=ForgeAction.PUSH, about=SHA),
+        c.NoteActFailure(task_id=T1, act=ForgeAction.PUSH, about=SHA, why="No."),
         c.ImportIssue(title="x", issue=1, source="github:o/r#1", opened_at=NOW),
     ],
     ids=lambda ask: type(ask).__name__,
 )
 def test_only_the_system_itself_asks_for_acts(who: Any, ask: c.Ask) -> None:
-    assert refused(UNDER_REVIEW, ask, who, **ALL) == "not_authorised"
+    assert refusal_code(UNDER_REVIEW, ask, who, **ALL) == "not_authorised"
 
 
 # What the task bears.
@@ -145,8 +155,8 @@ def test_nothing_is_merged_while_a_rejection_of_it_stands() -> None:
     rejected = replace(DONE, rounds=(a_round(V1),))
 
     assert no(rejected, MERGE) == "rejected_before"
-    assert due(rejected, EVERY) is None
-    assert intended(replace(DONE, rounds=(a_round(V1, tree="older"),)), MERGE).act == Act.MERGE
+    assert due_action(rejected, ALL_ACTIONS) is None
+    assert intended(replace(DONE, rounds=(a_round(V1, tree="older"),)), MERGE).act == ForgeAction.MERGE
 
 
 def test_an_issue_is_closed_with_the_task_that_was_made_from_it() -> None:
@@ -160,60 +170,60 @@ def test_an_issue_is_closed_with_the_task_that_was_made_from_it() -> None:
 
 
 def test_an_issue_waits_for_the_merge_where_there_is_to_be_one() -> None:
-    task = replace(DONE, forge=OnForge(issue=12, pushed=SHA))
+    task = replace(DONE, forge=TaskForgeState(issue=12, pushed=SHA))
 
     assert no(task, CLOSE) == "not_due"
-    assert intended(task, CLOSE, acts=(Act.CLOSE,)).act == Act.CLOSE
-    assert intended(replace(task, forge=OnForge(issue=12, merged=SHA)), CLOSE).act == Act.CLOSE
+    assert intended(task, CLOSE, acts=(ForgeAction.CLOSE,)).act == ForgeAction.CLOSE
+    assert intended(replace(task, forge=TaskForgeState(issue=12, merged=SHA)), CLOSE).act == ForgeAction.CLOSE
 
 
 # One act at a time, once.
 
 
 def test_an_intent_says_what_is_about_to_be_done() -> None:
-    assert intended(UNDER_REVIEW, OPEN) == e.ActIntended(
+    assert intended(UNDER_REVIEW, OPEN) == ActIntended(
         task_id=T1, act="open", about=SHA, branch="work/1", base="main"
     )
-    assert intended(DONE, MERGE) == e.ActIntended(task_id=T1, act="merge", about=SHA, pr=7)
+    assert intended(DONE, MERGE) == ActIntended(task_id=T1, act="merge", about=SHA, pr=7)
 
 
 def test_what_is_begun_is_not_begun_again_but_may_not_be_wanted_any_more() -> None:
-    begun = replace(UNDER_REVIEW, forge=OnForge(intent=Intent(act=Act.PUSH, about=SHA)))
+    begun = replace(UNDER_REVIEW, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.PUSH, about=SHA)))
 
-    assert decided(begun, PUSH, THE_COORDINATOR, **ALL) == ()
+    assert decide_events(begun, PUSH, THE_COORDINATOR, **ALL) == ()
     assert no(replace(begun, status=Status.REJECTED), PUSH) == "nothing_to_review"
     assert no(begun, PUSH, acts=()) == "policy_off"
     assert no(replace(begun, pr=7), REQUEST) == "not_due"
 
 
 def test_what_was_given_up_is_begun_again_only_when_the_user_says_so() -> None:
-    hopeless = replace(DONE, forge=OnForge(given_up=(GIVEN_UP,)))
+    hopeless = replace(DONE, forge=TaskForgeState(given_up=(GIVEN_UP,)))
 
     assert no(hopeless, MERGE) == "given_up"
     assert intended(hopeless, replace(MERGE, is_again=True)).about == SHA
-    assert due(hopeless, EVERY) is None
-    assert due(hopeless, EVERY, is_again=True) == (Act.MERGE, SHA)
+    assert due_action(hopeless, ALL_ACTIONS) is None
+    assert due_action(hopeless, ALL_ACTIONS, is_again=True) == (ForgeAction.MERGE, SHA)
 
 
 def test_an_outcome_without_an_intent_changes_nothing() -> None:
-    done = c.NoteAct(task_id=T1, act=Act.MERGE, about=SHA)
-    failed = c.NoteActFailure(task_id=T1, act=Act.MERGE, about=SHA, why="No.")
-    other = replace(DONE, forge=OnForge(intent=Intent(act=Act.CLOSE)))
+    done = c.NoteAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
+    failed = c.NoteActFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No.")
+    other = replace(DONE, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.CLOSE)))
 
     for task in (DONE, other):
-        assert decided(task, done, THE_COORDINATOR) == ()
-        assert decided(task, failed, THE_COORDINATOR) == ()
-    assert decided(other, replace(failed, is_final=True), THE_COORDINATOR) == ()
+        assert decide_events(task, done, THE_COORDINATOR) == ()
+        assert decide_events(task, failed, THE_COORDINATOR) == ()
+    assert decide_events(other, replace(failed, is_final=True), THE_COORDINATOR) == ()
 
 
 def test_a_pull_request_that_was_opened_has_a_number() -> None:
-    begun = replace(UNDER_REVIEW, forge=OnForge(intent=Intent(act=Act.OPEN, about=SHA)))
-    done = c.NoteAct(task_id=T1, act=Act.OPEN, about=SHA)
+    begun = replace(UNDER_REVIEW, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.OPEN, about=SHA)))
+    done = c.NoteAct(task_id=T1, act=ForgeAction.OPEN, about=SHA)
 
-    assert refused(begun, done, THE_COORDINATOR) == "bad_value"
-    assert refused(begun, replace(done, pr=1 << 31), THE_COORDINATOR) == "bad_value"
-    assert decided(begun, replace(done, pr=7), THE_COORDINATOR) == (
-        e.ActDone(task_id=T1, act="open", about=SHA, pr=7),
+    assert refusal_code(begun, done, THE_COORDINATOR) == "bad_value"
+    assert refusal_code(begun, replace(done, pr=1 << 31), THE_COORDINATOR) == "bad_value"
+    assert decide_events(begun, replace(done, pr=7), THE_COORDINATOR) == (
+        ActDone(task_id=T1, act="open", about=SHA, pr=7),
     )
 
 
@@ -221,77 +231,95 @@ def test_a_pull_request_that_was_opened_has_a_number() -> None:
 
 
 def test_an_act_that_fails_is_tried_again_each_time_later_and_then_given_up() -> None:
-    task = replace(DONE, forge=OnForge(intent=Intent(act=Act.MERGE, about=SHA)))
-    ask = c.NoteActFailure(task_id=T1, act=Act.MERGE, about=SHA, why="No.")
+    task = replace(DONE, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA)))
+    ask = c.NoteActFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No.")
     waits = []
-    for tries in range(len(PAUSES) + 1):
-        intent = Intent(act=Act.MERGE, about=SHA, tries=tries)
-        (event,) = decided(replace(task, forge=OnForge(intent=intent)), ask, THE_COORDINATOR)
-        assert isinstance(event, e.ActFailed)
+    for tries in range(len(RETRY_DELAYS) + 1):
+        intent = PlannedAction(act=ForgeAction.MERGE, about=SHA, tries=tries)
+        (event,) = decide_events(replace(task, forge=TaskForgeState(intent=intent)), ask, THE_COORDINATOR)
+        assert isinstance(event, ActFailed)
         waits.append((event.tries, event.until, event.is_final))
 
-    assert waits[:-1] == [(n + 1, plus(NOW, pause), False) for n, pause in enumerate(PAUSES)]
-    assert waits[-1] == (len(PAUSES) + 1, "", True)
-    assert list(PAUSES) == sorted(PAUSES)
+    assert waits[:-1] == [(n + 1, add_seconds(NOW, pause), False) for n, pause in enumerate(RETRY_DELAYS)]
+    assert waits[-1] == (len(RETRY_DELAYS) + 1, "", True)
+    assert list(RETRY_DELAYS) == sorted(RETRY_DELAYS)
 
 
 def test_what_can_never_be_done_is_given_up_at_once_and_even_before_it_is_begun() -> None:
-    ask = c.NoteActFailure(task_id=T1, act=Act.MERGE, about=SHA, why="No." * 1000, is_final=True)
-    begun = replace(DONE, forge=OnForge(intent=Intent(act=Act.MERGE, about=SHA)))
+    ask = c.NoteActFailure(task_id=T1, act=ForgeAction.MERGE, about=SHA, why="No." * 1000, is_final=True)
+    begun = replace(DONE, forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA)))
     for task, tries in ((begun, 1), (DONE, 0)):
-        (event,) = decided(task, ask, THE_COORDINATOR)
-        assert event == e.ActFailed(
+        (event,) = decide_events(task, ask, THE_COORDINATOR)
+        assert event == ActFailed(
             task_id=T1, act="merge", about=SHA, why=("No." * 1000)[:500], tries=tries, is_final=True
         )
-    assert decided(replace(DONE, forge=OnForge(given_up=(GIVEN_UP,))), ask, THE_COORDINATOR) == ()
+    assert (
+        decide_events(replace(DONE, forge=TaskForgeState(given_up=(GIVEN_UP,))), ask, THE_COORDINATOR) == ()
+    )
 
 
 def test_a_task_says_what_it_waits_for() -> None:
-    waiting = OnForge(intent=Intent(act=Act.MERGE, about=SHA, why="No.", until=LATER))
+    waiting = TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA, why="No.", until=LATER))
 
-    assert waits_for(replace(DONE, forge=waiting)) == (
+    assert describe_forge_wait(replace(DONE, forge=waiting)) == (
         f"the forge to merge pull request #7: No. It is tried again at {LATER}."
     )
-    assert "sync --again" in waits_for(replace(DONE, forge=OnForge(given_up=(GIVEN_UP,))))
-    assert waits_for(DONE) == waits_for(replace(DONE, forge=OnForge(merged=SHA, given_up=(GIVEN_UP,)))) == ""
+    assert "sync --again" in describe_forge_wait(replace(DONE, forge=TaskForgeState(given_up=(GIVEN_UP,))))
+    assert (
+        describe_forge_wait(DONE)
+        == describe_forge_wait(replace(DONE, forge=TaskForgeState(merged=SHA, given_up=(GIVEN_UP,))))
+        == ""
+    )
 
 
 # What is due.
 
 
 def test_acts_come_in_their_order_as_far_as_the_policy_goes() -> None:
-    review, opening = (Act.REQUEST,), (Act.PUSH, Act.OPEN)
+    review, opening = (ForgeAction.REQUEST,), (ForgeAction.PUSH, ForgeAction.OPEN)
 
-    assert due(UNDER_REVIEW, EVERY) == (Act.PUSH, SHA)
-    assert due(replace(UNDER_REVIEW, forge=OnForge(pushed=SHA)), EVERY) == (Act.OPEN, SHA)
-    assert due(SHOWN, EVERY) == due(replace(SHOWN, forge=OnForge()), review) == (Act.REQUEST, SHA)
-    assert due(UNDER_REVIEW, review) is None
-    assert due(replace(SHOWN, forge=OnForge(pushed=OTHER_SHA, requested=OTHER_SHA)), EVERY) == (Act.PUSH, SHA)
-    assert due(SHOWN, opening) is None
-    assert due(DONE, EVERY) == (Act.MERGE, SHA)
-    assert due(DONE, (*opening, *review)) is None
-    assert due(replace(DONE, forge=OnForge(merged=SHA)), EVERY) is None
+    assert due_action(UNDER_REVIEW, ALL_ACTIONS) == (ForgeAction.PUSH, SHA)
+    assert due_action(replace(UNDER_REVIEW, forge=TaskForgeState(pushed=SHA)), ALL_ACTIONS) == (
+        ForgeAction.OPEN,
+        SHA,
+    )
+    assert (
+        due_action(SHOWN, ALL_ACTIONS)
+        == due_action(replace(SHOWN, forge=TaskForgeState()), review)
+        == (ForgeAction.REQUEST, SHA)
+    )
+    assert due_action(UNDER_REVIEW, review) is None
+    assert due_action(
+        replace(SHOWN, forge=TaskForgeState(pushed=OTHER_SHA, requested=OTHER_SHA)), ALL_ACTIONS
+    ) == (ForgeAction.PUSH, SHA)
+    assert due_action(SHOWN, opening) is None
+    assert due_action(DONE, ALL_ACTIONS) == (ForgeAction.MERGE, SHA)
+    assert due_action(DONE, (*opening, *review)) is None
+    assert due_action(replace(DONE, forge=TaskForgeState(merged=SHA)), ALL_ACTIONS) is None
 
 
 def test_what_follows_on_something_given_up_is_not_due() -> None:
-    no_push = OnForge(issue=12, given_up=(GivenUp(act=Act.PUSH, about=SHA), GIVEN_UP))
+    no_push = TaskForgeState(issue=12, given_up=(AbandonedAction(act=ForgeAction.PUSH, about=SHA), GIVEN_UP))
 
-    assert due(replace(SHOWN, forge=no_push), EVERY) is None
-    assert due(replace(DONE, forge=no_push), EVERY) is None
+    assert due_action(replace(SHOWN, forge=no_push), ALL_ACTIONS) is None
+    assert due_action(replace(DONE, forge=no_push), ALL_ACTIONS) is None
     fresh = a_submission(commit=OTHER_SHA)
-    assert due(replace(SHOWN, submission=fresh, forge=no_push), EVERY) == (Act.PUSH, OTHER_SHA)
+    assert due_action(replace(SHOWN, submission=fresh, forge=no_push), ALL_ACTIONS) == (
+        ForgeAction.PUSH,
+        OTHER_SHA,
+    )
 
 
 forges = st.builds(
-    OnForge,
+    TaskForgeState,
     issue=st.sampled_from([0, 12]),
     pushed=st.sampled_from(["", SHA, OTHER_SHA]),
     requested=st.sampled_from(["", SHA, OTHER_SHA]),
     merged=st.sampled_from(["", SHA]),
     is_closed=st.booleans(),
-    given_up=st.lists(st.builds(GivenUp, act=st.sampled_from(Act), about=st.sampled_from(["", SHA]))).map(
-        tuple
-    ),
+    given_up=st.lists(
+        st.builds(AbandonedAction, act=st.sampled_from(ForgeAction), about=st.sampled_from(["", SHA]))
+    ).map(tuple),
 )
 tasks = st.builds(
     a_task,
@@ -306,24 +334,24 @@ tasks = st.builds(
 )
 
 
-@over(tasks, st.sets(st.sampled_from(Act)))
-def test_what_is_due_may_be_done_and_is_what_the_task_is_found_by(task: Task, acts: set[Act]) -> None:
-    found = due(task, acts)
+@over(tasks, st.sets(st.sampled_from(ForgeAction)))
+def test_what_is_due_may_be_done_and_is_what_the_task_is_found_by(task: Task, acts: set[ForgeAction]) -> None:
+    found = due_action(task, acts)
     if found is None:
         return
     ask = c.IntendAct(task_id=T1, act=found[0], about=found[1], base="main")
     answer = decide(task, command(ask, THE_COORDINATOR, acts=tuple(acts)))
 
-    assert found[0] in errands(task)
+    assert found[0] in due_kinds(task)
     if isinstance(answer, Refused):
         assert (answer.code, task.branch) == ("bad_value", "main")
 
 
 def test_a_task_with_an_open_intent_is_found_whatever_the_policy() -> None:
-    task = a_task(forge=OnForge(intent=Intent(act=Act.MERGE, about=SHA)))
+    task = a_task(forge=TaskForgeState(intent=PlannedAction(act=ForgeAction.MERGE, about=SHA)))
 
-    assert errands(task) == (INTENT,)
-    assert errands(a_task()) == ()
+    assert due_kinds(task) == (PLANNED,)
+    assert due_kinds(a_task()) == ()
 
 
 # Where tasks come from.
@@ -332,18 +360,18 @@ ISSUE = c.ImportIssue(title="It leaks", issue=12, source="github:o/r#12", author
 
 
 def test_an_issue_becomes_a_task_that_knows_where_it_comes_from() -> None:
-    added, imported = decided(None, ISSUE, THE_COORDINATOR)
+    added, imported = decide_events(None, ISSUE, THE_COORDINATOR)
     name = issue_task_id(ISSUE)
 
-    assert isinstance(added, e.TaskAdded)
+    assert isinstance(added, TaskAdded)
     assert (added.id, added.data.title) == (f"task:{name}", "It leaks")
-    assert imported == e.IssueImported(task_id=name, issue=12, source="github:o/r#12", author="github:ann")
+    assert imported == IssueImported(task_id=name, issue=12, source="github:o/r#12", author="github:ann")
 
 
 def test_an_issue_has_the_same_id_in_every_ledger_and_no_other_has_it() -> None:
     assert issue_task_id(ISSUE) == issue_task_id(replace(ISSUE, title="Edited"))
     assert issue_task_id(ISSUE) != issue_task_id(replace(ISSUE, source="github:o/r#13"))
-    assert refused(a_task(issue_task_id(ISSUE)), ISSUE, THE_COORDINATOR) == "taken"
+    assert refusal_code(a_task(issue_task_id(ISSUE)), ISSUE, THE_COORDINATOR) == "taken"
 
 
 @pytest.mark.parametrize(
@@ -353,10 +381,10 @@ def test_an_issue_has_the_same_id_in_every_ledger_and_no_other_has_it() -> None:
         {"issue": -1},
         {"source": ""},
         {"opened_at": ""},
-        {"opened_at": plus(NOW, 3601)},
+        {"opened_at": add_seconds(NOW, 3601)},
         {"opened_at": "x" * 27},
     ],
     ids=str,
 )
 def test_what_cannot_be_an_issue_is_none(change: dict[str, Any]) -> None:
-    assert refused(None, replace(ISSUE, **change), THE_COORDINATOR) == "bad_value"
+    assert refusal_code(None, replace(ISSUE, **change), THE_COORDINATOR) == "bad_value"

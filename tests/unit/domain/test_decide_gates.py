@@ -6,12 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.outages import ANY_CAUSE, outages_of
-from remand.domain.gates.verdict import GateStatus, Verdict
-from remand.domain.gating import has_progress
-from remand.domain.roles import THE_COORDINATOR, Actor
-from remand.domain.task import Gating, Status
+from remand.domain.access.team import THE_COORDINATOR, Actor
+from remand.domain.decisions.gates import has_progress
+from remand.domain.events.reviews import EscalationOpened
+from remand.domain.events.tasks import LeaseExpired
+from remand.domain.events.work import GateAlerted, GateErrored, GatePassed, GateRejected
+from remand.domain.gate.state import ANY_CAUSE, GateState, find_outages
+from remand.domain.gate.verdict import GateStatus, Verdict
+from remand.domain.task import Status
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -28,9 +30,9 @@ from remand.testing.builders import (
     a_result,
     a_task,
     a_verdict,
-    claimed,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
+    task_claimed,
 )
 from tests.unit.domain.done_claims import (
     SUBMIT,
@@ -55,20 +57,20 @@ each_door = pytest.mark.parametrize("ask", [SUBMIT, COMPLETE], ids=lambda ask: t
 
 @each_door
 def test_nothing_is_handed_in_that_was_not_measured(ask: c.Ask) -> None:
-    assert refused(HELD_CLAIM, ask, ALICE, **WORK) == "not_measured"
+    assert refusal_code(HELD_CLAIM, ask, ALICE, **WORK) == "not_measured"
 
 
 @each_door
 def test_where_it_is_not_decided_what_to_measure_nothing_is_handed_in(ask: c.Ask) -> None:
-    assert refused(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": None}) == "no_gates"
+    assert refusal_code(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": None}) == "no_gates"
 
 
 @each_door
 def test_where_there_are_no_gates_an_empty_verdict_says_so(ask: c.Ask) -> None:
-    verdict, work = decided(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": ()})
+    verdict, work = decide_events(HELD_CLAIM, ask, ALICE, **{**WORK, "gates": ()})
 
     empty = Verdict(status=GateStatus.PASSED, commit=SHA, tree=TREE, policy="p1", tier="none")
-    assert verdict == e.GatePassed(task_id=T1, handoff_id=H1, agent="Alice", verdict=empty)
+    assert verdict == GatePassed(task_id=T1, handoff_id=H1, agent="Alice", verdict=empty)
     assert (work.commit, work.tree) == (SHA, TREE)
 
 
@@ -99,7 +101,7 @@ def test_a_release_is_for_one_code_tree_by_the_rules_of_now(ask: c.Ask, facts: d
     story = Story()
     story.ask(recording(passed()))
 
-    assert refused(story.task, ask, ALICE, **facts) == "not_measured"
+    assert refusal_code(story.task, ask, ALICE, **facts) == "not_measured"
 
 
 @each_door
@@ -107,7 +109,7 @@ def test_what_has_no_code_tree_is_not_released_by_what_has_none(ask: c.Ask) -> N
     story = Story()
     story.ask(recording(passed(tree="")))
 
-    assert refused(story.task, ask, ALICE, **{**WORK, "tree": ""}) == "not_measured"
+    assert refusal_code(story.task, ask, ALICE, **{**WORK, "tree": ""}) == "not_measured"
 
 
 @each_door
@@ -117,7 +119,7 @@ def test_another_commit_with_the_released_code_is_released_in_its_own_name(ask: 
 
     verdict, work = story.ask(ask, ALICE, **{**WORK, "commit": OTHER_SHA})
 
-    assert isinstance(verdict, e.GatePassed)
+    assert isinstance(verdict, GatePassed)
     assert (verdict.verdict.commit, verdict.verdict.tree) == (OTHER_SHA, TREE)
     assert (verdict.verdict.status, verdict.verdict.policy) == (GateStatus.PASSED, "p1")
     assert [gate.name for gate in verdict.verdict.gates] == ["tests", "lint"]
@@ -135,13 +137,13 @@ def test_a_later_verdict_that_is_no_release_takes_an_earlier_one_away(verdict: V
     claim = story.task.claim or a_claim()
     task = a_task(status=Status.CLAIMED, claim=claim, gating=story.task.gating)
 
-    assert refused(task, SUBMIT, ALICE, **WORK) == "not_measured"
+    assert refusal_code(task, SUBMIT, ALICE, **WORK) == "not_measured"
 
 
 def test_a_release_outlives_the_claim_it_was_given_under() -> None:
     story = Story()
     story.ask(recording(passed()))
-    story.events += [e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"), claimed("Bob", H2)]
+    story.events += [LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"), task_claimed("Bob", H2)]
     ask = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
 
     assert names(story.ask(ask, BOB, **WORK)) == ["task.submit"]
@@ -157,22 +159,22 @@ def test_a_verdict_is_on_the_claim_it_was_measured_for() -> None:
         (recording(verdict, "Bob"), "not_yours"),
         (recording(verdict, "Alice", H2), "lease_lost"),
     ):
-        assert refused(HELD_CLAIM, ask, THE_COORDINATOR) == code
-    assert refused(HELD_CLAIM, recording(verdict), THE_COORDINATOR, at=LATER) == "lease_lost"
-    assert refused(a_task(), recording(verdict), THE_COORDINATOR) == "not_yours"
+        assert refusal_code(HELD_CLAIM, ask, THE_COORDINATOR) == code
+    assert refusal_code(HELD_CLAIM, recording(verdict), THE_COORDINATOR, at=LATER) == "lease_lost"
+    assert refusal_code(a_task(), recording(verdict), THE_COORDINATOR) == "not_yours"
 
 
 @pytest.mark.parametrize("who", [ALICE, LEAD, THE_USER], ids=lambda who: who.name)
 def test_nobody_but_the_coordinator_records_a_verdict(who: Actor) -> None:
-    assert refused(HELD_CLAIM, recording(passed()), who) == "not_authorised"
+    assert refusal_code(HELD_CLAIM, recording(passed()), who) == "not_authorised"
 
 
 @pytest.mark.parametrize("status", [GateStatus.PASSED, GateStatus.OVERRIDDEN])
 def test_a_release_is_recorded_and_the_claim_goes_on(status: GateStatus) -> None:
     verdict = a_verdict(a_result("tests", status))
 
-    assert decided(HELD_CLAIM, recording(verdict), THE_COORDINATOR) == (
-        e.GatePassed(task_id=T1, handoff_id=H1, agent="Alice", verdict=verdict),
+    assert decide_events(HELD_CLAIM, recording(verdict), THE_COORDINATOR) == (
+        GatePassed(task_id=T1, handoff_id=H1, agent="Alice", verdict=verdict),
     )
 
 
@@ -184,7 +186,7 @@ def test_a_rejection_is_counted_and_the_claim_goes_on() -> None:
 
     (event,) = story.ask(recording(failed(failing=3, excess=5.0)))
 
-    assert isinstance(event, e.GateRejected)
+    assert isinstance(event, GateRejected)
     assert (event.number, event.has_progress, event.stalled, event.because) == (1, True, 0, "")
     assert (event.agent, event.handoff_id) == ("Alice", H1)
     assert story.task.status == Status.CLAIMED
@@ -204,7 +206,7 @@ def test_the_third_rejection_of_a_claim_alerts_and_no_other() -> None:
         ["gate.reject"],
         ["gate.reject"],
     ]
-    (alert,) = [event for event in story.events if isinstance(event, e.GateAlerted)]
+    (alert,) = [event for event in story.events if isinstance(event, GateAlerted)]
     assert (alert.agent, alert.number) == ("Alice", 3)
 
 
@@ -240,7 +242,7 @@ def test_what_stalled_before_the_alert_does_not_count() -> None:
 
     assert story.rejected(5) == [["gate.reject"]]
     assert story.task.gating.stalled == 1
-    rejections = [event for event in story.events if isinstance(event, e.GateRejected)]
+    rejections = [event for event in story.events if isinstance(event, GateRejected)]
     assert [event.has_progress for event in rejections] == [True, False, False, False]
 
 
@@ -268,7 +270,7 @@ def test_progress_begins_the_count_of_stalls_again() -> None:
 def test_progress_is_fewer_failing_tests_or_a_smaller_sum(
     failing: int, excess: float, expected: bool
 ) -> None:
-    task = a_task(gating=Gating(count=1, failing=5, excess=10))
+    task = a_task(gating=GateState(count=1, failing=5, excess=10))
 
     assert has_progress(task, failed(failing, excess)) == expected
 
@@ -311,7 +313,7 @@ def test_another_claim_is_counted_anew_and_the_tasks_history_goes_on() -> None:
     story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
 
     assert story.rejected(9, 9) == [["gate.reject"], ["gate.reject"]]
-    numbers = [event.number for event in story.events if isinstance(event, e.GateRejected)]
+    numbers = [event.number for event in story.events if isinstance(event, GateRejected)]
     assert numbers == [1, 2, 1, 2]
     assert story.task.gate_rejection_count == 4
 
@@ -328,7 +330,7 @@ def test_what_could_not_be_measured_goes_to_another_session_and_counts_against_n
 
     (event,) = story.ask(recording(unmeasured(status)))
 
-    assert isinstance(event, e.GateErrored)
+    assert isinstance(event, GateErrored)
     assert story.task.status == Status.NEEDS_CONTINUATION
     assert story.task.claim is None
     assert (story.task.gate_rejection_count, story.task.lockouts) == (1, ())
@@ -349,16 +351,16 @@ def test_where_nothing_is_enforced_everything_is_recorded_and_nothing_stopped(ve
 
     (event,) = story.ask(recording(verdict), is_enforced=False)
 
-    assert isinstance(event, e.GatePassed)
+    assert isinstance(event, GatePassed)
     assert (event.is_observed, event.verdict) == (True, verdict)
     assert names(story.ask(SUBMIT, ALICE, **WORK)) == ["task.submit"]
     assert story.task.gate_rejection_count == 0
 
 
 def test_a_pass_is_no_mere_observation() -> None:
-    (event,) = decided(HELD_CLAIM, recording(passed()), THE_COORDINATOR, is_enforced=False)
+    (event,) = decide_events(HELD_CLAIM, recording(passed()), THE_COORDINATOR, is_enforced=False)
 
-    assert isinstance(event, e.GatePassed)
+    assert isinstance(event, GatePassed)
     assert not event.is_observed
 
 
@@ -368,9 +370,9 @@ def test_what_was_observed_of_a_code_tree_holds_for_another_commit_with_it() -> 
 
     verdict, work = story.ask(SUBMIT, ALICE, **{**WORK, "commit": OTHER_SHA})
 
-    assert isinstance(verdict, e.GatePassed)
+    assert isinstance(verdict, GatePassed)
     assert (verdict.is_observed, verdict.verdict.status) == (True, GateStatus.FAILED)
-    assert verdict.verdict.standing == ("tests",)
+    assert verdict.verdict.blocking_gates == ("tests",)
     assert work.commit == OTHER_SHA
 
 
@@ -384,11 +386,11 @@ def test_a_refused_finding_stops_nothing_where_nothing_is_enforced() -> None:
 
 def test_a_rejection_that_shows_a_gate_to_be_broken_asks_the_user_about_that_gate() -> None:
     verdict = failed(1, 1.0, a_result("lint", GateStatus.TIMED_OUT))
-    known = replace(outages_of(verdict)[0], commit=OTHER_SHA)
+    known = replace(find_outages(verdict)[0], commit=OTHER_SHA)
 
     events = Story().ask(recording(verdict), outages=(known,) * ANY_CAUSE, escalate_after_gates=9)
 
     assert names(events) == ["gate.reject", "escalation.open"]
     asked = events[-1]
-    assert isinstance(asked, e.EscalationOpened)
+    assert isinstance(asked, EscalationOpened)
     assert asked.gates == ("lint",)

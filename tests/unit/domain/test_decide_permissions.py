@@ -3,11 +3,11 @@
 import pytest
 
 from remand.domain import commands as c
+from remand.domain.access.team import Actor, Role, Team
 from remand.domain.decide import decide
-from remand.domain.events import Finding
+from remand.domain.events.reviews import Finding
+from remand.domain.preconditions import require_permission
 from remand.domain.refusals import Refused
-from remand.domain.roles import Actor, Role, Team
-from remand.domain.rules import require_permission
 from remand.domain.task import Status
 from remand.testing.builders import (
     H1,

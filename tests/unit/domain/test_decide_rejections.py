@@ -6,14 +6,27 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.filed import Slip
-from remand.domain.ids import task_node
+from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import EscalationOpened, LockoutSet
+from remand.domain.events.tasks import (
+    EdgeCreated,
+    HandoffInitiated,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskAdded,
+    TaskBlocked,
+    TaskCancelled,
+    TaskDecomposed,
+    TaskDeferred,
+    TaskInfeasible,
+)
+from remand.domain.folds.rejections import apply_rejection_filed
+from remand.domain.ids import task_node_id
 from remand.domain.reasons import RejectionReason
-from remand.domain.rejection_steps import filed
-from remand.domain.roles import THE_COORDINATOR
-from remand.domain.task import Offer, Status, Task
-from remand.domain.validation.world import Graded, Named, World
+from remand.domain.task import Offer, RejectionSlip, Status, Task
+from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -27,25 +40,25 @@ from remand.testing.builders import (
     T3,
     THE_USER,
     a_claim,
-    a_filed,
+    a_filed_rejection,
     a_lockout,
     a_task,
     an_offer,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
     task_id,
 )
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 N1, N2, N3 = task_id(91), task_id(92), task_id(93)
 HELD = a_task(title=TITLE, scope=SCOPE, status=Status.CLAIMED, claim=a_claim("Alice", H1))
 OFFERED = a_task(title=TITLE, scope=SCOPE, offers=(an_offer("Alice", H1),))
-DEPENDENCY = Named(name=T2, task_id=T2, status="incoming", is_open=True)
+DEPENDENCY = NamedTask(name=T2, task_id=T2, status="incoming", is_open=True)
 FACTS: dict[str, Any] = {
     "fresh_rejection_id": R1,
     "fresh_task_ids": (N1, N2, N3),
     "fresh_handoff_id": H2,
-    "world": World(named=(DEPENDENCY,)),
+    "world": ValidationFacts(named=(DEPENDENCY,)),
     "auto_reformulate": True,
 }
 
@@ -54,26 +67,26 @@ def filing(record: dict[str, Any], handoff: str = H1, agent: str = "Alice") -> c
     return c.RejectHandoff(handoff_id=handoff, agent=agent, rejection=record)
 
 
-def follows(record: dict[str, Any], task: Task = HELD, **facts: Any) -> tuple[e.Event, ...]:
+def follows(record: dict[str, Any], task: Task = HELD, **facts: Any) -> tuple[Event, ...]:
     """The events that follow from a rejection by Alice."""
-    return decided(task, filing(record), ALICE, **{**FACTS, **facts})
+    return decide_events(task, filing(record), ALICE, **{**FACTS, **facts})
 
 
-def names(events: tuple[e.Event, ...]) -> list[str]:
+def names(events: tuple[Event, ...]) -> list[str]:
     return [event.name for event in events]
 
 
-def the(kind: type[e.Event], events: tuple[e.Event, ...]) -> Any:
+def the(kind: type[Event], events: tuple[Event, ...]) -> Any:
     """The one event of that kind."""
     (found,) = [event for event in events if isinstance(event, kind)]
     return found
 
 
-def edges(events: tuple[e.Event, ...]) -> list[tuple[str, str, str]]:
+def edges(events: tuple[Event, ...]) -> list[tuple[str, str, str]]:
     return [
         (event.src.removeprefix("task:"), event.type, event.tgt.removeprefix("task:"))
         for event in events
-        if isinstance(event, e.EdgeCreated)
+        if isinstance(event, EdgeCreated)
     ]
 
 
@@ -97,18 +110,18 @@ def test_each_reason_leads_to_its_decision_and_events(
     found = follows(a_rejection(reason), task)
 
     assert names(found) == ["handoff.reject", "handoff.reject.response", *events]
-    assert the(e.RejectionAnswered, found).decision.decision_type == decision
-    assert the(e.RejectionAnswered, found).director == "auto"
+    assert the(RejectionAnswered, found).decision.decision_type == decision
+    assert the(RejectionAnswered, found).director == "auto"
 
 
 def test_scope_creep_leads_to_sub_tasks_and_their_links() -> None:
     found = follows(a_rejection("SCOPE_CREEP"))
 
-    assert the(e.RejectionAnswered, found).decision.decision_type == "ACCEPT_AND_DECOMPOSE"
-    assert [event.id for event in found if isinstance(event, e.TaskAdded)] == [
-        task_node(n) for n in (N1, N2, N3)
+    assert the(RejectionAnswered, found).decision.decision_type == "ACCEPT_AND_DECOMPOSE"
+    assert [event.id for event in found if isinstance(event, TaskAdded)] == [
+        task_node_id(n) for n in (N1, N2, N3)
     ]
-    assert the(e.TaskDecomposed, found).children == (N1, N2, N3)
+    assert the(TaskDecomposed, found).children == (N1, N2, N3)
     assert edges(found) == [
         (N2, "DEPENDS_ON", N1),
         (N3, "DEPENDS_ON", N2),
@@ -122,7 +135,7 @@ def test_what_is_filed_is_the_record_with_the_ledgers_own_ids_and_time() -> None
     given_ids = {"task_id": f"task:{T1}", "handoff_id": f"handoff:{H1}", "agent_id": "Alice"}
     record = {**a_rejection(), **given_ids, "rejected_at": "1999-01-01T00:00:00"}
 
-    filed = the(e.HandoffRejected, follows(record))
+    filed = the(HandoffRejected, follows(record))
 
     assert (filed.task_id, filed.handoff_id, filed.agent, filed.rejection_id) == (T1, H1, "Alice", R1)
     told = filed.rejection
@@ -141,23 +154,23 @@ def test_a_task_depends_on_its_missing_dependency() -> None:
     found = follows(a_rejection("MISSING_DEPENDENCY"))
 
     assert edges(found) == [(T1, "DEPENDS_ON", T2)]
-    assert the(e.TaskDeferred, found).waits_for == (T2,)
-    assert the(e.RejectionAnswered, found).decision.created_tasks == ()
+    assert the(TaskDeferred, found).waits_for == (T2,)
+    assert the(RejectionAnswered, found).decision.created_tasks == ()
 
 
 def test_a_dependency_that_is_linked_already_is_not_linked_again() -> None:
     found = follows(a_rejection("MISSING_DEPENDENCY"), replace(HELD, depends_on=(T2,)))
 
     assert edges(found) == []
-    assert the(e.TaskDeferred, found).waits_for == (T2,)
+    assert the(TaskDeferred, found).waits_for == (T2,)
 
 
 @pytest.mark.parametrize("reason", ["BLOCKER", "UNCLEAR_REQUIREMENTS", "INFEASIBLE"])
 def test_a_task_that_was_created_is_reported_as_created(reason: str) -> None:
     found = follows(a_rejection(reason))
 
-    assert the(e.RejectionAnswered, found).decision.created_tasks == (N1,)
-    assert the(e.TaskAdded, found).id == task_node(N1)
+    assert the(RejectionAnswered, found).decision.created_tasks == (N1,)
+    assert the(TaskAdded, found).id == task_node_id(N1)
 
 
 def test_a_dependency_that_had_to_be_created_is_reported_as_created() -> None:
@@ -165,31 +178,31 @@ def test_a_dependency_that_had_to_be_created_is_reported_as_created() -> None:
 
     found = follows(a_rejection("MISSING_DEPENDENCY", blocking_factor=factor))
 
-    assert the(e.RejectionAnswered, found).decision.created_tasks == (N1,)
+    assert the(RejectionAnswered, found).decision.created_tasks == (N1,)
     assert edges(found) == [(T1, "DEPENDS_ON", N1)]
-    assert the(e.TaskDeferred, found).waits_for == (N1,)
+    assert the(TaskDeferred, found).waits_for == (N1,)
 
 
 @pytest.mark.parametrize("reason", ["BLOCKER", "MISSING_DEPENDENCY", "UNCLEAR_REQUIREMENTS"])
 def test_a_deferral_names_the_deferred_task(reason: str) -> None:
-    assert the(e.RejectionAnswered, follows(a_rejection(reason))).decision.deferred_task == T1
+    assert the(RejectionAnswered, follows(a_rejection(reason))).decision.deferred_task == T1
 
 
 @pytest.mark.parametrize("reason", ["SCOPE_CREEP", "INFEASIBLE", "OBSOLETE"])
 def test_what_is_no_deferral_defers_nothing(reason: str) -> None:
-    assert the(e.RejectionAnswered, follows(a_rejection(reason))).decision.deferred_task == ""
+    assert the(RejectionAnswered, follows(a_rejection(reason))).decision.deferred_task == ""
 
 
 def test_the_infeasible_names_the_task_that_replaces_it() -> None:
     found = follows(a_rejection("INFEASIBLE"))
 
-    assert the(e.TaskInfeasible, found).reformulated_as == N1
+    assert the(TaskInfeasible, found).reformulated_as == N1
     assert edges(found) == [(N1, "REFINES", T1)]
-    assert the(e.TaskAdded, found).data.parent == T1
+    assert the(TaskAdded, found).data.parent == T1
 
 
 def test_the_obsolete_is_cancelled_in_favour_of_what_superseded_it() -> None:
-    assert the(e.TaskCancelled, follows(a_rejection("OBSOLETE"))).superseded_by == T2
+    assert the(TaskCancelled, follows(a_rejection("OBSOLETE"))).superseded_by == T2
 
 
 def test_the_obsolete_is_cancelled_also_when_a_place_in_the_code_shows_it() -> None:
@@ -208,28 +221,28 @@ def test_the_obsolete_is_cancelled_also_when_a_place_in_the_code_shows_it() -> N
 def test_who_is_locked_out_of_a_task_is_locked_out_of_what_is_cut_from_it(reason: str) -> None:
     found = follows(a_rejection(reason), replace(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
 
-    created = [event.id.removeprefix("task:") for event in found if isinstance(event, e.TaskAdded)]
-    locked = [(event.task_id, event.agent) for event in found if isinstance(event, e.LockoutSet)]
+    created = [event.id.removeprefix("task:") for event in found if isinstance(event, TaskAdded)]
+    locked = [(event.task_id, event.agent) for event in found if isinstance(event, LockoutSet)]
     assert created
     assert locked == [(name, "Bob") for name in created]
-    assert all(event.data.skills == ("paint",) for event in found if isinstance(event, e.TaskAdded))
+    assert all(event.data.skills == ("paint",) for event in found if isinstance(event, TaskAdded))
 
 
 @pytest.mark.parametrize("reason", ["BLOCKER", "UNCLEAR_REQUIREMENTS"])
 def test_what_clears_the_way_is_open_to_all(reason: str) -> None:
     found = follows(a_rejection(reason), replace(HELD, lockouts=(a_lockout("Bob"),), skills=("paint",)))
 
-    assert not any(isinstance(event, e.LockoutSet) for event in found)
-    assert the(e.TaskAdded, found).data.skills == ()
-    assert the(e.TaskAdded, found).data.parent == ""
+    assert not any(isinstance(event, LockoutSet) for event in found)
+    assert the(TaskAdded, found).data.skills == ()
+    assert the(TaskAdded, found).data.parent == ""
 
 
 def test_grades_of_evidence_are_kept_with_the_rejection() -> None:
-    graded = (Graded(index=0, grade="reproduced", detail="as stated"),)
+    graded = (EvidenceGrade(index=0, grade="reproduced", detail="as stated"),)
 
-    found = follows(a_rejection(), world=World(graded=graded))
+    found = follows(a_rejection(), world=ValidationFacts(graded=graded))
 
-    assert the(e.HandoffRejected, found).graded == graded
+    assert the(HandoffRejected, found).graded == graded
 
 
 @pytest.mark.parametrize("reason", RejectionReason)
@@ -246,7 +259,7 @@ def test_a_lazy_rejection_is_overridden_with_its_issues_and_changes_nothing_else
     found = follows(LAZY)
 
     assert names(found) == ["handoff.reject.invalid", "handoff.reject.response"]
-    invalid, answer = the(e.HandoffRejectionInvalid, found), the(e.RejectionAnswered, found)
+    invalid, answer = the(HandoffRejectionInvalid, found), the(RejectionAnswered, found)
     assert {"effort_vague", "blocking_factor_vague", "alternative_generic", "evidence_missing"} <= {
         issue.code for issue in invalid.issues
     }
@@ -267,14 +280,16 @@ def test_an_overridden_blocker_creates_no_task_and_no_link() -> None:
 
     for task in (HELD, second):
         kinds = {type(event) for event in follows(LAZY, task)}
-        assert not kinds & {e.TaskAdded, e.EdgeCreated, e.TaskDeferred, e.TaskBlocked}
+        assert not kinds & {TaskAdded, EdgeCreated, TaskDeferred, TaskBlocked}
 
 
 @pytest.mark.parametrize("reason", RejectionReason)
 def test_disproved_evidence_makes_a_rejection_invalid(reason: RejectionReason) -> None:
-    disproved = World(named=(DEPENDENCY,), graded=(Graded(index=1, grade="disproved", detail="it exists"),))
+    disproved = ValidationFacts(
+        named=(DEPENDENCY,), graded=(EvidenceGrade(index=1, grade="disproved", detail="it exists"),)
+    )
 
-    invalid = the(e.HandoffRejectionInvalid, follows(a_rejection(reason), world=disproved))
+    invalid = the(HandoffRejectionInvalid, follows(a_rejection(reason), world=disproved))
 
     assert [issue.code for issue in invalid.issues] == ["evidence_disproved"]
     assert "2" in invalid.issues[0].message
@@ -291,17 +306,18 @@ def test_disproved_evidence_makes_a_rejection_invalid(reason: RejectionReason) -
     ],
 )
 def test_a_dependency_that_is_none_makes_a_rejection_invalid(known: dict[str, Any], code: str) -> None:
-    named = Named(**{"name": T2, "task_id": T2, "is_open": True, **known})
+    named = NamedTask(**{"name": T2, "task_id": T2, "is_open": True, **known})
 
     invalid = the(
-        e.HandoffRejectionInvalid, follows(a_rejection("MISSING_DEPENDENCY"), world=World(named=(named,)))
+        HandoffRejectionInvalid,
+        follows(a_rejection("MISSING_DEPENDENCY"), world=ValidationFacts(named=(named,))),
     )
 
     assert code in [issue.code for issue in invalid.issues]
 
 
 def test_a_reason_nobody_knows_is_overridden() -> None:
-    invalid = the(e.HandoffRejectionInvalid, follows(a_rejection(reason_type="TOO_HARD")))
+    invalid = the(HandoffRejectionInvalid, follows(a_rejection(reason_type="TOO_HARD")))
 
     assert "reason_unknown" in [issue.code for issue in invalid.issues]
     assert invalid.rejection["reason_type"] == "TOO_HARD"
@@ -314,7 +330,7 @@ def test_evidence_is_stale_by_the_time_of_the_ledger_when_the_record_gives_none(
         "source": "mail.log",
     }
 
-    invalid = the(e.HandoffRejectionInvalid, follows(a_rejection(evidence=[old])))
+    invalid = the(HandoffRejectionInvalid, follows(a_rejection(evidence=[old])))
 
     assert [issue.code for issue in invalid.issues] == ["evidence_stale"]
 
@@ -329,25 +345,25 @@ def test_the_second_invalid_rejection_ends_the_handoff_and_frees_the_task() -> N
     found = follows(LAZY, SECOND)
 
     assert names(found) == ["handoff.reject.invalid", "handoff.reject.response", "lockout.set"]
-    assert the(e.LockoutSet, found).agent == "Alice"
-    assert the(e.RejectionAnswered, found).decision.reassign_to == ""
-    assert "another agent or to a human" in the(e.RejectionAnswered, found).decision.override_message
+    assert the(LockoutSet, found).agent == "Alice"
+    assert the(RejectionAnswered, found).decision.reassign_to == ""
+    assert "another agent or to a human" in the(RejectionAnswered, found).decision.override_message
 
 
 def test_then_the_next_eligible_agent_is_offered_the_task() -> None:
     found = follows(LAZY, SECOND, has_team=True, next_agent="Bob", lease_seconds=1800)
 
     assert names(found)[-2:] == ["lockout.set", "handoff.initiate"]
-    offer = the(e.HandoffInitiated, found)
+    offer = the(HandoffInitiated, found)
     assert (offer.handoff_id, offer.target_agent, offer.lapses_at) == (H2, "Bob", LATER)
-    assert the(e.RejectionAnswered, found).decision.reassign_to == "Bob"
+    assert the(RejectionAnswered, found).decision.reassign_to == "Bob"
 
 
 def test_then_a_human_is_asked_when_the_team_has_no_other() -> None:
     found = follows(LAZY, SECOND, has_team=True)
 
     assert names(found)[-2:] == ["lockout.set", "escalation.open"]
-    assert "Alice" in the(e.EscalationOpened, found).reason
+    assert "Alice" in the(EscalationOpened, found).reason
 
 
 def test_invalid_rejections_are_counted_by_agent() -> None:
@@ -371,23 +387,23 @@ def test_the_policy_says_how_often(limit: int, before: int, is_last: bool) -> No
 def test_giving_up_counts_as_an_invalid_rejection() -> None:
     fail = c.FailTask(task_id=T1, agent="Alice", reason="No idea")
 
-    assert names(decided(HELD, fail, ALICE)) == ["task.fail"]
-    assert names(decided(SECOND, fail, ALICE)) == ["task.fail", "lockout.set"]
+    assert names(decide_events(HELD, fail, ALICE)) == ["task.fail"]
+    assert names(decide_events(SECOND, fail, ALICE)) == ["task.fail", "lockout.set"]
 
 
 # Whose handoff.
 
 
 def test_a_handoff_nobody_knows_is_not_rejected() -> None:
-    assert refused(None, filing(a_rejection()), ALICE, **FACTS) == "unknown_handoff"
+    assert refusal_code(None, filing(a_rejection()), ALICE, **FACTS) == "unknown_handoff"
 
 
 @pytest.mark.parametrize("task", [HELD, OFFERED], ids=["held", "offered"])
 def test_only_its_own_agent_rejects_a_handoff(task: Task) -> None:
-    assert refused(task, filing(a_rejection(), agent="Bob"), BOB, **FACTS) == "not_yours"
-    assert refused(task, filing(a_rejection(), agent="Alice"), BOB, **FACTS) == "not_yours"
-    assert refused(task, filing(a_rejection(), agent="Alice"), THE_USER, **FACTS) == "not_yours"
-    assert refused(task, filing(a_rejection(), agent="Lead"), LEAD, **FACTS) == "not_yours"
+    assert refusal_code(task, filing(a_rejection(), agent="Bob"), BOB, **FACTS) == "not_yours"
+    assert refusal_code(task, filing(a_rejection(), agent="Alice"), BOB, **FACTS) == "not_yours"
+    assert refusal_code(task, filing(a_rejection(), agent="Alice"), THE_USER, **FACTS) == "not_yours"
+    assert refusal_code(task, filing(a_rejection(), agent="Lead"), LEAD, **FACTS) == "not_yours"
 
 
 @pytest.mark.parametrize(
@@ -402,19 +418,19 @@ def test_only_its_own_agent_rejects_a_handoff(task: Task) -> None:
     ],
 )
 def test_a_handoff_that_is_over_is_not_rejected(task: Task) -> None:
-    assert refused(task, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
+    assert refusal_code(task, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
 
 
 def test_a_lease_or_offer_that_ran_out_is_not_rejected() -> None:
-    assert refused(HELD, filing(a_rejection()), ALICE, at=LATER, **FACTS) == "lease_lost"
-    assert refused(OFFERED, filing(a_rejection()), ALICE, at=LATER, **FACTS) == "handoff_closed"
+    assert refusal_code(HELD, filing(a_rejection()), ALICE, at=LATER, **FACTS) == "lease_lost"
+    assert refusal_code(OFFERED, filing(a_rejection()), ALICE, at=LATER, **FACTS) == "handoff_closed"
 
 
 def test_an_offer_is_not_rejected_while_another_holds_the_task() -> None:
     offer = Offer(handoff_id=H1, source="Lead", target="Alice", lapses_at=LATER)
     merged = replace(HELD, claim=a_claim("Bob", H2), offers=(offer,))
 
-    assert refused(merged, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
+    assert refusal_code(merged, filing(a_rejection()), ALICE, **FACTS) == "handoff_closed"
 
 
 @pytest.mark.parametrize(
@@ -422,7 +438,7 @@ def test_an_offer_is_not_rejected_while_another_holds_the_task() -> None:
     [{"task_id": T3}, {"handoff_id": H2}, {"agent_id": "Bob"}, {"task_id": 7}, {"agent_id": ["Alice"]}],
 )
 def test_the_ids_in_record_and_call_must_agree(other: dict[str, Any]) -> None:
-    assert refused(HELD, filing({**a_rejection(), **other}), ALICE, **FACTS) == "bad_value"
+    assert refusal_code(HELD, filing({**a_rejection(), **other}), ALICE, **FACTS) == "bad_value"
 
 
 def test_a_record_that_is_nested_without_end_is_refused() -> None:
@@ -430,7 +446,7 @@ def test_a_record_that_is_nested_without_end_is_refused() -> None:
     for _ in range(30):
         deep = [deep]
 
-    assert refused(HELD, filing(a_rejection(evidence=deep)), ALICE, **FACTS) == "bad_value"
+    assert refusal_code(HELD, filing(a_rejection(evidence=deep)), ALICE, **FACTS) == "bad_value"
 
 
 def test_the_context_of_the_record_does_not_count_only_the_tasks() -> None:
@@ -440,7 +456,7 @@ def test_the_context_of_the_record_does_not_count_only_the_tasks() -> None:
         "scope": SCOPE,
     }
 
-    invalid = the(e.HandoffRejectionInvalid, follows(record))
+    invalid = the(HandoffRejectionInvalid, follows(record))
 
     assert "scope_misquoted" in [issue.code for issue in invalid.issues]
 
@@ -449,15 +465,17 @@ def test_the_context_of_the_record_does_not_count_only_the_tasks() -> None:
 
 
 def test_an_opinion_is_noted_beside_the_rejection_it_is_about() -> None:
-    task = replace(HELD, filed=a_filed())
+    task = replace(HELD, filed=a_filed_rejection())
     ask = c.GiveOpinion(handoff_id=H1, opinion="x" * 10_000)
 
-    (event,) = decided(task, ask, THE_COORDINATOR)
+    (event,) = decide_events(task, ask, THE_COORDINATOR)
 
     assert (event.rejection_id, len(event.opinion)) == (R1, 4000)
-    assert refused(task, c.GiveOpinion(handoff_id=H2, opinion="?"), THE_COORDINATOR) == "nothing_to_answer"
-    assert refused(task, ask, ALICE) == "not_authorised"
-    assert refused(task, ask, THE_USER) == "not_authorised"
+    assert (
+        refusal_code(task, c.GiveOpinion(handoff_id=H2, opinion="?"), THE_COORDINATOR) == "nothing_to_answer"
+    )
+    assert refusal_code(task, ask, ALICE) == "not_authorised"
+    assert refusal_code(task, ask, THE_USER) == "not_authorised"
 
 
 # A task that is called infeasible.
@@ -467,7 +485,7 @@ def test_the_infeasible_waits_for_a_director_although_the_director_is_automatic(
     found = follows(a_rejection("INFEASIBLE"), auto_reformulate=False)
 
     assert names(found) == ["handoff.reject", "task.block"]
-    assert "INFEASIBLE ends the task" in the(e.TaskBlocked, found).reason
+    assert "INFEASIBLE ends the task" in the(TaskBlocked, found).reason
 
 
 @pytest.mark.parametrize("reason", ["BLOCKER", "SCOPE_CREEP", "MISSING_DEPENDENCY", "OBSOLETE"])
@@ -483,15 +501,15 @@ UNQUOTED = {"task_original_scope": "Write a poem about the sea. 4 hours."}
 NO_FACTOR = {"scope_growth_factor": None}
 
 
-def after(task: Task, events: tuple[e.Event, ...]) -> Task:
+def after(task: Task, events: tuple[Event, ...]) -> Task:
     """The task with what follows from an invalid rejection."""
-    return filed(task, the(e.HandoffRejectionInvalid, events))
+    return apply_rejection_filed(task, the(HandoffRejectionInvalid, events))
 
 
 def test_a_formal_slip_asks_for_the_missing_part_and_does_not_count() -> None:
     found = follows(a_rejection("SCOPE_CREEP", **UNQUOTED))
 
-    invalid, answer = the(e.HandoffRejectionInvalid, found), the(e.RejectionAnswered, found)
+    invalid, answer = the(HandoffRejectionInvalid, found), the(RejectionAnswered, found)
     assert names(found) == ["handoff.reject.invalid", "handoff.reject.response"]
     assert [issue.code for issue in invalid.issues] == ["scope_misquoted"]
     assert invalid.is_formal
@@ -513,7 +531,7 @@ def test_the_same_formal_slip_counts_from_the_third_time_on() -> None:
     task, counted = HELD, []
     for _ in range(4):
         found = follows(a_rejection("SCOPE_CREEP", **UNQUOTED), task)
-        counted.append(not the(e.HandoffRejectionInvalid, found).is_formal)
+        counted.append(not the(HandoffRejectionInvalid, found).is_formal)
         task = after(task, found)
 
     assert counted == [False, False, True, True]
@@ -533,7 +551,7 @@ def test_many_different_formal_slips_count_in_the_end() -> None:
     task, counted = HELD, []
     for change in spoilt:
         found = follows(a_rejection("SCOPE_CREEP", **change), task)
-        counted.append(not the(e.HandoffRejectionInvalid, found).is_formal)
+        counted.append(not the(HandoffRejectionInvalid, found).is_formal)
         task = after(task, found)
 
     assert counted == [False] * 6 + [True]
@@ -544,13 +562,13 @@ def test_a_formal_slip_beside_a_poor_part_counts() -> None:
         a_rejection("SCOPE_CREEP", **UNQUOTED, what_attempted=["Looked at it", "Thought about it"])
     )
 
-    assert not the(e.HandoffRejectionInvalid, found).is_formal
+    assert not the(HandoffRejectionInvalid, found).is_formal
 
 
 def test_a_slip_of_one_agent_is_none_of_another() -> None:
-    task = replace(HELD, slips=(Slip(agent="Bob", codes=("scope_misquoted",)),) * 3)
+    task = replace(HELD, slips=(RejectionSlip(agent="Bob", codes=("scope_misquoted",)),) * 3)
 
-    assert the(e.HandoffRejectionInvalid, follows(a_rejection("SCOPE_CREEP", **UNQUOTED), task)).is_formal
+    assert the(HandoffRejectionInvalid, follows(a_rejection("SCOPE_CREEP", **UNQUOTED), task)).is_formal
 
 
 def test_a_lazy_rejection_still_counts_after_a_formal_slip() -> None:

@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import Role
+from remand.domain.access.team import Role
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutCleared, ReviewRetracted
 from remand.domain.task import Review, Status, Task
 from remand.testing.builders import (
     H2,
@@ -16,14 +18,17 @@ from remand.testing.builders import (
     T1,
     T2,
     THE_USER,
+    V1,
+    V2,
+    V3,
     a_lockout,
+    a_round,
     a_submission,
     a_task,
     actor,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
 )
-from remand.testing.reviewing import V1, V2, V3, a_round
 
 TESS = actor("Tess", Role.TESTER)
 RETRACT = c.RetractReview(task_id=T1, reason="It was right")
@@ -38,24 +43,24 @@ def reviews(*said: tuple[str, str], gone: tuple[str, ...] = ()) -> tuple[Review,
 
 
 def retracted(task: Task, by: Any = LEAD, review_id: str = "", **facts: Any) -> str:
-    event = decided(task, replace(RETRACT, review_id=review_id), by, **facts)[0]
-    assert isinstance(event, e.ReviewRetracted)
+    event = decide_events(task, replace(RETRACT, review_id=review_id), by, **facts)[0]
+    assert isinstance(event, ReviewRetracted)
     return event.review_id
 
 
 def test_a_reviewer_takes_its_own_rejection_back_with_a_reason() -> None:
-    assert decided(SENT_BACK, RETRACT, LEAD) == (
-        e.ReviewRetracted(task_id=T1, review_id=V1, reviewer="Lead", reason="It was right"),
+    assert decide_events(SENT_BACK, RETRACT, LEAD) == (
+        ReviewRetracted(task_id=T1, review_id=V1, reviewer="Lead", reason="It was right"),
     )
-    assert refused(SENT_BACK, replace(RETRACT, reason=" "), LEAD) == "bad_value"
+    assert refusal_code(SENT_BACK, replace(RETRACT, reason=" "), LEAD) == "bad_value"
 
 
 def test_nobody_else_does_but_the_user() -> None:
     for name in ("", V1):
-        assert refused(SENT_BACK, replace(RETRACT, review_id=name), TESS) == "not_yours"
+        assert refusal_code(SENT_BACK, replace(RETRACT, review_id=name), TESS) == "not_yours"
         assert retracted(SENT_BACK, THE_USER, name) == V1
     confined = actor("u", Role.USER, Role.LEAD, confined=True)
-    assert refused(SENT_BACK, RETRACT, confined) == "not_yours"
+    assert refusal_code(SENT_BACK, RETRACT, confined) == "not_yours"
 
 
 def test_without_an_id_it_is_the_last_of_the_reviewers_own_that_stands() -> None:
@@ -78,10 +83,10 @@ def test_the_users_own_rejection_is_meant_before_that_of_others() -> None:
 def test_what_does_not_stand_is_not_taken_back() -> None:
     gone = replace(SENT_BACK, rounds=(a_round(reviews=reviews((V1, "Lead"), gone=(V1,))),))
 
-    assert refused(gone, RETRACT, LEAD) == "nothing_to_retract"
-    assert refused(gone, replace(RETRACT, review_id=V1), LEAD) == "nothing_to_retract"
-    assert refused(SENT_BACK, replace(RETRACT, review_id=V2), THE_USER) == "nothing_to_retract"
-    assert refused(a_task(), RETRACT, THE_USER) == "nothing_to_retract"
+    assert refusal_code(gone, RETRACT, LEAD) == "nothing_to_retract"
+    assert refusal_code(gone, replace(RETRACT, review_id=V1), LEAD) == "nothing_to_retract"
+    assert refusal_code(SENT_BACK, replace(RETRACT, review_id=V2), THE_USER) == "nothing_to_retract"
+    assert refusal_code(a_task(), RETRACT, THE_USER) == "nothing_to_retract"
 
 
 @pytest.mark.parametrize("status", sorted(Status))
@@ -91,7 +96,7 @@ def test_a_rejection_is_taken_back_whatever_became_of_the_task_unless_that_chang
     task = replace(SENT_BACK, status=status)
 
     if status in (Status.DONE, Status.CANCELLED):
-        assert refused(task, RETRACT, LEAD) == "bad_transition"
+        assert refusal_code(task, RETRACT, LEAD) == "bad_transition"
     else:
         assert retracted(task) == V1
 
@@ -102,14 +107,14 @@ FIRST, SECOND = a_round(V1), a_round(V2, handoff_id=H2)
 TWICE = replace(SENT_BACK, rounds=(FIRST, SECOND), lockouts=(a_lockout("Alice", review_id=V2),))
 
 
-def cleared(task: Task, review_id: str, **facts: Any) -> list[e.Event]:
-    return list(decided(task, replace(RETRACT, review_id=review_id), LEAD, **facts)[1:])
+def cleared(task: Task, review_id: str, **facts: Any) -> list[Event]:
+    return list(decide_events(task, replace(RETRACT, review_id=review_id), LEAD, **facts)[1:])
 
 
 def test_a_lockout_ends_when_too_few_rejections_are_left_for_it() -> None:
     (event,) = cleared(TWICE, V1, lockout_after=2)
 
-    assert event == e.LockoutCleared(
+    assert event == LockoutCleared(
         task_id=T1, agent="Alice", reason=f"rejection {V1} was retracted", review_id=V1
     )
 
@@ -158,7 +163,7 @@ def test_a_lockout_that_went_along_to_other_tasks_ends_there_too() -> None:
 
     (event,) = cleared(SENT_BACK, V1, heirs=heirs)
 
-    assert event == e.LockoutCleared(
+    assert event == LockoutCleared(
         task_id=T2,
         agent="Alice",
         reason=f"rejection {V1} was retracted",
@@ -173,11 +178,11 @@ def test_a_lockout_that_stays_stays_on_other_tasks() -> None:
 
     assert cleared(TWICE, V1, heirs=heirs) == []
     assert cleared(replace(SENT_BACK, rounds=(both,)), V1, heirs=heirs) == []
-    assert [e.subject(event) for event in cleared(TWICE, V1, heirs=heirs, lockout_after=2)] == [T1, T2]
+    assert [event_task_id(event) for event in cleared(TWICE, V1, heirs=heirs, lockout_after=2)] == [T1, T2]
 
 
 def test_a_retraction_ends_no_lockout_that_somebody_set_by_word_because_another_agent_was_rejected() -> None:
     by_word, others = a_lockout("Alice"), a_lockout("Bob", review_id=V2)
     task = replace(SENT_BACK, lockouts=(by_word, others))
 
-    assert [event.name for event in decided(task, RETRACT, LEAD)] == ["review.retract"]
+    assert [event.name for event in decide_events(task, RETRACT, LEAD)] == ["review.retract"]

@@ -6,32 +6,51 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import THE_COORDINATOR, Actor, Role
-from remand.domain.rules import MAX_FINDINGS
-from remand.domain.task import TERMINAL, Gating, Status, Task
+from remand.domain.access.team import THE_COORDINATOR, Actor, Role
+from remand.domain.events.reviews import (
+    EscalationOpened,
+    FeedbackFetched,
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRequested,
+)
+from remand.domain.gate.state import GateState
+from remand.domain.preconditions import MAX_FINDINGS
+from remand.domain.task import TERMINAL, Status, Task
 from remand.testing.builders import (
     ALICE,
     BOB,
     H1,
     H2,
     LEAD,
+    LEAKS,
     MUCH_LATER,
+    NIT,
     OTHER_SHA,
     SHA,
     T1,
     T2,
     THE_USER,
     TREE,
+    V1,
+    V2,
     a_claim,
     a_lockout,
+    a_round,
     a_submission,
     a_task,
     actor,
-    decided,
-    refused,
+    decide_events,
+    lockout_set,
+    refusal_code,
+    review_rejected,
+    task_after_review,
 )
-from remand.testing.reviewing import LEAKS, NIT, V1, V2, a_round, after_review, locked_out, rejected
 
 HANDED_IN = a_task(
     status=Status.PROVISIONAL, submission=a_submission("Alice"), authors=("Alice",), holders=("Alice",)
@@ -39,22 +58,20 @@ HANDED_IN = a_task(
 SENT_BACK = replace(HANDED_IN, status=Status.REJECTED, rounds=(a_round(V1),))
 APPROVE = c.ApproveReview(task_id=T1, commit="HEAD")
 REJECT = c.RejectReview(task_id=T1, commit="HEAD", findings=(NIT, LEAKS))
-REJECT_ALL = c.RejectReview(task_id=T1, commit="HEAD", findings=(e.Finding(text="It leaks"),))
+REJECT_ALL = c.RejectReview(task_id=T1, commit="HEAD", findings=(Finding(text="It leaks"),))
 TESS = actor("Tess", Role.TESTER)
 DIRECTOR = actor("Dir", Role.DIRECTOR)
 PAINTER = actor("Pat", Role.LEAD, paths=("paint/**",))
 both = pytest.mark.parametrize("ask", [APPROVE, REJECT], ids=["approve", "reject"])
 
 
-def about(*paths: str) -> tuple[e.Finding, ...]:
-    return tuple(e.Finding(text="It leaks", path=path) for path in paths)
+def about(*paths: str) -> tuple[Finding, ...]:
+    return tuple(Finding(text="It leaks", path=path) for path in paths)
 
 
-def rejection_of(
-    task: Task, by: Actor = LEAD, ask: c.RejectReview = REJECT, **facts: Any
-) -> e.ReviewRejected:
-    event = decided(task, ask, by, **{"commit": SHA, **facts})[0]
-    assert isinstance(event, e.ReviewRejected)
+def rejection_of(task: Task, by: Actor = LEAD, ask: c.RejectReview = REJECT, **facts: Any) -> ReviewRejected:
+    event = decide_events(task, ask, by, **{"commit": SHA, **facts})[0]
+    assert isinstance(event, ReviewRejected)
     return event
 
 
@@ -64,13 +81,13 @@ def rejection_of(
 def test_an_approval_names_the_commit_and_tree_it_is_about() -> None:
     ask = replace(APPROVE, source="forge:1")
 
-    assert decided(HANDED_IN, ask, LEAD, commit=SHA) == (
-        e.ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE, source="forge:1"),
+    assert decide_events(HANDED_IN, ask, LEAD, commit=SHA) == (
+        ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE, source="forge:1"),
     )
 
 
 def test_a_rejection_names_the_work_the_findings_and_the_change() -> None:
-    assert rejection_of(HANDED_IN, patch="p1") == e.ReviewRejected(
+    assert rejection_of(HANDED_IN, patch="p1") == ReviewRejected(
         task_id=T1,
         reviewer="Lead",
         commit=SHA,
@@ -105,45 +122,45 @@ def test_a_review_of_a_forge_that_was_taken_in_changes_nothing_any_more(
 ) -> None:
     task = replace(HANDED_IN, status=status, sources=("forge:1",))
 
-    assert decided(task, replace(ask, source="forge:1"), LEAD, commit=SHA) == ()
+    assert decide_events(task, replace(ask, source="forge:1"), LEAD, commit=SHA) == ()
 
 
 @both
 def test_where_a_review_comes_from_is_told_in_a_few_words(ask: c.ApproveReview) -> None:
-    assert refused(HANDED_IN, replace(ask, source="x" * 201), LEAD, commit=SHA) == "bad_value"
+    assert refusal_code(HANDED_IN, replace(ask, source="x" * 201), LEAD, commit=SHA) == "bad_value"
 
 
 @pytest.mark.parametrize("findings", [(), (NIT,), (NIT, NIT)], ids=["none", "a nit", "nits"])
-def test_nits_alone_do_not_reject(findings: tuple[e.Finding, ...]) -> None:
+def test_nits_alone_do_not_reject(findings: tuple[Finding, ...]) -> None:
     ask = c.RejectReview(task_id=T1, commit="HEAD", findings=findings)
 
-    assert refused(HANDED_IN, ask, LEAD, commit=SHA) == "bad_value"
+    assert refusal_code(HANDED_IN, ask, LEAD, commit=SHA) == "bad_value"
 
 
 @pytest.mark.parametrize(
     "finding",
     [
-        e.Finding(text=" "),
-        e.Finding(text="\ud800"),
-        e.Finding(text="a", path="\ud800"),
-        e.Finding(text="a", path="a" * 4097),
-        e.Finding(text="a", line=-1),
-        e.Finding(text="a", line=10**30),
+        Finding(text=" "),
+        Finding(text="\ud800"),
+        Finding(text="a", path="\ud800"),
+        Finding(text="a", path="a" * 4097),
+        Finding(text="a", line=-1),
+        Finding(text="a", line=10**30),
     ],
     ids=["empty", "no text", "no path", "long path", "negative line", "huge line"],
 )
-def test_a_finding_says_something(finding: e.Finding) -> None:
+def test_a_finding_says_something(finding: Finding) -> None:
     ask = c.RejectReview(task_id=T1, commit="HEAD", findings=(LEAKS, finding))
 
-    assert refused(HANDED_IN, ask, LEAD, commit=SHA) == "bad_value"
+    assert refusal_code(HANDED_IN, ask, LEAD, commit=SHA) == "bad_value"
 
 
 def test_there_are_only_so_many_findings_in_a_review() -> None:
     def ask(count: int) -> c.RejectReview:
         return c.RejectReview(task_id=T1, commit="HEAD", findings=(LEAKS,) * count)
 
-    assert decided(HANDED_IN, ask(MAX_FINDINGS), LEAD, commit=SHA)
-    assert refused(HANDED_IN, ask(MAX_FINDINGS + 1), LEAD, commit=SHA) == "bad_value"
+    assert decide_events(HANDED_IN, ask(MAX_FINDINGS), LEAD, commit=SHA)
+    assert refusal_code(HANDED_IN, ask(MAX_FINDINGS + 1), LEAD, commit=SHA) == "bad_value"
 
 
 # Whose word counts.
@@ -154,30 +171,32 @@ def test_there_are_only_so_many_findings_in_a_review() -> None:
 def test_reviewers_and_the_user_review(ask: c.Ask, reviewer: Actor) -> None:
     ask = REJECT_ALL if ask is REJECT else ask
 
-    assert decided(HANDED_IN, ask, reviewer, commit=SHA, changed=("tests/test_roof.py",))
+    assert decide_events(HANDED_IN, ask, reviewer, commit=SHA, changed=("tests/test_roof.py",))
 
 
 @both
 @pytest.mark.parametrize("roles", [(Role.LEAD, Role.AGENT), (Role.USER,)], ids=["lead", "user"])
 def test_nobody_reviews_work_they_authored(ask: c.Ask, roles: tuple[Role, ...]) -> None:
     for task in (HANDED_IN, SENT_BACK):
-        assert refused(task, ask, actor("Alice", *roles), commit=SHA) == "own_work"
+        assert refusal_code(task, ask, actor("Alice", *roles), commit=SHA) == "own_work"
 
 
 @both
 def test_an_author_of_an_earlier_attempt_does_not_review_a_later_one(ask: c.Ask) -> None:
     task = replace(HANDED_IN, submission=a_submission("Bob"), authors=("Alice", "Bob"))
 
-    assert refused(task, ask, actor("Alice", Role.LEAD), commit=SHA) == "own_work"
+    assert refusal_code(task, ask, actor("Alice", Role.LEAD), commit=SHA) == "own_work"
 
 
 @both
 def test_who_ever_held_the_task_does_not_review_it_but_for_the_user(ask: c.Ask) -> None:
     task = replace(HANDED_IN, holders=("Alice", "Lead", "user"))
 
-    assert refused(task, ask, LEAD, commit=SHA) == "own_work"
-    assert refused(task, ask, actor("user", Role.USER, Role.LEAD, confined=True), commit=SHA) == "own_work"
-    assert decided(task, ask, THE_USER, commit=SHA)
+    assert refusal_code(task, ask, LEAD, commit=SHA) == "own_work"
+    assert (
+        refusal_code(task, ask, actor("user", Role.USER, Role.LEAD, confined=True), commit=SHA) == "own_work"
+    )
+    assert decide_events(task, ask, THE_USER, commit=SHA)
 
 
 @both
@@ -187,21 +206,21 @@ def test_who_is_kept_away_from_a_task_does_not_review_it_but_for_the_user(ask: c
     confined = actor("user", Role.USER, Role.LEAD, confined=True)
 
     for who in (LEAD, confined):
-        assert refused(barred, ask, who, commit=SHA) == "locked_out"
-        assert refused(HANDED_IN, ask, who, commit=SHA, **above) == "locked_out"
-    assert decided(barred, ask, THE_USER, commit=SHA)
-    assert decided(HANDED_IN, ask, THE_USER, commit=SHA, **above)
+        assert refusal_code(barred, ask, who, commit=SHA) == "locked_out"
+        assert refusal_code(HANDED_IN, ask, who, commit=SHA, **above) == "locked_out"
+    assert decide_events(barred, ask, THE_USER, commit=SHA)
+    assert decide_events(HANDED_IN, ask, THE_USER, commit=SHA, **above)
     asked = c.RequestReview(task_id=T1, reviewer="Lead")
-    assert refused(barred, asked, target=LEAD) == "locked_out"
+    assert refusal_code(barred, asked, target=LEAD) == "locked_out"
 
 
 def test_what_the_user_mended_by_hand_the_user_may_approve() -> None:
     task = replace(HANDED_IN, authors=("Alice", "user"), fixer="user")
     other = actor("boss", Role.USER)
 
-    assert decided(task, APPROVE, THE_USER, commit=SHA)
-    assert refused(replace(task, fixer=""), APPROVE, THE_USER, commit=SHA) == "own_work"
-    assert refused(replace(task, authors=("boss",)), APPROVE, other, commit=SHA) == "own_work"
+    assert decide_events(task, APPROVE, THE_USER, commit=SHA)
+    assert refusal_code(replace(task, fixer=""), APPROVE, THE_USER, commit=SHA) == "own_work"
+    assert refusal_code(replace(task, authors=("boss",)), APPROVE, other, commit=SHA) == "own_work"
 
 
 # How far a word reaches.
@@ -210,19 +229,19 @@ def test_what_the_user_mended_by_hand_the_user_may_approve() -> None:
 def test_a_scoped_reviewer_approves_only_what_lies_within_its_scope() -> None:
     inside, across = ("paint/a.py",), ("paint/a.py", "roof.py", "wall.py", "floor.py", "door.py")
 
-    assert decided(HANDED_IN, APPROVE, PAINTER, commit=SHA, changed=inside)
-    assert decided(HANDED_IN, APPROVE, LEAD, commit=SHA, changed=across)
-    assert refused(HANDED_IN, APPROVE, PAINTER, commit=SHA, changed=across) == "out_of_scope"
+    assert decide_events(HANDED_IN, APPROVE, PAINTER, commit=SHA, changed=inside)
+    assert decide_events(HANDED_IN, APPROVE, LEAD, commit=SHA, changed=across)
+    assert refusal_code(HANDED_IN, APPROVE, PAINTER, commit=SHA, changed=across) == "out_of_scope"
 
 
 def test_a_scoped_reviewer_approves_nothing_whose_change_is_not_known() -> None:
-    assert refused(HANDED_IN, APPROVE, PAINTER, commit=SHA, changed=None) == "out_of_scope"
-    assert decided(HANDED_IN, APPROVE, LEAD, commit=SHA, changed=None)
+    assert refusal_code(HANDED_IN, APPROVE, PAINTER, commit=SHA, changed=None) == "out_of_scope"
+    assert decide_events(HANDED_IN, APPROVE, LEAD, commit=SHA, changed=None)
 
 
 def test_a_tester_without_paths_reviews_tests_only() -> None:
-    assert decided(HANDED_IN, APPROVE, TESS, commit=SHA, changed=("tests/test_roof.py",))
-    assert refused(HANDED_IN, APPROVE, TESS, commit=SHA, changed=("roof.py",)) == "out_of_scope"
+    assert decide_events(HANDED_IN, APPROVE, TESS, commit=SHA, changed=("tests/test_roof.py",))
+    assert refusal_code(HANDED_IN, APPROVE, TESS, commit=SHA, changed=("roof.py",)) == "out_of_scope"
 
 
 def test_blocking_findings_out_of_scope_are_kept_as_suggestions() -> None:
@@ -236,7 +255,7 @@ def test_blocking_findings_out_of_scope_are_kept_as_suggestions() -> None:
 def test_a_rejection_out_of_scope_rejects_nothing() -> None:
     ask = replace(REJECT, findings=(*about("roof.py"), NIT))
 
-    assert refused(HANDED_IN, ask, PAINTER, commit=SHA) == "out_of_scope"
+    assert refusal_code(HANDED_IN, ask, PAINTER, commit=SHA) == "out_of_scope"
     assert rejection_of(HANDED_IN, THE_USER, ask).findings[0].is_blocking
 
 
@@ -245,9 +264,9 @@ def test_a_rejection_out_of_scope_rejects_nothing() -> None:
 
 @both
 def test_a_review_is_about_the_work_submitted_last(ask: c.Ask) -> None:
-    assert refused(HANDED_IN, ask, LEAD, commit=OTHER_SHA, tree="other") == "stale_review"
-    assert refused(HANDED_IN, ask, LEAD, commit="") == "unknown_commit"
-    (event, *_) = decided(HANDED_IN, ask, LEAD, commit=OTHER_SHA, tree=TREE)
+    assert refusal_code(HANDED_IN, ask, LEAD, commit=OTHER_SHA, tree="other") == "stale_review"
+    assert refusal_code(HANDED_IN, ask, LEAD, commit="") == "unknown_commit"
+    (event, *_) = decide_events(HANDED_IN, ask, LEAD, commit=OTHER_SHA, tree=TREE)
     assert (event.commit, event.tree) == (SHA, TREE), "another commit with the same code"
 
 
@@ -255,7 +274,7 @@ def test_a_review_is_about_the_work_submitted_last(ask: c.Ask) -> None:
 def test_work_without_a_code_tree_is_known_by_its_commit_alone(ask: c.Ask) -> None:
     task = replace(HANDED_IN, submission=replace(a_submission(), tree=""))
 
-    assert refused(task, ask, LEAD, commit=OTHER_SHA, tree="") == "stale_review"
+    assert refusal_code(task, ask, LEAD, commit=OTHER_SHA, tree="") == "stale_review"
 
 
 @both
@@ -263,57 +282,60 @@ def test_work_without_a_code_tree_is_known_by_its_commit_alone(ask: c.Ask) -> No
 def test_only_what_was_handed_in_is_reviewed(ask: c.Ask, status: Status) -> None:
     for submission in (a_submission("Alice"), None):
         task = a_task(status=status, submission=submission)
-        assert refused(task, ask, LEAD, commit=SHA) == "nothing_to_review"
+        assert refusal_code(task, ask, LEAD, commit=SHA) == "nothing_to_review"
 
 
 @both
 def test_a_review_of_a_task_that_is_done_comes_too_late(ask: c.Ask) -> None:
     task = replace(SENT_BACK, status=Status.DONE, approved_commit=SHA)
 
-    assert refused(task, ask, LEAD, commit=SHA) == "too_late"
+    assert refusal_code(task, ask, LEAD, commit=SHA) == "too_late"
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - TERMINAL - {Status.PROVISIONAL}))
 def test_a_further_rejection_of_work_that_was_sent_back_adds_its_findings_alone(status: Status) -> None:
     task = replace(SENT_BACK, status=status)
 
-    (event,) = decided(task, REJECT, THE_USER, commit=SHA, has_team=True)
+    (event,) = decide_events(task, REJECT, THE_USER, commit=SHA, has_team=True)
 
-    assert isinstance(event, e.ReviewRejected)
-    assert refused(task, APPROVE, THE_USER, commit=SHA) == "nothing_to_review"
-    assert refused(task, REJECT, THE_USER, commit=OTHER_SHA, tree="other") == "stale_review"
+    assert isinstance(event, ReviewRejected)
+    assert refusal_code(task, APPROVE, THE_USER, commit=SHA) == "nothing_to_review"
+    assert refusal_code(task, REJECT, THE_USER, commit=OTHER_SHA, tree="other") == "stale_review"
 
 
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.INFEASIBLE])
 def test_a_task_that_has_ended_is_not_rejected(status: Status) -> None:
-    assert refused(replace(SENT_BACK, status=status), REJECT, THE_USER, commit=SHA) == "nothing_to_review"
+    assert (
+        refusal_code(replace(SENT_BACK, status=status), REJECT, THE_USER, commit=SHA) == "nothing_to_review"
+    )
 
 
 def test_a_rejection_that_was_taken_back_is_not_added_to() -> None:
     gone = a_round(reviews=(replace(a_round(V1).reviews[0], is_retracted=True),))
     task = replace(SENT_BACK, status=Status.CLAIMED, claim=a_claim("Bob", H2), rounds=(gone,))
 
-    assert refused(task, REJECT, LEAD, commit=SHA) == "nothing_to_review"
+    assert refusal_code(task, REJECT, LEAD, commit=SHA) == "nothing_to_review"
 
 
 def test_late_findings_on_earlier_work_are_stale_when_other_work_was_handed_in() -> None:
     task = replace(HANDED_IN, submission=a_submission("Bob", OTHER_SHA, H2), rounds=(a_round(V1),))
     task = replace(task, submission=replace(task.submission, tree="other"))
 
-    assert refused(task, REJECT, LEAD, commit=SHA, tree=TREE) == "stale_review"
+    assert refusal_code(task, REJECT, LEAD, commit=SHA, tree=TREE) == "stale_review"
 
 
 def test_work_is_not_approved_when_its_branch_has_gone_on_but_for_the_user() -> None:
     moved = {"commit": SHA, "head_tree": "another"}
 
-    assert refused(HANDED_IN, APPROVE, LEAD, **moved) == "head_moved"
+    assert refusal_code(HANDED_IN, APPROVE, LEAD, **moved) == "head_moved"
     assert (
-        refused(HANDED_IN, APPROVE, actor("u", Role.USER, Role.LEAD, confined=True), **moved) == "head_moved"
+        refusal_code(HANDED_IN, APPROVE, actor("u", Role.USER, Role.LEAD, confined=True), **moved)
+        == "head_moved"
     )
-    assert decided(HANDED_IN, APPROVE, THE_USER, **moved)
-    assert decided(HANDED_IN, APPROVE, LEAD, commit=SHA, head_tree=TREE)
-    assert decided(HANDED_IN, APPROVE, LEAD, commit=SHA, head_tree="")
-    assert decided(HANDED_IN, REJECT, LEAD, **moved), "saying no is always possible"
+    assert decide_events(HANDED_IN, APPROVE, THE_USER, **moved)
+    assert decide_events(HANDED_IN, APPROVE, LEAD, commit=SHA, head_tree=TREE)
+    assert decide_events(HANDED_IN, APPROVE, LEAD, commit=SHA, head_tree="")
+    assert decide_events(HANDED_IN, REJECT, LEAD, **moved), "saying no is always possible"
 
 
 def test_code_that_is_rejected_still_is_not_approved_until_the_user_lets_it_pass() -> None:
@@ -321,9 +343,9 @@ def test_code_that_is_rejected_still_is_not_approved_until_the_user_lets_it_pass
     other = replace(task, rounds=(a_round(V1, tree="other"),))
     gone = a_round(reviews=(replace(a_round(V1).reviews[0], is_retracted=True),))
 
-    assert refused(task, APPROVE, LEAD, commit=OTHER_SHA) == "rejected_before"
-    assert decided(other, APPROVE, LEAD, commit=OTHER_SHA)
-    assert decided(replace(task, rounds=(gone,)), APPROVE, LEAD, commit=OTHER_SHA)
+    assert refusal_code(task, APPROVE, LEAD, commit=OTHER_SHA) == "rejected_before"
+    assert decide_events(other, APPROVE, LEAD, commit=OTHER_SHA)
+    assert decide_events(replace(task, rounds=(gone,)), APPROVE, LEAD, commit=OTHER_SHA)
 
 
 # Asking for a review.
@@ -332,19 +354,19 @@ def test_code_that_is_rejected_still_is_not_approved_until_the_user_lets_it_pass
 def test_a_reviewer_is_asked_once_for_what_was_handed_in() -> None:
     ask = c.RequestReview(task_id=T1, reviewer="Lead")
 
-    (event,) = decided(HANDED_IN, ask, target=LEAD)
+    (event,) = decide_events(HANDED_IN, ask, target=LEAD)
 
-    assert event == e.ReviewRequested(task_id=T1, reviewer="Lead", commit=SHA)
-    assert decided(replace(HANDED_IN, requested=("Lead",)), ask, target=LEAD) == ()
+    assert event == ReviewRequested(task_id=T1, reviewer="Lead", commit=SHA)
+    assert decide_events(replace(HANDED_IN, requested=("Lead",)), ask, target=LEAD) == ()
 
 
 def test_nobody_else_is_asked_for_a_review() -> None:
     ask = c.RequestReview(task_id=T1, reviewer="x")
 
-    assert refused(HANDED_IN, ask, target=BOB) == "bad_value"
-    assert refused(HANDED_IN, ask, target=None) == "bad_value"
-    assert refused(HANDED_IN, ask, target=actor("Alice", Role.LEAD)) == "own_work"
-    assert refused(SENT_BACK, ask, target=LEAD) == "nothing_to_review"
+    assert refusal_code(HANDED_IN, ask, target=BOB) == "bad_value"
+    assert refusal_code(HANDED_IN, ask, target=None) == "bad_value"
+    assert refusal_code(HANDED_IN, ask, target=actor("Alice", Role.LEAD)) == "own_work"
+    assert refusal_code(SENT_BACK, ask, target=LEAD) == "nothing_to_review"
 
 
 # What a forge tells besides.
@@ -355,33 +377,33 @@ def test_a_review_that_cannot_count_is_kept_once() -> None:
         task_id=T1, reviewer="Eve", source="forge:1", why="no member", commit=SHA, findings=(NIT,)
     )
 
-    (event,) = decided(HANDED_IN, ask, THE_COORDINATOR)
+    (event,) = decide_events(HANDED_IN, ask, THE_COORDINATOR)
 
-    assert event == e.ReviewNoted(
+    assert event == ReviewNoted(
         task_id=T1, reviewer="Eve", source="forge:1", why="no member", commit=SHA, findings=(NIT,)
     )
-    assert decided(replace(HANDED_IN, sources=("forge:1",)), ask, THE_COORDINATOR) == ()
+    assert decide_events(replace(HANDED_IN, sources=("forge:1",)), ask, THE_COORDINATOR) == ()
 
 
 MERGED = c.NoteMerge(task_id=T1, by="Eve", commit=SHA, why="no gate passed it", source="forge:m1")
 
 
 def test_work_that_was_merged_past_the_rules_is_brought_before_the_user_once() -> None:
-    bypassed, asked = decided(HANDED_IN, MERGED, THE_COORDINATOR)
+    bypassed, asked = decide_events(HANDED_IN, MERGED, THE_COORDINATOR)
 
-    assert bypassed == e.ReviewBypassed(
+    assert bypassed == ReviewBypassed(
         task_id=T1, by="Eve", commit=SHA, why="no gate passed it", source="forge:m1"
     )
-    assert isinstance(asked, e.EscalationOpened)
+    assert isinstance(asked, EscalationOpened)
     assert asked.kind == "bypassed"
-    assert decided(replace(HANDED_IN, sources=("forge:m1",)), MERGED, THE_COORDINATOR) == ()
+    assert decide_events(replace(HANDED_IN, sources=("forge:m1",)), MERGED, THE_COORDINATOR) == ()
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL | {Status.ESCALATED, Status.DECOMPOSED}))
 def test_a_merge_past_the_rules_asks_nothing_where_nothing_can_be_asked(status: Status) -> None:
-    (event,) = decided(replace(HANDED_IN, status=status), MERGED, THE_COORDINATOR)
+    (event,) = decide_events(replace(HANDED_IN, status=status), MERGED, THE_COORDINATOR)
 
-    assert isinstance(event, e.ReviewBypassed)
+    assert isinstance(event, ReviewBypassed)
 
 
 # Feedback.
@@ -391,15 +413,17 @@ def test_the_holder_is_given_all_feedback_there_is_and_that_is_noted_once() -> N
     task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), feedback=3)
     ask = c.FetchFeedback(task_id=T1, agent="Bob")
 
-    assert decided(task, ask, BOB) == (e.FeedbackFetched(task_id=T1, handoff_id=H2, agent="Bob", count=3),)
-    assert decided(replace(task, claim=replace(a_claim("Bob", H2), read=3)), ask, BOB) == ()
+    assert decide_events(task, ask, BOB) == (
+        FeedbackFetched(task_id=T1, handoff_id=H2, agent="Bob", count=3),
+    )
+    assert decide_events(replace(task, claim=replace(a_claim("Bob", H2), read=3)), ask, BOB) == ()
 
 
 @pytest.mark.parametrize("who", [LEAD, DIRECTOR, THE_USER], ids=["lead", "director", "user"])
 def test_who_reviews_or_directs_may_look_at_feedback_of_others_and_no_receipt_is_given(who: Actor) -> None:
     task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), feedback=3)
 
-    assert decided(task, c.FetchFeedback(task_id=T1, agent=who.name), who) == ()
+    assert decide_events(task, c.FetchFeedback(task_id=T1, agent=who.name), who) == ()
 
 
 @pytest.mark.parametrize(
@@ -411,15 +435,15 @@ def test_what_an_agent_holds_no_other_agent_is_told(who: Actor) -> None:
     task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), feedback=3)
     ask = c.FetchFeedback(task_id=T1, agent=who.name)
 
-    assert refused(task, ask, who) == "not_yours"
-    assert decided(task, ask, who, at=MUCH_LATER) == (), "nobody holds it any more"
-    assert decided(replace(task, status=Status.REJECTED, claim=None), ask, who) == ()
+    assert refusal_code(task, ask, who) == "not_yours"
+    assert decide_events(task, ask, who, at=MUCH_LATER) == (), "nobody holds it any more"
+    assert decide_events(replace(task, status=Status.REJECTED, claim=None), ask, who) == ()
 
 
 def test_who_is_locked_out_is_not_given_the_feedback() -> None:
     task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), feedback=3, lockouts=(a_lockout("Alice"),))
 
-    assert refused(task, c.FetchFeedback(task_id=T1, agent="Alice"), ALICE) == "locked_out"
+    assert refusal_code(task, c.FetchFeedback(task_id=T1, agent="Alice"), ALICE) == "locked_out"
 
 
 @pytest.mark.parametrize("is_handoff", [True, False], ids=["complete", "submit"])
@@ -430,9 +454,9 @@ def test_nothing_is_handed_in_before_all_feedback_was_read(is_handoff: bool) -> 
     claim = a_claim("Bob", H2)
     task = a_task(status=Status.CLAIMED, claim=replace(claim, read=1), feedback=2)
 
-    assert refused(task, ask, BOB, commit=OTHER_SHA, tree="t", gates=()) == "feedback_unread"
+    assert refusal_code(task, ask, BOB, commit=OTHER_SHA, tree="t", gates=()) == "feedback_unread"
     read = replace(task, claim=replace(claim, read=2))
-    assert decided(read, ask, BOB, commit=OTHER_SHA, tree="t", gates=())
+    assert decide_events(read, ask, BOB, commit=OTHER_SHA, tree="t", gates=())
 
 
 # A rejected change that is handed in again.
@@ -446,19 +470,19 @@ def test_a_rejected_change_is_not_handed_in_again_by_anyone(work: dict[str, str]
         status=Status.CLAIMED, claim=a_claim("Bob", H2), rounds=(a_round(V1, patch="p1"),), feedback=0
     )
     ask = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
-    released = Gating(is_released=True, commit=OTHER_SHA, tree=work["tree"])
+    released = GateState(is_released=True, commit=OTHER_SHA, tree=work["tree"])
 
     for known in (task, replace(task, gating=released)):
-        assert refused(known, ask, BOB, commit=OTHER_SHA, gates=(), **work) == "not_measured"
-    assert decided(task, ask, BOB, commit=OTHER_SHA, gates=(), tree="new", patch="p2")
-    assert decided(task, ask, BOB, commit=OTHER_SHA, gates=(), tree="new", patch="")
+        assert refusal_code(known, ask, BOB, commit=OTHER_SHA, gates=(), **work) == "not_measured"
+    assert decide_events(task, ask, BOB, commit=OTHER_SHA, gates=(), tree="new", patch="p2")
+    assert decide_events(task, ask, BOB, commit=OTHER_SHA, gates=(), tree="new", patch="")
 
 
 def test_nothing_known_of_a_change_is_no_sameness() -> None:
     task = a_task(status=Status.CLAIMED, claim=a_claim("Bob", H2), rounds=(a_round(V1, tree="", patch=""),))
     ask = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
 
-    assert decided(task, ask, BOB, commit=OTHER_SHA, gates=(), tree="", patch="")
+    assert decide_events(task, ask, BOB, commit=OTHER_SHA, gates=(), tree="", patch="")
 
 
 def test_a_change_whose_rejection_was_retracted_may_be_handed_in_again() -> None:
@@ -467,21 +491,21 @@ def test_a_change_whose_rejection_was_retracted_may_be_handed_in_again() -> None
 
     ask = c.SubmitTask(task_id=T1, agent="Bob", commit="HEAD")
 
-    assert decided(task, ask, BOB, commit=OTHER_SHA, gates=(), tree=TREE)
+    assert decide_events(task, ask, BOB, commit=OTHER_SHA, gates=(), tree=TREE)
 
 
 def test_a_second_review_of_the_same_work_keeps_its_author_out_by_itself_too() -> None:
-    sent_back = after_review(rejected(), locked_out())
-    decided_of = decided(sent_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
+    sent_back = task_after_review(review_rejected(), lockout_set())
+    decided_of = decide_events(sent_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
 
-    assert [event.review_id for event in decided_of if isinstance(event, e.LockoutSet)] == [V2]
+    assert [event.review_id for event in decided_of if isinstance(event, LockoutSet)] == [V2]
 
 
 def test_a_second_review_does_not_lock_out_whom_the_user_let_back() -> None:
-    let_back = after_review(rejected(), locked_out(), e.LockoutCleared(task_id=T1, agent="Alice"))
-    decided_of = decided(let_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
+    let_back = task_after_review(review_rejected(), lockout_set(), LockoutCleared(task_id=T1, agent="Alice"))
+    decided_of = decide_events(let_back, REJECT_ALL, TESS, commit=SHA, fresh_review_id=V2)
 
-    assert [type(event) for event in decided_of] == [e.ReviewRejected]
+    assert [type(event) for event in decided_of] == [ReviewRejected]
 
 
 def test_each_rejection_by_the_command_has_an_id_of_its_own() -> None:
@@ -492,7 +516,7 @@ def test_each_rejection_by_the_command_has_an_id_of_its_own() -> None:
     assert ids == [V1, V2]
 
 
-LOOKED = e.Finding(path="roof.py", line=7, text="Every tile is nailed to two beams")
+LOOKED = Finding(path="roof.py", line=7, text="Every tile is nailed to two beams")
 REVIEWER = actor("Rex", Role.LEAD, confined=True)
 
 
@@ -509,16 +533,16 @@ REVIEWER = actor("Rex", Role.LEAD, confined=True)
         ((LOOKED,) * (MAX_FINDINGS + 1), "bad_value"),
     ],
 )
-def test_an_agents_approval_says_what_it_looked_at(checked: tuple[e.Finding, ...], code: str) -> None:
+def test_an_agents_approval_says_what_it_looked_at(checked: tuple[Finding, ...], code: str) -> None:
     facts: dict[str, Any] = {"commit": SHA, "changed": ("roof.py",)}
 
-    assert refused(HANDED_IN, replace(APPROVE, checked=checked), REVIEWER, **facts) == code
-    (approved,) = decided(HANDED_IN, replace(APPROVE, checked=(LOOKED,)), REVIEWER, **facts)
-    assert isinstance(approved, e.ReviewApproved)
+    assert refusal_code(HANDED_IN, replace(APPROVE, checked=checked), REVIEWER, **facts) == code
+    (approved,) = decide_events(HANDED_IN, replace(APPROVE, checked=(LOOKED,)), REVIEWER, **facts)
+    assert isinstance(approved, ReviewApproved)
     assert approved.checked == (LOOKED,)
 
 
 def test_a_person_need_not_say_what_they_looked_at_but_in_words_that_can_be_kept() -> None:
-    assert [event.name for event in decided(HANDED_IN, APPROVE, LEAD, commit=SHA)] == ["review.approve"]
+    assert [event.name for event in decide_events(HANDED_IN, APPROVE, LEAD, commit=SHA)] == ["review.approve"]
     wrong = replace(APPROVE, checked=(replace(LOOKED, line=-1),))
-    assert refused(HANDED_IN, wrong, LEAD, commit=SHA) == "bad_value"
+    assert refusal_code(HANDED_IN, wrong, LEAD, commit=SHA) == "bad_value"

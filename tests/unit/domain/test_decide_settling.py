@@ -3,15 +3,23 @@
 import pytest
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.amending import let_pass, moved_rules
-from remand.domain.gates.figures import GateFinding
-from remand.domain.gates.verdict import INTEGRITY, GateStatus
-from remand.domain.gating import is_settled
-from remand.domain.instant import plus
-from remand.domain.roles import Actor, Role
-from remand.domain.steps import MAX_LEASE_SECONDS
-from remand.domain.task import Claim, Gating, Status
+from remand.domain.access.team import Actor, Role
+from remand.domain.decisions.findings import apply_settlements, hold_for_changed_rules
+from remand.domain.decisions.gates import has_nothing_unsettled
+from remand.domain.events.tasks import LeaseExpired, LeaseRenewed, TaskSubmitted
+from remand.domain.events.work import (
+    FindingAccepted,
+    FindingRefused,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRejected,
+)
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.state import GateState
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
+from remand.domain.instant import add_seconds
+from remand.domain.task import MAX_LEASE_SECONDS, Claim, Status
 from remand.testing.builders import (
     ALICE,
     BOB,
@@ -30,9 +38,9 @@ from remand.testing.builders import (
     a_task,
     a_verdict,
     actor,
-    claimed,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
+    task_claimed,
 )
 from tests.unit.domain.done_claims import (
     SUBMIT,
@@ -58,12 +66,12 @@ def test_a_held_claim_goes_on_with_a_long_lease() -> None:
 
     (event,) = story.ask(recording(held("f1", "f2")))
 
-    assert isinstance(event, e.GateHeld)
+    assert isinstance(event, GateHeld)
     assert (event.branch, event.pr) == ("roof", 7)
     task = story.task
     assert (task.status, task.gating.held) == (Status.CLAIMED, ("f1", "f2"))
     assert task.claim is not None
-    assert plus(NOW, 6 * 86400) < task.claim.lease_expires_at < plus(NOW, MAX_LEASE_SECONDS + 1)
+    assert add_seconds(NOW, 6 * 86400) < task.claim.lease_expires_at < add_seconds(NOW, MAX_LEASE_SECONDS + 1)
     assert task.gate_rejection_count == 0
 
 
@@ -71,7 +79,7 @@ def test_a_held_claim_hands_nothing_in_by_itself() -> None:
     story = Story()
     story.ask(recording(held()))
 
-    assert refused(story.task, SUBMIT, ALICE, **WORK) == "not_measured"
+    assert refusal_code(story.task, SUBMIT, ALICE, **WORK) == "not_measured"
 
 
 def test_once_every_finding_is_accepted_the_held_work_is_handed_in() -> None:
@@ -81,10 +89,10 @@ def test_once_every_finding_is_accepted_the_held_work_is_handed_in() -> None:
     assert names(story.ask(settling("f2"), LEAD)) == ["gate.accept"]
     accepted, verdict, work = story.ask(settling("f1", reason="It is a rename."), LEAD)
 
-    assert accepted == e.FindingAccepted(task_id=T1, finding="f1", reviewer="Lead", reason="It is a rename.")
-    assert isinstance(verdict, e.GatePassed)
+    assert accepted == FindingAccepted(task_id=T1, finding="f1", reviewer="Lead", reason="It is a rename.")
+    assert isinstance(verdict, GatePassed)
     assert (verdict.agent, verdict.verdict.status) == ("Alice", GateStatus.PASSED)
-    assert work == e.TaskSubmitted(
+    assert work == TaskSubmitted(
         task_id=T1, handoff_id=H1, agent="Alice", commit=SHA, tree=TREE, branch="roof", pr=7
     )
     assert (story.task.status, story.task.authors) == (Status.PROVISIONAL, ("Alice",))
@@ -107,15 +115,15 @@ def test_a_refused_finding_sends_the_work_back_and_counts() -> None:
         settling("f1", is_accepted=False, reason="It hides a bug."), LEAD, at=LATER, lease_seconds=1800
     )
 
-    assert refusal == e.FindingRefused(task_id=T1, finding="f1", reviewer="Lead", reason="It hides a bug.")
-    assert isinstance(rejection, e.GateRejected)
+    assert refusal == FindingRefused(task_id=T1, finding="f1", reviewer="Lead", reason="It hides a bug.")
+    assert isinstance(rejection, GateRejected)
     assert rejection.because == "a reviewer refused the finding f1: It hides a bug."
-    assert rejection.verdict.standing == (INTEGRITY,)
-    assert isinstance(lease, e.LeaseRenewed)
+    assert rejection.verdict.blocking_gates == (INTEGRITY_GATE,)
+    assert isinstance(lease, LeaseRenewed)
     task = story.task
     assert (task.status, task.gate_rejection_count, task.gating.count) == (Status.CLAIMED, 1, 1)
     assert task.claim is not None
-    assert task.claim.lease_expires_at == plus(LATER, 1800), "nobody may be at work on it any more"
+    assert task.claim.lease_expires_at == add_seconds(LATER, 1800), "nobody may be at work on it any more"
 
 
 def test_refused_findings_alert_and_escalate_as_other_rejections_do() -> None:
@@ -128,7 +136,7 @@ def test_refused_findings_alert_and_escalate_as_other_rejections_do() -> None:
     assert [outcome[1] for outcome in outcomes] == [
         *("task.heartbeat", "task.heartbeat", "gate.alert", "task.heartbeat", "escalation.open")
     ]
-    assert INTEGRITY in story.events[-1].reason
+    assert INTEGRITY_GATE in story.events[-1].reason
 
 
 def test_a_rejection_after_a_hold_ends_the_long_lease() -> None:
@@ -139,7 +147,7 @@ def test_a_rejection_after_a_hold_ends_the_long_lease() -> None:
 
     assert names(events) == ["gate.reject", "task.heartbeat"]
     assert story.task.claim is not None
-    assert story.task.claim.lease_expires_at == plus(LATER, 600)
+    assert story.task.claim.lease_expires_at == add_seconds(LATER, 600)
 
 
 def test_a_refused_finding_that_was_accepted_before_is_accepted_no_more() -> None:
@@ -167,9 +175,9 @@ def test_what_is_settled_after_the_claim_has_ended_is_noted_alone(is_accepted: b
     task = story.task
     assert task.claim is not None
 
-    late = decided(task, settling(is_accepted=is_accepted), LEAD, at=task.claim.lease_expires_at)
-    story.events.append(e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"))
-    ended = decided(story.task, settling(is_accepted=is_accepted), LEAD)
+    late = decide_events(task, settling(is_accepted=is_accepted), LEAD, at=task.claim.lease_expires_at)
+    story.events.append(LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice"))
+    ended = decide_events(story.task, settling(is_accepted=is_accepted), LEAD)
 
     assert names(late) == names(ended) == ["gate.accept" if is_accepted else "gate.refuse"]
 
@@ -200,7 +208,7 @@ def test_a_refused_finding_can_be_accepted_later() -> None:
     story.ask(settling("f1", is_accepted=False), LEAD)
 
     assert names(story.ask(settling("f1"), LEAD)) == ["gate.accept"]
-    assert let_pass(held("f1"), story.task).status == GateStatus.PASSED
+    assert apply_settlements(held("f1"), story.task).status == GateStatus.PASSED
 
 
 def test_refusing_what_was_undone_sends_nothing_back() -> None:
@@ -215,25 +223,27 @@ def test_refusing_what_was_undone_sends_nothing_back() -> None:
 
 def test_only_a_finding_that_is_held_is_settled() -> None:
     story = Story()
-    assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
+    assert refusal_code(story.task, settling("f1"), LEAD) == "nothing_held"
     story.ask(recording(held("f1")))
 
-    assert refused(story.task, settling("f2"), LEAD) == "nothing_held"
-    assert refused(story.task, settling(""), LEAD) == "nothing_held"
+    assert refusal_code(story.task, settling("f2"), LEAD) == "nothing_held"
+    assert refusal_code(story.task, settling(""), LEAD) == "nothing_held"
     story.ask(settling("f1"), LEAD)
-    assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
+    assert refusal_code(story.task, settling("f1"), LEAD) == "nothing_held"
 
 
 def test_whoever_works_on_a_task_settles_no_finding_of_it() -> None:
-    story = Story(claimed("Lea", H1))
+    story = Story(task_claimed("Lea", H1))
     story.ask(recording(held("f1"), "Lea"))
 
-    assert refused(story.task, settling("f1"), LEA) == "own_work"
+    assert refusal_code(story.task, settling("f1"), LEA) == "own_work"
     story.ask(c.ReleaseTask(task_id=T1, agent="Lea"), LEA)
-    assert refused(story.task, settling("f1"), LEA) == "own_work", "giving it back changes nothing"
+    assert refusal_code(story.task, settling("f1"), LEA) == "own_work", "giving it back changes nothing"
     story.ask(c.ClaimTask(task_id=T1, agent="Bob"), BOB, fresh_handoff_id=H2)
     story.ask(recording(held("f1"), "Bob"))
-    assert refused(story.task, settling("f1"), LEA) == "own_work", "nor does another's claim on the same work"
+    assert refusal_code(story.task, settling("f1"), LEA) == "own_work", (
+        "nor does another's claim on the same work"
+    )
     assert names(story.ask(settling("f1"), LEAD)) == ["gate.accept", "gate.pass", "task.submit"]
 
 
@@ -243,7 +253,7 @@ def test_whoever_goes_on_with_held_work_settles_no_finding_of_it() -> None:
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
     story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
 
-    assert refused(story.task, settling("f1"), LEA) == "own_work"
+    assert refusal_code(story.task, settling("f1"), LEA) == "own_work"
 
 
 def test_whoever_handed_a_refused_finding_in_again_does_not_settle_it() -> None:
@@ -252,32 +262,34 @@ def test_whoever_handed_a_refused_finding_in_again_does_not_settle_it() -> None:
     story.ask(settling("f1", is_accepted=False), LEAD)
     story.ask(c.ReleaseTask(task_id=T1, agent="Alice"), ALICE)
     story.ask(c.ClaimTask(task_id=T1, agent="Lea"), LEA, fresh_handoff_id=H2)
-    story.ask(recording(let_pass(held("f1"), story.task), "Lea"))
+    story.ask(recording(apply_settlements(held("f1"), story.task), "Lea"))
     story.ask(c.ReleaseTask(task_id=T1, agent="Lea"), LEA)
 
-    assert refused(story.task, settling("f1"), LEA) == "own_work"
+    assert refusal_code(story.task, settling("f1"), LEA) == "own_work"
 
 
 def test_an_author_settles_no_finding_of_its_task() -> None:
-    task = a_task(status=Status.CLAIMED, claim=a_claim("Bob"), authors=("Lea",), gating=Gating(held=("f1",)))
+    task = a_task(
+        status=Status.CLAIMED, claim=a_claim("Bob"), authors=("Lea",), gating=GateState(held=("f1",))
+    )
 
-    assert refused(task, settling("f1"), LEA) == "own_work"
+    assert refusal_code(task, settling("f1"), LEA) == "own_work"
 
 
 @pytest.mark.parametrize("who", [ALICE, actor("Dir", Role.DIRECTOR)], ids=lambda who: who.name)
 def test_only_reviewers_and_the_user_settle_findings(who: Actor) -> None:
-    task = a_task(gating=Gating(held=("f1",), places=(("f1", "tests/test_roof.py"),)))
+    task = a_task(gating=GateState(held=("f1",), places=(("f1", "tests/test_roof.py"),)))
 
-    assert refused(task, settling("f1"), who) == "not_authorised"
+    assert refusal_code(task, settling("f1"), who) == "not_authorised"
     for reviewer in (LEAD, actor("Tess", Role.TESTER), THE_USER):
-        assert names(decided(task, settling("f1"), reviewer)) == ["gate.accept"]
+        assert names(decide_events(task, settling("f1"), reviewer)) == ["gate.accept"]
 
 
 def test_what_a_reviewer_says_is_text_of_some_length() -> None:
-    task = a_task(gating=Gating(held=("f1",)))
+    task = a_task(gating=GateState(held=("f1",)))
 
     for reason in ("a\x00b", "x" * 70_000):
-        assert refused(task, settling("f1", reason=reason), LEAD) == "bad_value"
+        assert refusal_code(task, settling("f1", reason=reason), LEAD) == "bad_value"
 
 
 # What the user lets pass.
@@ -289,11 +301,11 @@ def test_the_user_lets_a_gates_failure_pass_and_the_next_claim_passes() -> None:
 
     (word,) = story.ask(overriding("tests", "Known to be broken."), THE_USER)
 
-    assert word == e.GateOverridden(
+    assert word == GateOverridden(
         task_id=T1, gate="tests", tree=TREE, reason="Known to be broken.", by_user=True
     )
-    assert is_settled(story.task)
-    again = let_pass(failed(), story.task)
+    assert has_nothing_unsettled(story.task)
+    again = apply_settlements(failed(), story.task)
     assert again.status == GateStatus.OVERRIDDEN
     assert names(story.ask(recording(again))) == ["gate.pass"]
     story.ask(SUBMIT, ALICE, **WORK)
@@ -304,7 +316,11 @@ def test_the_user_lets_a_held_gate_pass_and_the_work_is_handed_in() -> None:
     story = Story()
     story.ask(recording(held("f1")))
 
-    assert names(story.ask(overriding(INTEGRITY), THE_USER)) == ["gate.override", "gate.pass", "task.submit"]
+    assert names(story.ask(overriding(INTEGRITY_GATE), THE_USER)) == [
+        "gate.override",
+        "gate.pass",
+        "task.submit",
+    ]
     assert story.task.status == Status.PROVISIONAL
 
 
@@ -313,9 +329,9 @@ def test_every_gate_that_stands_in_the_way_has_to_be_let_pass() -> None:
     story.ask(recording(failed(0, 1.0, a_result("lint"))))
 
     story.ask(overriding("lint"), THE_USER)
-    assert not is_settled(story.task)
+    assert not has_nothing_unsettled(story.task)
     story.ask(overriding("tests"), THE_USER)
-    assert is_settled(story.task)
+    assert has_nothing_unsettled(story.task)
 
 
 @pytest.mark.parametrize(
@@ -333,28 +349,28 @@ def test_what_is_accepted_and_what_is_overridden_go_together(words: list[tuple[c
     settled = []
     for ask, who in words:
         assert len(story.ask(ask, who)) == 1
-        settled.append(is_settled(story.task))
+        settled.append(has_nothing_unsettled(story.task))
 
     assert settled == [False, True]
 
 
 def test_accepted_findings_let_no_failed_integrity_gate_pass() -> None:
     story = Story()
-    broken = a_result(INTEGRITY, GateStatus.FAILED, suspicions=("f1",))
+    broken = a_result(INTEGRITY_GATE, GateStatus.FAILED, suspicions=("f1",))
     story.ask(recording(a_verdict(broken, policy="p1")))
 
-    assert refused(story.task, settling("f1"), LEAD) == "nothing_held"
-    assert not is_settled(story.task)
-    story.ask(overriding(INTEGRITY), THE_USER)
-    assert is_settled(story.task)
+    assert refusal_code(story.task, settling("f1"), LEAD) == "nothing_held"
+    assert not has_nothing_unsettled(story.task)
+    story.ask(overriding(INTEGRITY_GATE), THE_USER)
+    assert has_nothing_unsettled(story.task)
 
 
 def test_an_override_of_one_gate_lets_no_failed_integrity_gate_pass() -> None:
     story = Story()
-    story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY), policy="p1")))
+    story.ask(recording(a_verdict(a_result("tests"), a_result(INTEGRITY_GATE), policy="p1")))
 
     story.ask(overriding("tests"), THE_USER)
-    assert not is_settled(story.task)
+    assert not has_nothing_unsettled(story.task)
 
 
 @pytest.mark.parametrize(
@@ -364,16 +380,16 @@ def test_only_the_user_lets_a_gate_pass_and_not_from_an_agents_place(who: Actor)
     story = Story()
     story.ask(recording(failed()))
 
-    assert refused(story.task, overriding(), who) == "user_only"
+    assert refusal_code(story.task, overriding(), who) == "user_only"
 
 
 def test_only_a_gate_that_stands_in_the_way_is_let_pass() -> None:
     story = Story()
-    assert refused(story.task, overriding(), THE_USER) == "nothing_to_override"
+    assert refusal_code(story.task, overriding(), THE_USER) == "nothing_to_override"
     story.ask(recording(failed()))
-    assert refused(story.task, overriding("lint"), THE_USER) == "nothing_to_override"
+    assert refusal_code(story.task, overriding("lint"), THE_USER) == "nothing_to_override"
     story.ask(overriding("tests"), THE_USER)
-    assert refused(story.task, overriding("tests"), THE_USER) == "nothing_to_override"
+    assert refusal_code(story.task, overriding("tests"), THE_USER) == "nothing_to_override"
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "a\x00b"])
@@ -381,7 +397,7 @@ def test_letting_a_gate_pass_needs_a_reason(reason: str) -> None:
     story = Story()
     story.ask(recording(failed()))
 
-    assert refused(story.task, overriding(reason=reason), THE_USER) == "bad_value"
+    assert refusal_code(story.task, overriding(reason=reason), THE_USER) == "bad_value"
 
 
 def test_a_gate_is_let_pass_for_the_code_tree_it_was_measured_on() -> None:
@@ -400,27 +416,27 @@ def test_what_is_let_pass_after_the_claim_has_ended_counts_for_the_next_one() ->
 
     assert names(story.ask(overriding("tests"), THE_USER)) == ["gate.override"]
     assert story.task.status == Status.ESCALATED
-    assert let_pass(failed(), story.task).status == GateStatus.OVERRIDDEN
+    assert apply_settlements(failed(), story.task).status == GateStatus.OVERRIDDEN
 
 
 def test_the_user_may_let_a_refused_finding_pass_after_all() -> None:
     story = Story()
     story.ask(recording(held("f1")))
     story.ask(settling("f1", is_accepted=False), LEAD)
-    story.ask(overriding(INTEGRITY), THE_USER)
+    story.ask(overriding(INTEGRITY_GATE), THE_USER)
 
-    assert is_settled(story.task)
+    assert has_nothing_unsettled(story.task)
 
 
 # What was settled before, in a new verdict.
 
 
 def test_an_accepted_finding_is_held_no_more_for_as_long_as_the_task_lives() -> None:
-    task = a_task(gating=Gating(accepted=("f1", "f2", "gone")))
+    task = a_task(gating=GateState(accepted=("f1", "f2", "gone")))
 
-    verdict = let_pass(held("f1", "f2"), task)
+    verdict = apply_settlements(held("f1", "f2"), task)
 
-    assert (verdict.status, verdict.standing) == (GateStatus.PASSED, ())
+    assert (verdict.status, verdict.blocking_gates) == (GateStatus.PASSED, ())
     assert verdict.gates[0].suspicions == ()
 
 
@@ -428,61 +444,65 @@ def test_an_accepted_finding_is_held_no_more_for_as_long_as_the_task_lives() -> 
 def test_a_finding_that_is_not_accepted_is_held(accepted: tuple[str, ...]) -> None:
     verdict = held("f1", "f2")
 
-    assert let_pass(verdict, a_task(gating=Gating(accepted=accepted))) == verdict
+    assert apply_settlements(verdict, a_task(gating=GateState(accepted=accepted))) == verdict
 
 
 def test_an_accepted_finding_lets_no_failed_gate_pass() -> None:
-    verdict = a_verdict(a_result(INTEGRITY, GateStatus.FAILED, suspicions=("f1",)))
+    verdict = a_verdict(a_result(INTEGRITY_GATE, GateStatus.FAILED, suspicions=("f1",)))
 
-    assert let_pass(verdict, a_task(gating=Gating(accepted=("f1",)))) == verdict
+    assert apply_settlements(verdict, a_task(gating=GateState(accepted=("f1",)))) == verdict
 
 
 def test_a_held_gate_without_findings_is_not_let_pass() -> None:
-    verdict = a_verdict(a_result(INTEGRITY, GateStatus.HELD))
+    verdict = a_verdict(a_result(INTEGRITY_GATE, GateStatus.HELD))
 
-    assert let_pass(verdict, a_task()) == verdict
+    assert apply_settlements(verdict, a_task()) == verdict
 
 
 @pytest.mark.parametrize("status", sorted(set(GateStatus) - {GateStatus.PASSED, GateStatus.OVERRIDDEN}))
 def test_an_overridden_gate_is_let_pass_on_its_code_tree_alone(status: GateStatus) -> None:
-    task = a_task(gating=Gating(overridden=(("tests", TREE),)))
+    task = a_task(gating=GateState(overridden=(("tests", TREE),)))
     verdict = a_verdict(a_result("tests", status))
     elsewhere = a_verdict(a_result("tests", status), tree="other")
 
-    assert let_pass(verdict, task).status == GateStatus.OVERRIDDEN
-    assert let_pass(elsewhere, task) == elsewhere
+    assert apply_settlements(verdict, task).status == GateStatus.OVERRIDDEN
+    assert apply_settlements(elsewhere, task) == elsewhere
 
 
 def test_a_gate_that_passes_needs_no_override() -> None:
-    task = a_task(gating=Gating(overridden=(("tests", TREE),)))
+    task = a_task(gating=GateState(overridden=(("tests", TREE),)))
 
-    assert let_pass(passed(), task) == passed()
+    assert apply_settlements(passed(), task) == passed()
 
 
 def test_one_settled_gate_lets_no_other_pass() -> None:
-    task = a_task(gating=Gating(accepted=("f1",), overridden=(("lint", TREE),)))
+    task = a_task(gating=GateState(accepted=("f1",), overridden=(("lint", TREE),)))
     verdict = held("f1", others=(a_result("lint"), a_result("tests")))
 
-    assert let_pass(verdict, task).status == GateStatus.FAILED
-    assert let_pass(verdict, task).standing == ("tests",)
+    assert apply_settlements(verdict, task).status == GateStatus.FAILED
+    assert apply_settlements(verdict, task).blocking_gates == ("tests",)
 
 
 def test_a_refused_finding_fails_until_it_is_undone_or_accepted() -> None:
-    task = a_task(gating=Gating(accepted=("f2",), refused=(("f1", "It hides a bug."),)))
+    task = a_task(gating=GateState(accepted=("f2",), refused=(("f1", "It hides a bug."),)))
 
-    verdict = let_pass(held("f1", "f2"), task)
+    verdict = apply_settlements(held("f1", "f2"), task)
 
-    assert (verdict.status, verdict.standing, verdict.suspicions) == (GateStatus.FAILED, (INTEGRITY,), ())
+    assert (verdict.status, verdict.blocking_gates, verdict.suspicions) == (
+        GateStatus.FAILED,
+        (INTEGRITY_GATE,),
+        (),
+    )
     assert verdict.gates[0].detail == "A reviewer refused f1 (It hides a bug.)."
-    assert let_pass(held("f2"), task).status == GateStatus.PASSED
-    assert let_pass(held("f3"), task).status == GateStatus.HELD
+    assert apply_settlements(held("f2"), task).status == GateStatus.PASSED
+    assert apply_settlements(held("f3"), task).status == GateStatus.HELD
 
 
 # Rules that changed on the base.
 
 
 def test_work_is_held_where_the_rules_changed_while_it_was_done() -> None:
-    verdict = moved_rules(passed(), "p0")
+    verdict = hold_for_changed_rules(passed(), "p0")
 
     assert verdict.status == GateStatus.HELD
     (name,) = verdict.suspicions
@@ -490,31 +510,31 @@ def test_work_is_held_where_the_rules_changed_while_it_was_done() -> None:
     assert (finding.path, finding.code) == ("remand.toml", "rules_changed")
     assert name in finding.text
     assert verdict.gates[-1].line == "- Integrity: 1 finding (requires 0)"
-    assert let_pass(verdict, a_task(gating=Gating(accepted=(name,)))).status == GateStatus.PASSED
+    assert apply_settlements(verdict, a_task(gating=GateState(accepted=(name,)))).status == GateStatus.PASSED
 
 
 def test_one_change_of_the_rules_is_one_finding_and_another_is_another() -> None:
-    (first,) = moved_rules(passed(), "p0").suspicions
-    (again,) = moved_rules(passed(commit=OTHER_SHA), "p0").suspicions
-    (other,) = moved_rules(passed(), "p9").suspicions
+    (first,) = hold_for_changed_rules(passed(), "p0").suspicions
+    (again,) = hold_for_changed_rules(passed(commit=OTHER_SHA), "p0").suspicions
+    (other,) = hold_for_changed_rules(passed(), "p9").suspicions
 
     assert first == again != other
 
 
 def test_changed_rules_are_found_beside_what_else_was() -> None:
-    before = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1",), finding_count=1)
+    before = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1",), finding_count=1)
 
-    verdict = moved_rules(a_verdict(a_result("tests"), before, policy="p1"), "p0")
+    verdict = hold_for_changed_rules(a_verdict(a_result("tests"), before, policy="p1"), "p0")
 
     assert verdict.status == GateStatus.FAILED
     assert verdict.suspicions[1:] == ("f1",)
-    assert [gate.name for gate in verdict.gates] == ["tests", INTEGRITY]
+    assert [gate.name for gate in verdict.gates] == ["tests", INTEGRITY_GATE]
     assert verdict.gates[-1].line == "- Integrity: 2 findings (requires 0)"
 
 
 @pytest.mark.parametrize("status", [GateStatus.FAILED, GateStatus.ERRORED, GateStatus.TIMED_OUT])
 def test_what_could_not_be_measured_is_not_merely_held_for_changed_rules(status: GateStatus) -> None:
-    verdict = moved_rules(a_verdict(a_result(INTEGRITY, status), policy="p1"), "p0")
+    verdict = hold_for_changed_rules(a_verdict(a_result(INTEGRITY_GATE, status), policy="p1"), "p0")
 
     assert verdict.status == status
 
@@ -522,12 +542,12 @@ def test_what_could_not_be_measured_is_not_merely_held_for_changed_rules(status:
 def test_a_reviewers_word_reaches_as_far_as_its_scope() -> None:
     story = Story()
     found = GateFinding(path="src/app.py", code="suppressed", text="x")
-    result = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1",), findings=(found,))
+    result = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1",), findings=(found,))
     story.ask(recording(a_verdict(result, policy="p1")))
     tester = Actor(name="Tess", roles=frozenset({Role.TESTER}), paths=("tests/**",))
     coder = Actor(name="Cody", roles=frozenset({Role.TESTER}), paths=("src/**",))
 
-    assert refused(story.task, settling("f1"), tester) == "out_of_scope"
+    assert refusal_code(story.task, settling("f1"), tester) == "out_of_scope"
     assert names(story.ask(settling("f1"), coder))[0] == "gate.accept"
 
 
@@ -552,8 +572,8 @@ def test_work_is_settled_only_while_its_claim_holds_and_all_that_stood_is_let_pa
     claim: Claim | None, standing: tuple[str, ...], overridden: bool
 ) -> None:
     let = (("tests", TREE),) if overridden else ()
-    gating = Gating(handoff_id=H1, tree=TREE, standing=standing, overridden=let)
+    gating = GateState(handoff_id=H1, tree=TREE, standing=standing, overridden=let)
 
-    assert not is_settled(a_task(claim=claim, gating=gating))
-    whole = Gating(handoff_id=H1, tree=TREE, standing=("tests",), overridden=(("tests", TREE),))
-    assert is_settled(a_task(claim=a_claim("Alice", H1), gating=whole))
+    assert not has_nothing_unsettled(a_task(claim=claim, gating=gating))
+    whole = GateState(handoff_id=H1, tree=TREE, standing=("tests",), overridden=(("tests", TREE),))
+    assert has_nothing_unsettled(a_task(claim=a_claim("Alice", H1), gating=whole))

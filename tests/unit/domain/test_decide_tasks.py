@@ -7,9 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.ids import task_node
-from remand.domain.roles import THE_COORDINATOR, THE_DIRECTOR, Actor
+from remand.domain.access.team import THE_COORDINATOR, THE_DIRECTOR, Actor
+from remand.domain.events.tasks import (
+    EdgeDeleted,
+    TaskCancelled,
+    TaskChanges,
+    TaskDeferred,
+    TaskEdited,
+    TaskReopened,
+    TaskWoken,
+)
+from remand.domain.ids import task_node_id
 from remand.domain.task import TERMINAL, TRANSITIONS, Status
 from remand.testing.builders import (
     ALICE,
@@ -19,10 +27,10 @@ from remand.testing.builders import (
     T3,
     THE_USER,
     a_task,
-    added,
-    decided,
-    depends,
-    refused,
+    decide_events,
+    dependency_created,
+    refusal_code,
+    task_added,
 )
 
 ADD = c.AddTask(title="Mend the roof")
@@ -39,8 +47,8 @@ def test_a_task_is_written_down_as_it_was_said() -> None:
         aliases=("#42", "a/b#7"),
     )
 
-    assert decided(None, ask, fresh_task_id=T1) == (
-        added(
+    assert decide_events(None, ask, fresh_task_id=T1) == (
+        task_added(
             T1,
             "Mend the roof",
             description="The north side",
@@ -56,7 +64,10 @@ def test_a_task_is_written_down_as_it_was_said() -> None:
 def test_each_dependency_is_an_event_of_its_own() -> None:
     ask = c.AddTask(title="Mend the roof", depends_on=(T2, T3, T2))
 
-    assert decided(None, ask, fresh_task_id=T1)[1:] == (depends(T1, T2), depends(T1, T3))
+    assert decide_events(None, ask, fresh_task_id=T1)[1:] == (
+        dependency_created(T1, T2),
+        dependency_created(T1, T3),
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,56 +92,56 @@ def test_each_dependency_is_an_event_of_its_own() -> None:
 def test_a_task_with_a_wrong_value_is_not_written_down(
     ask: c.AddTask, facts: dict[str, object], code: str
 ) -> None:
-    assert refused(None, ask, **facts) == code
+    assert refusal_code(None, ask, **facts) == code
 
 
 def test_an_id_is_one_tasks_own() -> None:
-    assert refused(a_task(), ADD) == "taken"
+    assert refusal_code(a_task(), ADD) == "taken"
 
 
 @pytest.mark.parametrize("by", [THE_USER, THE_DIRECTOR])
 def test_the_user_and_directors_may_choose_the_id_of_a_task(by: Actor) -> None:
-    (event,) = decided(None, c.AddTask(title="Mend the roof", own_id="task:T-roof-1"), by)
+    (event,) = decide_events(None, c.AddTask(title="Mend the roof", own_id="task:T-roof-1"), by)
 
-    assert event == added("T-roof-1")
+    assert event == task_added("T-roof-1")
 
 
 @pytest.mark.parametrize("by", [ALICE, LEAD, replace(THE_USER, confined=True)])
 def test_nobody_else_chooses_the_id_of_a_task(by: Actor) -> None:
-    assert refused(None, c.AddTask(title="Mend the roof", own_id="T-roof-1"), by) == "not_authorised"
-    assert decided(None, c.AddTask(title="Mend the roof"), by)
+    assert refusal_code(None, c.AddTask(title="Mend the roof", own_id="T-roof-1"), by) == "not_authorised"
+    assert decide_events(None, c.AddTask(title="Mend the roof"), by)
 
 
 @pytest.mark.parametrize("name", ["roof", "T-", "H-1", "T-a b", "task:", "T-" + "a" * 64, "T-ü"])
 def test_an_id_that_is_none_is_not_given_to_a_task(name: str) -> None:
-    assert refused(None, c.AddTask(title="Mend the roof", own_id=name)) == "bad_value"
+    assert refusal_code(None, c.AddTask(title="Mend the roof", own_id=name)) == "bad_value"
 
 
 def test_an_edit_says_only_what_changes() -> None:
     ask = c.EditTask(task_id=T1, title="New", skills=("b", "a"), pr=3)
 
-    assert decided(a_task(), ask) == (
-        e.TaskEdited(id=task_node(T1), changes=e.TaskChanges(title="New", skills=("a", "b"), pr=3)),
+    assert decide_events(a_task(), ask) == (
+        TaskEdited(id=task_node_id(T1), changes=TaskChanges(title="New", skills=("a", "b"), pr=3)),
     )
 
 
 def test_an_edit_can_empty_a_field() -> None:
-    (event,) = decided(a_task(scope="much"), c.EditTask(task_id=T1, scope="", skills=(), aliases=()))
+    (event,) = decide_events(a_task(scope="much"), c.EditTask(task_id=T1, scope="", skills=(), aliases=()))
 
-    assert event.changes == e.TaskChanges(description="", skills=(), aliases=())
+    assert event.changes == TaskChanges(description="", skills=(), aliases=())
 
 
 def test_an_edit_that_changes_nothing_is_no_event() -> None:
-    assert decided(a_task(), c.EditTask(task_id=T1)) == ()
+    assert decide_events(a_task(), c.EditTask(task_id=T1)) == ()
 
 
 def test_dependencies_come_and_go_by_events_of_their_own() -> None:
     task = a_task(depends_on=(T2,))
     ask = c.EditTask(task_id=T1, depends_on=(T3, T2), drop_depends_on=(T2, "T-never"))
 
-    assert decided(task, ask) == (
-        depends(T1, T3),
-        e.EdgeDeleted(src=task_node(T1), tgt=task_node(T2), type="DEPENDS_ON"),
+    assert decide_events(task, ask) == (
+        dependency_created(T1, T3),
+        EdgeDeleted(src=task_node_id(T1), tgt=task_node_id(T2), type="DEPENDS_ON"),
     )
 
 
@@ -155,19 +166,19 @@ def test_dependencies_come_and_go_by_events_of_their_own() -> None:
 def test_an_edit_with_a_wrong_value_changes_nothing(
     ask: c.EditTask, facts: dict[str, object], code: str
 ) -> None:
-    assert refused(a_task(), ask, **facts) == code
+    assert refusal_code(a_task(), ask, **facts) == code
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
 def test_a_task_that_has_ended_is_not_edited(status: Status) -> None:
-    assert refused(a_task(status=status), c.EditTask(task_id=T1, title="New")) == "bad_transition"
+    assert refusal_code(a_task(status=status), c.EditTask(task_id=T1, title="New")) == "bad_transition"
 
 
 def test_a_task_sleeps_until_others_are_done() -> None:
     ask = c.DeferTask(task_id=T1, waits_for=(T2, T3, T2), reason="No ladder")
 
-    assert decided(a_task(), ask, open_blockers=(T2,)) == (
-        e.TaskDeferred(task_id=T1, waits_for=(T2, T3), reason="No ladder"),
+    assert decide_events(a_task(), ask, open_blockers=(T2,)) == (
+        TaskDeferred(task_id=T1, waits_for=(T2, T3), reason="No ladder"),
     )
 
 
@@ -180,15 +191,17 @@ def test_a_task_sleeps_until_others_are_done() -> None:
     ],
 )
 def test_a_task_does_not_sleep_for_nothing(facts: dict[str, object], code: str) -> None:
-    assert refused(a_task(), c.DeferTask(task_id=T1, waits_for=(T2,)), **facts) == code
+    assert refusal_code(a_task(), c.DeferTask(task_id=T1, waits_for=(T2,)), **facts) == code
 
 
 def test_a_sleeping_task_wakes_when_nothing_it_waits_for_is_open() -> None:
     task = a_task(status=Status.DEFERRED, waits_for=(T2,))
 
-    assert decided(task, c.WakeTask(task_id=T1), THE_COORDINATOR) == (e.TaskWoken(task_id=T1, because=(T2,)),)
-    assert decided(task, c.WakeTask(task_id=T1), THE_COORDINATOR, open_blockers=(T2,)) == ()
-    assert decided(a_task(), c.WakeTask(task_id=T1), THE_COORDINATOR) == ()
+    assert decide_events(task, c.WakeTask(task_id=T1), THE_COORDINATOR) == (
+        TaskWoken(task_id=T1, because=(T2,)),
+    )
+    assert decide_events(task, c.WakeTask(task_id=T1), THE_COORDINATOR, open_blockers=(T2,)) == ()
+    assert decide_events(a_task(), c.WakeTask(task_id=T1), THE_COORDINATOR) == ()
 
 
 @pytest.mark.parametrize(
@@ -203,7 +216,7 @@ def test_a_sleeping_task_wakes_when_nothing_it_waits_for_is_open() -> None:
 def test_a_decomposed_task_ends_as_its_sub_tasks_do(children: tuple[str, ...], expected: list[str]) -> None:
     task = a_task(status=Status.DECOMPOSED, children=(T2, T3))
 
-    settled = decided(task, c.SettleTask(task_id=T1), THE_COORDINATOR, child_statuses=children)
+    settled = decide_events(task, c.SettleTask(task_id=T1), THE_COORDINATOR, child_statuses=children)
 
     assert [event.status for event in settled] == expected
 
@@ -211,19 +224,19 @@ def test_a_decomposed_task_ends_as_its_sub_tasks_do(children: tuple[str, ...], e
 @pytest.mark.parametrize(
     ("ask", "row", "kind"),
     [
-        (c.CancelTask(task_id=T1, reason="Sold"), "task.cancel", e.TaskCancelled),
-        (c.ReopenTask(task_id=T1, reason="Sold"), "task.reopen", e.TaskReopened),
+        (c.CancelTask(task_id=T1, reason="Sold"), "task.cancel", TaskCancelled),
+        (c.ReopenTask(task_id=T1, reason="Sold"), "task.reopen", TaskReopened),
     ],
     ids=["cancel", "reopen"],
 )
 @pytest.mark.parametrize("status", sorted(Status))
 def test_a_task_is_cancelled_and_reopened_where_the_table_allows_it(
-    ask: c.Ask, row: str, kind: type[e.TaskCancelled], status: Status
+    ask: c.Ask, row: str, kind: type[TaskCancelled], status: Status
 ) -> None:
     if status in TRANSITIONS[row].sources:
-        assert decided(a_task(status=status), ask) == (kind(task_id=T1, reason="Sold"),)
+        assert decide_events(a_task(status=status), ask) == (kind(task_id=T1, reason="Sold"),)
     else:
-        assert refused(a_task(status=status), ask) == "bad_transition"
+        assert refusal_code(a_task(status=status), ask) == "bad_transition"
 
 
 @pytest.mark.parametrize("reason", ["a\x00b", "x" * 70_000], ids=["NUL", "too long"])
@@ -237,20 +250,23 @@ def test_a_task_is_cancelled_and_reopened_where_the_table_allows_it(
     ids=["cancel", "reopen", "defer"],
 )
 def test_a_reason_is_text_of_some_length(ask: Callable[..., c.Ask], status: Status, reason: str) -> None:
-    assert refused(a_task(status=status), ask(task_id=T1, reason=reason), open_blockers=(T2,)) == "bad_value"
+    assert (
+        refusal_code(a_task(status=status), ask(task_id=T1, reason=reason), open_blockers=(T2,))
+        == "bad_value"
+    )
 
 
 @pytest.mark.parametrize("status", sorted(Status))
 def test_a_task_is_deferred_where_the_table_allows_it(status: Status) -> None:
     ask = c.DeferTask(task_id=T1, waits_for=(T2,))
     if status in TRANSITIONS["task.defer"].sources:
-        assert decided(a_task(status=status), ask, open_blockers=(T2,))
+        assert decide_events(a_task(status=status), ask, open_blockers=(T2,))
     else:
-        assert refused(a_task(status=status), ask, open_blockers=(T2,)) == "bad_transition"
+        assert refusal_code(a_task(status=status), ask, open_blockers=(T2,)) == "bad_transition"
 
 
 @pytest.mark.parametrize(
     "ask", [c.EditTask(task_id=T1), c.CancelTask(task_id=T1), c.ReopenTask(task_id=T1)], ids=str
 )
 def test_nothing_is_done_to_a_task_nobody_knows(ask: c.Ask) -> None:
-    assert refused(None, ask) == "unknown_task"
+    assert refusal_code(None, ask) == "unknown_task"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.decomposition import Needs, resolve
+from remand.domain.decisions.decomposition import SubtaskNeeds, resolve_dependencies
 from remand.testing.strategies import json_values
 
 ID = "T-20251220-153045-a1b2"
@@ -27,11 +27,11 @@ SCOPES = [
 ]
 
 
-def needs(index: int, phrase: object) -> Needs:
+def needs(index: int, phrase: object) -> SubtaskNeeds:
     """What one of the sub-tasks waits for, when only it says so."""
     phrases: list[object] = [None] * len(TITLES)
     phrases[index] = phrase
-    return resolve(TITLES, SCOPES, phrases)[index]
+    return resolve_dependencies(TITLES, SCOPES, phrases)[index]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_sub_task_waits_for_the_sibling_it_names(index: int, phrase: object, s
     ids=repr,
 )
 def test_a_sub_task_that_says_so_waits_for_nothing(phrase: object) -> None:
-    assert needs(PAGES, phrase) == Needs()
+    assert needs(PAGES, phrase) == SubtaskNeeds()
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_a_sub_task_that_says_so_waits_for_nothing(phrase: object) -> None:
     ],
 )
 def test_a_sub_task_waits_for_tasks_that_exist_by_their_whole_id(phrase: str, tasks: tuple[str, ...]) -> None:
-    assert needs(PAGES, phrase) == Needs(tasks=tasks)
+    assert needs(PAGES, phrase) == SubtaskNeeds(tasks=tasks)
 
 
 def test_an_id_is_no_number_of_a_sibling_and_both_may_be_named() -> None:
-    assert needs(PLUGIN, f"task:{ID}, then 1") == Needs(siblings=(REFACTOR,), tasks=(ID,))
+    assert needs(PLUGIN, f"task:{ID}, then 1") == SubtaskNeeds(siblings=(REFACTOR,), tasks=(ID,))
 
 
 @pytest.mark.parametrize("phrase", ["moon phase", "after 99", "takes 2 hours", "1.5 hours", "1,5 Stunden"])
 def test_what_cannot_be_found_is_said_and_not_guessed(phrase: str) -> None:
-    assert needs(PAGES, phrase) == Needs(unresolved=phrase)
+    assert needs(PAGES, phrase) == SubtaskNeeds(unresolved=phrase)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_no_sub_task_waits_for_itself(index: int, phrase: str) -> None:
 
 
 def test_a_circle_is_cut_at_the_link_that_closes_it() -> None:
-    one, two, three = resolve(["Alpha", "Beta", "Gamma"], ["", "", ""], ["3", "1", "2"])
+    one, two, three = resolve_dependencies(["Alpha", "Beta", "Gamma"], ["", "", ""], ["3", "1", "2"])
 
     assert (one.siblings, two.siblings, three.siblings) == ((2,), (0,), ())
 
 
-def is_in_order(found: list[Needs]) -> bool:
+def is_in_order(found: list[SubtaskNeeds]) -> bool:
     """True when some order serves every need."""
     done: set[int] = set()
     while len(done) < len(found):
@@ -193,7 +193,7 @@ def is_in_order(found: list[Needs]) -> bool:
 def test_there_is_always_an_order_in_which_the_sub_tasks_can_be_done(phrases: list[object]) -> None:
     titles = ["Alpha", "Beta", "Gamma", "Delta", "Epsilon", "Zeta", "Eta", "Theta"][: len(phrases)]
 
-    found = resolve(titles, [""] * len(titles), phrases)
+    found = resolve_dependencies(titles, [""] * len(titles), phrases)
 
     assert is_in_order(found)
     assert all(n not in one.siblings for n, one in enumerate(found))
@@ -202,14 +202,16 @@ def test_there_is_always_an_order_in_which_the_sub_tasks_can_be_done(phrases: li
 
 @given(st.lists(st.tuples(st.text(max_size=20), json_values()), max_size=6))
 def test_no_phrase_whatever_it_is_fails(rows: list[tuple[str, object]]) -> None:
-    found = resolve([title for title, _ in rows], [""] * len(rows), [phrase for _, phrase in rows])
+    found = resolve_dependencies(
+        [title for title, _ in rows], [""] * len(rows), [phrase for _, phrase in rows]
+    )
 
     assert is_in_order(found)
 
 
 @pytest.mark.parametrize("unit", ["1", "a ", "1-", "#", "T-", "1, ", "not ", "(", "任"])
 def test_a_phrase_without_end_is_read_in_time(unit: str) -> None:
-    assert len(resolve(["A", "B"], ["", ""], [unit * 100_000, [unit * 100_000] * 50])) == 2
+    assert len(resolve_dependencies(["A", "B"], ["", ""], [unit * 100_000, [unit * 100_000] * 50])) == 2
 
 
 @pytest.mark.parametrize(
@@ -224,15 +226,15 @@ def test_a_phrase_without_end_is_read_in_time(unit: str) -> None:
 def test_a_title_counts_more_than_above_and_all_more_than_one(phrase: str, found: tuple[int, ...]) -> None:
     titles = ["Refactor auth module for extensibility", "Add OAuth login provider", "Add the button"]
 
-    assert resolve(titles, [""] * 3, ["none", "none", phrase])[2].siblings == found
+    assert resolve_dependencies(titles, [""] * 3, ["none", "none", phrase])[2].siblings == found
 
 
 def test_what_the_second_waits_for_can_only_be_the_first() -> None:
-    found = resolve(
+    found = resolve_dependencies(
         ["IConflictResolver and result type", "Three default resolvers"],
         ["", ""],
         ["none", "after interface"],
     )
 
     assert found[1].siblings == (0,)
-    assert resolve(["a", "b"], ["", ""], ["none", "after 2 days"])[1].siblings == ()
+    assert resolve_dependencies(["a", "b"], ["", ""], ["none", "after 2 days"])[1].siblings == ()

@@ -4,22 +4,31 @@ from typing import Any
 
 import pytest
 
-from remand.domain.director import AUTOMATIC, MAX_SUBTASKS, MAX_TITLE, Plan, override_message, plan
+from remand.domain.decisions.director import (
+    AUTOMATIC,
+    MAX_SUBTASKS,
+    MAX_TITLE,
+    DecisionPlan,
+    override_message,
+    plan_decision,
+)
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.catalogue import issue
-from remand.domain.validation.world import Named, World
+from remand.domain.validation.assessment import NamedTask, ValidationFacts
+from remand.domain.validation.issues import issue
 from remand.testing.builders import T1, T2, T3
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 
 TASK = {"id": T1, "title": TITLE, "scope": SCOPE, "priority": "medium", "category": "reports"}
-OPEN = Named(name=T2, task_id=T2, title="PDF export", status="incoming", is_open=True)
+OPEN = NamedTask(name=T2, task_id=T2, title="PDF export", status="incoming", is_open=True)
 
 
-def drawn(reason: str, world: World | None = None, task: dict[str, Any] | None = None, **fields: Any) -> Plan:
+def drawn(
+    reason: str, world: ValidationFacts | None = None, task: dict[str, Any] | None = None, **fields: Any
+) -> DecisionPlan:
     """The automatic director's plan for a rejection."""
     record = TaskRejection.from_dict({**a_rejection(reason, **fields), "task_id": T1})
-    return plan(AUTOMATIC[RejectionReason[reason]], record, {**TASK, **(task or {})}, world)
+    return plan_decision(AUTOMATIC[RejectionReason[reason]], record, {**TASK, **(task or {})}, world)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +72,7 @@ def test_unclear_requirements_become_a_clarification_that_names_the_task_whole()
 
 
 def test_a_dependency_that_is_open_is_waited_for_and_nothing_is_created() -> None:
-    made = drawn("MISSING_DEPENDENCY", World(named=(OPEN,)))
+    made = drawn("MISSING_DEPENDENCY", ValidationFacts(named=(OPEN,)))
 
     assert (made.waits_for, made.sketches, made.link) == ((T2,), (), "DEPENDS_ON")
     assert made.rationale(()) == f"Valid dependency. Task depends on {T2}."
@@ -85,18 +94,20 @@ def test_a_dependency_nobody_has_written_down_becomes_a_task() -> None:
     "odd", [{"is_open": False}, {"is_self": True}, {"is_descendant": True}, {"task_id": ""}], ids=str
 )
 def test_nothing_waits_for_what_it_may_not_wait_for(odd: dict[str, Any]) -> None:
-    named = Named(**{"name": T2, "task_id": T2, "is_open": True, **odd})
+    named = NamedTask(**{"name": T2, "task_id": T2, "is_open": True, **odd})
 
-    assert drawn("MISSING_DEPENDENCY", World(named=(named,))).waits_for == ()
+    assert drawn("MISSING_DEPENDENCY", ValidationFacts(named=(named,))).waits_for == ()
 
 
 @pytest.mark.parametrize("name", ["T-20251220-153045-a1b2", "task:T-20251220-153045-a1b2c3d4", "#42"])
 def test_a_dependency_is_known_by_its_whole_name(name: str) -> None:
-    cut = Named(name="T-20251220", task_id=T3, is_open=True)
-    whole = Named(name=name, task_id=T2, is_open=True)
+    cut = NamedTask(name="T-20251220", task_id=T3, is_open=True)
+    whole = NamedTask(name=name, task_id=T2, is_open=True)
 
     made = drawn(
-        "MISSING_DEPENDENCY", World(named=(cut, whole)), blocking_factor=f"{name} is open, GET gives 501"
+        "MISSING_DEPENDENCY",
+        ValidationFacts(named=(cut, whole)),
+        blocking_factor=f"{name} is open, GET gives 501",
     )
 
     assert made.waits_for == (T2,)
@@ -115,7 +126,9 @@ def test_scope_creep_is_cut_into_its_sub_tasks_with_their_order() -> None:
 
 def test_a_sub_task_may_wait_for_a_task_that_exists() -> None:
     rows = [{"title": "Layout", "dependencies": f"task:{T2}"}, {"title": "Mail", "dependencies": "T-9 and 1"}]
-    world = World(named=(Named(name=f"task:{T2}", task_id=T2, is_open=True), Named(name="T-9")))
+    world = ValidationFacts(
+        named=(NamedTask(name=f"task:{T2}", task_id=T2, is_open=True), NamedTask(name="T-9"))
+    )
 
     layout, mail = drawn("SCOPE_CREEP", world, alternative_tasks=rows).sketches
 
@@ -181,7 +194,7 @@ def test_reformulating_again_does_not_stack_the_prefix() -> None:
     ],
 )
 def test_the_obsolete_names_what_superseded_it(factor: str, superseded_by: str) -> None:
-    made = drawn("OBSOLETE", World(named=(OPEN,)), blocking_factor=factor)
+    made = drawn("OBSOLETE", ValidationFacts(named=(OPEN,)), blocking_factor=factor)
 
     assert made.superseded_by == superseded_by
     assert superseded_by in made.rationale(())
@@ -266,7 +279,7 @@ def test_a_rationale_speaks_of_the_reason_that_was_given_whatever_was_decided(
 ) -> None:
     factor = "THE FACTOR"
     record = TaskRejection.from_dict({**a_rejection(reason, blocking_factor=factor), "task_id": T1})
-    made = plan(decision, record, TASK, World(named=(OPEN,)))
+    made = plan_decision(decision, record, TASK, ValidationFacts(named=(OPEN,)))
     if is_known:
         made = made.with_existing((T2,))
 

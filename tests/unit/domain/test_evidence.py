@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.evidence import (
+from remand.domain.evidence.probes import (
     MAX_PROBES,
     CommandProbe,
     CommitProbe,
     CountProbe,
+    EvidenceProbe,
     FileProbe,
-    Probe,
     TaskProbe,
-    Unreadable,
+    UnreadableProbe,
     UrlProbe,
-    probes,
+    parse_probes,
 )
 from remand.testing.strategies import json_values
 
 
-def probe(stated: object, **item: Any) -> Probe:
+def probe(stated: object, **item: Any) -> EvidenceProbe:
     """The probe of one piece of evidence."""
-    (found,) = probes([{"type": "log", "data": "x", **item, "probe": stated}])
+    (found,) = parse_probes([{"type": "log", "data": "x", **item, "probe": stated}])
     return found
 
 
@@ -54,7 +54,7 @@ def probe(stated: object, **item: Any) -> Probe:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_probe_is_read_as_it_is_written(stated: object, expected: Probe) -> None:
+def test_a_probe_is_read_as_it_is_written(stated: object, expected: EvidenceProbe) -> None:
     assert probe(stated) == expected
 
 
@@ -115,7 +115,7 @@ def test_a_probe_is_read_as_it_is_written(stated: object, expected: Probe) -> No
 def test_what_nobody_can_check_is_no_probe_and_says_why(stated: object) -> None:
     found = probe(stated)
 
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableProbe)
     assert found.why
 
 
@@ -130,29 +130,29 @@ def test_what_nobody_can_check_is_no_probe_and_says_why(stated: object) -> None:
 def test_a_place_in_the_text_is_found_and_may_only_corroborate(
     item: dict[str, Any], place: tuple[str, int]
 ) -> None:
-    assert probes([item]) == [FileProbe(index=0, path=place[0], line=place[1], is_stated=False)]
+    assert parse_probes([item]) == [FileProbe(index=0, path=place[0], line=place[1], is_stated=False)]
 
 
 @pytest.mark.parametrize(
     "text", ["at 12:30", "http://host:80", "host.example:25", "10.0.0.1:22", "nothing", "a:b"]
 )
 def test_a_time_or_an_address_is_no_place(text: str) -> None:
-    found = probes([{"data": text}])
+    found = parse_probes([{"data": text}])
 
     assert all(isinstance(one, FileProbe) and not one.is_stated for one in found)
 
 
 @pytest.mark.parametrize("evidence", [None, "text", 3, {}, {"a": 1}, [None, 1, "x", [], {}]])
 def test_what_is_no_evidence_has_no_probes(evidence: object) -> None:
-    assert probes(evidence) == []
+    assert parse_probes(evidence) == []
 
 
 def test_only_so_many_pieces_are_looked_at() -> None:
-    assert len(probes([{"probe": {"commit": "c0ffee00"}}] * 1000)) == MAX_PROBES
+    assert len(parse_probes([{"probe": {"commit": "c0ffee00"}}] * 1000)) == MAX_PROBES
 
 
 def test_a_probe_knows_which_piece_it_is_of() -> None:
-    assert [one.index for one in probes([{}, {"probe": "a.py:1"}, {}, {"probe": {}}])] == [1, 3]
+    assert [one.index for one in parse_probes([{}, {"probe": "a.py:1"}, {}, {"probe": {}}])] == [1, 3]
 
 
 @given(
@@ -161,11 +161,11 @@ def test_a_probe_knows_which_piece_it_is_of() -> None:
     )
 )
 def test_no_evidence_whatever_it_is_fails(evidence: list[Any]) -> None:
-    for one in probes(evidence):
+    for one in parse_probes(evidence):
         assert 0 <= one.index < len(evidence)
 
 
 @pytest.mark.parametrize("unit", ["+@", "a.", "a/", "a.b:", "@", "-", "../", "::1", "a.py:1"])
 def test_a_text_without_end_is_read_in_time(unit: str) -> None:
-    assert len(probes([{"data": unit * 100_000, "probe": unit * 100_000}] * MAX_PROBES)) <= MAX_PROBES
-    probes([{"data": unit * 100_000, "source": unit * 100_000}] * MAX_PROBES)
+    assert len(parse_probes([{"data": unit * 100_000, "probe": unit * 100_000}] * MAX_PROBES)) <= MAX_PROBES
+    parse_probes([{"data": unit * 100_000, "source": unit * 100_000}] * MAX_PROBES)

@@ -7,11 +7,35 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from remand.domain import events as e
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.reviews import EscalationOpened, ReviewApproved, ReviewRejected
+from remand.domain.events.tasks import (
+    HandoffAccepted,
+    HandoffCompleted,
+    HandoffInitiated,
+    LeaseExpired,
+    LeaseRenewed,
+    TaskContinued,
+    TaskFailed,
+    TaskReleased,
+    TaskReopened,
+    TaskWaiting,
+)
+from remand.domain.events.work import (
+    FindingAccepted,
+    FindingRefused,
+    GateAlerted,
+    GateErrored,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRejected,
+)
 from remand.domain.evolve import evolve, replay
-from remand.domain.gates.verdict import INTEGRITY, RELEASING, GateStatus, Verdict
-from remand.domain.instant import plus
-from remand.domain.task import Gating, Status, Task
+from remand.domain.gate.state import GateState
+from remand.domain.gate.verdict import INTEGRITY_GATE, RELEASING, GateStatus, Verdict
+from remand.domain.instant import add_seconds
+from remand.domain.task import Status, Task
 from remand.testing.builders import (
     H1,
     H2,
@@ -23,58 +47,58 @@ from remand.testing.builders import (
     TREE,
     a_result,
     a_verdict,
-    added,
-    claimed,
-    given,
-    handed_in,
-    let_through,
-    stamped,
-    submitted,
+    gate_passed,
+    gate_passed_and_submitted,
+    stamp_events,
+    task_added,
+    task_after,
+    task_claimed,
+    task_submitted,
 )
 
 FAILED = a_verdict(a_result("tests", failing_count=3, excess=4.0), base="b", policy="p", tier="plain")
-HELD = a_verdict(a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1", "f2")))
+HELD = a_verdict(a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1", "f2")))
 ERRORED = a_verdict(a_result("tests", GateStatus.ERRORED))
-RELEASED = e.TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
-APPROVED = e.ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
+RELEASED = TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
+APPROVED = ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
 
 
 def own(agent: str = "Alice", handoff_id: str = H1) -> dict[str, Any]:
     return {"task_id": T1, "handoff_id": handoff_id, "agent": agent}
 
 
-def completed(commit: str = SHA, tree: str = TREE) -> e.HandoffCompleted:
-    return e.HandoffCompleted(**own(), commit=commit, tree=tree)
+def completed(commit: str = SHA, tree: str = TREE) -> HandoffCompleted:
+    return HandoffCompleted(**own(), commit=commit, tree=tree)
 
 
-def observed(verdict: Verdict = FAILED) -> e.GatePassed:
-    return e.GatePassed(**own(), verdict=verdict, is_observed=True)
+def observed(verdict: Verdict = FAILED) -> GatePassed:
+    return GatePassed(**own(), verdict=verdict, is_observed=True)
 
 
 def rejected(
     verdict: Verdict = FAILED, agent: str = "Alice", handoff_id: str = H1, **more: Any
-) -> e.GateRejected:
-    return e.GateRejected(**own(agent, handoff_id), verdict=verdict, **more)
+) -> GateRejected:
+    return GateRejected(**own(agent, handoff_id), verdict=verdict, **more)
 
 
-def holds(verdict: Verdict = HELD, until: str = LATER) -> e.GateHeld:
-    return e.GateHeld(**own(), verdict=verdict, lease_expires_at=until, branch="roof", pr=7)
+def holds(verdict: Verdict = HELD, until: str = LATER) -> GateHeld:
+    return GateHeld(**own(), verdict=verdict, lease_expires_at=until, branch="roof", pr=7)
 
 
-def errored() -> e.GateErrored:
-    return e.GateErrored(**own(), verdict=ERRORED)
+def errored() -> GateErrored:
+    return GateErrored(**own(), verdict=ERRORED)
 
 
-def accepted(finding: str = "f1") -> e.FindingAccepted:
-    return e.FindingAccepted(task_id=T1, finding=finding, reviewer="Lead")
+def accepted(finding: str = "f1") -> FindingAccepted:
+    return FindingAccepted(task_id=T1, finding=finding, reviewer="Lead")
 
 
-def refused(finding: str = "f1") -> e.FindingRefused:
-    return e.FindingRefused(task_id=T1, finding=finding, reviewer="Lead")
+def refused(finding: str = "f1") -> FindingRefused:
+    return FindingRefused(task_id=T1, finding=finding, reviewer="Lead")
 
 
-def overridden(gate: str = "tests", tree: str = TREE) -> e.GateOverridden:
-    return e.GateOverridden(task_id=T1, gate=gate, tree=tree, reason="It must go out.")
+def overridden(gate: str = "tests", tree: str = TREE) -> GateOverridden:
+    return GateOverridden(task_id=T1, gate=gate, tree=tree, reason="It must go out.")
 
 
 def conflicts(task: Task) -> list[str]:
@@ -84,18 +108,18 @@ def conflicts(task: Task) -> list[str]:
 # What is handed in.
 
 
-@pytest.mark.parametrize("work", [submitted(), completed()], ids=lambda event: event.name)
-def test_work_that_no_verdict_released_is_a_conflict(work: e.Event) -> None:
-    task = given(added(), claimed(), work)
+@pytest.mark.parametrize("work", [task_submitted(), completed()], ids=lambda event: event.name)
+def test_work_that_no_verdict_released_is_a_conflict(work: Event) -> None:
+    task = task_after(task_added(), task_claimed(), work)
 
     assert (task.status, task.submission, task.authors) == (Status.CLAIMED, None, ())
     assert conflicts(task) == [work.name]
     assert "released" in task.conflicts[0].why
 
 
-@pytest.mark.parametrize("work", [submitted(), completed()], ids=lambda event: event.name)
-def test_released_work_awaits_review(work: e.Event) -> None:
-    task = given(added(), claimed(), let_through(), work)
+@pytest.mark.parametrize("work", [task_submitted(), completed()], ids=lambda event: event.name)
+def test_released_work_awaits_review(work: Event) -> None:
+    task = task_after(task_added(), task_claimed(), gate_passed(), work)
 
     assert task.status == Status.PROVISIONAL
     assert task.conflicts == ()
@@ -104,34 +128,37 @@ def test_released_work_awaits_review(work: e.Event) -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        submitted(commit=OTHER_SHA, tree="other"),
-        submitted(commit=OTHER_SHA),
-        submitted(tree="other"),
-        submitted(tree=""),
-        submitted(commit=""),
+        task_submitted(commit=OTHER_SHA, tree="other"),
+        task_submitted(commit=OTHER_SHA),
+        task_submitted(tree="other"),
+        task_submitted(tree=""),
+        task_submitted(commit=""),
         completed(commit=OTHER_SHA),
         completed(tree="other"),
-        e.HandoffCompleted(**own()),
+        HandoffCompleted(**own()),
     ],
     ids=lambda event: f"{event.name} {event.commit[:4]} {event.tree[:5]}",
 )
-def test_a_release_is_for_the_commit_and_the_code_tree_it_names(work: e.Event) -> None:
-    task = given(added(), claimed(), let_through(), work)
+def test_a_release_is_for_the_commit_and_the_code_tree_it_names(work: Event) -> None:
+    task = task_after(task_added(), task_claimed(), gate_passed(), work)
 
     assert task.status == Status.CLAIMED
     assert conflicts(task) == [work.name]
 
 
 def test_a_release_without_a_code_tree_is_for_its_commit() -> None:
-    through, work = handed_in(tree="")
+    through, work = gate_passed_and_submitted(tree="")
 
-    assert given(added(), claimed(), through, work).status == Status.PROVISIONAL
-    assert given(added(), claimed(), through, replace(work, commit=OTHER_SHA)).status == Status.CLAIMED
+    assert task_after(task_added(), task_claimed(), through, work).status == Status.PROVISIONAL
+    assert (
+        task_after(task_added(), task_claimed(), through, replace(work, commit=OTHER_SHA)).status
+        == Status.CLAIMED
+    )
 
 
 @pytest.mark.parametrize("verdict", [FAILED, HELD, ERRORED], ids=lambda verdict: verdict.status)
 def test_a_pass_whose_verdict_is_none_releases_nothing(verdict: Verdict) -> None:
-    task = given(added(), claimed(), e.GatePassed(**own(), verdict=verdict), submitted())
+    task = task_after(task_added(), task_claimed(), GatePassed(**own(), verdict=verdict), task_submitted())
 
     assert task.status == Status.CLAIMED
     assert conflicts(task) == ["task.submit"]
@@ -139,34 +166,43 @@ def test_a_pass_whose_verdict_is_none_releases_nothing(verdict: Verdict) -> None
 
 @pytest.mark.parametrize("verdict", [FAILED, HELD, ERRORED], ids=lambda verdict: verdict.status)
 def test_where_nothing_is_enforced_work_is_let_through_whatever_was_measured(verdict: Verdict) -> None:
-    task = given(added(), claimed(), observed(verdict), submitted())
+    task = task_after(task_added(), task_claimed(), observed(verdict), task_submitted())
 
     assert task.status == Status.PROVISIONAL
 
 
 @pytest.mark.parametrize("later", [rejected(), holds()], ids=lambda event: event.name)
-def test_a_verdict_that_is_no_release_takes_an_earlier_one_away(later: e.Event) -> None:
-    task = given(added(), claimed(), let_through(), later, submitted())
+def test_a_verdict_that_is_no_release_takes_an_earlier_one_away(later: Event) -> None:
+    task = task_after(task_added(), task_claimed(), gate_passed(), later, task_submitted())
 
     assert task.status == Status.CLAIMED
     assert conflicts(task) == ["task.submit"]
 
 
 def test_a_release_of_other_work_takes_an_earlier_one_away() -> None:
-    other = let_through(commit=OTHER_SHA, tree="other")
+    other = gate_passed(commit=OTHER_SHA, tree="other")
 
-    assert conflicts(given(added(), claimed(), let_through(), other, submitted())) == ["task.submit"]
+    assert conflicts(task_after(task_added(), task_claimed(), gate_passed(), other, task_submitted())) == [
+        "task.submit"
+    ]
 
 
 def test_an_approval_of_work_that_was_not_handed_in_is_a_conflict() -> None:
-    task = given(added(), claimed(), submitted(), APPROVED)
+    task = task_after(task_added(), task_claimed(), task_submitted(), APPROVED)
 
     assert task.status == Status.CLAIMED
     assert conflicts(task) == ["task.submit", "review.approve"]
 
 
 def test_a_release_outlives_its_claim() -> None:
-    task = given(added(), claimed(), let_through(), RELEASED, claimed("Bob", H2), submitted("Bob", H2))
+    task = task_after(
+        task_added(),
+        task_claimed(),
+        gate_passed(),
+        RELEASED,
+        task_claimed("Bob", H2),
+        task_submitted("Bob", H2),
+    )
 
     assert task.status == Status.PROVISIONAL
 
@@ -177,53 +213,53 @@ def test_a_release_outlives_its_claim() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        let_through("Bob", H2),
-        let_through("Bob", H1),
-        let_through("Alice", H2),
+        gate_passed("Bob", H2),
+        gate_passed("Bob", H1),
+        gate_passed("Alice", H2),
         rejected(agent="Bob", handoff_id=H2),
         replace(holds(), agent="Bob", handoff_id=H2),
         replace(errored(), agent="Bob", handoff_id=H2),
     ],
     ids=lambda event: f"{event.name} {event.agent} {event.handoff_id[-1]}",
 )
-def test_a_verdict_applies_to_its_own_claim_alone(event: e.Event) -> None:
-    before = given(added(), claimed("Alice", H1))
+def test_a_verdict_applies_to_its_own_claim_alone(event: Event) -> None:
+    before = task_after(task_added(), task_claimed("Alice", H1))
 
-    task = given(added(), claimed("Alice", H1), event)
+    task = task_after(task_added(), task_claimed("Alice", H1), event)
 
     assert conflicts(task) == [event.name]
     assert replace(task, conflicts=()) == before
 
 
 @pytest.mark.parametrize(
-    "event", [let_through(), rejected(), holds(), errored()], ids=lambda event: event.name
+    "event", [gate_passed(), rejected(), holds(), errored()], ids=lambda event: event.name
 )
-def test_a_verdict_on_a_task_nobody_holds_does_not_apply(event: e.Event) -> None:
-    task = given(added(), claimed(), RELEASED, event)
+def test_a_verdict_on_a_task_nobody_holds_does_not_apply(event: Event) -> None:
+    task = task_after(task_added(), task_claimed(), RELEASED, event)
 
     assert conflicts(task) == [event.name]
-    assert task.gating == Gating()
+    assert task.gating == GateState()
 
 
 @pytest.mark.parametrize(
     "event",
-    [let_through(), rejected(), holds(), errored(), accepted(), refused(), overridden()],
+    [gate_passed(), rejected(), holds(), errored(), accepted(), refused(), overridden()],
     ids=lambda event: event.name,
 )
-def test_gate_events_without_a_place_in_a_chain_have_no_effect(event: e.Event) -> None:
-    task = given(added(), claimed())
+def test_gate_events_without_a_place_in_a_chain_have_no_effect(event: Event) -> None:
+    task = task_after(task_added(), task_claimed())
 
-    assert evolve(task, replace(event, ts=NOW, meta=e.Meta(id="old", seq=-1))) == task
+    assert evolve(task, replace(event, ts=NOW, meta=Meta(id="old", seq=-1))) == task
 
 
 # What a verdict leaves.
 
 
 def test_a_rejection_is_remembered_with_what_was_measured() -> None:
-    task = given(added(), claimed(), rejected(number=1))
+    task = task_after(task_added(), task_claimed(), rejected(number=1))
 
     assert (task.status, task.gate_rejection_count, task.rejection_count) == (Status.CLAIMED, 1, 0)
-    assert task.gating == Gating(
+    assert task.gating == GateState(
         status=GateStatus.FAILED,
         handoff_id=H1,
         commit=SHA,
@@ -239,19 +275,21 @@ def test_a_rejection_is_remembered_with_what_was_measured() -> None:
 
 
 def test_rejections_are_counted_here_whatever_they_say() -> None:
-    task = given(added(), claimed(), rejected(number=7, stalled=1), rejected(number=7, stalled=2))
+    task = task_after(
+        task_added(), task_claimed(), rejected(number=7, stalled=1), rejected(number=7, stalled=2)
+    )
 
     assert (task.gating.count, task.gate_rejection_count, task.gating.stalled) == (2, 2, 2)
 
 
 def test_an_alert_changes_nothing() -> None:
-    alert = e.GateAlerted(task_id=T1, agent="Alice", number=3)
+    alert = GateAlerted(task_id=T1, agent="Alice", number=3)
 
-    assert given(added(), claimed(), alert) == given(added(), claimed())
+    assert task_after(task_added(), task_claimed(), alert) == task_after(task_added(), task_claimed())
 
 
 def test_a_held_claim_keeps_its_work_and_its_findings() -> None:
-    task = given(added(), claimed(), holds())
+    task = task_after(task_added(), task_claimed(), holds())
 
     assert task.status == Status.CLAIMED
     assert (task.gating.held, task.gating.branch, task.gating.pr) == (("f1", "f2"), "roof", 7)
@@ -260,16 +298,16 @@ def test_a_held_claim_keeps_its_work_and_its_findings() -> None:
 
 @pytest.mark.parametrize("until", ["", "never", "9999-12-31T23:59:59.999999Z"])
 def test_whatever_a_file_says_a_held_claim_ends_within_a_week(until: str) -> None:
-    task = given(added(), claimed(), holds(until=until))
+    task = task_after(task_added(), task_claimed(), holds(until=until))
 
     assert task.claim is not None
-    assert task.claim.lease_expires_at < plus(NOW, 7 * 86400 + 1)
+    assert task.claim.lease_expires_at < add_seconds(NOW, 7 * 86400 + 1)
 
 
 def test_what_could_not_be_measured_waits_for_another_session() -> None:
-    waiting = e.TaskWaiting(**own(), waiting_for="paint")
+    waiting = TaskWaiting(**own(), waiting_for="paint")
 
-    task = given(added(), claimed(), waiting, errored())
+    task = task_after(task_added(), task_claimed(), waiting, errored())
 
     assert (task.status, task.queue, task.claim) == (
         Status.NEEDS_CONTINUATION,
@@ -285,9 +323,9 @@ def test_what_could_not_be_measured_waits_for_another_session() -> None:
 
 def test_another_claim_begins_the_counts_again_and_keeps_what_was_settled() -> None:
     settled = [accepted("f1"), overridden("lint")]
-    before = [claimed(), holds(), rejected(stalled=1), *settled, RELEASED]
+    before = [task_claimed(), holds(), rejected(stalled=1), *settled, RELEASED]
 
-    task = given(added(), *before, claimed("Bob", H2))
+    task = task_after(task_added(), *before, task_claimed("Bob", H2))
 
     gating = task.gating
     assert (gating.count, gating.stalled, gating.failing, gating.excess) == (0, 0, 0, 0)
@@ -298,10 +336,10 @@ def test_another_claim_begins_the_counts_again_and_keeps_what_was_settled() -> N
 
 
 def test_a_handoff_that_is_accepted_begins_the_counts_again_too() -> None:
-    offered = e.HandoffInitiated(task_id=T1, handoff_id=H2, target_agent="Bob", lapses_at=LATER)
-    taken = e.HandoffAccepted(task_id=T1, handoff_id=H2, agent="Bob", lease_expires_at=LATER)
+    offered = HandoffInitiated(task_id=T1, handoff_id=H2, target_agent="Bob", lapses_at=LATER)
+    taken = HandoffAccepted(task_id=T1, handoff_id=H2, agent="Bob", lease_expires_at=LATER)
 
-    task = given(added(), claimed(), rejected(), RELEASED, offered, taken)
+    task = task_after(task_added(), task_claimed(), rejected(), RELEASED, offered, taken)
 
     assert task.gating.count == 0
 
@@ -310,55 +348,66 @@ def test_a_handoff_that_is_accepted_begins_the_counts_again_too() -> None:
 
 
 def test_an_acceptance_counts_once_and_a_refusal_takes_it_back() -> None:
-    assert given(added(), accepted("f1"), accepted("f1"), accepted("f2")).gating.accepted == ("f1", "f2")
-    assert given(added(), accepted("f1"), accepted("f2"), refused("f1")).gating.accepted == ("f2",)
+    assert task_after(task_added(), accepted("f1"), accepted("f1"), accepted("f2")).gating.accepted == (
+        "f1",
+        "f2",
+    )
+    assert task_after(task_added(), accepted("f1"), accepted("f2"), refused("f1")).gating.accepted == ("f2",)
 
 
 def test_a_refusal_counts_once_with_its_last_reason_and_an_acceptance_takes_it_back() -> None:
     again = replace(refused("f1"), reason="It hides a bug.")
 
-    assert given(added(), refused("f1"), refused("f2"), again).gating.refused == (
+    assert task_after(task_added(), refused("f1"), refused("f2"), again).gating.refused == (
         ("f2", ""),
         ("f1", "It hides a bug."),
     )
-    assert given(added(), refused("f1"), refused("f2"), accepted("f1")).gating.refused == (("f2", ""),)
+    assert task_after(task_added(), refused("f1"), refused("f2"), accepted("f1")).gating.refused == (
+        ("f2", ""),
+    )
 
 
 def test_an_override_counts_once_for_each_gate_and_code_tree() -> None:
-    task = given(added(), overridden(), overridden(), overridden(tree="other"), overridden("lint"))
+    task = task_after(task_added(), overridden(), overridden(), overridden(tree="other"), overridden("lint"))
 
     assert task.gating.overridden == (("tests", TREE), ("tests", "other"), ("lint", TREE))
 
 
 def test_neither_an_acceptance_nor_an_override_releases_by_itself() -> None:
-    words = [accepted("f1"), accepted("f2"), overridden(INTEGRITY), overridden("tests")]
+    words = [accepted("f1"), accepted("f2"), overridden(INTEGRITY_GATE), overridden("tests")]
 
-    task = given(added(), claimed(), holds(), *words, submitted())
+    task = task_after(task_added(), task_claimed(), holds(), *words, task_submitted())
 
     assert task.status == Status.CLAIMED
     assert conflicts(task) == ["task.submit"]
 
 
 def test_a_refusal_that_comes_between_a_release_and_the_work_stops_it() -> None:
-    assert given(added(), claimed(), let_through(), refused(), submitted()).status == Status.CLAIMED
+    assert (
+        task_after(task_added(), task_claimed(), gate_passed(), refused(), task_submitted()).status
+        == Status.CLAIMED
+    )
 
 
 def test_a_refusal_stops_nothing_where_nothing_is_enforced() -> None:
-    assert given(added(), claimed(), observed(HELD), refused(), submitted()).status == Status.PROVISIONAL
+    assert (
+        task_after(task_added(), task_claimed(), observed(HELD), refused(), task_submitted()).status
+        == Status.PROVISIONAL
+    )
 
 
 @pytest.mark.parametrize(
     ("verdict", "questioned"),
     [
         (HELD, ("Alice",)),
-        (a_verdict(a_result(INTEGRITY, suspicions=("f1",))), ("Alice",)),
+        (a_verdict(a_result(INTEGRITY_GATE, suspicions=("f1",))), ("Alice",)),
         (FAILED, ()),
         (a_verdict(), ()),
     ],
     ids=["held", "refused before", "failed", "ok"],
 )
 def test_whose_work_had_findings_is_remembered(verdict: Verdict, questioned: tuple[str, ...]) -> None:
-    task = given(added(), claimed(), rejected(verdict), rejected(verdict))
+    task = task_after(task_added(), task_claimed(), rejected(verdict), rejected(verdict))
 
     assert task.gating.questioned == questioned
 
@@ -370,16 +419,18 @@ def test_whose_work_had_findings_is_remembered(verdict: Verdict, questioned: tup
     "event",
     [
         RELEASED,
-        e.TaskContinued(**own()),
-        e.TaskWaiting(**own(), waiting_for="paint"),
+        TaskContinued(**own()),
+        TaskWaiting(**own(), waiting_for="paint"),
     ],
     ids=lambda event: event.name,
 )
-def test_who_left_and_how_is_remembered_once(event: e.Event) -> None:
+def test_who_left_and_how_is_remembered_once(event: Event) -> None:
     again = replace(event, handoff_id=H2)
 
-    once = given(added(), claimed(), event)
-    twice = given(added(), claimed(), event, *([] if once.claim else [claimed("Alice", H2), again]))
+    once = task_after(task_added(), task_claimed(), event)
+    twice = task_after(
+        task_added(), task_claimed(), event, *([] if once.claim else [task_claimed("Alice", H2), again])
+    )
 
     assert once.exits == twice.exits == (("Alice", event.name),)
 
@@ -387,48 +438,48 @@ def test_who_left_and_how_is_remembered_once(event: e.Event) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        e.LeaseExpired(**own()),
-        e.LeaseRenewed(**own(), lease_expires_at=LATER),
-        e.TaskFailed(**own()),
+        LeaseExpired(**own()),
+        LeaseRenewed(**own(), lease_expires_at=LATER),
+        TaskFailed(**own()),
         errored(),
     ],
     ids=lambda event: event.name,
 )
-def test_what_an_agent_did_not_choose_is_no_way_out_it_used(event: e.Event) -> None:
-    assert given(added(), claimed(), event).exits == ()
+def test_what_an_agent_did_not_choose_is_no_way_out_it_used(event: Event) -> None:
+    assert task_after(task_added(), task_claimed(), event).exits == ()
 
 
 # Whatever comes.
 
 COMMITS = [(SHA, TREE), (OTHER_SHA, "other"), (SHA, "other"), (OTHER_SHA, TREE)]
 FORGED = [
-    *(claimed(agent, handoff) for agent, handoff in (("Alice", H1), ("Bob", H2))),
-    *(let_through("Alice", H1, commit=commit, tree=tree) for commit, tree in COMMITS[:2]),
-    *(submitted("Alice", H1, commit=commit, tree=tree) for commit, tree in COMMITS),
+    *(task_claimed(agent, handoff) for agent, handoff in (("Alice", H1), ("Bob", H2))),
+    *(gate_passed("Alice", H1, commit=commit, tree=tree) for commit, tree in COMMITS[:2]),
+    *(task_submitted("Alice", H1, commit=commit, tree=tree) for commit, tree in COMMITS),
     *(completed(commit, tree) for commit, tree in COMMITS),
-    *(e.ReviewApproved(task_id=T1, reviewer="Eve", commit=commit, tree=tree) for commit, tree in COMMITS),
-    e.GatePassed(**own(), verdict=FAILED),
+    *(ReviewApproved(task_id=T1, reviewer="Eve", commit=commit, tree=tree) for commit, tree in COMMITS),
+    GatePassed(**own(), verdict=FAILED),
     rejected(),
     holds(),
     errored(),
     accepted("f1"),
     accepted("f2"),
-    overridden(INTEGRITY),
+    overridden(INTEGRITY_GATE),
     RELEASED,
-    e.ReviewRejected(task_id=T1, reviewer="Eve", commit=SHA, tree=TREE),
-    e.EscalationOpened(task_id=T1),
-    e.TaskReopened(task_id=T1),
+    ReviewRejected(task_id=T1, reviewer="Eve", commit=SHA, tree=TREE),
+    EscalationOpened(task_id=T1),
+    TaskReopened(task_id=T1),
 ]
 
 
 @for_all(st.lists(st.sampled_from(FORGED), max_size=20))
 def test_nothing_is_provisional_or_done_that_no_release_of_that_very_code_precedes(
-    events: list[e.Event],
+    events: list[Event],
 ) -> None:
     released: set[tuple[str, str]] = set()
-    task = replay(stamped(added()))
-    for event in stamped(added(), claimed(), *events)[1:]:
-        if isinstance(event, e.GatePassed) and event.verdict.status in RELEASING:
+    task = replay(stamp_events(task_added()))
+    for event in stamp_events(task_added(), task_claimed(), *events)[1:]:
+        if isinstance(event, GatePassed) and event.verdict.status in RELEASING:
             released.add((event.verdict.commit, event.verdict.tree))
         task = evolve(task, event)
 

@@ -4,19 +4,34 @@ from typing import Any
 
 import pytest
 
-from remand.domain import events as e
+from remand.domain.events.reviews import LockoutSet
+from remand.domain.events.tasks import (
+    Decision,
+    HandoffInitiated,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    HandoffResumed,
+    LeaseExpired,
+    RejectionAnswered,
+    TaskBlocked,
+    TaskCancelled,
+    TaskFailed,
+    TaskInfeasible,
+    TaskReleased,
+    TaskReopened,
+)
 from remand.domain.reasons import DecisionType
 from remand.domain.task import Status, Task
-from remand.testing.builders import H1, H2, LATER, R1, R2, T1, T2, added, claimed, given
-from remand.testing.rejecting import LAZY, a_rejection
+from remand.testing.builders import H1, H2, LATER, R1, R2, T1, T2, task_added, task_after, task_claimed
+from remand.testing.rejection_records import LAZY, a_rejection
 
-CLAIMED = (added(T1), claimed("Alice", H1))
+CLAIMED = (task_added(T1), task_claimed("Alice", H1))
 
 
 def rejected(
     rejection_id: str = R1, record: dict[str, Any] | None = None, agent: str = "Alice", handoff: str = H1
-) -> e.HandoffRejected:
-    return e.HandoffRejected(
+) -> HandoffRejected:
+    return HandoffRejected(
         task_id=T1,
         handoff_id=handoff,
         agent=agent,
@@ -25,23 +40,23 @@ def rejected(
     )
 
 
-def invalid(rejection_id: str = R1, agent: str = "Alice", handoff: str = H1) -> e.HandoffRejectionInvalid:
-    return e.HandoffRejectionInvalid(
+def invalid(rejection_id: str = R1, agent: str = "Alice", handoff: str = H1) -> HandoffRejectionInvalid:
+    return HandoffRejectionInvalid(
         task_id=T1, handoff_id=handoff, agent=agent, rejection_id=rejection_id, rejection=LAZY
     )
 
 
-def answered(decision: str, rejection_id: str = R1, message: str = "") -> e.RejectionAnswered:
-    return e.RejectionAnswered(
+def answered(decision: str, rejection_id: str = R1, message: str = "") -> RejectionAnswered:
+    return RejectionAnswered(
         task_id=T1,
         handoff_id=H1,
         rejection_id=rejection_id,
-        decision=e.Decision(decision_type=decision, override_message=message),
+        decision=Decision(decision_type=decision, override_message=message),
     )
 
 
-BLOCKED = e.TaskBlocked(task_id=T1)
-RESUMED = e.HandoffResumed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=LATER)
+BLOCKED = TaskBlocked(task_id=T1)
+RESUMED = HandoffResumed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=LATER)
 
 
 def conflicts(task: Task) -> list[str]:
@@ -49,9 +64,9 @@ def conflicts(task: Task) -> list[str]:
 
 
 def test_a_rejection_is_noted_with_its_reason_and_how_the_agent_held_the_task() -> None:
-    held = given(*CLAIMED, rejected()).filed
-    offer = e.HandoffInitiated(task_id=T1, handoff_id=H1, target_agent="Alice", lapses_at=LATER)
-    offered = given(added(T1), offer, invalid()).filed
+    held = task_after(*CLAIMED, rejected()).filed
+    offer = HandoffInitiated(task_id=T1, handoff_id=H1, target_agent="Alice", lapses_at=LATER)
+    offered = task_after(task_added(T1), offer, invalid()).filed
 
     assert held is not None
     assert offered is not None
@@ -61,19 +76,21 @@ def test_a_rejection_is_noted_with_its_reason_and_how_the_agent_held_the_task() 
 
 def test_the_type_of_an_answer_is_kept_and_not_guessed() -> None:
     for decision in DecisionType.__members__:
-        filed = given(*CLAIMED, rejected(), BLOCKED, answered(decision, message="Override nothing")).filed
+        filed = task_after(
+            *CLAIMED, rejected(), BLOCKED, answered(decision, message="Override nothing")
+        ).filed
         assert filed is not None
         assert (filed.decision, filed.message) == (decision, "Override nothing")
 
 
 def test_invalid_rejections_and_giving_up_are_counted_by_agent() -> None:
-    task = given(
+    task = task_after(
         *CLAIMED,
         invalid(R1),
         invalid(R2),
-        e.TaskFailed(task_id=T1, handoff_id=H1, agent="Alice"),
-        e.TaskReopened(task_id=T1),
-        claimed("Bob", H2),
+        TaskFailed(task_id=T1, handoff_id=H1, agent="Alice"),
+        TaskReopened(task_id=T1),
+        task_claimed("Bob", H2),
         invalid("R-3", "Bob", H2),
     )
 
@@ -81,12 +98,12 @@ def test_invalid_rejections_and_giving_up_are_counted_by_agent() -> None:
 
 
 def test_a_valid_rejection_is_not_counted() -> None:
-    assert given(*CLAIMED, rejected()).invalid_by == ()
+    assert task_after(*CLAIMED, rejected()).invalid_by == ()
 
 
 def test_a_rejection_by_someone_who_does_not_hold_the_handoff_is_a_conflict() -> None:
     for event in (rejected(agent="Bob"), rejected(handoff=H2), invalid(agent="Bob")):
-        task = given(*CLAIMED, event)
+        task = task_after(*CLAIMED, event)
         assert task.filed is None
         assert task.invalid_by == ()
         assert conflicts(task) == [event.name]
@@ -94,38 +111,40 @@ def test_a_rejection_by_someone_who_does_not_hold_the_handoff_is_a_conflict() ->
 
 def test_a_task_stops_only_over_a_rejection_by_who_holds_it() -> None:
     """A line that stops a task could be in any file, of any date."""
-    released = e.TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
+    released = TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
     for before in (
-        (added(T1),),
+        (task_added(T1),),
         CLAIMED,
         (*CLAIMED, rejected(agent="Bob")),
         (*CLAIMED, invalid()),
         (*CLAIMED, rejected(), answered("OVERRIDE")),
         (*CLAIMED, rejected(), released),
     ):
-        task = given(*before, BLOCKED)
-        assert task.status == given(*before).status
+        task = task_after(*before, BLOCKED)
+        assert task.status == task_after(*before).status
         assert conflicts(task)[-1] == "task.block"
-    assert given(*CLAIMED, rejected(), BLOCKED).status == Status.BLOCKED
+    assert task_after(*CLAIMED, rejected(), BLOCKED).status == Status.BLOCKED
 
 
 def test_a_late_rejection_does_not_take_the_task_from_who_has_it_now() -> None:
-    expired = e.LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice")
-    task = given(*CLAIMED, expired, claimed("Bob", H2), rejected(), BLOCKED)
+    expired = LeaseExpired(task_id=T1, handoff_id=H1, agent="Alice")
+    task = task_after(*CLAIMED, expired, task_claimed("Bob", H2), rejected(), BLOCKED)
 
     assert task.claim is not None
     assert (task.claim.agent, conflicts(task)) == ("Bob", ["handoff.reject", "task.block"])
 
 
 def test_an_answer_to_no_rejection_is_a_conflict() -> None:
-    assert conflicts(given(*CLAIMED, answered("ACCEPT"))) == ["handoff.reject.response"]
-    assert conflicts(given(*CLAIMED, rejected(R1), answered("ACCEPT", R2))) == ["handoff.reject.response"]
+    assert conflicts(task_after(*CLAIMED, answered("ACCEPT"))) == ["handoff.reject.response"]
+    assert conflicts(task_after(*CLAIMED, rejected(R1), answered("ACCEPT", R2))) == [
+        "handoff.reject.response"
+    ]
 
 
 @pytest.mark.parametrize("first", [name for name in DecisionType.__members__ if name != "OVERRIDE"])
 @pytest.mark.parametrize("second", list(DecisionType.__members__))
 def test_the_first_answer_that_accepts_wins_and_the_other_is_a_conflict(first: str, second: str) -> None:
-    task = given(*CLAIMED, rejected(), BLOCKED, answered(first), answered(second))
+    task = task_after(*CLAIMED, rejected(), BLOCKED, answered(first), answered(second))
 
     assert task.filed is not None
     assert task.filed.decision == first
@@ -134,7 +153,7 @@ def test_the_first_answer_that_accepts_wins_and_the_other_is_a_conflict(first: s
 
 @pytest.mark.parametrize("second", list(DecisionType.__members__))
 def test_an_override_does_not_stand_in_the_way_of_a_later_answer(second: str) -> None:
-    task = given(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED, answered(second))
+    task = task_after(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED, answered(second))
 
     assert task.filed is not None
     assert task.filed.decision == second
@@ -142,7 +161,7 @@ def test_an_override_does_not_stand_in_the_way_of_a_later_answer(second: str) ->
 
 
 def test_an_override_gives_the_task_back_in_a_new_epoch_that_is_no_new_attempt() -> None:
-    task = given(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED)
+    task = task_after(*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"), RESUMED)
 
     assert task.claim is not None
     assert (task.status, task.claim.agent, task.claim.handoff_id) == (Status.CLAIMED, "Alice", H1)
@@ -150,7 +169,7 @@ def test_an_override_gives_the_task_back_in_a_new_epoch_that_is_no_new_attempt()
 
 
 def test_a_claim_is_not_resumed_when_the_rejection_was_accepted_first() -> None:
-    task = given(*CLAIMED, rejected(), BLOCKED, answered("ACCEPT"), answered("OVERRIDE"), RESUMED)
+    task = task_after(*CLAIMED, rejected(), BLOCKED, answered("ACCEPT"), answered("OVERRIDE"), RESUMED)
 
     assert (task.status, task.claim) == (Status.BLOCKED, None)
     assert conflicts(task) == ["handoff.reject.response", "handoff.resume"]
@@ -158,27 +177,27 @@ def test_a_claim_is_not_resumed_when_the_rejection_was_accepted_first() -> None:
 
 def test_a_claim_is_resumed_by_the_agent_whose_rejection_it_was_and_no_other() -> None:
     start = (*CLAIMED, rejected(), BLOCKED, answered("OVERRIDE"))
-    by_bob = e.HandoffResumed(task_id=T1, handoff_id=H1, agent="Bob", lease_expires_at=LATER)
-    elsewhere = e.HandoffResumed(task_id=T1, handoff_id=H2, agent="Alice", lease_expires_at=LATER)
+    by_bob = HandoffResumed(task_id=T1, handoff_id=H1, agent="Bob", lease_expires_at=LATER)
+    elsewhere = HandoffResumed(task_id=T1, handoff_id=H2, agent="Alice", lease_expires_at=LATER)
 
     for event in (by_bob, elsewhere):
-        task = given(*start, event)
+        task = task_after(*start, event)
         assert task.claim is None
         assert conflicts(task) == ["handoff.resume"]
 
 
 def test_a_claim_is_not_resumed_by_an_agent_locked_out_since() -> None:
-    lockout = e.LockoutSet(task_id=T1, agent="Alice", reason="It leaks")
+    lockout = LockoutSet(task_id=T1, agent="Alice", reason="It leaks")
 
-    task = given(*CLAIMED, rejected(), BLOCKED, lockout, answered("OVERRIDE"), RESUMED)
+    task = task_after(*CLAIMED, rejected(), BLOCKED, lockout, answered("OVERRIDE"), RESUMED)
 
     assert task.claim is None
     assert conflicts(task) == ["handoff.resume"]
 
 
 def test_what_replaced_a_task_is_kept_with_it() -> None:
-    cancelled = given(added(T1), e.TaskCancelled(task_id=T1, superseded_by=T2))
-    infeasible = given(added(T1), e.TaskInfeasible(task_id=T1, reformulated_as=T2))
+    cancelled = task_after(task_added(T1), TaskCancelled(task_id=T1, superseded_by=T2))
+    infeasible = task_after(task_added(T1), TaskInfeasible(task_id=T1, reformulated_as=T2))
 
     assert (cancelled.status, cancelled.superseded_by) == (Status.CANCELLED, T2)
     assert (infeasible.status, infeasible.superseded_by) == (Status.INFEASIBLE, T2)
@@ -190,13 +209,13 @@ def test_what_replaced_a_task_is_kept_with_it() -> None:
     ids=["empty", "none", "list", "long"],
 )
 def test_any_record_a_file_brings_is_noted(record: dict[str, Any]) -> None:
-    filed = given(*CLAIMED, rejected(record=record or {"a": 1})).filed
+    filed = task_after(*CLAIMED, rejected(record=record or {"a": 1})).filed
 
     assert filed is not None
     assert len(filed.reason) <= 64
 
 
 def test_the_count_of_invalid_rejections_does_not_grow_without_end() -> None:
-    task = given(*CLAIMED, *(invalid(f"R-{n}") for n in range(150)))
+    task = task_after(*CLAIMED, *(invalid(f"R-{n}") for n in range(150)))
 
     assert len(task.invalid_by) == 100

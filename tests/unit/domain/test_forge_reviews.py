@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.forge_reviews import MAX_COMMENTS
-from remand.domain.roles import Role
-from remand.domain.rules import MAX_FINDINGS
+from remand.domain.access.team import Role
+from remand.domain.decisions.reviews import MAX_COMMENTS
+from remand.domain.events.reviews import Finding, ReviewCommented, ReviewRejected
+from remand.domain.preconditions import MAX_FINDINGS
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
     ALICE,
@@ -17,13 +17,17 @@ from remand.testing.builders import (
     T1,
     THE_USER,
     TREE,
+    V1,
+    a_round,
     a_submission,
     a_task,
     actor,
-    decided,
-    refused,
+    decide_events,
+    refusal_code,
+    review_rejected,
+    review_retracted,
+    task_after_review,
 )
-from remand.testing.reviewing import V1, a_round, after_review, rejected, retracted
 
 TESTER = actor("Tess", Role.TESTER, paths=("tests/**",))
 SENT_BACK = a_task(
@@ -31,16 +35,16 @@ SENT_BACK = a_task(
 )
 
 
-def a_comment(number: int = 1, **fields: object) -> e.Finding:
-    return e.Finding(**{"text": f"Comment {number}", "comment": f"github:comment-{number}", **fields})  # type: ignore[arg-type]
+def a_comment(number: int = 1, **fields: object) -> Finding:
+    return Finding(**{"text": f"Comment {number}", "comment": f"github:comment-{number}", **fields})  # type: ignore[arg-type]
 
 
-def adding(*findings: e.Finding) -> c.AddComments:
+def adding(*findings: Finding) -> c.AddComments:
     return c.AddComments(task_id=T1, handoff_id=H1, tree=TREE, findings=findings, source="github:")
 
 
-def added(*findings: e.Finding, reviewer: str = "Lead") -> e.ReviewCommented:
-    return e.ReviewCommented(
+def added(*findings: Finding, reviewer: str = "Lead") -> ReviewCommented:
+    return ReviewCommented(
         task_id=T1, reviewer=reviewer, commit=SHA, tree=TREE, handoff_id=H1, findings=findings
     )
 
@@ -50,24 +54,26 @@ def with_comments(*names: str) -> Task:
 
 
 def test_comments_are_added_to_the_rejection_of_the_work_they_are_about() -> None:
-    assert decided(SENT_BACK, adding(a_comment()), LEAD) == (replace(added(a_comment()), source="github:"),)
+    assert decide_events(SENT_BACK, adding(a_comment()), LEAD) == (
+        replace(added(a_comment()), source="github:"),
+    )
 
 
 def test_what_was_handed_on_before_is_not_added_again() -> None:
     known = with_comments("github:comment-1")
 
-    assert decided(known, adding(a_comment(1)), LEAD) == ()
-    (event,) = decided(known, adding(a_comment(1), a_comment(2)), LEAD)
-    assert isinstance(event, e.ReviewCommented)
+    assert decide_events(known, adding(a_comment(1)), LEAD) == ()
+    (event,) = decide_events(known, adding(a_comment(1), a_comment(2)), LEAD)
+    assert isinstance(event, ReviewCommented)
     assert [one.text for one in event.findings] == ["Comment 2"]
 
 
 def test_beyond_a_reviewers_paths_a_comment_is_a_suggestion() -> None:
-    (event,) = decided(
+    (event,) = decide_events(
         SENT_BACK, adding(a_comment(1, path="src/a.py"), a_comment(2, path="tests/a.py")), TESTER
     )
 
-    assert isinstance(event, e.ReviewCommented)
+    assert isinstance(event, ReviewCommented)
     assert [one.is_blocking for one in event.findings] == [False, True]
 
 
@@ -83,20 +89,20 @@ def test_beyond_a_reviewers_paths_a_comment_is_a_suggestion() -> None:
     ids=["an agent", "the author", "not rejected", "over", "other work"],
 )
 def test_nobody_adds_comments_where_none_belong(task: Task, by: object, code: str) -> None:
-    assert refused(task, adding(a_comment()), by) == code  # type: ignore[arg-type]
+    assert refusal_code(task, adding(a_comment()), by) == code  # type: ignore[arg-type]
 
 
 def test_a_rejection_takes_so_many_comments_and_an_event_so_many_findings() -> None:
     full = with_comments(*(f"github:comment-{number}" for number in range(1, MAX_COMMENTS + 1)))
     many = [a_comment(number) for number in range(MAX_FINDINGS + 1)]
 
-    assert decided(full, adding(a_comment(MAX_COMMENTS + 1)), LEAD) == ()
-    assert refused(SENT_BACK, adding(*many), LEAD) == "bad_value"
+    assert decide_events(full, adding(a_comment(MAX_COMMENTS + 1)), LEAD) == ()
+    assert refusal_code(SENT_BACK, adding(*many), LEAD) == "bad_value"
 
 
 def test_comments_that_two_ledgers_added_are_feedback_once() -> None:
-    once = after_review(rejected(V1), added(a_comment()))
-    twice = after_review(rejected(V1), added(a_comment()), added(a_comment()))
+    once = task_after_review(review_rejected(V1), added(a_comment()))
+    twice = task_after_review(review_rejected(V1), added(a_comment()), added(a_comment()))
 
     assert (once.feedback, twice.feedback) == (2, 2)
     assert once.rounds[0].comments == twice.rounds[0].comments == ("github:comment-1",)
@@ -104,19 +110,19 @@ def test_comments_that_two_ledgers_added_are_feedback_once() -> None:
 
 
 def test_comments_keep_no_rejection_standing() -> None:
-    task = after_review(rejected(V1), added(a_comment()), retracted(V1))
+    task = task_after_review(review_rejected(V1), added(a_comment()), review_retracted(V1))
 
     assert (task.status, task.rejection_count) == (Status.PROVISIONAL, 0)
 
 
 def test_comments_without_their_rejection_change_nothing() -> None:
-    assert after_review(added(a_comment())) == after_review()
+    assert task_after_review(added(a_comment())) == task_after_review()
 
 
 def test_findings_given_here_name_no_comment_of_a_forge() -> None:
     under_review = a_task(status=Status.PROVISIONAL, submission=a_submission("Alice"))
     ask = c.RejectReview(task_id=T1, commit=SHA, findings=(a_comment(1, reply_to="github:comment-2"),))
-    event = decided(under_review, ask, THE_USER, commit=SHA, tree=TREE)[0]
+    event = decide_events(under_review, ask, THE_USER, commit=SHA, tree=TREE)[0]
 
-    assert isinstance(event, e.ReviewRejected)
-    assert event.findings == (e.Finding(text="Comment 1"),)
+    assert isinstance(event, ReviewRejected)
+    assert event.findings == (Finding(text="Comment 1"),)

@@ -3,43 +3,52 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.domain import events as e
-from remand.domain.acts import Act, GivenUp, Intent, OnForge
-from remand.domain.task import Task
-from remand.testing.builders import LATER, OTHER_SHA, SHA, T1, added, claimed, given, handed_in
+from remand.domain.events.event import Event
+from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
+from remand.domain.task import AbandonedAction, ForgeAction, PlannedAction, Task, TaskForgeState
+from remand.testing.builders import (
+    LATER,
+    OTHER_SHA,
+    SHA,
+    T1,
+    gate_passed_and_submitted,
+    task_added,
+    task_after,
+    task_claimed,
+)
 
 WHY = "The forge said no."
 
 
-def intended(act: str, about: str = SHA) -> e.ActIntended:
-    return e.ActIntended(task_id=T1, act=act, about=about)
+def intended(act: str, about: str = SHA) -> ActIntended:
+    return ActIntended(task_id=T1, act=act, about=about)
 
 
-def done(act: str, about: str = SHA, pr: int = 0) -> e.ActDone:
-    return e.ActDone(task_id=T1, act=act, about=about, pr=pr)
+def done(act: str, about: str = SHA, pr: int = 0) -> ActDone:
+    return ActDone(task_id=T1, act=act, about=about, pr=pr)
 
 
-def failed(act: str, about: str = SHA, **fields: object) -> e.ActFailed:
-    return e.ActFailed(task_id=T1, act=act, about=about, why=WHY, **fields)  # type: ignore[arg-type]
+def failed(act: str, about: str = SHA, **fields: object) -> ActFailed:
+    return ActFailed(task_id=T1, act=act, about=about, why=WHY, **fields)  # type: ignore[arg-type]
 
 
-def after(*events: e.Event) -> Task:
-    return given(added(), *events)
+def after(*events: Event) -> Task:
+    return task_after(task_added(), *events)
 
 
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
-        ("push", OnForge(pushed=SHA)),
-        ("request", OnForge(requested=SHA)),
-        ("merge", OnForge(merged=SHA)),
-        ("close", OnForge(is_closed=True)),
+        ("push", TaskForgeState(pushed=SHA)),
+        ("request", TaskForgeState(requested=SHA)),
+        ("merge", TaskForgeState(merged=SHA)),
+        ("close", TaskForgeState(is_closed=True)),
     ],
 )
-def test_what_has_happened_is_known_and_its_intent_settled(act: str, expected: OnForge) -> None:
+def test_what_has_happened_is_known_and_its_intent_settled(act: str, expected: TaskForgeState) -> None:
     begun = after(intended(act))
 
-    assert begun.forge == OnForge(intent=Intent(act=Act(act), about=SHA))
+    assert begun.forge == TaskForgeState(intent=PlannedAction(act=ForgeAction(act), about=SHA))
     assert after(intended(act), done(act)).forge == expected
 
 
@@ -51,7 +60,7 @@ def test_a_pull_request_that_was_opened_is_the_tasks() -> None:
 def test_an_outcome_settles_its_own_intent_alone() -> None:
     task = after(intended("push"), done("push", OTHER_SHA), done("merge"))
 
-    assert task.forge.intent == Intent(act=Act.PUSH, about=SHA)
+    assert task.forge.intent == PlannedAction(act=ForgeAction.PUSH, about=SHA)
     assert (task.forge.pushed, task.forge.merged) == (OTHER_SHA, SHA)
 
 
@@ -60,10 +69,12 @@ def test_a_failure_waits_or_gives_up_and_an_intent_begins_anew() -> None:
     hopeless = after(intended("push"), failed("push", is_final=True))
     again = after(intended("push"), failed("push", is_final=True), intended("push"))
 
-    assert waits.forge.intent == Intent(act=Act.PUSH, about=SHA, tries=2, until=LATER, why=WHY)
-    assert hopeless.forge == OnForge(given_up=(GivenUp(act=Act.PUSH, about=SHA, why=WHY),))
-    assert again.forge == OnForge(intent=Intent(act=Act.PUSH, about=SHA))
-    assert after(failed("merge", is_final=True)).forge.given_up[0].act is Act.MERGE
+    assert waits.forge.intent == PlannedAction(act=ForgeAction.PUSH, about=SHA, tries=2, until=LATER, why=WHY)
+    assert hopeless.forge == TaskForgeState(
+        given_up=(AbandonedAction(act=ForgeAction.PUSH, about=SHA, why=WHY),)
+    )
+    assert again.forge == TaskForgeState(intent=PlannedAction(act=ForgeAction.PUSH, about=SHA))
+    assert after(failed("merge", is_final=True)).forge.given_up[0].act is ForgeAction.MERGE
 
 
 def test_two_ledgers_that_intend_the_same_forget_nothing_of_what_was_tried() -> None:
@@ -80,7 +91,7 @@ def test_what_no_ledger_of_ours_would_write_changes_nothing() -> None:
         done("conquer"),
         failed("conquer", is_final=True),
         failed("push"),
-        e.IssueImported(task_id=T1, issue=0),
+        IssueImported(task_id=T1, issue=0),
     ):
         assert after(event) == plain
     far = after(intended("push"), failed("push", tries=1 << 60, until="9999-12-31T23:59:59.999999Z"))
@@ -90,18 +101,18 @@ def test_what_no_ledger_of_ours_would_write_changes_nothing() -> None:
 
 
 def test_a_task_comes_from_one_issue() -> None:
-    task = after(e.IssueImported(task_id=T1, issue=12), e.IssueImported(task_id=T1, issue=13))
+    task = after(IssueImported(task_id=T1, issue=12), IssueImported(task_id=T1, issue=13))
 
     assert task.forge.issue == 12
 
 
 def test_a_branch_that_an_agent_named_is_known_as_such() -> None:
-    passed, submitted = handed_in()
+    passed, submitted = gate_passed_and_submitted()
     own = replace(submitted, branch="work/1")
 
-    assert given(added(), claimed(), passed, own).forge.is_branch_agents
-    assert not given(added(branch="work/0"), claimed(), passed, own).forge.is_branch_agents
-    assert not given(added(), claimed(), passed, submitted).forge.is_branch_agents
+    assert task_after(task_added(), task_claimed(), passed, own).forge.is_branch_agents
+    assert not task_after(task_added(branch="work/0"), task_claimed(), passed, own).forge.is_branch_agents
+    assert not task_after(task_added(), task_claimed(), passed, submitted).forge.is_branch_agents
 
 
 def test_what_was_given_up_is_bounded() -> None:

@@ -8,28 +8,30 @@ import pytest
 from msgspec.structs import replace
 
 from remand.adapters.stores.sqlite import SqliteStore
-from remand.adapters.stores.sqlite_views import View
+from remand.adapters.stores.sqlite_views import LedgerView
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.amending import handed_in_again, moved_rules
+from remand.domain.access.team import Actor, Role, Team
 from remand.domain.decide import decide
-from remand.domain.escalations import options
-from remand.domain.gates.figures import GateFinding
-from remand.domain.gates.standing import Gating
-from remand.domain.gates.verdict import INTEGRITY, GateStatus
-from remand.domain.holds import (
+from remand.domain.decisions.escalations import escalation_options
+from remand.domain.decisions.findings import (
     REJECTED_BEFORE,
-    acceptable,
+    acceptable_findings,
+    hold_for_changed_rules,
+    hold_for_rejected_change,
     hold_notice,
     hold_summary,
-    name_choice,
+    join_names,
     open_findings,
+    possible_settlers,
     settle_command,
     settle_lines,
-    settlers,
 )
+from remand.domain.events.reviews import EscalationAnswered
+from remand.domain.events.work import FindingAccepted
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.state import GateState
+from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus
 from remand.domain.refusals import Refused
-from remand.domain.roles import Actor, Role, Team
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
     ALICE,
@@ -43,10 +45,10 @@ from remand.testing.builders import (
     a_result,
     a_task,
     actor,
+    an_escalation,
     command,
     member,
 )
-from remand.testing.reviewing import an_escalation
 from tests.unit.domain.done_claims import Story, held, names, passed, recording, settling
 
 TESTER = actor("Tess", Role.TESTER)
@@ -56,9 +58,9 @@ TEAM = Team(
 )
 
 
-def gating(**fields: Any) -> Gating:
+def gating(**fields: Any) -> GateState:
     standard = {"status": GateStatus.HELD, "handoff_id": H1, "held": ("f1", "f2"), "tree": TREE}
-    return Gating(**{**standard, "questioned": ("Alice",), **fields})
+    return GateState(**{**standard, "questioned": ("Alice",), **fields})
 
 
 def held_task(status: Status = Status.CLAIMED, claim: str = H1, **fields: Any) -> Task:
@@ -74,8 +76,10 @@ TASKS = [
     pytest.param(held_task(accepted=("f1",)), ("f2",), id="one accepted"),
     pytest.param(held_task(accepted=("f1", "f2")), (), id="all accepted"),
     pytest.param(held_task(refused=(("f1", "no"),)), ("f2",), id="one refused"),
-    pytest.param(held_task(overridden=((INTEGRITY, TREE),)), (), id="let pass by the user"),
-    pytest.param(held_task(overridden=((INTEGRITY, "other"),)), ("f1", "f2"), id="another tree let pass"),
+    pytest.param(held_task(overridden=((INTEGRITY_GATE, TREE),)), (), id="let pass by the user"),
+    pytest.param(
+        held_task(overridden=((INTEGRITY_GATE, "other"),)), ("f1", "f2"), id="another tree let pass"
+    ),
     pytest.param(held_task(overridden=(("tests", TREE),)), ("f1", "f2"), id="another gate let pass"),
     pytest.param(held_task(is_released=True), (), id="where nothing is enforced"),
     pytest.param(held_task(status=Status.CLAIMED, claim=H2), (), id="claimed anew"),
@@ -83,7 +87,7 @@ TASKS = [
     pytest.param(held_task(status=Status.CANCELLED), (), id="cancelled"),
     pytest.param(held_task(status=Status.PROVISIONAL), (), id="handed in"),
     pytest.param(replace(held_task(), gating=gating(status=GateStatus.FAILED)), (), id="rejected"),
-    pytest.param(replace(held_task(), gating=Gating()), (), id="never measured"),
+    pytest.param(replace(held_task(), gating=GateState()), (), id="never measured"),
     pytest.param(
         held_task(Status.ESCALATED, held=("f1", SAME), escalation=ASKED), (SAME,), id="handed in again"
     ),
@@ -111,7 +115,7 @@ def test_the_list_of_tasks_says_the_same(task: Task, expected: tuple[str, ...], 
     store = SqliteStore(tmp_path / "ledger.db")
     with store.write() as tx:
         tx.tasks.put(task)
-    view = View(str(tmp_path / "ledger.db"), store.connection)
+    view = LedgerView(str(tmp_path / "ledger.db"), store.connection)
 
     assert f'"held":[{",".join(f"{chr(34)}{name}{chr(34)}" for name in expected)}]' in view.tasks([])
     is_counted = task.status == Status.CLAIMED
@@ -141,7 +145,7 @@ def test_whoever_may_accept_a_finding_is_whoever_is_not_refused(
     places = (("f1", "src/a.py"), ("f2", "tests/test_a.py"), (SAME, ""))
     task = held_task(held=("f1", "f2", SAME), places=places)
 
-    assert acceptable(task, ("f1", "f2", SAME), who) == expected
+    assert acceptable_findings(task, ("f1", "f2", SAME), who) == expected
     answers = {name: decide(task, command(settling(name), who)) for name in ("f1", "f2", SAME)}
     assert tuple(name for name, answer in answers.items() if not isinstance(answer, Refused)) == expected
 
@@ -149,11 +153,11 @@ def test_whoever_may_accept_a_finding_is_whoever_is_not_refused(
 def test_those_who_may_settle_it_are_named_and_its_author_is_not() -> None:
     task = held_task(places=(("f1", "src/a.py"), ("f2", "src/b.py")))
 
-    assert settlers(task, TEAM) == ("Lead", "owner")
-    assert settlers(task, Team()) == ("the user",)
-    assert settlers(task, Team((member("Alice"), member("Lead", Role.LEAD)))) == ("Lead", "the user")
+    assert possible_settlers(task, TEAM) == ("Lead", "owner")
+    assert possible_settlers(task, Team()) == ("the user",)
+    assert possible_settlers(task, Team((member("Alice"), member("Lead", Role.LEAD)))) == ("Lead", "the user")
     by_user = replace(task, claim=a_claim("owner"), gating=replace(task.gating, questioned=("owner",)))
-    assert settlers(by_user, TEAM) == ("Lead",)
+    assert possible_settlers(by_user, TEAM) == ("Lead",)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def test_where_the_user_is_the_author_others_are_asked_and_where_there_are_none_
     [((), "nobody"), (("A",), "A"), (("A", "B"), "A or B"), (("A", "B", "C"), "A, B or C")],
 )
 def test_names_are_written_as_a_choice(names_: tuple[str, ...], text: str) -> None:
-    assert name_choice(names_) == text
+    assert join_names(names_) == text
 
 
 def message(task: Task, finding: str, who: Actor = LEAD, *, is_accepted: bool = True) -> str:
@@ -267,29 +271,29 @@ def test_a_wrong_or_missing_id_is_answered_with_a_command_for_each_that_is_held(
 
 def test_changed_rules_are_held_for_those_who_review_the_configuration() -> None:
     story = Story()
-    story.ask(recording(moved_rules(passed(), "p0")))
+    story.ask(recording(hold_for_changed_rules(passed(), "p0")))
     (name,) = open_findings(story.task)
 
-    assert settlers(story.task, TEAM) == ("Lead", "owner")
+    assert possible_settlers(story.task, TEAM) == ("Lead", "owner")
     assert names(story.ask(settling(name), LEAD)) == ["gate.accept", "gate.pass", "task.submit"]
     assert open_findings(story.task) == ()
 
 
 def test_the_user_lets_a_rejected_change_pass_by_answering_the_question_about_it() -> None:
     story = Story()
-    story.ask(recording(handed_in_again(held("f1"), SAME)))
+    story.ask(recording(hold_for_rejected_change(held("f1"), SAME)))
     task = story.task
     assert (task.status, open_findings(task)) == (Status.ESCALATED, (SAME,))
-    assert settlers(task, TEAM) == ("owner",)
-    assert options(task, [])[0].key == f"accept:{SAME}"
+    assert possible_settlers(task, TEAM) == ("owner",)
+    assert escalation_options(task, [])[0].key == f"accept:{SAME}"
 
     ask = c.AnswerEscalation(task_id=task.id, option=f"accept:{SAME}", guidance="It was right after all.")
     accepted, answered = story.ask(ask, THE_USER)
 
-    assert accepted == e.FindingAccepted(
+    assert accepted == FindingAccepted(
         task_id=task.id, finding=SAME, reviewer="user", reason="It was right after all.", by_user=True
     )
-    assert isinstance(answered, e.EscalationAnswered)
+    assert isinstance(answered, EscalationAnswered)
     assert open_findings(story.task) == ()
     assert story.task.status == Status.INCOMING
 
@@ -297,7 +301,7 @@ def test_the_user_lets_a_rejected_change_pass_by_answering_the_question_about_it
 @pytest.mark.parametrize("option", ["accept:f1", "accept:nonsense", "accept", "refuse:f1"])
 def test_that_question_is_answered_with_nothing_else_that_is_held(option: str) -> None:
     story = Story()
-    story.ask(recording(handed_in_again(held("f1"), SAME)))
+    story.ask(recording(hold_for_rejected_change(held("f1"), SAME)))
 
     answer = decide(story.task, command(c.AnswerEscalation(task_id=story.task.id, option=option)))
 
@@ -308,11 +312,11 @@ def test_that_question_is_answered_with_nothing_else_that_is_held(option: str) -
 def test_a_note_is_never_taken_for_what_an_id_is_about() -> None:
     serious = GateFinding(path="src/a.py", text="held [f1]")
     note = GateFinding(path="tests/test_a.py", text="a note", severity="note")
-    result = a_result(INTEGRITY, GateStatus.HELD, suspicions=("f1", "f2"), findings=(serious, note))
+    result = a_result(INTEGRITY_GATE, GateStatus.HELD, suspicions=("f1", "f2"), findings=(serious, note))
     story = Story()
     story.ask(recording(replace(held(), gates=(result,))))
 
-    assert result.held == (("f1", serious), ("f2", GateFinding()))
-    assert acceptable(story.task, ("f1", "f2"), TESTER) == (), (
+    assert result.held_findings == (("f1", serious), ("f2", GateFinding()))
+    assert acceptable_findings(story.task, ("f1", "f2"), TESTER) == (), (
         "what has no place is outside of a tester's scope"
     )

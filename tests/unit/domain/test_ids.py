@@ -8,8 +8,8 @@ NOW = "2026-11-15T09:08:07.000000Z"
 
 
 def test_an_id_tells_the_second_it_was_made_in() -> None:
-    assert ids.stamp_id("T", NOW, "1a2b3c4d") == "T-20261115-090807-1a2b3c4d"
-    assert ids.session_name(NOW, "1a2b3c4d") == "20261115-090807-1a2b3c4d"
+    assert ids.make_id("T", NOW, "1a2b3c4d") == "T-20261115-090807-1a2b3c4d"
+    assert ids.make_session_name(NOW, "1a2b3c4d") == "20261115-090807-1a2b3c4d"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_an_id_tells_the_second_it_was_made_in() -> None:
     ],
 )
 def test_a_task_id_is_read_with_and_without_its_prefix(text: str, expected: str | None) -> None:
-    assert ids.task_id(text) == expected
+    assert ids.parse_task_id(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_task_id_is_read_with_and_without_its_prefix(text: str, expected: str 
     [("H-1", "H-1"), ("handoff:H-1", "H-1"), ("task:H-1", None), ("T-1", None), ("", None)],
 )
 def test_a_handoff_id_is_read_with_and_without_its_prefix(text: str, expected: str | None) -> None:
-    assert ids.handoff_id(text) == expected
+    assert ids.parse_handoff_id(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_handoff_id_is_read_with_and_without_its_prefix(text: str, expected: s
     ],
 )
 def test_a_task_carries_its_prefix_in_the_graph(text: str, expected: str | None) -> None:
-    assert ids.node_id(text) == expected
+    assert ids.parse_node_id(text) == expected
 
 
 @pytest.mark.parametrize("text", ["#1", "#123456789012", "owner/name#42", "name#1"])

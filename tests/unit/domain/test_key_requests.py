@@ -2,8 +2,7 @@
 
 import pytest
 
-from remand.domain.key_requests import KeyRequest, is_key_request, key_request
-from remand.domain.keys import PublicKey
+from remand.domain.access.keys import KeyRequest, PublicKey, is_key_request, parse_key_request
 
 KEY = PublicKey(raw=bytes(range(32)), name="laptop")
 
@@ -15,7 +14,7 @@ def test_a_request_is_one_line_and_read_as_it_is_written(project: str, name: str
 
     assert is_key_request(request.text)
     assert "\n" not in request.text
-    assert key_request(f"  {request.text}\n") == request
+    assert parse_key_request(f"  {request.text}\n") == request
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_a_request_is_one_line_and_read_as_it_is_written(project: str, name: str
 )
 def test_a_damaged_request_is_none(text: str) -> None:
     assert is_key_request(text)
-    assert key_request(text) is None
+    assert parse_key_request(text) is None
 
 
 def test_a_key_is_no_request() -> None:

@@ -3,16 +3,24 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.domain.keys import ChainEnd, PublicKey, Trust, public_key, signature_in, signature_text, trust_in
+from remand.domain.access.keys import (
+    ChainEnd,
+    PublicKey,
+    Trust,
+    format_signature,
+    parse_public_key,
+    parse_signature,
+    parse_trust,
+)
 
 ONE, TWO = PublicKey(raw=bytes(range(32)), name="laptop"), PublicKey(raw=b"\xff" * 32)
 
 
 @pytest.mark.parametrize("key", [ONE, TWO], ids=["named", "without a name"])
 def test_a_key_is_read_as_it_is_written(key: PublicKey) -> None:
-    assert public_key(key.entry) == key
-    assert public_key(key.entry.replace("=", "")) == key
-    assert public_key(f"  {key.entry}  ") == key
+    assert parse_public_key(key.entry) == key
+    assert parse_public_key(key.entry.replace("=", "")) == key
+    assert parse_public_key(f"  {key.entry}  ") == key
 
 
 @pytest.mark.parametrize(
@@ -33,7 +41,7 @@ def test_a_key_is_read_as_it_is_written(key: PublicKey) -> None:
     ],
 )
 def test_what_is_no_key_is_not_taken_for_one(entry: str) -> None:
-    assert public_key(entry) is None
+    assert parse_public_key(entry) is None
 
 
 def test_a_keys_id_is_sixteen_digits_of_its_own() -> None:
@@ -46,8 +54,8 @@ def test_a_trust_is_read_as_it_is_written_whatever_the_order_and_the_names() -> 
     trust = Trust(project="0123456789abcdef", keys=(ONE, TWO, ONE))
 
     assert trust.text == Trust(project="0123456789abcdef", keys=(TWO, ONE)).text
-    assert trust_in(trust.text).text == trust.text
-    assert trust_in("") == Trust()
+    assert parse_trust(trust.text).text == trust.text
+    assert parse_trust("") == Trust()
 
 
 def test_trusts_that_differ_are_written_differently() -> None:
@@ -63,26 +71,26 @@ def test_trusts_that_differ_are_written_differently() -> None:
 def test_a_trusted_key_is_found_by_its_id() -> None:
     trust = Trust(keys=(ONE,))
 
-    assert trust.key(ONE.id) == ONE
-    assert trust.key(TWO.id) is None
-    assert trust.key("") is None
+    assert trust.find_key(ONE.id) == ONE
+    assert trust.find_key(TWO.id) is None
+    assert trust.find_key("") is None
 
 
 def test_what_is_signed_is_bound_to_the_project() -> None:
-    assert Trust(project="a").signed(b"line") == b"remand log v1\0a\0line"
-    assert Trust(project="b").signed(b"line") != Trust(project="a").signed(b"line")
+    assert Trust(project="a").signed_content(b"line") == b"remand log v1\0a\0line"
+    assert Trust(project="b").signed_content(b"line") != Trust(project="a").signed_content(b"line")
 
 
 def test_a_signature_is_read_as_it_is_written() -> None:
     signature = bytes(range(64))
 
-    assert signature_in(signature_text(signature)) == signature
-    assert len(signature_text(signature)) == 86
+    assert parse_signature(format_signature(signature)) == signature
+    assert len(format_signature(signature)) == 86
 
 
 @pytest.mark.parametrize("change", ["cut", "padded", "last digit", "odd", "long", "empty", "wide"])
 def test_a_signature_has_one_form(change: str) -> None:
-    text = signature_text(bytes(range(64)))
+    text = format_signature(bytes(range(64)))
     forms = {
         "cut": text[:-1],
         "padded": text + "==",
@@ -93,7 +101,7 @@ def test_a_signature_has_one_form(change: str) -> None:
         "wide": "é" + text[1:],
     }
 
-    assert signature_in(forms[change]) is None
+    assert parse_signature(forms[change]) is None
 
 
 def test_a_trust_with_ends_is_read_as_it_is_written() -> None:
@@ -108,7 +116,7 @@ def test_a_trust_with_ends_is_read_as_it_is_written() -> None:
 
     assert len({trust.text for trust in kept}) == 4
     for trust in kept:
-        again = trust_in(trust.text)
+        again = parse_trust(trust.text)
         assert again.text == trust.text
         assert {key.id: None if key.until is None else set(key.until) for key in again.keys} == {
             key.id: None if key.until is None else set(key.until) for key in trust.keys

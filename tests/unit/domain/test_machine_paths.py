@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from remand.domain.machine_paths import NO_PATHS, MachinePaths
+from remand.domain.text.redaction import NO_PATHS, MachinePaths
 
 PATHS = MachinePaths(
     [
@@ -46,8 +46,8 @@ PATHS = MachinePaths(
     ],
 )
 def test_a_path_of_the_machine_becomes_one_that_holds_everywhere(text: str, portable: str) -> None:
-    assert PATHS.without(text) == portable
-    assert PATHS.may_be_in(json.dumps(text, ensure_ascii=False).encode())
+    assert PATHS.replace_in(text) == portable
+    assert PATHS.may_occur_in(json.dumps(text, ensure_ascii=False).encode())
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_a_path_of_the_machine_becomes_one_that_holds_everywhere(text: str, port
     ],
 )
 def test_what_only_looks_like_one_stays(text: str) -> None:
-    assert PATHS.without(text) == text
+    assert PATHS.replace_in(text) == text
 
 
 def test_every_text_in_a_record_is_looked_at() -> None:
     given = {"a": ["/home/ada/x", {"/tmp/k": ("/root/y", 7, None)}]}
 
-    assert PATHS.without(given) == {"a": ["~/x", {"$TMP/k": ["~/y", 7, None]}]}
+    assert PATHS.replace_in(given) == {"a": ["~/x", {"$TMP/k": ["~/y", 7, None]}]}
 
 
 def test_a_line_without_a_folder_is_told_without_reading_it() -> None:
-    assert not PATHS.may_be_in(b'{"event":"task.claim","agent":"Fenster"}')
-    assert not NO_PATHS.may_be_in(b'"/home/ada"')
-    assert NO_PATHS.without("/home/ada") == "/home/ada"
+    assert not PATHS.may_occur_in(b'{"event":"task.claim","agent":"Fenster"}')
+    assert not NO_PATHS.may_occur_in(b'"/home/ada"')
+    assert NO_PATHS.replace_in("/home/ada") == "/home/ada"

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.acts import Act
-from remand.domain.gates.verdict import GateStatus
-from remand.domain.missing import GivenUp, MissingLines
-from remand.domain.roles import THE_COORDINATOR, Actor
-from remand.domain.task import Status, Task
+from remand.domain.access.team import THE_COORDINATOR, Actor
+from remand.domain.events.log import AbandonedLines, MissingLines
+from remand.domain.events.reviews import EscalationOpened, Finding, LockoutSet, ReviewApproved, ReviewRejected
+from remand.domain.events.tasks import TaskChanges, TaskEdited
+from remand.domain.events.work import GateHeld, GateRejected
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.task import ForgeAction, Status, Task
 from remand.testing.builders import (
     ALICE,
     H1,
@@ -23,13 +24,13 @@ from remand.testing.builders import (
     a_result,
     a_task,
     a_verdict,
-    added,
     an_offer,
-    claimed,
-    decided,
-    given,
-    handed_in,
-    refused,
+    decide_events,
+    gate_passed_and_submitted,
+    refusal_code,
+    task_added,
+    task_after,
+    task_claimed,
 )
 
 LINE = MissingLines(session="s", first=7, last=7, id="a", task=T1)
@@ -37,13 +38,13 @@ GAP = MissingLines(session="s", first=5, last=8, until=NOW)
 HELD = a_verdict(a_result("integrity", GateStatus.HELD, suspicions=("c0ffee001122",)))
 RED = a_verdict(a_result("lint"))
 UNDER: dict[str, Any] = {"task_id": T1, "handoff_id": H1, "agent": "Alice"}
-LOCKED = (added(), claimed(), *handed_in(), e.LockoutSet(task_id=T1, agent="Alice"))
-REJECTED = e.ReviewRejected(
+LOCKED = (task_added(), task_claimed(), *gate_passed_and_submitted(), LockoutSet(task_id=T1, agent="Alice"))
+REJECTED = ReviewRejected(
     task_id=T1, reviewer="Lead", commit=SHA, tree=TREE, review_id="V-1", author="Alice", handoff_id=H1
 )
-ASKED = e.EscalationOpened(task_id=T1, kind="asked", reason="?", deadline=NOW)
+ASKED = EscalationOpened(task_id=T1, kind="asked", reason="?", deadline=NOW)
 RELEASES: dict[str, tuple[Task, c.Ask, Actor, dict[str, Any]]] = {
-    "claim": (given(added()), c.ClaimTask(agent="Alice", task_id=T1), ALICE, {}),
+    "claim": (task_after(task_added()), c.ClaimTask(agent="Alice", task_id=T1), ALICE, {}),
     "accept a handoff": (
         a_task(offers=(an_offer(),)),
         c.AcceptHandoff(handoff_id=H1, agent="Alice"),
@@ -51,62 +52,62 @@ RELEASES: dict[str, tuple[Task, c.Ask, Actor, dict[str, Any]]] = {
         {},
     ),
     "be assigned": (
-        given(added()),
+        task_after(task_added()),
         c.AssignTask(agent="Alice", run_id="RUN-20261115-090000-00000001", task_id=T1),
         THE_COORDINATOR,
         {"target": ALICE},
     ),
     "submit": (
-        given(added(), claimed()),
+        task_after(task_added(), task_claimed()),
         c.SubmitTask(task_id=T1, agent="Alice", commit=SHA),
         ALICE,
         {"gates": (), "commit": SHA, "tree": TREE},
     ),
     "complete": (
-        given(added(), claimed()),
+        task_after(task_added(), task_claimed()),
         c.CompleteHandoff(handoff_id=H1, agent="Alice", commit=SHA),
         ALICE,
         {"gates": (), "commit": SHA, "tree": TREE},
     ),
     "pass the gates": (
-        given(added(), claimed()),
+        task_after(task_added(), task_claimed()),
         c.RecordVerdict(task_id=T1, agent="Alice", verdict=a_verdict()),
         THE_COORDINATOR,
         {},
     ),
     "accept a finding": (
-        given(added(), claimed(), e.GateHeld(verdict=HELD, lease_expires_at="2027", **UNDER)),
+        task_after(task_added(), task_claimed(), GateHeld(verdict=HELD, lease_expires_at="2027", **UNDER)),
         c.SettleFinding(task_id=T1, finding="c0ffee001122", is_accepted=True, reason="fine"),
         THE_USER,
         {},
     ),
     "override a gate": (
-        given(added(), claimed(), e.GateRejected(verdict=RED, number=1, **UNDER)),
+        task_after(task_added(), task_claimed(), GateRejected(verdict=RED, number=1, **UNDER)),
         c.OverrideGate(task_id=T1, gate="lint", reason="fine"),
         THE_USER,
         {"commit": SHA, "tree": TREE},
     ),
     "approve": (
-        given(added(), claimed(), *handed_in()),
+        task_after(task_added(), task_claimed(), *gate_passed_and_submitted()),
         c.ApproveReview(task_id=T1, commit=SHA),
         THE_USER,
         {"commit": SHA, "tree": TREE},
     ),
     "retract a rejection": (
-        given(added(), claimed(), *handed_in(), REJECTED),
+        task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), REJECTED),
         c.RetractReview(task_id=T1, reason="wrong"),
         THE_USER,
         {},
     ),
-    "unlock": (given(*LOCKED), c.Unlock(task_id=T1, agent="Alice", reason="fine"), THE_USER, {}),
+    "unlock": (task_after(*LOCKED), c.Unlock(task_id=T1, agent="Alice", reason="fine"), THE_USER, {}),
     "answer with an unlock": (
-        given(*LOCKED, ASKED),
+        task_after(*LOCKED, ASKED),
         c.AnswerEscalation(task_id=T1, option="unlock:Alice"),
         THE_USER,
         {},
     ),
     "take it over by hand": (
-        given(added(), ASKED),
+        task_after(task_added(), ASKED),
         c.AnswerEscalation(task_id=T1, option="fix"),
         THE_USER,
         {},
@@ -119,41 +120,44 @@ RELEASES: dict[str, tuple[Task, c.Ask, Actor, dict[str, Any]]] = {
 def test_a_release_is_refused_while_lines_are_missing(
     task: Task, ask: c.Ask, by: Actor, facts: dict[str, Any], lines: MissingLines
 ) -> None:
-    assert decided(task, ask, by, **facts)
-    assert refused(task, ask, by, **facts, missing=(lines,)) == "lines_missing"
+    assert decide_events(task, ask, by, **facts)
+    assert refusal_code(task, ask, by, **facts, missing=(lines,)) == "lines_missing"
 
 
 def test_a_merge_on_the_forge_is_refused_while_lines_are_missing() -> None:
-    approved = e.ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
-    edited = e.TaskEdited(id=f"task:{T1}", changes=e.TaskChanges(pr=7))
-    task = given(added(), claimed(), *handed_in(), edited, approved)
-    merge = c.IntendAct(task_id=T1, act=Act.MERGE, about=SHA)
+    approved = ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
+    edited = TaskEdited(id=f"task:{T1}", changes=TaskChanges(pr=7))
+    task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted(), edited, approved)
+    merge = c.IntendAct(task_id=T1, act=ForgeAction.MERGE, about=SHA)
 
-    assert decided(task, merge, THE_COORDINATOR, acts=(Act.MERGE,))
-    assert refused(task, merge, THE_COORDINATOR, acts=(Act.MERGE,), missing=(LINE,)) == "lines_missing"
+    assert decide_events(task, merge, THE_COORDINATOR, acts=(ForgeAction.MERGE,))
+    assert (
+        refusal_code(task, merge, THE_COORDINATOR, acts=(ForgeAction.MERGE,), missing=(LINE,))
+        == "lines_missing"
+    )
 
 
 def test_a_task_whose_sub_tasks_have_ended_stays_open_while_lines_are_missing() -> None:
     task = a_task(status=Status.DECOMPOSED, children=(T2,))
     settle = c.SettleTask(task_id=T1)
 
-    assert decided(task, settle, THE_COORDINATOR, child_statuses=("done",))
-    assert decided(task, settle, THE_COORDINATOR, child_statuses=("done",), missing=(GAP,)) == ()
+    assert decide_events(task, settle, THE_COORDINATOR, child_statuses=("done",))
+    assert decide_events(task, settle, THE_COORDINATOR, child_statuses=("done",), missing=(GAP,)) == ()
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        c.RejectReview(task_id=T1, commit=SHA, findings=(e.Finding(text="It leaks"),)),
+        c.RejectReview(task_id=T1, commit=SHA, findings=(Finding(text="It leaks"),)),
         c.CancelTask(task_id=T1),
         c.LockOut(task_id=T1, agent="Alice", reason="x"),
     ],
     ids=["reject", "cancel", "lock out"],
 )
 def test_a_no_is_taken_although_lines_are_missing(ask: c.Ask) -> None:
-    task = given(added(), claimed(), *handed_in())
+    task = task_after(task_added(), task_claimed(), *gate_passed_and_submitted())
 
-    assert decided(task, ask, THE_USER, commit=SHA, tree=TREE, missing=(LINE, GAP))
+    assert decide_events(task, ask, THE_USER, commit=SHA, tree=TREE, missing=(LINE, GAP))
 
 
 def test_lines_whose_task_is_known_concern_that_task_alone() -> None:
@@ -168,7 +172,7 @@ def test_a_gap_concerns_every_task_that_was_there_before_its_end() -> None:
 
 
 def test_what_was_given_up_are_the_numbers_of_one_session() -> None:
-    given_up = GivenUp(session="s", first=2, last=3)
+    given_up = AbandonedLines(session="s", first=2, last=3)
 
     assert [given_up.covers("s", n) for n in (1, 2, 3, 4)] == [False, True, True, False]
     assert not given_up.covers("t", 2)

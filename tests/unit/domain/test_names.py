@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.names import fold, heads, looks, member_of, tidy
+from remand.domain.access.team import fold_name, instance_member, look_keys, name_prefixes, normalise_name
 
 SAME = (
     ("Fenster", "fenster"),
@@ -107,37 +107,37 @@ DISTINCT = (
 
 
 def are_alike(one: str, other: str) -> bool:
-    return not set(looks(one)).isdisjoint(looks(other))
+    return not set(look_keys(one)).isdisjoint(look_keys(other))
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_case_width_and_spaces_make_no_other_name(one: str, other: str) -> None:
-    assert fold(one) == fold(other)
+    assert fold_name(one) == fold_name(other)
 
 
 @pytest.mark.parametrize(("known", "new"), ALIKE)
 def test_a_name_that_looks_like_another_is_told_as_such_and_not_taken_for_it(known: str, new: str) -> None:
     assert are_alike(known, new)
     assert are_alike(new, known)
-    assert fold(known) != fold(new)
+    assert fold_name(known) != fold_name(new)
 
 
 @pytest.mark.parametrize(("one", "other"), DISTINCT)
 def test_honest_names_stay_apart(one: str, other: str) -> None:
     assert not are_alike(one, other)
-    assert fold(one) != fold(other)
+    assert fold_name(one) != fold_name(other)
 
 
 @given(st.text(max_size=40))
 def test_a_folded_or_tidied_name_stays_as_it_is(name: str) -> None:
-    assert fold(fold(name)) == fold(name)
-    assert tidy(tidy(name)) == tidy(name)
-    assert fold(tidy(name)) == fold(name)
+    assert fold_name(fold_name(name)) == fold_name(name)
+    assert normalise_name(normalise_name(name)) == normalise_name(name)
+    assert fold_name(normalise_name(name)) == fold_name(name)
 
 
 @given(st.text(max_size=40))
 def test_a_name_looks_like_itself_however_it_is_spaced(name: str) -> None:
-    assert are_alike(name, f"  {tidy(name)} ")
+    assert are_alike(name, f"  {normalise_name(name)} ")
 
 
 @given(st.text(alphabet=st.characters(codec="ascii"), min_size=1, max_size=40))
@@ -161,18 +161,18 @@ def test_what_is_one_name_in_another_case_also_looks_like_it(name: str) -> None:
     ],
 )
 def test_a_number_behind_a_slash_names_an_instance_of_a_member(name: str, member: str) -> None:
-    assert member_of(name) == member
+    assert instance_member(name) == member
 
 
 def test_what_stands_before_a_slash_may_be_a_member() -> None:
-    assert heads("team/alice/b") == ("team/alice", "team")
-    assert heads("alice") == ()
+    assert name_prefixes("team/alice/b") == ("team/alice", "team")
+    assert name_prefixes("alice") == ()
 
 
 def test_the_table_of_look_alikes_is_not_loaded_for_a_known_name() -> None:
     code = (
-        "import sys; from remand.domain.names import fold, tidy, member_of; fold('Fenster'); tidy('x'); member_of('x/2');"
-        "print('remand.domain.confusables' in sys.modules)"
+        "import sys; from remand.domain.access.team import fold_name as fold, normalise_name as tidy, instance_member as member_of; fold('Fenster'); tidy('x'); member_of('x/2');"
+        "print('remand.domain.access.confusables' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

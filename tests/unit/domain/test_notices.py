@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.escalations import options
-from remand.domain.notices import alert_sentence, open_alert
-from remand.domain.roles import Actor, Role
+from remand.domain.access.team import Actor, Role
+from remand.domain.decisions.escalations import escalation_options
+from remand.domain.decisions.notices import open_alert, render_alert
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutCleared, LockoutSet, ReviewRejected
+from remand.domain.events.tasks import RejectionAnswered
+from remand.domain.events.work import GateAlerted, GateOverridden
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
     ALICE,
@@ -20,16 +23,16 @@ from remand.testing.builders import (
     T1,
     THE_USER,
     TREE,
-    a_filed,
+    a_filed_rejection,
     a_lockout,
     a_task,
     actor,
-    claimed,
-    decided,
-    refused,
-    stamped,
+    decide_events,
+    refusal_code,
+    stamp_events,
+    task_claimed,
 )
-from remand.testing.rejecting import a_rejection
+from remand.testing.rejection_records import a_rejection
 from tests.unit.domain.done_claims import (
     WORK,
     Story,
@@ -44,8 +47,8 @@ from tests.unit.domain.done_claims import (
 SAME = "same-0123456789ab"
 
 
-def alerts(story: Story) -> list[e.GateAlerted]:
-    return [event for event in story.events if isinstance(event, e.GateAlerted)]
+def alerts(story: Story) -> list[GateAlerted]:
+    return [event for event in story.events if isinstance(event, GateAlerted)]
 
 
 def alerted(**facts: Any) -> Story:
@@ -161,10 +164,10 @@ def test_an_alert_is_told_once_a_channel() -> None:
 def test_an_alert_offers_to_acknowledge_or_to_take_over_and_not_its_own_agent() -> None:
     task = alerted().task
 
-    assert [one.key for one in options(task, [ALICE, BOB])] == ["ack", "fix", "reassign:Bob"]
+    assert [one.key for one in escalation_options(task, [ALICE, BOB])] == ["ack", "fix", "reassign:Bob"]
 
 
-def answer(story: Story, option: str, **facts: Any) -> tuple[e.Event, ...]:
+def answer(story: Story, option: str, **facts: Any) -> tuple[Event, ...]:
     found = open_alert(story.task)
     ask = c.AnswerEscalation(task_id=T1, escalation_id=found.id if found else "", option=option)
     return story.ask(ask, THE_USER, agents=(ALICE, BOB), has_team=True, fresh_handoff_id=H2, **facts)
@@ -200,7 +203,7 @@ def test_an_alert_takes_no_other_answer(option: str) -> None:
     story = alerted()
     ask = c.AnswerEscalation(task_id=T1, option=option)
 
-    assert refused(story.task, ask, THE_USER, agents=(ALICE, BOB), target=ALICE) == "bad_value"
+    assert refusal_code(story.task, ask, THE_USER, agents=(ALICE, BOB), target=ALICE) == "bad_value"
 
 
 def test_an_answer_to_an_alert_that_has_ended_is_refused() -> None:
@@ -210,7 +213,7 @@ def test_an_answer_to_an_alert_that_has_ended_is_refused() -> None:
 
     assert found is not None
     ask = c.AnswerEscalation(task_id=T1, escalation_id=found.id, option="fix")
-    assert refused(story.task, ask, THE_USER) == "nothing_to_answer"
+    assert refusal_code(story.task, ask, THE_USER) == "nothing_to_answer"
 
 
 @pytest.mark.parametrize("who", [ALICE, LEAD], ids=lambda who: who.name)
@@ -218,7 +221,7 @@ def test_nobody_but_the_user_answers_an_alert(who: Actor) -> None:
     task = alerted().task
 
     for ask in (c.AcknowledgeEscalation(task_id=T1), c.AnswerEscalation(task_id=T1, option="fix")):
-        assert refused(task, ask, who) == "user_only"
+        assert refusal_code(task, ask, who) == "user_only"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +238,7 @@ def test_nobody_but_the_user_answers_an_alert(who: Actor) -> None:
     ],
 )
 def test_an_agent_reads_the_policys_own_numbers(number: int, expected: str) -> None:
-    assert alert_sentence(number, 40) == (
+    assert render_alert(number, 40) == (
         f"This is the {expected} rejection; at 40, or after two without progress, a human takes over."
     )
 
@@ -247,12 +250,12 @@ def texts(task: Task) -> list[str]:
     return [notice.text for notice in task.notices]
 
 
-def after(task: Task, *events: e.Event) -> Task:
+def after(task: Task, *events: Event) -> Task:
     """The task after what was decided, by whom it was asked."""
     from remand.domain.evolve import evolve
 
     found: Task | None = task
-    for event in stamped(*events):
+    for event in stamp_events(*events):
         found = evolve(found, event)
     assert found is not None
     return found
@@ -271,7 +274,7 @@ def test_a_gate_override_is_to_be_told() -> None:
 
 def test_an_unlock_is_to_be_told() -> None:
     task = a_task(lockouts=(a_lockout("Alice"),))
-    events = decided(task, c.Unlock(task_id=T1, agent="Alice", reason="it was a mistake"), THE_USER)
+    events = decide_events(task, c.Unlock(task_id=T1, agent="Alice", reason="it was a mistake"), THE_USER)
 
     (text,) = texts(after(task, *events))
     assert "unlocked Alice" in text
@@ -281,7 +284,7 @@ def test_an_unlock_is_to_be_told() -> None:
 def test_an_unlock_by_an_answer_is_to_be_told() -> None:
     story = Story()
     story.rejected(9, 9, 9, 9, 9)
-    story.events.append(e.LockoutSet(task_id=T1, agent="Alice", reason="no"))
+    story.events.append(LockoutSet(task_id=T1, agent="Alice", reason="no"))
     story.ask(
         c.AnswerEscalation(task_id=T1, option="unlock:Alice"), THE_USER, agents=(ALICE,), fresh_handoff_id=H2
     )
@@ -293,9 +296,9 @@ def test_an_unlock_by_an_answer_is_to_be_told() -> None:
 def test_what_is_unlocked_with_it_is_not_told_again() -> None:
     task = a_task(lockouts=(a_lockout("Alice"),))
     ask = c.Unlock(task_id=T1, agent="Alice", reason="it was a mistake")
-    events = decided(task, ask, THE_USER, heirs=(("T-20261115-090000-00000099", "Alice"),))
+    events = decide_events(task, ask, THE_USER, heirs=(("T-20261115-090000-00000099", "Alice"),))
 
-    assert [event.by_user for event in events if isinstance(event, e.LockoutCleared)] == [True, False]
+    assert [event.by_user for event in events if isinstance(event, LockoutCleared)] == [True, False]
 
 
 def test_a_rejected_change_that_the_user_lets_pass_is_to_be_told() -> None:
@@ -316,14 +319,14 @@ def test_a_finding_that_a_reviewer_accepts_is_an_ordinary_review() -> None:
     assert texts(story.task) == []
 
 
-def overruling(by: Actor) -> tuple[Task, tuple[e.Event, ...]]:
+def overruling(by: Actor) -> tuple[Task, tuple[Event, ...]]:
     task = a_task(
         status=Status.BLOCKED,
-        filed=a_filed(agent="Alice", reason="BLOCKER", was_claimed=True),
+        filed=a_filed_rejection(agent="Alice", reason="BLOCKER", was_claimed=True),
         attempt_count=1,
     )
     ask = c.AnswerRejection(handoff_id=H1, decision="OVERRIDE", message="The key is in the vault.")
-    return task, decided(task, ask, by, rejection=a_rejection("BLOCKER"))
+    return task, decide_events(task, ask, by, rejection=a_rejection("BLOCKER"))
 
 
 def test_a_rejection_that_the_user_overrides_is_to_be_told() -> None:
@@ -342,17 +345,17 @@ def test_a_directors_override_is_no_override_of_the_users() -> None:
 
 def test_an_override_that_a_rule_gives_is_not_told() -> None:
     task = a_task(status=Status.CLAIMED, claim=Story().task.claim)
-    events = decided(task, c.RejectHandoff(handoff_id=H1, agent="Alice", rejection={}), ALICE)
+    events = decide_events(task, c.RejectHandoff(handoff_id=H1, agent="Alice", rejection={}), ALICE)
 
-    assert any(isinstance(one, e.RejectionAnswered) for one in events)
+    assert any(isinstance(one, RejectionAnswered) for one in events)
     assert texts(after(task, *events)) == []
 
 
 @pytest.mark.parametrize(("reviewer", "count"), [("Lead", 1), ("user", 0)], ids=["another's", "their own"])
 def test_a_reviewers_rejection_that_the_user_takes_back_is_to_be_told(reviewer: str, count: int) -> None:
-    story = Story(claimed("Alice", H1), *_submitted())
+    story = Story(task_claimed("Alice", H1), *_submitted())
     story.events.append(
-        e.ReviewRejected(
+        ReviewRejected(
             task_id=T1,
             reviewer=reviewer,
             commit=SHA,
@@ -367,7 +370,7 @@ def test_a_reviewers_rejection_that_the_user_takes_back_is_to_be_told(reviewer: 
     assert len(texts(story.task)) == count
 
 
-def _submitted() -> tuple[e.Event, ...]:
+def _submitted() -> tuple[Event, ...]:
     story = Story()
     story.ask(recording(passed()))
     story.ask(c.SubmitTask(task_id=T1, agent="Alice", commit="HEAD"), ALICE, **WORK)
@@ -397,7 +400,7 @@ def test_an_override_stays_to_be_told_whatever_becomes_of_the_task() -> None:
 
 
 def test_events_of_before_are_not_told_now() -> None:
-    task = after(a_task(), e.GateOverridden(task_id=T1, gate="tests", tree=TREE, reason="old"))
+    task = after(a_task(), GateOverridden(task_id=T1, gate="tests", tree=TREE, reason="old"))
 
     assert task.notices == ()
 

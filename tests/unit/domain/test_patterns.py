@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.patterns import Pattern, matches_name
+from remand.domain.text.path_patterns import PathPattern, matches_name
 
 MATCHING = [
     ("auth/*.py", "auth/a.py"),
@@ -32,12 +32,12 @@ OTHER = [
 
 @pytest.mark.parametrize(("pattern", "path"), MATCHING)
 def test_a_path_that_is_meant_matches(pattern: str, path: str) -> None:
-    assert Pattern(pattern).matches(path)
+    assert PathPattern(pattern).matches(path)
 
 
 @pytest.mark.parametrize(("pattern", "path"), OTHER)
 def test_a_path_that_is_not_meant_does_not(pattern: str, path: str) -> None:
-    assert not Pattern(pattern).matches(path)
+    assert not PathPattern(pattern).matches(path)
 
 
 @given(st.text("ab*?", max_size=12), st.text("ab", max_size=12))
@@ -64,9 +64,9 @@ def test_names_match_as_slow_and_plain_matching_says(pattern: str, name: str) ->
 )
 @pytest.mark.timeout(20)
 def test_no_pattern_hangs(pattern: str, path: str) -> None:
-    assert not Pattern(pattern).matches(path)
+    assert not PathPattern(pattern).matches(path)
 
 
 @pytest.mark.parametrize("text", ["src/**", "src", "*.py", "**/a"])
 def test_a_pattern_of_some_paths_does_not_mean_no_path(text: str) -> None:
-    assert not Pattern(text).matches("")
+    assert not PathPattern(text).matches("")

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.graph import EdgeType, Node, NodeType, ThoughtGraph
+from remand.domain.graph import EdgeType, GraphNode, NodeType, ThoughtGraph, log_rejection_to_got
 from remand.domain.reasons import DecisionType, RejectionReason
 from remand.domain.rejection import RejectionDecision, TaskRejection
-from remand.domain.rejection_graph import log_rejection_to_got
 
 AT = datetime(2026, 11, 15, 9, 0, 0, 123456, tzinfo=UTC)
 ACCEPTED = [one for one in DecisionType if one is not DecisionType.OVERRIDE]
@@ -37,14 +36,16 @@ def a_decision(
     return RejectionDecision(decision_type=decision, rejection=rejection, rationale="So it is.", **fields)
 
 
-def logged(graph: ThoughtGraph, rejection: TaskRejection, decision: RejectionDecision | None = None) -> Node:
+def logged(
+    graph: ThoughtGraph, rejection: TaskRejection, decision: RejectionDecision | None = None
+) -> GraphNode:
     name = log_rejection_to_got(graph, rejection, decision or a_decision(rejection))
     node = graph.get_node(name)
     assert node is not None
     return node
 
 
-def of_type(graph: ThoughtGraph, kind: NodeType) -> list[Node]:
+def of_type(graph: ThoughtGraph, kind: NodeType) -> list[GraphNode]:
     return [node for node in graph.nodes.values() if node.node_type is kind]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from remand.domain.reasons import DecisionType, RejectionReason, decision_named, reason_named
+from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
 from remand.domain.rejection import FIELDS, RejectionDecision, TaskRejection
-from remand.testing.rejecting import a_rejection
+from remand.testing.rejection_records import a_rejection
 from remand.testing.strategies import rejection_records
 
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -141,11 +141,11 @@ def test_the_sixth_reason_is_that_the_task_is_obsolete() -> None:
 
 @pytest.mark.parametrize("decision", DecisionType)
 def test_a_decision_is_read_from_its_name(decision: DecisionType) -> None:
-    assert decision_named(decision.name.lower()) is decision
-    assert decision_named(decision) is decision
-    assert decision_named("perhaps") is None
-    assert decision_named(7) is None
-    assert reason_named(7) is None
+    assert parse_decision_type(decision.name.lower()) is decision
+    assert parse_decision_type(decision) is decision
+    assert parse_decision_type("perhaps") is None
+    assert parse_decision_type(7) is None
+    assert parse_reason(7) is None
 
 
 # There and back again.

@@ -3,12 +3,29 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.domain import events as e
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationNotified,
+    EscalationOpened,
+    EscalationRepeated,
+    FeedbackFetched,
+    LockoutCleared,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRequested,
+    TaskReassigned,
+)
+from remand.domain.events.tasks import HandoffInitiated, TaskReleased
 from remand.domain.evolve import evolve
-from remand.domain.instant import plus
-from remand.domain.review_steps import MAX_SOURCES
+from remand.domain.folds.reviews import MAX_SOURCES
+from remand.domain.instant import add_seconds
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
+    E1,
     H1,
     H2,
     H3,
@@ -20,42 +37,42 @@ from remand.testing.builders import (
     T1,
     T2,
     TREE,
-    a_claim,
-    a_lockout,
-    a_submission,
-    a_task,
-    added,
-    an_offer,
-    claimed,
-    given,
-    handed_in,
-    stamped,
-)
-from remand.testing.reviewing import (
-    E1,
     V1,
     V2,
     V3,
+    a_claim,
+    a_lockout,
     a_round,
-    after_review,
+    a_submission,
+    a_task,
     an_escalation,
-    locked_out,
-    rejected,
-    retracted,
+    an_offer,
+    gate_passed_and_submitted,
+    lockout_set,
+    review_rejected,
+    review_retracted,
+    stamp_events,
+    task_added,
+    task_after,
+    task_after_review,
+    task_claimed,
 )
 
-APPROVED = e.ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
-BOB_WORKS = (claimed("Bob", H2), *handed_in("Bob", H2, commit=OTHER_SHA, tree="other"))
-CAROL_WORKS = (claimed("Carol", H3), *handed_in("Carol", H3, commit="a" * 40, tree="third"))
-ASKED = e.EscalationOpened(task_id=T1, reason="What now?", kind="asked", deadline=LATER)
+APPROVED = ReviewApproved(task_id=T1, reviewer="Lead", commit=SHA, tree=TREE)
+BOB_WORKS = (task_claimed("Bob", H2), *gate_passed_and_submitted("Bob", H2, commit=OTHER_SHA, tree="other"))
+CAROL_WORKS = (
+    task_claimed("Carol", H3),
+    *gate_passed_and_submitted("Carol", H3, commit="a" * 40, tree="third"),
+)
+ASKED = EscalationOpened(task_id=T1, reason="What now?", kind="asked", deadline=LATER)
 
 
-def of_bob(review_id: str = V2, **fields: str) -> e.ReviewRejected:
-    return rejected(review_id, commit=OTHER_SHA, tree="other", **fields)
+def of_bob(review_id: str = V2, **fields: str) -> ReviewRejected:
+    return review_rejected(review_id, commit=OTHER_SHA, tree="other", **fields)
 
 
-def handoff(agent: str, handoff_id: str = H2) -> e.HandoffInitiated:
-    return e.HandoffInitiated(
+def handoff(agent: str, handoff_id: str = H2) -> HandoffInitiated:
+    return HandoffInitiated(
         task_id=T1, handoff_id=handoff_id, source_agent="Lead", target_agent=agent, lapses_at=LATER
     )
 
@@ -64,8 +81,8 @@ def conflicts(task: Task) -> list[str]:
     return [conflict.event for conflict in task.conflicts]
 
 
-def then(task: Task, *events: e.Event) -> Task:
-    for event in stamped(*events):
+def then(task: Task, *events: Event) -> Task:
+    for event in stamp_events(*events):
         task = evolve(task, event) or task
     return task
 
@@ -74,7 +91,7 @@ def then(task: Task, *events: e.Event) -> Task:
 
 
 def test_a_rejection_sends_the_work_back_and_is_a_round() -> None:
-    task = after_review(rejected(patch="p1", source="forge:1"))
+    task = task_after_review(review_rejected(patch="p1", source="forge:1"))
 
     assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
     assert task.rounds == (a_round(V1, patch="p1"),)
@@ -82,13 +99,13 @@ def test_a_rejection_sends_the_work_back_and_is_a_round() -> None:
 
 
 def test_a_rejection_without_an_id_is_known_by_its_event() -> None:
-    review = after_review(rejected("")).rounds[0].reviews[0]
+    review = task_after_review(review_rejected("")).rounds[0].reviews[0]
 
     assert review.id
 
 
 def test_a_further_review_of_the_same_work_adds_to_the_rejection() -> None:
-    task = after_review(rejected(V1), rejected(V2, "Tess"))
+    task = task_after_review(review_rejected(V1), review_rejected(V2, "Tess"))
 
     assert (task.rejection_count, task.feedback) == (1, 2)
     assert [(review.id, review.reviewer) for review in task.rounds[0].reviews] == [(V1, "Lead"), (V2, "Tess")]
@@ -97,7 +114,7 @@ def test_a_further_review_of_the_same_work_adds_to_the_rejection() -> None:
 
 
 def test_late_findings_reach_who_has_gone_on_with_the_task() -> None:
-    task = after_review(rejected(V1), claimed("Bob", H2), rejected(V2, "Tess"))
+    task = task_after_review(review_rejected(V1), task_claimed("Bob", H2), review_rejected(V2, "Tess"))
 
     assert task.status == Status.CLAIMED
     assert task.claim is not None
@@ -105,9 +122,9 @@ def test_late_findings_reach_who_has_gone_on_with_the_task() -> None:
 
 
 def test_a_rejection_of_work_that_is_not_under_review_any_more_changes_nothing() -> None:
-    task = after_review(rejected(V1), *BOB_WORKS)
+    task = task_after_review(review_rejected(V1), *BOB_WORKS)
 
-    after = then(task, rejected(V2, "Tess", source="forge:1"))
+    after = then(task, review_rejected(V2, "Tess", source="forge:1"))
 
     assert conflicts(after) == ["review.reject"]
     assert replace(after, conflicts=()) == task
@@ -116,27 +133,27 @@ def test_a_rejection_of_work_that_is_not_under_review_any_more_changes_nothing()
 @pytest.mark.parametrize(
     ("event", "counts"),
     [
-        (rejected(commit="x", tree=TREE), True),
-        (rejected(commit=SHA, tree="x"), True),
-        (rejected(commit="x", tree="x"), False),
-        (rejected(commit="x", tree=""), False),
+        (review_rejected(commit="x", tree=TREE), True),
+        (review_rejected(commit=SHA, tree="x"), True),
+        (review_rejected(commit="x", tree="x"), False),
+        (review_rejected(commit="x", tree=""), False),
     ],
     ids=["same code", "same commit", "neither", "no code"],
 )
-def test_a_rejection_is_about_a_commit_or_its_code(event: e.ReviewRejected, counts: bool) -> None:
-    assert bool(after_review(event).rounds) == counts
+def test_a_rejection_is_about_a_commit_or_its_code(event: ReviewRejected, counts: bool) -> None:
+    assert bool(task_after_review(event).rounds) == counts
 
 
 def test_work_without_a_code_tree_is_known_by_its_commit_alone() -> None:
     task = a_task(status=Status.PROVISIONAL, submission=replace(a_submission(), tree=""))
 
-    assert then(task, rejected(commit="x", tree="")).rounds == ()
+    assert then(task, review_rejected(commit="x", tree="")).rounds == ()
 
 
 def test_each_submission_is_a_round_of_its_own_whatever_head_it_has() -> None:
-    again = (claimed("Carol", H3), *handed_in("Carol", H3))
+    again = (task_claimed("Carol", H3), *gate_passed_and_submitted("Carol", H3))
 
-    task = after_review(rejected(V1), *BOB_WORKS, of_bob(), *again, rejected(V3))
+    task = task_after_review(review_rejected(V1), *BOB_WORKS, of_bob(), *again, review_rejected(V3))
 
     assert [(one.commit, one.agent) for one in task.rounds] == [
         (SHA, "Alice"),
@@ -147,7 +164,7 @@ def test_each_submission_is_a_round_of_its_own_whatever_head_it_has() -> None:
 
 
 def test_an_approval_of_an_earlier_head_does_not_count_for_a_later_one() -> None:
-    task = after_review(rejected(V1), *BOB_WORKS, APPROVED)
+    task = task_after_review(review_rejected(V1), *BOB_WORKS, APPROVED)
 
     assert (task.status, conflicts(task)) == (Status.PROVISIONAL, ["review.approve"])
     assert then(task, replace(APPROVED, commit=OTHER_SHA)).status == Status.DONE
@@ -157,55 +174,57 @@ def test_an_approval_of_an_earlier_head_does_not_count_for_a_later_one() -> None
 
 
 def test_the_same_review_of_a_forge_in_two_ledgers_counts_once() -> None:
-    once = after_review(rejected(V1, source="forge:1"))
+    once = task_after_review(review_rejected(V1, source="forge:1"))
 
-    assert then(once, rejected(V1, source="forge:1")) == once
+    assert then(once, review_rejected(V1, source="forge:1")) == once
     gone_on = then(once, *BOB_WORKS)
-    assert then(gone_on, rejected(V1, source="forge:1")) == gone_on, "and is no conflict"
+    assert then(gone_on, review_rejected(V1, source="forge:1")) == gone_on, "and is no conflict"
 
 
 def test_a_review_that_was_noted_elsewhere_is_not_counted_later() -> None:
-    noted = e.ReviewNoted(task_id=T1, reviewer="Eve", source="forge:1")
-    bypassed = e.ReviewBypassed(task_id=T1, by="Eve", commit=SHA, source="forge:2")
+    noted = ReviewNoted(task_id=T1, reviewer="Eve", source="forge:1")
+    bypassed = ReviewBypassed(task_id=T1, by="Eve", commit=SHA, source="forge:2")
 
-    task = after_review(noted, noted, bypassed)
+    task = task_after_review(noted, noted, bypassed)
 
     assert task.sources == ("forge:1", "forge:2")
-    assert then(task, rejected(source="forge:1")) == task
-    assert after_review(replace(noted, source="")).sources == ()
+    assert then(task, review_rejected(source="forge:1")) == task
+    assert task_after_review(replace(noted, source="")).sources == ()
 
 
 def test_only_so_many_sources_are_remembered_the_latest() -> None:
     task = a_task(sources=tuple(f"forge:{n}" for n in range(MAX_SOURCES)))
 
-    sources = then(task, e.ReviewNoted(task_id=T1, reviewer="Eve", source="forge:new")).sources
+    sources = then(task, ReviewNoted(task_id=T1, reviewer="Eve", source="forge:new")).sources
 
     assert (len(sources), sources[0], sources[-1]) == (MAX_SOURCES, "forge:1", "forge:new")
 
 
 def test_two_rejections_of_one_submission_made_in_two_ledgers_are_one_rejection() -> None:
-    lead = (rejected(V1), locked_out(review_id=V1), handoff("Bob"))
-    tess = (rejected(V2, "Tess"), locked_out(review_id=V2), handoff("Carol", H3))
+    lead = (review_rejected(V1), lockout_set(review_id=V1), handoff("Bob"))
+    tess = (review_rejected(V2, "Tess"), lockout_set(review_id=V2), handoff("Carol", H3))
 
-    task = after_review(*lead, *tess)
+    task = task_after_review(*lead, *tess)
 
     assert (task.rejection_count, len(task.rounds), len(task.lockouts)) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("order", [(APPROVED, rejected()), (rejected(), APPROVED)], ids=["yes no", "no yes"])
+@pytest.mark.parametrize(
+    "order", [(APPROVED, review_rejected()), (review_rejected(), APPROVED)], ids=["yes no", "no yes"]
+)
 def test_of_an_approval_and_a_rejection_of_the_same_work_the_rejection_counts(
-    order: tuple[e.Event, ...],
+    order: tuple[Event, ...],
 ) -> None:
-    task = after_review(*order)
+    task = task_after_review(*order)
 
     assert (task.status, task.rejection_count, task.approved_commit) == (Status.REJECTED, 1, "")
     assert len(task.conflicts) == 1
 
 
 def test_a_rejection_of_a_task_that_is_done_in_another_way_changes_nothing() -> None:
-    task = replace(after_review(), status=Status.DONE, approved_commit=OTHER_SHA)
+    task = replace(task_after_review(), status=Status.DONE, approved_commit=OTHER_SHA)
 
-    after = then(task, rejected())
+    after = then(task, review_rejected())
 
     assert conflicts(after) == ["review.reject"]
     assert replace(after, conflicts=()) == task
@@ -213,47 +232,51 @@ def test_a_rejection_of_a_task_that_is_done_in_another_way_changes_nothing() -> 
 
 @pytest.mark.parametrize("status", [Status.ESCALATED, Status.CLAIMED, Status.BLOCKED, Status.INCOMING])
 def test_a_rejection_counts_although_another_ledger_took_the_work_out_of_review(status: Status) -> None:
-    task = replace(after_review(), status=status)
+    task = replace(task_after_review(), status=status)
 
-    after = then(task, rejected(V1, source="forge:1"))
+    after = then(task, review_rejected(V1, source="forge:1"))
 
     assert (after.status, after.queue, after.rejection_count) == (status, Status.INCOMING, 1)
     assert (after.feedback, after.reviewers, after.sources) == (1, ("Lead",), ("forge:1",))
 
 
 def test_a_rejection_of_later_work_is_not_added_to_that_of_earlier_work() -> None:
-    task = replace(after_review(rejected(V1), *BOB_WORKS), status=Status.ESCALATED)
+    task = replace(task_after_review(review_rejected(V1), *BOB_WORKS), status=Status.ESCALATED)
 
     assert [one.agent for one in then(task, of_bob()).rounds] == ["Alice", "Bob"]
-    taken_back = replace(after_review(rejected(V1), retracted(V1)), status=Status.ESCALATED)
-    assert len(then(taken_back, rejected(V2)).rounds) == 2
+    taken_back = replace(
+        task_after_review(review_rejected(V1), review_retracted(V1)), status=Status.ESCALATED
+    )
+    assert len(then(taken_back, review_rejected(V2)).rounds) == 2
 
 
 def test_a_rejection_counts_although_a_merge_has_undone_the_submission() -> None:
-    undone = rejected(V1, author="Alice", handoff_id=H1, patch="p1", source="forge:1")
-    task = given(added(), undone, locked_out())
+    undone = review_rejected(V1, author="Alice", handoff_id=H1, patch="p1", source="forge:1")
+    task = task_after(task_added(), undone, lockout_set())
 
     assert (task.status, task.rejection_count, conflicts(task)) == (Status.INCOMING, 1, ["review.reject"])
     assert task.rounds == (a_round(V1, patch="p1"),)
     assert (task.feedback, task.reviewers, task.sources) == (1, ("Lead",), ("forge:1",))
     assert then(task, replace(undone, source="")).rejection_count == 1, "once"
     for unknown in (replace(undone, author=""), replace(undone, handoff_id="")):
-        assert given(added(), unknown).rounds == ()
-    assert then(task, retracted(V1)).lockouts == ()
+        assert task_after(task_added(), unknown).rounds == ()
+    assert then(task, review_retracted(V1)).lockouts == ()
 
 
 def test_an_approval_of_code_that_is_rejected_still_does_not_count() -> None:
-    again = (claimed("Bob", H2), *handed_in("Bob", H2))
+    again = (task_claimed("Bob", H2), *gate_passed_and_submitted("Bob", H2))
 
-    task = after_review(rejected(V1), *again, APPROVED)
+    task = task_after_review(review_rejected(V1), *again, APPROVED)
 
     assert (task.status, conflicts(task)) == (Status.PROVISIONAL, ["review.approve"])
-    assert after_review(rejected(V1), *again, retracted(V1), APPROVED).status == Status.DONE
+    assert (
+        task_after_review(review_rejected(V1), *again, review_retracted(V1), APPROVED).status == Status.DONE
+    )
 
 
 def test_a_reassignment_from_another_ledger_does_not_take_the_task_from_who_has_gone_on() -> None:
-    task = after_review(rejected(V1), locked_out(), claimed("Bob", H2))
-    late = e.TaskReassigned(task_id=T1, target="Carol", source="Alice")
+    task = task_after_review(review_rejected(V1), lockout_set(), task_claimed("Bob", H2))
+    late = TaskReassigned(task_id=T1, target="Carol", source="Alice")
 
     assert conflicts(then(task, late)) == ["task.reassign"]
     assert then(task, late).claim == task.claim
@@ -262,17 +285,19 @@ def test_a_reassignment_from_another_ledger_does_not_take_the_task_from_who_has_
 
 
 def test_the_same_rejection_that_one_ledger_retracted_locks_nobody_out_in_the_other() -> None:
-    task = after_review(rejected(V1, source="f"), locked_out(), retracted(V1), rejected(V1, source="f"))
+    task = task_after_review(
+        review_rejected(V1, source="f"), lockout_set(), review_retracted(V1), review_rejected(V1, source="f")
+    )
 
-    assert then(task, locked_out()) == task
-    assert then(task, locked_out(review_id="")).is_locked_out("Alice")
+    assert then(task, lockout_set()) == task
+    assert then(task, lockout_set(review_id="")).is_locked_out("Alice")
 
 
 # A retraction.
 
 
 def test_a_retraction_takes_count_and_lockout_back_and_the_work_is_under_review_again() -> None:
-    task = after_review(rejected(V1), locked_out(), handoff("Bob"), retracted(V1))
+    task = task_after_review(review_rejected(V1), lockout_set(), handoff("Bob"), review_retracted(V1))
 
     assert (task.status, task.queue, task.rejection_count) == (Status.PROVISIONAL, Status.INCOMING, 0)
     assert (task.lockouts, task.offers) == ((), ())
@@ -281,16 +306,20 @@ def test_a_retraction_takes_count_and_lockout_back_and_the_work_is_under_review_
 
 
 def test_a_second_reviewers_rejection_of_the_same_work_stands() -> None:
-    task = after_review(rejected(V1), locked_out(), rejected(V2, "Tess"), retracted(V1))
+    task = task_after_review(
+        review_rejected(V1), lockout_set(), review_rejected(V2, "Tess"), review_retracted(V1)
+    )
 
     assert (task.status, task.rejection_count) == (Status.REJECTED, 1)
     assert task.is_locked_out("Alice")
-    both = then(task, retracted(V2, "Tess"))
+    both = then(task, review_retracted(V2, "Tess"))
     assert (both.status, both.rejection_count, both.lockouts) == (Status.PROVISIONAL, 0, ())
 
 
 def test_who_has_gone_on_with_the_task_goes_on() -> None:
-    task = after_review(rejected(V1), locked_out(), claimed("Bob", H2), retracted(V1))
+    task = task_after_review(
+        review_rejected(V1), lockout_set(), task_claimed("Bob", H2), review_retracted(V1)
+    )
 
     assert task.status == Status.CLAIMED
     assert (task.queue, task.rejection_count, task.lockouts) == (Status.INCOMING, 0, ())
@@ -299,7 +328,7 @@ def test_who_has_gone_on_with_the_task_goes_on() -> None:
 
 
 def test_other_work_that_is_under_review_stays_so() -> None:
-    task = after_review(rejected(V1), locked_out(), *BOB_WORKS, retracted(V1))
+    task = task_after_review(review_rejected(V1), lockout_set(), *BOB_WORKS, review_retracted(V1))
 
     assert task.status == Status.PROVISIONAL
     assert task.submission is not None
@@ -307,18 +336,18 @@ def test_other_work_that_is_under_review_stays_so() -> None:
 
 
 def test_an_earlier_rejection_is_retracted_while_a_later_one_stands() -> None:
-    task = after_review(
-        rejected(V1), locked_out(), *BOB_WORKS, of_bob(), locked_out("Bob", V2), retracted(V1)
+    task = task_after_review(
+        review_rejected(V1), lockout_set(), *BOB_WORKS, of_bob(), lockout_set("Bob", V2), review_retracted(V1)
     )
 
     assert (task.status, task.queue, task.rejection_count) == (Status.REJECTED, Status.REJECTED, 1)
     assert [lockout.agent for lockout in task.lockouts] == ["Bob"]
-    later = then(task, retracted(V2))
+    later = then(task, review_retracted(V2))
     assert (later.status, later.rejection_count) == (Status.PROVISIONAL, 0)
 
 
 def test_a_later_rejection_is_retracted_while_an_earlier_one_stands() -> None:
-    task = after_review(rejected(V1), locked_out(), *BOB_WORKS, of_bob(), retracted(V2))
+    task = task_after_review(review_rejected(V1), lockout_set(), *BOB_WORKS, of_bob(), review_retracted(V2))
 
     assert (task.status, task.queue, task.rejection_count) == (Status.PROVISIONAL, Status.REJECTED, 1)
     assert task.is_locked_out("Alice")
@@ -338,7 +367,9 @@ def test_a_later_rejection_is_retracted_while_an_earlier_one_stands() -> None:
 def test_a_question_that_followed_from_the_rejection_ends_with_it_and_no_other(
     kind: str, status: Status
 ) -> None:
-    task = after_review(rejected(V1), locked_out(), replace(ASKED, kind=kind), retracted(V1))
+    task = task_after_review(
+        review_rejected(V1), lockout_set(), replace(ASKED, kind=kind), review_retracted(V1)
+    )
 
     assert (task.status, task.rejection_count, task.lockouts) == (status, 0, ())
     assert (task.open_escalation is None) == (status == Status.PROVISIONAL)
@@ -349,37 +380,41 @@ def test_a_question_that_followed_from_the_rejection_ends_with_it_and_no_other(
     sorted(set(Status) - {Status.REJECTED, Status.ESCALATED}),
 )
 def test_a_task_that_went_another_way_stays_there(status: Status) -> None:
-    task = replace(after_review(rejected(V1), locked_out()), status=status, queue=Status.NEEDS_CONTINUATION)
+    task = replace(
+        task_after_review(review_rejected(V1), lockout_set()), status=status, queue=Status.NEEDS_CONTINUATION
+    )
 
-    after = then(task, retracted(V1))
+    after = then(task, review_retracted(V1))
 
     assert (after.status, after.rejection_count, after.lockouts) == (status, 0, ())
     assert (after.queue, after.conflicts) == (Status.NEEDS_CONTINUATION, ())
 
 
 def test_what_does_not_stand_cannot_be_retracted() -> None:
-    task = after_review(rejected(V1))
+    task = task_after_review(review_rejected(V1))
 
-    assert conflicts(then(task, retracted(V2))) == ["review.retract"]
-    assert conflicts(then(task, retracted(V1), retracted(V1))) == ["review.retract"]
+    assert conflicts(then(task, review_retracted(V2))) == ["review.retract"]
+    assert conflicts(then(task, review_retracted(V1), review_retracted(V1))) == ["review.retract"]
 
 
 def test_a_lockout_that_did_not_follow_from_the_rejection_stays() -> None:
-    others = (locked_out("Bob", V2), locked_out("Carol", ""), locked_out("Dave", "", inherited_from=T2))
+    others = (lockout_set("Bob", V2), lockout_set("Carol", ""), lockout_set("Dave", "", inherited_from=T2))
 
-    task = after_review(rejected(V1), locked_out(), *others, retracted(V1))
+    task = task_after_review(review_rejected(V1), lockout_set(), *others, review_retracted(V1))
 
     assert [lockout.agent for lockout in task.lockouts] == ["Bob", "Carol", "Dave"]
 
 
 def test_a_lockout_on_somebodys_own_word_outlives_the_rejection() -> None:
-    task = after_review(rejected(V1), locked_out(), locked_out(review_id=""), retracted(V1))
+    task = task_after_review(
+        review_rejected(V1), lockout_set(), lockout_set(review_id=""), review_retracted(V1)
+    )
 
     assert task.is_locked_out("Alice")
 
 
 def test_work_that_was_rejected_anew_after_a_retraction_is_a_new_round() -> None:
-    task = after_review(rejected(V1), retracted(V1), rejected(V2))
+    task = task_after_review(review_rejected(V1), review_retracted(V1), review_rejected(V2))
 
     assert (len(task.rounds), task.rejection_count, task.status) == (2, 1, Status.REJECTED)
 
@@ -388,7 +423,7 @@ def test_work_that_was_rejected_anew_after_a_retraction_is_a_new_round() -> None
 
 
 def test_a_lockout_says_who_set_it_why_and_what_it_follows_from() -> None:
-    (lockout,) = given(added(), locked_out(review_id=V1, inherited_from=T2)).lockouts
+    (lockout,) = task_after(task_added(), lockout_set(review_id=V1, inherited_from=T2)).lockouts
 
     assert (lockout.agent, lockout.by, lockout.reason) == ("Alice", "somebody", "It leaks")
     assert (lockout.review_id, lockout.inherited_from) == (V1, T2)
@@ -398,10 +433,10 @@ def test_a_lockout_ends_the_claim_and_the_offers_of_its_agent_and_nobody_elses()
     held = a_task(status=Status.CLAIMED, claim=a_claim("Alice", H1), offers=(an_offer("Bob", H2),))
     offered = a_task(offers=(an_offer("Alice", H1), an_offer("Bob", H2)))
 
-    after = then(held, locked_out(review_id=""))
+    after = then(held, lockout_set(review_id=""))
     assert (after.status, after.claim, len(after.offers)) == (Status.INCOMING, None, 1)
-    assert [offer.target for offer in then(offered, locked_out()).offers] == ["Bob"]
-    by_bob = then(replace(held, claim=a_claim("Bob", H1)), locked_out())
+    assert [offer.target for offer in then(offered, lockout_set()).offers] == ["Bob"]
+    by_bob = then(replace(held, claim=a_claim("Bob", H1)), lockout_set())
     assert by_bob.claim is not None
 
 
@@ -412,45 +447,47 @@ def test_a_locked_out_agent_is_offered_nothing() -> None:
 
 
 def test_an_unlock_is_for_this_task_and_lasts_until_the_next_lockout() -> None:
-    cleared = e.LockoutCleared(task_id=T1, agent="Alice", guidance="Look twice")
+    cleared = LockoutCleared(task_id=T1, agent="Alice", guidance="Look twice")
 
-    task = given(added(), locked_out(), cleared)
+    task = task_after(task_added(), lockout_set(), cleared)
 
     assert (task.lockouts, task.unlocked, task.feedback) == ((), ("Alice",), 1)
-    assert then(task, locked_out(review_id=V2)).unlocked == ()
-    assert given(added(), locked_out(), replace(cleared, guidance="")).feedback == 0
+    assert then(task, lockout_set(review_id=V2)).unlocked == ()
+    assert task_after(task_added(), lockout_set(), replace(cleared, guidance="")).feedback == 0
 
 
 @pytest.mark.parametrize("fields", [{"review_id": V1}, {"inherited_from": T2}], ids=["retraction", "above"])
 def test_a_lockout_that_ends_with_its_cause_lets_nobody_past_those_above(fields: dict[str, str]) -> None:
-    cleared = e.LockoutCleared(task_id=T1, agent="Alice", **fields)
+    cleared = LockoutCleared(task_id=T1, agent="Alice", **fields)
 
-    task = given(added(), locked_out(**{"review_id": "", **fields}), cleared)
+    task = task_after(task_added(), lockout_set(**{"review_id": "", **fields}), cleared)
 
     assert (task.lockouts, task.unlocked) == ((), ())
 
 
 def test_a_lockout_for_several_causes_ends_with_the_last_of_them() -> None:
-    own, above = locked_out(review_id=V1), locked_out(review_id="", inherited_from=T2)
-    by_hand = locked_out(review_id="")
-    from_above = e.LockoutCleared(task_id=T1, agent="Alice", inherited_from=T2)
-    by_the_user = e.LockoutCleared(task_id=T1, agent="Alice")
+    own, above = lockout_set(review_id=V1), lockout_set(review_id="", inherited_from=T2)
+    by_hand = lockout_set(review_id="")
+    from_above = LockoutCleared(task_id=T1, agent="Alice", inherited_from=T2)
+    by_the_user = LockoutCleared(task_id=T1, agent="Alice")
 
     for first, second in ((own, above), (above, own)):
-        task = after_review(rejected(V1), first, second, second)
+        task = task_after_review(review_rejected(V1), first, second, second)
         assert len(task.lockouts) == 1
-        assert then(task, retracted(V1)).is_locked_out("Alice")
+        assert then(task, review_retracted(V1)).is_locked_out("Alice")
         assert then(task, from_above).is_locked_out("Alice")
-        assert not then(task, retracted(V1), from_above).is_locked_out("Alice")
-        assert not then(task, from_above, retracted(V1)).is_locked_out("Alice")
+        assert not then(task, review_retracted(V1), from_above).is_locked_out("Alice")
+        assert not then(task, from_above, review_retracted(V1)).is_locked_out("Alice")
         assert not then(task, by_the_user).is_locked_out("Alice")
-    kept = then(after_review(rejected(V1), own, above, by_hand), retracted(V1), from_above)
+    kept = then(task_after_review(review_rejected(V1), own, above, by_hand), review_retracted(V1), from_above)
     assert kept.is_locked_out("Alice")
     assert not then(kept, by_the_user).is_locked_out("Alice")
 
 
 def test_lockouts_end_when_the_task_is_done() -> None:
-    task = after_review(rejected(V1), locked_out(), *BOB_WORKS, replace(APPROVED, commit=OTHER_SHA))
+    task = task_after_review(
+        review_rejected(V1), lockout_set(), *BOB_WORKS, replace(APPROVED, commit=OTHER_SHA)
+    )
 
     assert task.active_lockouts == ()
     assert replace(task, status=Status.CANCELLED).active_lockouts == ()
@@ -462,31 +499,31 @@ def test_lockouts_end_when_the_task_is_done() -> None:
 
 
 def test_who_was_asked_for_a_review_is_known_until_other_work_is_handed_in() -> None:
-    asked = e.ReviewRequested(task_id=T1, reviewer="Tess", commit=SHA)
+    asked = ReviewRequested(task_id=T1, reviewer="Tess", commit=SHA)
 
-    task = after_review(asked, asked)
+    task = task_after_review(asked, asked)
 
     assert task.requested == ("Tess",)
-    assert after_review(replace(asked, commit=OTHER_SHA)).requested == ()
-    assert given(added(), asked).requested == ()
-    assert then(task, rejected(V1), *BOB_WORKS).requested == ()
+    assert task_after_review(replace(asked, commit=OTHER_SHA)).requested == ()
+    assert task_after(task_added(), asked).requested == ()
+    assert then(task, review_rejected(V1), *BOB_WORKS).requested == ()
 
 
 def test_feedback_is_read_under_a_claim_and_by_the_next_one_again() -> None:
-    fetched = e.FeedbackFetched(task_id=T1, handoff_id=H2, agent="Bob", count=1)
+    fetched = FeedbackFetched(task_id=T1, handoff_id=H2, agent="Bob", count=1)
 
-    task = after_review(rejected(V1), claimed("Bob", H2), fetched)
+    task = task_after_review(review_rejected(V1), task_claimed("Bob", H2), fetched)
 
     assert task.claim is not None
     assert (task.claim.read, task.status) == (1, Status.CLAIMED)
-    boasted = after_review(rejected(V1), claimed("Bob", H2), replace(fetched, count=9))
+    boasted = task_after_review(review_rejected(V1), task_claimed("Bob", H2), replace(fetched, count=9))
     assert boasted.claim is not None
     assert boasted.claim.read == 1, "nobody has read what is not there yet"
     assert conflicts(then(task, replace(fetched, agent="Eve"))) == ["feedback.fetch"]
 
 
 def test_a_reassignment_ends_offers_and_goes_to_nobody_who_is_locked_out() -> None:
-    to_bob = e.TaskReassigned(task_id=T1, target="Bob", source="Alice")
+    to_bob = TaskReassigned(task_id=T1, target="Bob", source="Alice")
     task = a_task(status=Status.REJECTED, queue=Status.REJECTED, offers=(an_offer("Carol", H2),))
 
     assert then(task, to_bob).offers == ()
@@ -498,7 +535,7 @@ def test_a_reassignment_ends_offers_and_goes_to_nobody_who_is_locked_out() -> No
 
 
 def test_a_question_ends_the_claim_and_has_an_id_of_its_own() -> None:
-    task = given(added(), claimed(), ASKED)
+    task = task_after(task_added(), task_claimed(), ASKED)
 
     assert (task.status, task.claim) == (Status.ESCALATED, None)
     assert task.open_escalation is not None
@@ -520,26 +557,26 @@ def test_an_agent_that_asked_has_used_that_way_out() -> None:
 
 @pytest.mark.parametrize("deadline", ["", "never", "9999-12-31T23:59:59.999999Z"])
 def test_whatever_a_file_says_a_question_is_repeated_within_a_week(deadline: str) -> None:
-    task = given(added(), replace(ASKED, deadline=deadline))
+    task = task_after(task_added(), replace(ASKED, deadline=deadline))
 
     assert task.escalation is not None
-    assert NOW < task.escalation.deadline <= plus(NOW, 7 * 86_400 + 1)
-    repeated = e.EscalationRepeated(task_id=T1, escalation_id=task.escalation.id, deadline=deadline)
+    assert NOW < task.escalation.deadline <= add_seconds(NOW, 7 * 86_400 + 1)
+    repeated = EscalationRepeated(task_id=T1, escalation_id=task.escalation.id, deadline=deadline)
     again = then(task, repeated).escalation
     assert again is not None
-    assert NOW < again.deadline <= plus(NOW, 7 * 86_400 + 1)
+    assert NOW < again.deadline <= add_seconds(NOW, 7 * 86_400 + 1)
 
 
 OPEN = a_task(status=Status.ESCALATED, escalation=an_escalation(), queue=Status.REJECTED)
 
 
 def test_a_repeated_question_is_told_again_through_every_channel() -> None:
-    told = then(OPEN, e.EscalationNotified(task_id=T1, escalation_id=E1, channel="mail"))
+    told = then(OPEN, EscalationNotified(task_id=T1, escalation_id=E1, channel="mail"))
     assert told.escalation is not None
     assert told.escalation.notified == ("mail",)
-    assert then(told, e.EscalationNotified(task_id=T1, escalation_id=E1, channel="mail")) == told
+    assert then(told, EscalationNotified(task_id=T1, escalation_id=E1, channel="mail")) == told
 
-    repeat = e.EscalationRepeated(task_id=T1, escalation_id=E1, deadline=MUCH_LATER)
+    repeat = EscalationRepeated(task_id=T1, escalation_id=E1, deadline=MUCH_LATER)
     again = then(told, repeat).escalation
 
     assert again is not None
@@ -550,7 +587,7 @@ def test_a_repeated_question_is_told_again_through_every_channel() -> None:
 
 
 def test_who_has_seen_the_question_is_known() -> None:
-    seen = then(OPEN, e.EscalationAcknowledged(task_id=T1, escalation_id=E1)).escalation
+    seen = then(OPEN, EscalationAcknowledged(task_id=T1, escalation_id=E1)).escalation
 
     assert seen is not None
     assert seen.acknowledged_by == "somebody"
@@ -559,18 +596,18 @@ def test_who_has_seen_the_question_is_known() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        e.EscalationRepeated(task_id=T1, escalation_id="E-other", deadline=MUCH_LATER),
-        e.EscalationNotified(task_id=T1, escalation_id="E-other", channel="mail"),
-        e.EscalationAcknowledged(task_id=T1, escalation_id="E-other"),
+        EscalationRepeated(task_id=T1, escalation_id="E-other", deadline=MUCH_LATER),
+        EscalationNotified(task_id=T1, escalation_id="E-other", channel="mail"),
+        EscalationAcknowledged(task_id=T1, escalation_id="E-other"),
     ],
     ids=lambda event: event.name,
 )
-def test_what_is_about_another_question_changes_nothing(event: e.Event) -> None:
+def test_what_is_about_another_question_changes_nothing(event: Event) -> None:
     assert then(OPEN, event) == OPEN
 
 
 def test_an_answer_brings_the_task_back_to_its_queue() -> None:
-    answer = e.EscalationAnswered(task_id=T1, escalation_id=E1, option="reopen")
+    answer = EscalationAnswered(task_id=T1, escalation_id=E1, option="reopen")
 
     task = then(OPEN, answer)
 
@@ -582,8 +619,10 @@ def test_an_answer_brings_the_task_back_to_its_queue() -> None:
 
 
 def test_a_rejection_counts_though_a_line_with_an_earlier_date_undid_the_submission() -> None:
-    gone = e.TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
-    undone = given(added(), claimed(), gone, rejected(author="Alice", handoff_id=H1, patch="p1"))
+    gone = TaskReleased(task_id=T1, handoff_id=H1, agent="Alice")
+    undone = task_after(
+        task_added(), task_claimed(), gone, review_rejected(author="Alice", handoff_id=H1, patch="p1")
+    )
 
     assert (undone.rejection_count, undone.feedback, undone.rounds[0].patch) == (1, 1, "p1")
     assert undone.status == Status.INCOMING
@@ -604,8 +643,8 @@ def test_an_accepted_merge_is_under_review_for_the_approval_that_follows(
     asked = a_task(
         status=Status.ESCALATED, escalation=an_escalation("bypassed"), submission=a_submission("Alice")
     )
-    answer = e.EscalationAnswered(task_id=T1, escalation_id=E1, option="accept")
-    after = evolve(replace(asked, **fields), stamped(answer)[0])
+    answer = EscalationAnswered(task_id=T1, escalation_id=E1, option="accept")
+    after = evolve(replace(asked, **fields), stamp_events(answer)[0])
 
     assert after is not None
     assert after.status == status

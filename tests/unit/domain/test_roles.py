@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.roles import Actor, Member, Role, Team
+from remand.domain.access.team import Actor, Member, Role, Team
 
 TEAM = Team(
     (

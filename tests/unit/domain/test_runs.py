@@ -6,16 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import THE_COORDINATOR, Role
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import EscalationAnswered, EscalationOpened, Finding, ReviewApproved
+from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
+from remand.domain.events.work import How, Purpose, RunEnded, RunStarted
 from remand.domain.evolve import evolve
-from remand.domain.instant import plus
-from remand.domain.roles import THE_COORDINATOR, Role
-from remand.domain.run_steps import after, granted
-from remand.domain.runs import Budget, Run, Spent
+from remand.domain.instant import add_seconds
+from remand.domain.run import Budget, Run, RunCosts, add_run_cost, grant_after_answer
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
     ALICE,
     BOB,
+    E1,
     H1,
     LATER,
     LEAD,
@@ -24,17 +27,17 @@ from remand.testing.builders import (
     T1,
     THE_USER,
     a_claim,
-    a_filed,
+    a_filed_rejection,
     a_lockout,
     a_submission,
     a_task,
     actor,
+    an_escalation,
     an_offer,
-    decided,
-    refused,
-    stamped,
+    decide_events,
+    refusal_code,
+    stamp_events,
 )
-from remand.testing.reviewing import E1, an_escalation
 
 RUN = "RUN-20261115-090000-00000001"
 OTHER = "RUN-20261115-090000-00000002"
@@ -48,23 +51,23 @@ HANDED_IN = a_task(
 DIRECTOR = actor("Dora", Role.DIRECTOR)
 
 
-def asked(task: Task, ask: c.Ask, **facts: Any) -> tuple[e.Event, ...]:
-    return decided(task, ask, THE_COORDINATOR, **facts)
+def asked(task: Task, ask: c.Ask, **facts: Any) -> tuple[Event, ...]:
+    return decide_events(task, ask, THE_COORDINATOR, **facts)
 
 
 def no(task: Task, ask: c.Ask, **facts: Any) -> str:
-    return refused(task, ask, THE_COORDINATOR, **facts)
+    return refusal_code(task, ask, THE_COORDINATOR, **facts)
 
 
-def folded(task: Task, *events: e.Event) -> Task:
-    for event in stamped(*events):
+def folded(task: Task, *events: Event) -> Task:
+    for event in stamp_events(*events):
         found = evolve(task, event)
         assert found is not None
         task = found
     return task
 
 
-def ended(how: e.How = e.How.EXITED, **fields: Any) -> c.EndRun:
+def ended(how: How = How.EXITED, **fields: Any) -> c.EndRun:
     return c.EndRun(task_id=T1, run_id=RUN, how=how, **fields)
 
 
@@ -74,9 +77,9 @@ def ended(how: e.How = e.How.EXITED, **fields: Any) -> c.EndRun:
 def test_a_task_is_claimed_and_its_run_begun_in_one() -> None:
     claimed, started = asked(a_task(), ASSIGN, target=ALICE, fresh_handoff_id=H1)
 
-    assert isinstance(claimed, e.TaskClaimed)
+    assert isinstance(claimed, TaskClaimed)
     assert claimed.agent == "Alice"
-    assert started == e.RunStarted(task_id=T1, run_id=RUN, agent="Alice", handoff_id=H1)
+    assert started == RunStarted(task_id=T1, run_id=RUN, agent="Alice", handoff_id=H1)
     task = folded(a_task(), claimed, started)
     assert task.claim is not None
     assert task.claim.runner
@@ -86,8 +89,8 @@ def test_a_task_is_claimed_and_its_run_begun_in_one() -> None:
 def test_an_offer_to_the_agent_is_taken_up() -> None:
     accepted, started = asked(a_task(offers=(an_offer("Alice", H1, LATER),)), ASSIGN, target=ALICE)
 
-    assert isinstance(accepted, e.HandoffAccepted)
-    assert isinstance(started, e.RunStarted)
+    assert isinstance(accepted, HandoffAccepted)
+    assert isinstance(started, RunStarted)
     assert started.handoff_id == H1
 
 
@@ -108,7 +111,7 @@ def test_an_agent_is_given_nothing_that_it_could_not_claim(task: Task, code: str
 @pytest.mark.parametrize("ask", [ASSIGN, c.StartRun(task_id=T1, agent="Alice", run_id=RUN), ended()])
 def test_nobody_but_the_system_itself_begins_or_ends_runs(ask: c.Ask) -> None:
     for who in (THE_USER, ALICE, LEAD, DIRECTOR):
-        assert refused(RUNNING, ask, who) in ("not_authorised", "user_only")
+        assert refusal_code(RUNNING, ask, who) in ("not_authorised", "user_only")
 
 
 # Further runs.
@@ -117,7 +120,7 @@ def test_nobody_but_the_system_itself_begins_or_ends_runs(ask: c.Ask) -> None:
 def test_the_agent_that_holds_a_task_is_started_again_under_its_claim() -> None:
     (started,) = asked(HELD, c.StartRun(task_id=T1, agent="Alice", run_id=RUN), target=ALICE)
 
-    assert isinstance(started, e.RunStarted)
+    assert isinstance(started, RunStarted)
     assert started.handoff_id == H1
 
 
@@ -136,11 +139,11 @@ def test_nobody_is_started_on_what_is_not_theirs(task: Task, code: str) -> None:
 
 
 def test_a_reviewer_is_started_on_what_others_handed_in() -> None:
-    ask = c.StartRun(task_id=T1, agent="Lead", run_id=RUN, purpose=e.Purpose.REVIEW)
+    ask = c.StartRun(task_id=T1, agent="Lead", run_id=RUN, purpose=Purpose.REVIEW)
 
     (started,) = asked(HANDED_IN, ask, target=LEAD)
 
-    assert isinstance(started, e.RunStarted)
+    assert isinstance(started, RunStarted)
     assert (started.purpose, started.commit) == ("review", SHA)
     assert no(HANDED_IN, ask, target=BOB) == "not_authorised"
     assert no(HELD, ask, target=LEAD) == "nothing_to_review"
@@ -149,13 +152,13 @@ def test_a_reviewer_is_started_on_what_others_handed_in() -> None:
 
 
 def test_a_director_is_started_on_rejections_of_others() -> None:
-    ask = c.StartRun(task_id=T1, agent="Dora", run_id=RUN, purpose=e.Purpose.DIRECT)
-    waiting = a_task(status=Status.BLOCKED, filed=a_filed())
+    ask = c.StartRun(task_id=T1, agent="Dora", run_id=RUN, purpose=Purpose.DIRECT)
+    waiting = a_task(status=Status.BLOCKED, filed=a_filed_rejection())
 
     assert len(asked(waiting, ask, target=DIRECTOR)) == 1
     assert no(waiting, ask, target=ALICE) == "not_authorised"
-    assert no(replace(waiting, filed=a_filed("OVERRIDE")), ask, target=DIRECTOR) == "bad_transition"
-    assert no(replace(waiting, filed=a_filed(agent="Dora")), ask, target=DIRECTOR) == "own_work"
+    assert no(replace(waiting, filed=a_filed_rejection("OVERRIDE")), ask, target=DIRECTOR) == "bad_transition"
+    assert no(replace(waiting, filed=a_filed_rejection(agent="Dora")), ask, target=DIRECTOR) == "own_work"
 
 
 # How runs end.
@@ -166,14 +169,14 @@ def test_a_run_that_did_its_work_costs_what_it_costs() -> None:
     task = folded(RUNNING, event)
 
     assert (task.runs, task.status) == ((), Status.CLAIMED)
-    assert task.spent == Spent(runs=1, turns=7, seconds=90.0, cost=0.5, tokens=10)
+    assert task.spent == RunCosts(runs=1, turns=7, seconds=90.0, cost=0.5, tokens=10)
 
 
 def test_a_run_ends_once() -> None:
     assert asked(HELD, ended()) == ()
 
 
-@pytest.mark.parametrize("ask", [ended(status=1), ended(e.How.SIGNALLED, status=9), ended(e.How.TIMED_OUT)])
+@pytest.mark.parametrize("ask", [ended(status=1), ended(How.SIGNALLED, status=9), ended(How.TIMED_OUT)])
 @pytest.mark.parametrize("has_work", [False, True])
 def test_a_failed_run_gives_the_task_back_without_blame(ask: c.EndRun, has_work: bool) -> None:
     task = folded(RUNNING, *asked(RUNNING, replace(ask, has_work=has_work)))
@@ -189,8 +192,8 @@ def test_rejected_work_stays_before_all_else_after_a_failed_run() -> None:
     assert folded(rework, *asked(rework, ended(status=1, has_work=True))).status == Status.REJECTED
 
 
-@pytest.mark.parametrize("how", [e.How.STOPPED, e.How.LOST])
-def test_an_agent_that_was_ended_with_the_scheduler_keeps_its_task(how: e.How) -> None:
+@pytest.mark.parametrize("how", [How.STOPPED, How.LOST])
+def test_an_agent_that_was_ended_with_the_scheduler_keeps_its_task(how: How) -> None:
     task = folded(RUNNING, *asked(RUNNING, ended(how)))
 
     assert task.claim is not None
@@ -198,7 +201,7 @@ def test_an_agent_that_was_ended_with_the_scheduler_keeps_its_task(how: e.How) -
 
 
 def test_what_the_system_did_wrong_counts_against_no_task() -> None:
-    task = folded(RUNNING, *asked(RUNNING, ended(e.How.NOT_STARTED, is_systems=True)))
+    task = folded(RUNNING, *asked(RUNNING, ended(How.NOT_STARTED, is_systems=True)))
 
     assert (task.status, task.spent.faults) == (Status.INCOMING, 0)
 
@@ -206,7 +209,7 @@ def test_what_the_system_did_wrong_counts_against_no_task() -> None:
 def test_a_run_that_never_began_is_no_attempt_and_no_fault() -> None:
     before = replace(RUNNING, attempt_count=1)
 
-    task = folded(before, *asked(before, ended(e.How.NOT_STARTED)))
+    task = folded(before, *asked(before, ended(How.NOT_STARTED)))
 
     assert (task.status, task.claim, task.attempt_count) == (Status.INCOMING, None, 0)
     assert (task.spent.runs, task.spent.faults, task.spent.unbegun) == (0, 0, 1)
@@ -217,24 +220,24 @@ def test_what_an_agent_did_before_stays_its_attempt() -> None:
     before = replace(RUNNING, attempt_count=1)
     task = replace(folded(before, *asked(before, ended())), runs=(again,))
 
-    task = folded(task, *asked(task, replace(ended(e.How.NOT_STARTED), run_id=OTHER)))
+    task = folded(task, *asked(task, replace(ended(How.NOT_STARTED), run_id=OTHER)))
 
     assert (task.status, task.attempt_count, task.spent.runs) == (Status.INCOMING, 1, 1)
 
 
 def test_runs_that_cannot_be_begun_again_and_again_are_a_question_to_the_user() -> None:
-    stuck = replace(RUNNING, spent=Spent(unbegun=2, faults=1))
+    stuck = replace(RUNNING, spent=RunCosts(unbegun=2, faults=1))
 
-    event, question = asked(stuck, ended(e.How.NOT_STARTED, detail="no worktree"), max_faults=3)
+    event, question = asked(stuck, ended(How.NOT_STARTED, detail="no worktree"), max_faults=3)
 
-    assert isinstance(event, e.RunEnded)
+    assert isinstance(event, RunEnded)
     assert not event.is_fault
-    assert isinstance(question, e.EscalationOpened)
+    assert isinstance(question, EscalationOpened)
     assert (
         "3 runs in a row could not be begun, the last as it was not started (no worktree)" in question.reason
     )
-    systems = ended(e.How.NOT_STARTED, is_systems=True)
-    assert not any(isinstance(one, e.EscalationOpened) for one in asked(stuck, systems, max_faults=3))
+    systems = ended(How.NOT_STARTED, is_systems=True)
+    assert not any(isinstance(one, EscalationOpened) for one in asked(stuck, systems, max_faults=3))
     assert folded(stuck, *asked(stuck, ended())).spent.unbegun == 0, "one that did begin ends the row"
 
 
@@ -243,25 +246,25 @@ def test_an_error_after_the_work_was_handed_in_is_none() -> None:
 
     (event,) = asked(task, ended(status=1))
 
-    assert isinstance(event, e.RunEnded)
+    assert isinstance(event, RunEnded)
     assert not event.is_fault
 
 
 def test_runs_that_fail_again_and_again_are_a_question_to_the_user() -> None:
-    tired = replace(RUNNING, spent=Spent(faults=2))
+    tired = replace(RUNNING, spent=RunCosts(faults=2))
 
     _, question = asked(tired, ended(status=1), max_faults=3)
 
-    assert isinstance(question, e.EscalationOpened)
+    assert isinstance(question, EscalationOpened)
     assert question.kind == "runs"
     assert "3 runs in a row failed, last with exit status 1" in question.reason
     assert not any(
-        isinstance(event, e.EscalationOpened) for event in asked(RUNNING, ended(status=1), max_faults=3)
+        isinstance(event, EscalationOpened) for event in asked(RUNNING, ended(status=1), max_faults=3)
     )
 
 
 def test_a_run_without_a_fault_ends_the_row() -> None:
-    assert folded(replace(RUNNING, spent=Spent(faults=2)), *asked(RUNNING, ended())).spent.faults == 0
+    assert folded(replace(RUNNING, spent=RunCosts(faults=2)), *asked(RUNNING, ended())).spent.faults == 0
 
 
 @pytest.mark.parametrize(
@@ -274,22 +277,22 @@ def test_a_run_without_a_fault_ends_the_row() -> None:
     ],
 )
 def test_a_spent_budget_is_a_question_to_the_user(budget: Budget, said: str) -> None:
-    before = replace(RUNNING, spent=Spent(runs=1, turns=5, seconds=90.0, cost=0.75))
+    before = replace(RUNNING, spent=RunCosts(runs=1, turns=5, seconds=90.0, cost=0.75))
 
     _, question = asked(before, ended(seconds=90.0, turns=7, cost=0.75), budget=budget)
 
-    assert isinstance(question, e.EscalationOpened)
+    assert isinstance(question, EscalationOpened)
     assert (question.kind, said in question.reason) == ("budget", True)
 
 
 def test_a_lost_run_spends_the_budget_too_and_one_that_was_told_to_stop_goes_on() -> None:
     facts = {"budget": Budget(seconds=60.0)}
 
-    assert [type(one) for one in asked(RUNNING, ended(e.How.LOST, seconds=60.0), **facts)] == [
-        e.RunEnded,
-        e.EscalationOpened,
+    assert [type(one) for one in asked(RUNNING, ended(How.LOST, seconds=60.0), **facts)] == [
+        RunEnded,
+        EscalationOpened,
     ]
-    assert len(asked(RUNNING, ended(e.How.STOPPED, seconds=60.0), **facts)) == 1
+    assert len(asked(RUNNING, ended(How.STOPPED, seconds=60.0), **facts)) == 1
 
 
 def test_work_that_was_handed_in_is_reviewed_whatever_it_cost() -> None:
@@ -300,40 +303,40 @@ def test_work_that_was_handed_in_is_reviewed_whatever_it_cost() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("budget", Spent(cost=5.0, faults=3, unbegun=1, grants=1)), ("runs", Spent(cost=5.0))],
+    [("budget", RunCosts(cost=5.0, faults=3, unbegun=1, grants=1)), ("runs", RunCosts(cost=5.0))],
 )
-def test_the_user_s_answer_lets_the_task_go_on(kind: str, expected: Spent) -> None:
+def test_the_user_s_answer_lets_the_task_go_on(kind: str, expected: RunCosts) -> None:
     asked_for = a_task(
-        status=Status.ESCALATED, escalation=an_escalation(kind), spent=Spent(cost=5.0, faults=3, unbegun=1)
+        status=Status.ESCALATED, escalation=an_escalation(kind), spent=RunCosts(cost=5.0, faults=3, unbegun=1)
     )
 
-    task = folded(asked_for, e.EscalationAnswered(task_id=T1, escalation_id=E1, option="reopen"))
+    task = folded(asked_for, EscalationAnswered(task_id=T1, escalation_id=E1, option="reopen"))
 
-    assert task.spent == expected == granted(asked_for.spent, kind)
-    assert not Budget(cost=3.0).overdrawn(replace(expected, grants=1))
+    assert task.spent == expected == grant_after_answer(asked_for.spent, kind)
+    assert not Budget(cost=3.0).describe_overrun(replace(expected, grants=1))
 
 
 @pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])
 def test_figures_that_are_none_count_as_nothing(cost: float) -> None:
-    event = e.RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="exited", cost=cost, turns=-3)
+    event = RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="exited", cost=cost, turns=-3)
 
-    assert after(Spent(cost=1.0, turns=1), event) == Spent(runs=1, cost=1.0, turns=1)
+    assert add_run_cost(RunCosts(cost=1.0, turns=1), event) == RunCosts(runs=1, cost=1.0, turns=1)
 
 
 def test_one_who_judges_and_runs_out_of_turns_has_failed() -> None:
     """Else it would be started again for ever: nothing else of the task changes meanwhile."""
     judging = replace(AT_WORK, purpose="review", agent="Lead", handoff_id="")
-    task = replace(HANDED_IN, runs=(judging,), spent=Spent(faults=2))
+    task = replace(HANDED_IN, runs=(judging,), spent=RunCosts(faults=2))
 
-    ended_run, question = asked(task, ended(e.How.EXHAUSTED), max_faults=3)
+    ended_run, question = asked(task, ended(How.EXHAUSTED), max_faults=3)
 
-    assert isinstance(ended_run, e.RunEnded)
+    assert isinstance(ended_run, RunEnded)
     assert ended_run.is_fault
-    assert isinstance(question, e.EscalationOpened)
+    assert isinstance(question, EscalationOpened)
 
 
 def test_a_run_may_be_found_lost_by_two() -> None:
-    event = e.RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="lost", seconds=9.0)
+    event = RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="lost", seconds=9.0)
 
     task = folded(RUNNING, event, event)
 
@@ -341,18 +344,18 @@ def test_a_run_may_be_found_lost_by_two() -> None:
 
 
 def test_the_end_of_a_run_that_was_not_there_is_a_conflict() -> None:
-    event = e.RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="exited", cost=9.0)
+    event = RunEnded(task_id=T1, run_id=RUN, agent="Alice", how="exited", cost=9.0)
 
     task = folded(HELD, event)
 
     assert [one.event for one in task.conflicts] == ["run.end"]
-    assert task.spent == Spent()
+    assert task.spent == RunCosts()
 
 
 def test_a_run_ends_with_the_lease_that_nobody_renewed() -> None:
     """Whoever had begun it may be gone for good, and no other knows of it."""
-    claim = replace(HELD.claim, lease_expires_at=plus(NOW, -300.0)) if HELD.claim else None
-    over = replace(RUNNING, claim=claim, runs=(replace(AT_WORK, started_at=plus(NOW, -1000.0)),))
+    claim = replace(HELD.claim, lease_expires_at=add_seconds(NOW, -300.0)) if HELD.claim else None
+    over = replace(RUNNING, claim=claim, runs=(replace(AT_WORK, started_at=add_seconds(NOW, -1000.0)),))
 
     task = folded(over, *asked(over, c.ExpireLease(task_id=T1), lease_seconds=600.0))
 
@@ -368,11 +371,11 @@ def test_a_run_ends_with_the_lease_that_nobody_renewed() -> None:
 
 def test_an_agent_s_yes_says_what_it_looked_at() -> None:
     agent = actor("Rita", Role.LEAD, confined=True)
-    looked = e.Finding(text="The new branch is covered by two tests", path="a.py", line=3, is_blocking=False)
+    looked = Finding(text="The new branch is covered by two tests", path="a.py", line=3, is_blocking=False)
     approve = c.ApproveReview(task_id=T1, commit="HEAD")
     facts = {"commit": SHA, "changed": ("a.py",)}
 
-    assert refused(HANDED_IN, approve, agent, **facts) == "vacuous_approval"
+    assert refusal_code(HANDED_IN, approve, agent, **facts) == "vacuous_approval"
     for vacuous in (
         replace(looked, text="LGTM"),
         replace(looked, text="good good good good good"),
@@ -380,8 +383,8 @@ def test_an_agent_s_yes_says_what_it_looked_at() -> None:
         replace(looked, path=""),
     ):
         ask = replace(approve, checked=(vacuous,))
-        assert refused(HANDED_IN, ask, agent, **facts) == "vacuous_approval"
-    (event,) = decided(HANDED_IN, replace(approve, checked=(looked,)), agent, **facts)
-    assert isinstance(event, e.ReviewApproved)
+        assert refusal_code(HANDED_IN, ask, agent, **facts) == "vacuous_approval"
+    (event,) = decide_events(HANDED_IN, replace(approve, checked=(looked,)), agent, **facts)
+    assert isinstance(event, ReviewApproved)
     assert event.checked == (looked,)
-    assert decided(HANDED_IN, approve, LEAD, commit=SHA)
+    assert decide_events(HANDED_IN, approve, LEAD, commit=SHA)

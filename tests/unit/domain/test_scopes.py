@@ -2,8 +2,7 @@
 
 import pytest
 
-from remand.domain.roles import Actor, Role
-from remand.domain.scopes import TESTS, outside, scope
+from remand.domain.access.team import TEST_PATTERNS, Actor, Role, paths_outside_scope, review_scope
 from remand.testing.builders import LEAD, THE_USER, actor
 
 OWN = ("paint/**",)
@@ -14,13 +13,13 @@ OWN = ("paint/**",)
     [
         (LEAD, ()),
         (THE_USER, ()),
-        (actor("Tess", Role.TESTER), TESTS),
+        (actor("Tess", Role.TESTER), TEST_PATTERNS),
         (actor("Tess", Role.TESTER, Role.LEAD), ()),
         (actor("Tess", Role.TESTER, paths=OWN), OWN),
         (actor("Lea", Role.LEAD, paths=OWN), OWN),
         (actor("Una", Role.USER, paths=OWN), ()),
         (actor("Una", Role.USER, Role.TESTER), ()),
-        (actor("Una", Role.USER, Role.TESTER, confined=True), TESTS),
+        (actor("Una", Role.USER, Role.TESTER, confined=True), TEST_PATTERNS),
         (actor("Una", Role.USER, Role.LEAD, paths=OWN, confined=True), OWN),
     ],
     ids=[
@@ -37,7 +36,7 @@ OWN = ("paint/**",)
     ],
 )
 def test_a_word_reaches_as_far_as_role_and_paths_say(who: Actor, expected: tuple[str, ...]) -> None:
-    assert scope(who) == expected
+    assert review_scope(who) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,9 +61,9 @@ def test_a_word_reaches_as_far_as_role_and_paths_say(who: Actor, expected: tuple
     ],
 )
 def test_a_tester_reviews_what_has_to_do_with_tests(path: str, is_test: bool) -> None:
-    assert outside(actor("Tess", Role.TESTER), [path]) == ([] if is_test else [path])
+    assert paths_outside_scope(actor("Tess", Role.TESTER), [path]) == ([] if is_test else [path])
 
 
 def test_what_lies_outside_is_told_in_the_order_it_came() -> None:
-    assert outside(actor("Pat", Role.LEAD, paths=OWN), ["b", "paint/c", "a"]) == ["b", "a"]
-    assert outside(LEAD, ["b", "a"]) == []
+    assert paths_outside_scope(actor("Pat", Role.LEAD, paths=OWN), ["b", "paint/c", "a"]) == ["b", "a"]
+    assert paths_outside_scope(LEAD, ["b", "a"]) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.secrets import redacted, redacted_values
+from remand.domain.text.redaction import redact, redact_values
 
 TOKEN = "ghp_" + "a1B2" * 9
 SECRETS = [
@@ -36,7 +36,7 @@ PLAIN = [
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS, ids=range(len(SECRETS)))
 def test_a_secret_is_taken_out(text: str, secret: str) -> None:
-    said = redacted(text)
+    said = redact(text)
 
     assert secret not in said
     assert "[redacted:" in said
@@ -44,16 +44,16 @@ def test_a_secret_is_taken_out(text: str, secret: str) -> None:
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_only_speaks_of_secrets_stays(text: str) -> None:
-    assert redacted(text) == text
+    assert redact(text) == text
 
 
 def test_redacting_twice_is_redacting_once() -> None:
     for text, _ in SECRETS:
-        assert redacted(redacted(text)) == redacted(text)
+        assert redact(redact(text)) == redact(text)
 
 
 def test_values_are_redacted_wherever_they_are_and_by_what_their_key_says() -> None:
-    found = redacted_values(
+    found = redact_values(
         {"log": [f"got {TOKEN}"], "db": {"password": "abc12345"}, "key": "dashboard-ro", "n": 3}
     )
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from remand.domain import commands as c
-from remand.domain.roles import Role
-from remand.domain.staffing import best, left
+from remand.domain.access.team import Role
+from remand.domain.decisions.handoffs import best_agent, remaining_agents
 from remand.testing.builders import ALICE, BOB, LEAD, T2, a_lockout, a_task, actor
 
 CAROL = actor("Carol", skills=("accessibility", "css"))
@@ -14,7 +14,7 @@ CAROL = actor("Carol", skills=("accessibility", "css"))
 
 def left_for(*agents: Any, inherited: tuple[tuple[str, str], ...] = (), **fields: Any) -> list[str]:
     facts = c.Facts(agents=agents or (ALICE, BOB, CAROL), inherited=inherited)
-    return [agent.name for agent in left(a_task(**fields), facts)]
+    return [agent.name for agent in remaining_agents(a_task(**fields), facts)]
 
 
 def test_all_agents_are_left_in_the_teams_order() -> None:
@@ -30,7 +30,7 @@ def test_nobody_is_left_who_may_not_work_on_the_task() -> None:
     assert left_for(inherited=(("Carol", T2),)) == ["Alice", "Bob"]
     assert left_for(inherited=(("Carol", T2),), unlocked=("Carol",)) == ["Alice", "Bob", "Carol"]
     facts = c.Facts(agents=(ALICE, BOB))
-    assert [agent.name for agent in left(a_task(), facts, without=("Alice",))] == ["Bob"]
+    assert [agent.name for agent in remaining_agents(a_task(), facts, without=("Alice",))] == ["Bob"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_nobody_is_left_who_may_not_work_on_the_task() -> None:
     ],
 )
 def test_an_agent_is_known_by_the_skills_that_a_text_names(text: str, skills: tuple[str, ...]) -> None:
-    assert best([CAROL], text) == (CAROL, skills)
+    assert best_agent([CAROL], text) == (CAROL, skills)
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_an_agent_is_known_by_the_skills_that_a_text_names(text: str, skills: tu
 def test_a_skill_is_named_by_words_that_begin_like_it(skill: str, word: str, is_named: bool) -> None:
     who = actor("Dave", skills=(skill,))
 
-    assert best([who], f"The {word} here") == (who, (skill,) if is_named else ())
+    assert best_agent([who], f"The {word} here") == (who, (skill,) if is_named else ())
 
 
 def test_who_knows_most_is_best_and_the_teams_order_settles_ties() -> None:
     both = actor("Eve", Role.AGENT, skills=("css", "html"))
 
-    assert best([ALICE, CAROL, both], "css and html")[0] is both
-    assert best([ALICE, BOB], "css")[0] is ALICE
-    assert best([ALICE, both, CAROL], "css")[0] is both
+    assert best_agent([ALICE, CAROL, both], "css and html")[0] is both
+    assert best_agent([ALICE, BOB], "css")[0] is ALICE
+    assert best_agent([ALICE, both, CAROL], "css")[0] is both
 
 
 def test_of_those_who_know_as_much_the_one_that_could_take_on_most_is_best() -> None:
-    assert best([ALICE, BOB], "css", {"Alice": 0, "Bob": 1})[0] is BOB
-    assert best([ALICE, BOB], "css", {"Alice": -1})[0] is BOB
-    assert best([BOB, ALICE], "css", {"Alice": 2, "Bob": 2})[0] is BOB
-    assert best([ALICE, CAROL], "css", {"Alice": 5, "Carol": 0})[0] is CAROL, "skill comes first"
+    assert best_agent([ALICE, BOB], "css", {"Alice": 0, "Bob": 1})[0] is BOB
+    assert best_agent([ALICE, BOB], "css", {"Alice": -1})[0] is BOB
+    assert best_agent([BOB, ALICE], "css", {"Alice": 2, "Bob": 2})[0] is BOB
+    assert best_agent([ALICE, CAROL], "css", {"Alice": 5, "Carol": 0})[0] is CAROL, "skill comes first"

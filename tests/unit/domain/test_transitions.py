@@ -3,25 +3,32 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.domain import events as e
+from remand.domain.events.catalogue import NATIVE
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import EscalationAnswered, ReviewRetracted, TaskReassigned
+from remand.domain.events.tasks import TaskBlocked
+from remand.domain.events.work import TaskReturned
 from remand.domain.evolve import evolve
-from remand.domain.filed import Filed
-from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, Gating, Status, Task
+from remand.domain.gate.state import GateState
+from remand.domain.task import CLAIMABLE, QUEUES, TERMINAL, TRANSITIONS, LastRejection, Status, Task
 from remand.testing.builders import (
+    E1,
     H1,
     R1,
     SHA,
     TREE,
+    V1,
     Session,
     a_claim,
+    a_round,
     a_submission,
     a_task,
+    an_escalation,
     an_event,
-    stamped,
+    stamp_events,
 )
-from remand.testing.reviewing import E1, V1, a_round, an_escalation
 
-KINDS = {str(kind.__struct_config__.tag): kind for kind in e.NATIVE}
+KINDS = {str(kind.__struct_config__.tag): kind for kind in NATIVE}
 ROWS = [name for name in TRANSITIONS if name in KINDS]
 BEATS_AN_APPROVAL = ("review.reject", Status.DONE)
 """Whatever their order; `test_evolve.py` holds it."""
@@ -29,7 +36,9 @@ BEATS_AN_APPROVAL = ("review.reject", Status.DONE)
 
 def task_in(status: Status) -> Task:
     answer = (Session().name, 9)
-    overridden = Filed(rejection_id=R1, handoff_id=H1, agent="Alice", decision="OVERRIDE", answer=answer)
+    overridden = LastRejection(
+        rejection_id=R1, handoff_id=H1, agent="Alice", decision="OVERRIDE", answer=answer
+    )
     is_sent_back = status in TRANSITIONS["review.retract"].sources
     return a_task(
         status=status,
@@ -38,22 +47,22 @@ def task_in(status: Status) -> Task:
         rounds=(a_round(),) if is_sent_back else (),
         escalation=an_escalation("reviews"),
         filed=overridden,
-        gating=Gating(is_released=True, commit=SHA, tree=TREE),
+        gating=GateState(is_released=True, commit=SHA, tree=TREE),
     )
 
 
-def about_it(event: e.Event) -> e.Event:
+def about_it(event: Event) -> Event:
     """The event, about the question, the rejection and the holder that the task has."""
     match event:
-        case e.ReviewRetracted():
+        case ReviewRetracted():
             return replace(event, review_id=V1)
-        case e.EscalationAnswered():
+        case EscalationAnswered():
             return replace(event, escalation_id=E1)
-        case e.TaskBlocked():
+        case TaskBlocked():
             return replace(event, rejection_id=R1)
-        case e.TaskReturned():
+        case TaskReturned():
             return replace(event, has_work=False)
-        case e.TaskReassigned():
+        case TaskReassigned():
             return replace(event, source="Alice", target="Bob")
     return event
 
@@ -84,7 +93,7 @@ def test_every_status_can_be_come_to(status: Status) -> None:
 def test_an_event_applies_where_its_row_says_and_nowhere_else(name: str, status: Status) -> None:
     step, before = TRANSITIONS[name], task_in(status)
 
-    after = evolve(before, stamped(about_it(an_event(KINDS[name])))[0])
+    after = evolve(before, stamp_events(about_it(an_event(KINDS[name])))[0])
 
     assert after is not None
     if status in step.sources:
@@ -102,7 +111,7 @@ def test_a_row_without_a_target_leads_back_to_the_queue(name: str, queue: Status
         return
     before = replace(task_in(min(step.sources)), queue=queue)
 
-    after = evolve(before, stamped(about_it(an_event(KINDS[name])))[0])
+    after = evolve(before, stamp_events(about_it(an_event(KINDS[name])))[0])
 
     assert after is not None
     assert after.status == queue

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remand.domain import events as e
+from remand.domain.events.catalogue import NATIVE, Unknown
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.reviews import Finding, LockoutSet, ReviewRejected
+from remand.domain.events.tasks import TaskAdded, TaskReleased
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
-from remand.testing.builders import H1, NOW, T1, Session, added, an_event, claimed
+from remand.testing.builders import H1, NOW, T1, Session, an_event, task_added, task_claimed
 from remand.testing.strategies import native_events, records
 
 T = TypeVar("T")
@@ -21,19 +24,19 @@ DATA = {"title": "Mend", "description": "", "status": "pending", "priority": "lo
 LINE = b'{"ts":"2026-01-01T00:00:00Z","event":"task.sing","meta":{"session":"s"},"x":1}'
 
 
-def stamped(event: e.Event) -> tuple[e.Event, bytes]:
+def stamped(event: Event) -> tuple[Event, bytes]:
     session = Session()
     return session.write(event, at=NOW), session.lines[-1]
 
 
-def written(event: e.Event) -> bytes:
+def written(event: Event) -> bytes:
     return stamped(event)[1]
 
 
-def read(line: bytes) -> e.Event | None:
+def read(line: bytes) -> Event | None:
     """The event, or None when the line is refused with a reason."""
     try:
-        return codec.read(line)
+        return codec.decode_line(line)
     except BadLine as bad:
         if not str(bad):
             raise AssertionError("a line is refused without a reason") from bad
@@ -57,26 +60,28 @@ def deep(depth: int, action: Callable[[], T]) -> T:
 # Writing and reading.
 
 
-@pytest.mark.parametrize("kind", e.NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
+@pytest.mark.parametrize("kind", NATIVE, ids=lambda kind: str(kind.__struct_config__.tag))
 @settings(max_examples=10)
 @given(data=st.data())
-def test_every_event_reads_back_from_its_line(kind: type[e.Event], data: st.DataObject) -> None:
+def test_every_event_reads_back_from_its_line(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(records(kind))
-    if isinstance(event, e.TaskAdded):
-        event = added(T1, event.data.title)
+    if isinstance(event, TaskAdded):
+        event = task_added(T1, event.data.title)
 
     event, line = stamped(event)
 
-    assert codec.read(line) == codec.trusted(line) == codec.recall(line) == event
+    assert (
+        codec.decode_line(line) == codec.decode_trusted_line(line) == codec.decode_stored_line(line) == event
+    )
     turned = json.dumps(dict(reversed(json.loads(line).items())), ensure_ascii=False).encode()
-    assert codec.recall(turned) == event
-    assert all(codec.recall(line, one) == event for one in e.NATIVE)
-    assert {one for one in e.NATIVE if codec.may_be(line, one)} == {kind}
-    assert all(codec.may_be(turned, one) for one in e.NATIVE)
+    assert codec.decode_stored_line(turned) == event
+    assert all(codec.decode_stored_line(line, one) == event for one in NATIVE)
+    assert {one for one in NATIVE if codec.may_be_kind(line, one)} == {kind}
+    assert all(codec.may_be_kind(turned, one) for one in NATIVE)
 
 
 @given(native_events())
-def test_an_events_id_is_the_hash_of_the_rest_of_its_line(event: e.Event) -> None:
+def test_an_events_id_is_the_hash_of_the_rest_of_its_line(event: Event) -> None:
     event, line = stamped(event)
     rest = line.replace(event.meta.id.encode(), b"", 1)
 
@@ -84,7 +89,7 @@ def test_an_events_id_is_the_hash_of_the_rest_of_its_line(event: e.Event) -> Non
 
 
 def test_a_line_is_a_superset_of_what_got_tools_write() -> None:
-    line = json.loads(written(added(T1, "Mend")))
+    line = json.loads(written(task_added(T1, "Mend")))
 
     assert (line["event"], line["ts"], line["id"], line["type"]) == ("node.create", NOW, f"task:{T1}", "TASK")
     assert {"title", "status", "priority", "category", "description"} <= set(line["data"])
@@ -92,13 +97,13 @@ def test_a_line_is_a_superset_of_what_got_tools_write() -> None:
 
 
 def test_a_line_holds_no_newline_whatever_its_texts_hold() -> None:
-    assert b"\n" not in written(added(T1, "one\ntwo\r\nthree"))
+    assert b"\n" not in written(task_added(T1, "one\ntwo\r\nthree"))
 
 
 def test_two_events_alike_at_different_places_have_different_ids() -> None:
     session = Session()
 
-    one, two = (session.write(added(), at=NOW) for _ in range(2))
+    one, two = (session.write(task_added(), at=NOW) for _ in range(2))
 
     assert one.meta.id != two.meta.id
     assert two.meta.prev == one.meta.id
@@ -107,30 +112,30 @@ def test_two_events_alike_at_different_places_have_different_ids() -> None:
 def test_an_event_of_a_newer_version_is_kept_whole_and_unread() -> None:
     line = forged("task.sing", meta={"session": "s", "seq": 3}, task_id=T1, song={"key": "C"})
 
-    event = codec.read(line)
+    event = codec.decode_line(line)
 
-    assert isinstance(event, e.Unknown)
+    assert isinstance(event, Unknown)
     assert (event.name, event.fields) == ("task.sing", {"task_id": T1, "song": {"key": "C"}})
     assert (event.meta.session, event.meta.seq) == ("s", 3)
-    assert codec.recall(line) == event
+    assert codec.decode_stored_line(line) == event
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "kind"),
     [
-        ("task.release", {"task_id": T1, "handoff_id": H1, "agent": "Alice"}, e.TaskReleased),
-        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": DATA}, e.TaskAdded),
-        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": {**DATA, "mood": "fine"}}, e.TaskAdded),
+        ("task.release", {"task_id": T1, "handoff_id": H1, "agent": "Alice"}, TaskReleased),
+        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": DATA}, TaskAdded),
+        ("node.create", {"id": f"task:{T1}", "type": "TASK", "data": {**DATA, "mood": "fine"}}, TaskAdded),
     ],
     ids=["release", "create", "create with more data"],
 )
 def test_a_field_of_a_newer_version_does_not_hide_the_event(
-    name: str, fields: dict[str, Any], kind: type[e.Event]
+    name: str, fields: dict[str, Any], kind: type[Event]
 ) -> None:
     line = forged(name, meta={"session": "s", "seq": 3}, **fields, mood="fine")
 
-    assert type(codec.read(line)) is kind
-    assert codec.recall(line) == codec.read(line)
+    assert type(codec.decode_line(line)) is kind
+    assert codec.decode_stored_line(line) == codec.decode_line(line)
 
 
 def test_a_node_of_another_type_is_no_task() -> None:
@@ -138,7 +143,7 @@ def test_a_node_of_another_type_is_no_task() -> None:
         "node.create", meta={"session": "s", "seq": 1}, id="task:T-1", type="GOAL", data={"title": "x"}
     )
 
-    assert isinstance(codec.read(line), e.Unknown)
+    assert isinstance(codec.decode_line(line), Unknown)
 
 
 # Events that are too long.
@@ -148,11 +153,11 @@ def test_a_node_of_another_type_is_no_task() -> None:
     "text", ["x" * 300_000, "🏚" * 100_000, "\x01" * 60_000], ids=["long", "wide", "escaped"]
 )
 def test_a_text_that_is_too_long_is_cut_and_its_hash_kept(text: str) -> None:
-    event, line = stamped(added(T1, "Mend", description=text))
+    event, line = stamped(task_added(T1, "Mend", description=text))
 
     assert len(line) <= codec.MAX_EVENT
-    assert codec.read(line) == event
-    assert isinstance(event, e.TaskAdded)
+    assert codec.decode_line(line) == event
+    assert isinstance(event, TaskAdded)
     assert event.data.title == "Mend"
     assert event.data.description.startswith(text[:4096])
     assert sha256(text.encode()).hexdigest() in event.data.description
@@ -160,12 +165,12 @@ def test_a_text_that_is_too_long_is_cut_and_its_hash_kept(text: str) -> None:
 
 
 def test_the_longest_texts_are_cut_first() -> None:
-    findings = (e.Finding(text="a" * 200_000), e.Finding(text="b" * 100_000), e.Finding(text="c" * 4000))
+    findings = (Finding(text="a" * 200_000), Finding(text="b" * 100_000), Finding(text="c" * 4000))
 
-    event, line = stamped(e.ReviewRejected(task_id=T1, reviewer="Lead", commit="", findings=findings))
+    event, line = stamped(ReviewRejected(task_id=T1, reviewer="Lead", commit="", findings=findings))
 
     assert len(line) <= codec.MAX_EVENT
-    assert isinstance(event, e.ReviewRejected)
+    assert isinstance(event, ReviewRejected)
     assert len(event.findings[0].text) < 10_000
     assert event.findings[1:] == findings[1:]
 
@@ -173,9 +178,9 @@ def test_the_longest_texts_are_cut_first() -> None:
 def test_what_fits_is_not_cut() -> None:
     text = "x" * (codec.MAX_EVENT - 1000)
 
-    event, _ = stamped(added(T1, "Mend", description=text))
+    event, _ = stamped(task_added(T1, "Mend", description=text))
 
-    assert isinstance(event, e.TaskAdded)
+    assert isinstance(event, TaskAdded)
     assert event.data.description == text
 
 
@@ -239,7 +244,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("line", "message"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_line_that_is_no_event_is_refused_with_its_reason(line: bytes, message: str) -> None:
     with pytest.raises(BadLine, match=message):
-        codec.read(line)
+        codec.decode_line(line)
 
 
 NATIVE_META = {"session": "s", "seq": 1}
@@ -277,16 +282,16 @@ FORGED = {
 @pytest.mark.parametrize(("line", "message"), FORGED.values(), ids=FORGED.keys())
 def test_a_line_in_our_form_is_refused_with_what_is_wrong_in_it(line: bytes, message: str) -> None:
     with pytest.raises(BadLine, match=message):
-        codec.read(line)
+        codec.decode_line(line)
 
 
 @pytest.mark.parametrize("ts", ["2026-01-01T00:00:00Z", "2026-13-01T00:00:00.000000Z", "~"])
 def test_a_line_that_is_written_as_ours_needs_a_time_of_our_form(ts: str) -> None:
-    meta = e.Meta(id="", session="20261115-080000-0000000a", seq=1)
-    _, line = codec.write(e.LockoutSet(ts=ts, task_id=T1, agent="Alice"), meta)
+    meta = Meta(id="", session="20261115-080000-0000000a", seq=1)
+    _, line = codec.encode_event(LockoutSet(ts=ts, task_id=T1, agent="Alice"), meta)
 
     with pytest.raises(BadLine, match="time"):
-        codec.read(line)
+        codec.decode_line(line)
 
 
 @pytest.mark.parametrize(
@@ -310,12 +315,12 @@ def test_a_line_in_our_form_holds_nothing_that_readers_take_differently(
     forgery = changed.replace(b'"id":""', b'"id":"' + sha256(changed).hexdigest()[:32].encode() + b'"', 1)
 
     with pytest.raises(BadLine, match=message):
-        codec.read(forgery)
+        codec.decode_line(forgery)
 
 
 def test_a_line_in_our_form_with_its_hash_is_an_event_whoever_wrote_it() -> None:
-    assert isinstance(codec.read(forged("task.release", meta=NATIVE_META, **RELEASE)), e.TaskReleased)
-    assert isinstance(codec.read(forged(meta=NATIVE_META)), e.Unknown)
+    assert isinstance(codec.decode_line(forged("task.release", meta=NATIVE_META, **RELEASE)), TaskReleased)
+    assert isinstance(codec.decode_line(forged(meta=NATIVE_META)), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -323,17 +328,17 @@ def test_a_line_in_our_form_with_its_hash_is_an_event_whoever_wrote_it() -> None
     ["\u2028", "\u2029", "\u0085", "\x7f", "🏚", "\N{RIGHT-TO-LEFT OVERRIDE}", "\ufeff", "\\", '"', "</x>"],
 )
 def test_odd_characters_inside_a_text_are_text(text: str) -> None:
-    line = written(added(T1, f"a{text}b"))
+    line = written(task_added(T1, f"a{text}b"))
     raw = json.dumps({**json.loads(LINE), "x": text}, ensure_ascii=False).encode()
 
-    assert codec.read(line).data.title == f"a{text}b"
-    assert codec.read(raw).fields["x"] == text
+    assert codec.decode_line(line).data.title == f"a{text}b"
+    assert codec.decode_line(raw).fields["x"] == text
 
 
 def test_keys_that_mean_something_elsewhere_are_plain_fields() -> None:
     line = changed(b'"x":1', b'"__proto__":{"a":1},"constructor":2,"__class__":3')
 
-    assert codec.read(line).fields == {"__proto__": {"a": 1}, "constructor": 2, "__class__": 3}
+    assert codec.decode_line(line).fields == {"__proto__": {"a": 1}, "constructor": 2, "__class__": 3}
 
 
 # Lines that were changed.
@@ -352,25 +357,25 @@ def test_keys_that_mean_something_elsewhere_are_plain_fields() -> None:
 )
 def test_an_event_that_was_changed_is_not_believed(old: bytes, new: bytes) -> None:
     session = Session()
-    session.write(added())
-    session.write(claimed("Alice"), at=NOW)
+    session.write(task_added())
+    session.write(task_claimed("Alice"), at=NOW)
     line = session.lines[-1]
     assert old in line
 
     with pytest.raises(BadLine, match="was changed after it was written"):
-        codec.read(line.replace(old, new, 1))
+        codec.decode_line(line.replace(old, new, 1))
 
 
 @pytest.mark.parametrize("damage", [(b'"seq":', b'"sew":'), (b'"seq":1', b'"seq":0'), (b'"id":', b'"ie":')])
-@pytest.mark.parametrize("event", [added(), claimed()], ids=lambda event: event.name)
+@pytest.mark.parametrize("event", [task_added(), task_claimed()], ids=lambda event: event.name)
 def test_an_event_of_ours_that_was_damaged_is_not_taken_for_one_of_a_got_tool(
-    event: e.Event, damage: tuple[bytes, bytes]
+    event: Event, damage: tuple[bytes, bytes]
 ) -> None:
     with pytest.raises(BadLine):
-        codec.read(written(event).replace(*damage, 1))
+        codec.decode_line(written(event).replace(*damage, 1))
 
 
-LINES = [written(an_event(kind)) for kind in e.NATIVE]
+LINES = [written(an_event(kind)) for kind in NATIVE]
 
 
 @st.composite
@@ -399,13 +404,13 @@ def test_a_changed_line_is_a_bad_line_or_another_event(case: tuple[bytes, bytes]
     event = read(mutated)
 
     if event is not None:
-        assert mutated == line or event.meta.id != codec.read(line).meta.id
-        assert codec.recall(mutated) == event
+        assert mutated == line or event.meta.id != codec.decode_line(line).meta.id
+        assert codec.decode_stored_line(mutated) == event
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_are_a_bad_line_or_an_event(line: bytes) -> None:
-    assert read(line) is None or read(line) == codec.recall(line)
+    assert read(line) is None or read(line) == codec.decode_stored_line(line)
 
 
 JSON = st.recursive(
@@ -413,7 +418,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = [str(kind.__struct_config__.tag) for kind in e.NATIVE] + ["handoff.reject", "decision.create"]
+NAMES = [str(kind.__struct_config__.tag) for kind in NATIVE] + ["handoff.reject", "decision.create"]
 FIELDS = [
     "id",
     "type",
@@ -440,7 +445,7 @@ def test_any_json_with_a_name_and_a_time_is_a_bad_line_or_an_event(
     line = json.dumps({"ts": "2026-01-01T00:00:00Z", "event": name, "meta": meta, **fields}).encode()
     event = read(line)
 
-    assert event is None or codec.recall(line) == event
+    assert event is None or codec.decode_stored_line(line) == event
 
 
 @pytest.mark.parametrize("depth", [10, 50, 100, 200, 400, 800, 900, 960])
@@ -449,7 +454,7 @@ def test_a_line_that_was_read_once_is_read_again_however_deep_the_program_is(dep
     event = read(line)
 
     if event is not None:
-        assert deep(300, lambda: codec.recall(line)) == event
+        assert deep(300, lambda: codec.decode_stored_line(line)) == event
 
 
 def test_a_node_that_is_no_task_is_no_task_however_it_is_read() -> None:
@@ -457,28 +462,28 @@ def test_a_node_that_is_no_task_is_no_task_however_it_is_read() -> None:
         "node.create", meta={"session": "s", "seq": 1, "prev": ""}, id="skill:x", type="SKILL", data={}
     )
 
-    assert isinstance(codec.read(line), e.Unknown)
-    assert isinstance(codec.recall(line), e.Unknown)
-    whole = written(added())
+    assert isinstance(codec.decode_line(line), Unknown)
+    assert isinstance(codec.decode_stored_line(line), Unknown)
+    whole = written(task_added())
     other = whole.replace(b'"type":"TASK"', b'"type":"SKILL"')
     assert other != whole
     with pytest.raises(msgspec.ValidationError):
-        codec.trusted(other)
+        codec.decode_trusted_line(other)
 
 
 @pytest.mark.parametrize("seq", [{}, {"seq": 0}])
 def test_a_line_without_a_number_is_never_recalled_as_one_of_ours(seq: dict[str, int]) -> None:
     """It may have every field of an event of ours."""
-    fields = json.loads(written(added()))
+    fields = json.loads(written(task_added()))
     meta = {"session": "s", "branch": "main"}
     line = json.dumps(fields | {"meta": meta}).encode()
 
-    found = codec.recall(line)
+    found = codec.decode_stored_line(line)
 
-    assert found == codec.read(line)
+    assert found == codec.decode_line(line)
     assert found.is_legacy
     assert found.meta.id
     if seq:
         numbered = json.dumps(fields | {"meta": {**fields["meta"], **seq}}).encode()
         with pytest.raises(BadLine):
-            codec.recall(numbered)
+            codec.decode_stored_line(numbered)

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain import events as e
-from remand.ledger.traces import ANSWERED, FILED, INVALID, MAX_TEXT, NAMES, TRACED, trace
-from remand.testing.builders import H1, T1, an_event
-from remand.testing.rejection_events import filed, of_got
+from remand.domain.events.catalogue import NATIVE
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import Decision, RejectionAnswered
+from remand.ledger.traces import ANSWERED, FILED, INVALID, MAX_TEXT, TRACED, TRACED_NAMES, trace_event
+from remand.testing.builders import H1, T1, an_event, got_tool_entry, rejection_filed
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -18,27 +19,27 @@ OURS = ("handoff_id", "agent", "rejection", "reason", "decision", "task_id")
 RECORD = ("reason_type", "blocking_factor", "agent_id", "task_id", "decision_type")
 
 
-def told(kind: str, **fields: object) -> e.Event:
-    return of_got(kind, **fields).event
+def told(kind: str, **fields: object) -> Event:
+    return got_tool_entry(kind, **fields).event
 
 
-@pytest.mark.parametrize("kind", e.NATIVE, ids=lambda kind: kind.__struct_config__.tag)
-def test_events_about_rejections_leave_a_trace_and_others_none(kind: type[e.Event]) -> None:
-    fields = {"decision": e.Decision(decision_type="ACCEPT")} if kind is e.RejectionAnswered else {}
-    event = an_event(kind) if not fields else e.RejectionAnswered(task_id=T1, handoff_id=H1, **fields)
+@pytest.mark.parametrize("kind", NATIVE, ids=lambda kind: kind.__struct_config__.tag)
+def test_events_about_rejections_leave_a_trace_and_others_none(kind: type[Event]) -> None:
+    fields = {"decision": Decision(decision_type="ACCEPT")} if kind is RejectionAnswered else {}
+    event = an_event(kind) if not fields else RejectionAnswered(task_id=T1, handoff_id=H1, **fields)
 
-    assert (trace(event, T1) is not None) == (event.name in NAMES) == (kind in TRACED)
+    assert (trace_event(event, T1) is not None) == (event.name in TRACED_NAMES) == (kind in TRACED)
 
 
 def test_a_reason_that_is_none_is_left_empty() -> None:
     for reason in ("too hard", None, 7, ["BLOCKER"]):
-        found = trace(filed(rejection={"reason_type": reason}), T1)
+        found = trace_event(rejection_filed(rejection={"reason_type": reason}), T1)
         assert found is not None
         assert found.said == ""
 
 
 def test_a_long_text_is_cut() -> None:
-    found = trace(filed(rejection={"blocking_factor": "x" * 5000}), T1)
+    found = trace_event(rejection_filed(rejection={"blocking_factor": "x" * 5000}), T1)
 
     assert found is not None
     assert found.text == "x" * MAX_TEXT
@@ -62,15 +63,15 @@ def test_a_long_text_is_cut() -> None:
     ids=["a line of text", "a line that names a reason", "a record"],
 )
 def test_both_shapes_of_got_are_read(fields: dict[str, object], said: str, task: str, agent: str) -> None:
-    found = trace(told(FILED, **fields), "")
+    found = trace_event(told(FILED, **fields), "")
 
     assert found is not None
     assert (found.said, found.task, found.agent, found.handoff) == (said, task, agent, H1)
 
 
 def test_other_events_of_got_leave_no_trace() -> None:
-    assert trace(told("handoff.cancel", handoff_id=H1), "") is None
-    assert trace(told("decision.create", id="d"), "") is None
+    assert trace_event(told("handoff.cancel", handoff_id=H1), "") is None
+    assert trace_event(told("decision.create", id="d"), "") is None
 
 
 @given(
@@ -80,7 +81,7 @@ def test_other_events_of_got_leave_no_trace() -> None:
     ),
 )
 def test_whatever_a_line_of_got_holds_its_trace_is_plain_text(kind: str, fields: dict[str, object]) -> None:
-    found = trace(told(kind, **fields), "")
+    found = trace_event(told(kind, **fields), "")
 
     assert found is not None
     assert all(isinstance(value, str | int) for value in found)

@@ -1,4 +1,4 @@
-"""The resident process: takes asks from many, answers them in groups, each group durable by one sync."""
+"""The coordinator: a resident process that answers requests in groups, each made durable by one sync, and how a scheduler starts one as its child."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ import os
 import selectors
 import socket
 import struct
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import msgspec
 
-from remand.adapters.coordinator import frames, wire
-from remand.app.asking import Accepted, Answer, Request
+from remand.adapters.coordinator import protocol, remote_ledger
+from remand.adapters.coordinator.protocol import Connection, CoordinatorUnavailable
 from remand.app.errors import EnvironmentFault, LedgerReplaced
 from remand.app.ledger import Ledger
+from remand.app.requests import Acceptance, Answer, Request
 from remand.ledger.problems import BadLine
 
 HOUSEKEEPING_SECONDS = 5.0
 
-Call = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
+CommandLineCall = Callable[[str, list[str], list[str]], tuple[int, bytes, bytes]]
 """Runs a forwarded call of the command line: folder, settings, arguments to exit code, output, errors."""
 
 
-class Client:
+class CoordinatorClient:
     """One connection, with what was read of it and what is still to be sent."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -48,7 +51,7 @@ class Coordinator:
         self,
         ledger: Ledger,
         path: str,
-        call: Call,
+        call: CommandLineCall,
         consult: Callable[[str], None] = lambda _: None,
         look_after: Callable[[], object] = lambda: None,
     ) -> None:
@@ -76,14 +79,14 @@ class Coordinator:
         try:
             next_look = time.monotonic() + HOUSEKEEPING_SECONDS
             while not self._stopping:
-                self._round(self._selector.select(max(0.0, next_look - time.monotonic())))
+                self._serve_ready(self._selector.select(max(0.0, next_look - time.monotonic())))
                 if time.monotonic() >= next_look:
-                    self._settle_due()
+                    self._apply_due()
                     next_look = time.monotonic() + HOUSEKEEPING_SECONDS
         finally:
             self._close()
 
-    def _settle_due(self) -> None:
+    def _apply_due(self) -> None:
         """Lets happen what happens by itself, though nobody asks for anything."""
         try:
             self._ledger.ask_all([])
@@ -93,13 +96,13 @@ class Coordinator:
         except (EnvironmentFault, BadLine, OSError):
             return
 
-    def _round(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+    def _serve_ready(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
         """One turn: accept, read, answer all asks that are there as one group, send."""
-        waiting: list[tuple[Client, list[Request]]] = []
+        waiting: list[tuple[CoordinatorClient, list[Request]]] = []
         for key, mask in ready:
             if key.data is None:
                 self._accept()
-            elif isinstance(key.data, Client):
+            elif isinstance(key.data, CoordinatorClient):
                 if mask & selectors.EVENT_READ:
                     self._read(key.data, waiting)
                 elif not key.data.send():
@@ -111,13 +114,15 @@ class Coordinator:
         with suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
-                if not is_own(connection):
+                if not is_same_user(connection):
                     connection.close()
                     continue
                 connection.setblocking(False)
-                self._selector.register(connection, selectors.EVENT_READ, Client(connection))
+                self._selector.register(connection, selectors.EVENT_READ, CoordinatorClient(connection))
 
-    def _read(self, client: Client, waiting: list[tuple[Client, list[Request]]]) -> None:
+    def _read(
+        self, client: CoordinatorClient, waiting: list[tuple[CoordinatorClient, list[Request]]]
+    ) -> None:
         try:
             part = client.connection.recv(1 << 18)
         except BlockingIOError:
@@ -129,30 +134,36 @@ class Coordinator:
             return
         client.incoming += part
         try:
-            while (found := frames.unpack(client.incoming)) is not None:
+            while (found := protocol.unpack(client.incoming)) is not None:
                 kind, payload, taken = found
                 del client.incoming[:taken]
-                self._take(client, kind, payload, waiting)
+                self._handle_frame(client, kind, payload, waiting)
         except (ValueError, IndexError, RecursionError, msgspec.MsgspecError) as error:
-            self._reply(client, wire.encode_answers([EnvironmentFault(f"That is no request: {error}")]))
+            self._reply(
+                client, remote_ledger.encode_answers([EnvironmentFault(f"That is no request: {error}")])
+            )
             self._drop(client)
 
-    def _take(
-        self, client: Client, kind: bytes, payload: bytes, waiting: list[tuple[Client, list[Request]]]
+    def _handle_frame(
+        self,
+        client: CoordinatorClient,
+        kind: bytes,
+        payload: bytes,
+        waiting: list[tuple[CoordinatorClient, list[Request]]],
     ) -> None:
-        if kind == frames.CALL:
+        if kind == protocol.CALL:
             try:
-                client.outgoing += frames.pack_result(*self._call(*frames.unpack_call(payload)))
+                client.outgoing += protocol.pack_result(*self._call(*protocol.unpack_call(payload)))
             except LedgerReplaced:
                 self._stopping = True
                 return
             self._flush(client)
-        elif kind == frames.ASKS:
-            waiting.append((client, wire.decode_requests(payload)))
+        elif kind == protocol.ASKS:
+            waiting.append((client, remote_ledger.decode_requests(payload)))
         else:
             raise ValueError(f"kind {kind!r}")
 
-    def _answer(self, waiting: list[tuple[Client, list[Request]]]) -> None:
+    def _answer(self, waiting: list[tuple[CoordinatorClient, list[Request]]]) -> None:
         """Answers every client's asks; should a group fail, each client's are tried on their own."""
         try:
             answers = self._ledger.ask_all([ask for _, asks in waiting for ask in asks])
@@ -165,7 +176,7 @@ class Coordinator:
                 client, requests = waiting[0]
                 is_known = isinstance(error, EnvironmentFault | BadLine | OSError)
                 fault = EnvironmentFault(str(error) if is_known else f"{type(error).__name__}: {error}")
-                self._reply(client, wire.encode_answers([fault] * max(len(requests), 1)))
+                self._reply(client, remote_ledger.encode_answers([fault] * max(len(requests), 1)))
                 return
             for one in waiting:
                 self._answer([one])
@@ -174,21 +185,21 @@ class Coordinator:
         for client, requests in waiting:
             part: list[Answer | EnvironmentFault] = [*answers[start : start + len(requests)]]
             start += len(requests)
-            self._reply(client, wire.encode_answers(part))
-        self._notice(answers)
+            self._reply(client, remote_ledger.encode_answers(part))
+        self._consult_about_rejections(answers)
 
-    def _notice(self, answers: list[Answer]) -> None:
+    def _consult_about_rejections(self, answers: list[Answer]) -> None:
         """Has the user's commands asked about the rejections that were just filed."""
         for answer in answers:
-            filed = answer.task.filed if isinstance(answer, Accepted) else None
-            if filed is not None and isinstance(answer, Accepted) and _has_filed(answer):
+            filed = answer.task.filed if isinstance(answer, Acceptance) else None
+            if filed is not None and isinstance(answer, Acceptance) and _has_rejection(answer):
                 self._consult(filed.handoff_id)
 
-    def _reply(self, client: Client, payload: bytes) -> None:
-        client.outgoing += frames.pack(frames.ANSWER, payload)
+    def _reply(self, client: CoordinatorClient, payload: bytes) -> None:
+        client.outgoing += protocol.pack(protocol.ANSWER, payload)
         self._flush(client)
 
-    def _flush(self, client: Client) -> None:
+    def _flush(self, client: CoordinatorClient) -> None:
         try:
             if client.send():
                 both = selectors.EVENT_READ | selectors.EVENT_WRITE
@@ -196,7 +207,7 @@ class Coordinator:
         except OSError:
             self._drop(client)
 
-    def _drop(self, client: Client) -> None:
+    def _drop(self, client: CoordinatorClient) -> None:
         with suppress(KeyError, ValueError):
             self._selector.unregister(client.connection)
         client.connection.close()
@@ -209,7 +220,7 @@ class Coordinator:
         os.close(self._lock)
 
 
-def _has_filed(answer: Accepted) -> bool:
+def _has_rejection(answer: Acceptance) -> bool:
     return any(event.name in ("handoff.reject", "handoff.reject.invalid") for event in answer.events)
 
 
@@ -231,10 +242,61 @@ def _listen(path: str) -> tuple[socket.socket, int]:
     return listener, lock
 
 
-def is_own(connection: socket.socket) -> bool:
+def is_same_user(connection: socket.socket) -> bool:
     """True when the one who connects is this very user, or root."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     answer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", answer)
     return user in (0, os.getuid())
+
+
+START_SECONDS = 60.0
+END_SECONDS = 10.0
+
+
+def is_listening(path: str) -> bool:
+    """True when somebody listens at a socket, and it is not only left over."""
+    try:
+        Connection(path).close()
+    except CoordinatorUnavailable:
+        return False
+    return True
+
+
+class CoordinatorProcess:
+    """The process, as long as it is wanted. Killed with -9, a scheduler closes its end all the same."""
+
+    def __init__(self, module: str, folder: str, environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, "-C", folder, "serve", "--no-http", "--until-closed"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(environment),
+            start_new_session=True,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """True while it runs."""
+        return self._process.poll() is None
+
+    def wait_for(self, path: str) -> bool:
+        """Waits for its socket; False when it ended first, or takes too long."""
+        until = time.monotonic() + START_SECONDS
+        while not is_listening(path):
+            if not self.is_alive or time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def close(self) -> None:
+        """Lets it end, and makes it when it stays."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

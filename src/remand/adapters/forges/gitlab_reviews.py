@@ -1,34 +1,163 @@
-"""Makes reviews of what GitLab keeps apart: notes of the system, threads, approvals and the reviewers' states.
-
-GitLab has no reviews with an id and a commit. It leaves a note of the system when somebody requests changes or
-approves, which has an id and a time; the versions of the diff tell which commit was the head then. A review whose
-time cannot be told has the commit "" and counts for no submission, unless its time is after it.
-
-Requested changes stay what they are until the same person approves. A review that is asked for again resets the
-reviewer's state, and the author may ask for it: it takes nothing back.
-"""
+"""GitLab's JSON as records, and reviews put together from its notes, threads, approvals and reviewers' states."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from math import inf
 from typing import NamedTuple
 
-from remand.adapters.forges.gitlab_shapes import (
-    Approval,
-    Discussion,
-    MergeRequest,
-    Note,
-    Position,
-    Reviewer,
-    User,
-    Version,
-    account,
-    at,
-)
-from remand.domain.instant import Instant, moment
-from remand.domain.pulls.shapes import Comment, Review, ReviewState
+from remand.domain.instant import Instant, parse_instant, parse_moment
+from remand.domain.pull_request.records import Account, ForgeComment, ForgeReview, PullState, ReviewState
+from remand.domain.record import Record
+
+KIND = "gitlab"
+GHOST = "ghost"
+"""Who has said what was said by accounts that are gone."""
+BOT = re.compile(r"(project|group)_\d+_bot(_[0-9a-z]+)?")
+"""The accounts that project and group tokens go by."""
+DEVELOPER = 30
+"""From this access level on a member may push."""
+STATES = {"merged": PullState.MERGED, "closed": PullState.CLOSED}
+
+
+class GitLabUser(Record, kw_only=True):
+    """An account."""
+
+    id: int
+    username: str = ""
+    bot: bool | None = None
+
+
+class DiffRefs(Record, kw_only=True):
+    """The commits a diff is made of."""
+
+    base_sha: str | None = None
+    start_sha: str | None = None
+    head_sha: str | None = None
+
+
+class MergeRequest(Record, kw_only=True):
+    """A merge request, in a list or alone."""
+
+    iid: int
+    state: str
+    sha: str | None = None
+    diff_refs: DiffRefs | None = None
+    source_branch: str | None = None
+    author: GitLabUser | None = None
+    merge_user: GitLabUser | None = None
+    merged_by: GitLabUser | None = None
+    merged_at: str | None = None
+    updated_at: str | None = None
+    user_notes_count: int | None = None
+    detailed_merge_status: str | None = None
+    blocking_discussions_resolved: bool | None = None
+    web_url: str | None = None
+
+    @property
+    def head(self) -> str:
+        """The commit at its tip."""
+        refs = self.diff_refs or DiffRefs()
+        return self.sha or refs.head_sha or ""
+
+    @property
+    def change_mark(self) -> str:
+        """Changes with every push and every note, those of the system among them."""
+        said = f"{self.user_notes_count} {self.blocking_discussions_resolved}"
+        return f"{self.updated_at} {self.head} {self.state} {said} {self.detailed_merge_status}"
+
+
+class Version(Record, kw_only=True):
+    """A diff of the merge request as it was after a push."""
+
+    id: int
+    head_commit_sha: str | None = None
+    created_at: str | None = None
+
+
+class Position(Record, kw_only=True):
+    """Where in a diff a note stands. One whose line has changed since keeps the commits it was written for."""
+
+    head_sha: str | None = None
+    new_path: str | None = None
+    old_path: str | None = None
+    new_line: int | None = None
+    old_line: int | None = None
+
+
+class GitLabNote(Record, kw_only=True):
+    """Something said, by a person or (`system`) by GitLab about what a person did."""
+
+    id: int
+    created_at: str
+    body: str | None = None
+    author: GitLabUser | None = None
+    updated_at: str | None = None
+    system: bool = False
+    resolvable: bool | None = None
+    resolved: bool | None = None
+    position: Position | None = None
+
+
+class Discussion(Record, kw_only=True):
+    """Notes that belong together. An individual note is no thread and cannot be resolved."""
+
+    id: str
+    notes: tuple[GitLabNote, ...]
+    individual_note: bool = False
+
+
+class Reviewer(Record, kw_only=True):
+    """Somebody who is asked to review, and where they are with it."""
+
+    state: str
+    user: GitLabUser | None = None
+    created_at: str | None = None
+    """When they were asked, which says nothing of the state."""
+
+
+class Approval(Record, kw_only=True):
+    """An approval that stands."""
+
+    user: GitLabUser | None = None
+    approved_at: str | None = None
+    """Not told by older servers."""
+
+
+class Approvals(Record, kw_only=True):
+    """Who approves of a merge request now."""
+
+    approved_by: tuple[Approval, ...]
+
+
+class GitLabMember(Record, kw_only=True):
+    """What somebody may do in a project, by membership there or in a group above."""
+
+    id: int
+    username: str
+    access_level: int
+    state: str = "active"
+
+    def is_writer(self, account: Account) -> bool:
+        """True when this is the account, under the name it goes by now, and it may push."""
+        is_same = account.id == f"{KIND}:{self.id}" and account.login == f"{KIND}:{self.username}"
+        return is_same and self.state == "active" and self.access_level >= DEVELOPER
+
+
+def account(user: GitLabUser | None) -> Account | None:
+    """Who somebody is; None when the account is gone."""
+    if user is None or user.username == GHOST:
+        return None
+    is_bot = bool(user.bot) or BOT.fullmatch(user.username) is not None
+    return Account(id=f"{KIND}:{user.id}", login=f"{KIND}:{user.username}", is_bot=is_bot)
+
+
+def parse_time(time: str | None) -> Instant:
+    """A time as an instant; empty when it is none."""
+    return parse_instant(time or "") or ""
+
 
 OPINIONS = {
     "requested changes": ReviewState.CHANGES_REQUESTED,
@@ -41,7 +170,7 @@ BATCH = 60.0
 LAST: Instant = "9999-12-31T23:59:59.999999Z"
 
 
-class Material(NamedTuple):
+class MergeRequestData(NamedTuple):
     """What was asked of GitLab about one merge request."""
 
     request: MergeRequest
@@ -54,19 +183,19 @@ class Material(NamedTuple):
 class Opinion(NamedTuple):
     """A note of the system that says what somebody thinks of the work."""
 
-    author: User
+    author: GitLabUser
     state: ReviewState
     note: int
     time: Instant
 
 
-class Thread(NamedTuple):
+class GitLabThread(NamedTuple):
     """What people said in a discussion that was begun by the first of them."""
 
-    notes: tuple[Note, ...]
+    notes: tuple[GitLabNote, ...]
 
     @property
-    def first(self) -> Note:
+    def first(self) -> GitLabNote:
         """What it begins with."""
         return self.notes[0]
 
@@ -77,63 +206,69 @@ class Thread(NamedTuple):
         return bool(settled) and all(settled)
 
 
-class Reviews:
+class GitLabReviews:
     """The reviews of one merge request."""
 
-    def __init__(self, material: Material) -> None:
+    def __init__(self, material: MergeRequestData) -> None:
         self._material = material
         self._opinions = sorted(_opinions(material.discussions), key=lambda one: (one.time, one.note))
         self._plain = sorted(_plain_notes(material.discussions), key=lambda note: note.id)
-        self._texts = {one.note: note for one in self._opinions for note in self._said_with(one)}
+        self._texts = {one.note: note for one in self._opinions for note in self._notes_with(one)}
         """What was said along with each opinion, by its note."""
-        self._threads: dict[int, list[Thread]] = {}
+        self._threads: dict[int, list[GitLabThread]] = {}
         """Threads by the opinion that followed them; by 0 those that none did."""
         for thread in _threads(material.discussions):
             self._threads.setdefault(self._opinion_after(thread.first), []).append(thread)
 
-    def reviews(self) -> tuple[Review, ...]:
+    def reviews(self) -> tuple[ForgeReview, ...]:
         """Every review, oldest first. Of no known time, an approval is the first and a rejection the last word."""
-        found = (*map(self._review, self._opinions), *self._loose(), *self._unnoted())
+        found = (*map(self._review, self._opinions), *self._comment_reviews(), *self._reviews_without_notes())
         return tuple(sorted(found, key=_order))
 
-    def remarks(self) -> tuple[Comment, ...]:
+    def remarks(self) -> tuple[ForgeComment, ...]:
         """What was said outside of reviews and threads."""
         used = {note.id for note in self._texts.values()}
         return tuple(_comment(self._material.request, note) for note in self._plain if note.id not in used)
 
-    def _said_with(self, opinion: Opinion) -> list[Note]:
+    def _notes_with(self, opinion: Opinion) -> list[GitLabNote]:
         """The one note that its author wrote next to an opinion, if any."""
         by_author = [note for note in self._plain if _is_by(note, opinion)]
-        nearest = sorted(by_author, key=lambda note: _apart(opinion.time, at(note.created_at)))[:1]
-        return [note for note in nearest if _apart(opinion.time, at(note.created_at)) <= TOGETHER]
+        nearest = sorted(
+            by_author, key=lambda note: _seconds_between(opinion.time, parse_time(note.created_at))
+        )[:1]
+        return [
+            note
+            for note in nearest
+            if _seconds_between(opinion.time, parse_time(note.created_at)) <= TOGETHER
+        ]
 
-    def _opinion_after(self, note: Note) -> int:
+    def _opinion_after(self, note: GitLabNote) -> int:
         """The first opinion that its author gave after a note, unless that is about another commit."""
-        time, versions = at(note.created_at), self._material.versions
+        time, versions = parse_time(note.created_at), self._material.versions
         found = next((one for one in self._opinions_of(note.author) if one.time >= time), None)
         if found is None:
             return 0
         heads = {head_at(versions, time), head_at(versions, found.time)} - {""}
         return found.note if len(heads) < 2 else 0
 
-    def _opinions_of(self, author: User | None) -> Iterator[Opinion]:
+    def _opinions_of(self, author: GitLabUser | None) -> Iterator[Opinion]:
         return (one for one in self._opinions if author is not None and one.author.id == author.id)
 
-    def _review(self, opinion: Opinion) -> Review:
+    def _review(self, opinion: Opinion) -> ForgeReview:
         text, url = self._texts.get(opinion.note), self._material.request.web_url
-        return Review(
+        return ForgeReview(
             id=f"{opinion.state}-{opinion.author.id}-{opinion.note}",
-            state=opinion.state if self._is_standing(opinion) else ReviewState.DISMISSED,
+            state=opinion.state if self._is_in_force(opinion) else ReviewState.DISMISSED,
             author=account(opinion.author),
             text=text.body or "" if text is not None else "",
             commit=head_at(self._material.versions, opinion.time),
             submitted_at=opinion.time,
-            updated_at=max(opinion.time, at(text.updated_at) if text is not None else ""),
+            updated_at=max(opinion.time, parse_time(text.updated_at) if text is not None else ""),
             comments=self._comments(self._threads.get(opinion.note, ())),
             url=f"{url}#note_{opinion.note}" if url else "",
         )
 
-    def _is_standing(self, opinion: Opinion) -> bool:
+    def _is_in_force(self, opinion: Opinion) -> bool:
         """False for an approval that was taken back or reset, by its giver or by a push."""
         if opinion.state is not ReviewState.APPROVED:
             return True
@@ -141,46 +276,46 @@ class Reviews:
         last = [one for one in self._opinions_of(opinion.author) if one.state is opinion.state][-1]
         return opinion.author.id in approving and opinion is last
 
-    def _loose(self) -> Iterator[Review]:
+    def _comment_reviews(self) -> Iterator[ForgeReview]:
         """Threads that no opinion followed yet: those that one person began together are a review of comments."""
-        batches: dict[tuple[int, str], list[list[Thread]]] = {}
+        batches: dict[tuple[int, str], list[list[GitLabThread]]] = {}
         for thread in self._threads.get(0, ()):
-            author, time = thread.first.author, at(thread.first.created_at)
+            author, time = thread.first.author, parse_time(thread.first.created_at)
             key = (author.id if author is not None else 0, head_at(self._material.versions, time))
             batch = batches.setdefault(key, [[]])
-            if batch[-1] and _apart(at(batch[-1][-1].first.created_at), time) > BATCH:
+            if batch[-1] and _seconds_between(parse_time(batch[-1][-1].first.created_at), time) > BATCH:
                 batch.append([])
             batch[-1].append(thread)
         for (author_id, head), found in batches.items():
-            yield from (self._commented(author_id, head, threads) for threads in found)
+            yield from (self._comment_review(author_id, head, threads) for threads in found)
 
-    def _commented(self, author_id: int, head: str, threads: Sequence[Thread]) -> Review:
+    def _comment_review(self, author_id: int, head: str, threads: Sequence[GitLabThread]) -> ForgeReview:
         first = threads[0].first
-        return Review(
+        return ForgeReview(
             id=f"{ReviewState.COMMENTED}-{author_id}-{first.id}",
             state=ReviewState.COMMENTED,
             author=account(first.author),
             commit=head,
-            submitted_at=at(first.created_at),
-            updated_at=at(first.created_at),
+            submitted_at=parse_time(first.created_at),
+            updated_at=parse_time(first.created_at),
             comments=self._comments(threads),
         )
 
-    def _unnoted(self) -> Iterator[Review]:
+    def _reviews_without_notes(self) -> Iterator[ForgeReview]:
         """What reviewers' states and approvals say and no note does. Only an approval's time may be known."""
         noted = {(one.author.id, one.state) for one in self._opinions}
         for one in self._material.reviewers:
             if one.user is None or one.state != "requested_changes":
                 continue
             if (one.user.id, ReviewState.CHANGES_REQUESTED) not in noted:
-                yield self._undated(one.user, ReviewState.CHANGES_REQUESTED, at(one.created_at), "")
+                yield self._review_at(one.user, ReviewState.CHANGES_REQUESTED, parse_time(one.created_at), "")
         for approval in self._material.approvals:
             if approval.user is not None and (approval.user.id, ReviewState.APPROVED) not in noted:
-                time = at(approval.approved_at)
-                yield self._undated(approval.user, ReviewState.APPROVED, time, time)
+                time = parse_time(approval.approved_at)
+                yield self._review_at(approval.user, ReviewState.APPROVED, time, time)
 
-    def _undated(self, author: User, state: ReviewState, mark: str, time: Instant) -> Review:
-        return Review(
+    def _review_at(self, author: GitLabUser, state: ReviewState, mark: str, time: Instant) -> ForgeReview:
+        return ForgeReview(
             id=f"{state}-{author.id}-{mark}",
             state=state,
             author=account(author),
@@ -189,7 +324,7 @@ class Reviews:
             updated_at=time,
         )
 
-    def _comments(self, threads: Iterable[Thread]) -> tuple[Comment, ...]:
+    def _comments(self, threads: Iterable[GitLabThread]) -> tuple[ForgeComment, ...]:
         return tuple(
             _comment(
                 self._material.request,
@@ -202,14 +337,14 @@ class Reviews:
         )
 
 
-def _order(review: Review) -> Instant:
+def _order(review: ForgeReview) -> Instant:
     is_rejection = review.state is ReviewState.CHANGES_REQUESTED
     return review.submitted_at or (LAST if is_rejection else "")
 
 
 def head_at(versions: Iterable[Version], time: Instant) -> str:
     """The commit that was the head at a time; empty when that cannot be told for certain."""
-    dated = sorted((at(one.created_at), one.id, one.head_commit_sha or "") for one in versions)
+    dated = sorted((parse_time(one.created_at), one.id, one.head_commit_sha or "") for one in versions)
     if not time or any(not when or when == time for when, _, _ in dated):
         return ""
     return next((head for when, _, head in reversed(dated) if when < time), "")
@@ -217,44 +352,46 @@ def head_at(versions: Iterable[Version], time: Instant) -> str:
 
 def _opinions(discussions: Iterable[Discussion]) -> Iterator[Opinion]:
     for note in chain.from_iterable(one.notes for one in discussions):
-        state, time = OPINIONS.get((note.body or "").strip()), at(note.created_at)
+        state, time = OPINIONS.get((note.body or "").strip()), parse_time(note.created_at)
         if note.system and note.author is not None and state is not None and time:
             yield Opinion(note.author, state, note.id, time)
 
 
-def _is_by(note: Note, opinion: Opinion) -> bool:
+def _is_by(note: GitLabNote, opinion: Opinion) -> bool:
     return note.author is not None and note.author.id == opinion.author.id
 
 
-def _apart(one: Instant, other: Instant) -> float:
+def _seconds_between(one: Instant, other: Instant) -> float:
     """Seconds between two times; more than any when one is not known."""
-    return abs((moment(one) - moment(other)).total_seconds()) if one and other else inf
+    return abs((parse_moment(one) - parse_moment(other)).total_seconds()) if one and other else inf
 
 
-def _plain_notes(discussions: Iterable[Discussion]) -> Iterator[Note]:
+def _plain_notes(discussions: Iterable[Discussion]) -> Iterator[GitLabNote]:
     for one in discussions:
         yield from (note for note in one.notes if one.individual_note and not note.system)
 
 
-def _threads(discussions: Iterable[Discussion]) -> Iterator[Thread]:
+def _threads(discussions: Iterable[Discussion]) -> Iterator[GitLabThread]:
     for one in discussions:
         said = tuple(note for note in one.notes if not note.system)
         if said and not one.individual_note:
-            yield Thread(said)
+            yield GitLabThread(said)
 
 
-def _comment(request: MergeRequest, note: Note, *, is_resolved: bool = False, reply_to: str = "") -> Comment:
+def _comment(
+    request: MergeRequest, note: GitLabNote, *, is_resolved: bool = False, reply_to: str = ""
+) -> ForgeComment:
     place = note.position or Position()
     is_outdated = place.head_sha is not None and bool(request.head) and place.head_sha != request.head
-    return Comment(
+    return ForgeComment(
         id=str(note.id),
         text=note.body or "",
         author=account(note.author),
         path=place.new_path or place.old_path or "",
         line=place.new_line or place.old_line or 0,
-        created_at=at(note.created_at),
-        updated_at=at(note.updated_at),
-        is_edited=_apart(at(note.created_at), at(note.updated_at)) > 1,
+        created_at=parse_time(note.created_at),
+        updated_at=parse_time(note.updated_at),
+        is_edited=_seconds_between(parse_time(note.created_at), parse_time(note.updated_at)) > 1,
         is_resolved=is_resolved,
         is_outdated=is_outdated,
         reply_to=reply_to,

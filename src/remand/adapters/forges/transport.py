@@ -1,17 +1,24 @@
-"""The way to a forge over HTTP: one origin, bounded answers, a token that goes nowhere else."""
+"""Requests to a forge: over HTTP or through `gh`, with bounded answers, rate limits, and every failure as a ForgeFault."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
+import msgspec
 
 from remand.app.errors import EnvironmentFault
-from remand.app.forges.ports import ForgeFault, Trouble
+from remand.app.forge.ports import AnswerCache, CachedAnswer, ForgeFault, ForgeFaultKind
+from remand.app.ports import Clock
+from remand.domain.instant import Instant, add_seconds, format_instant, is_instant
 
 MAX_ANSWER = 16 << 20
 SECONDS = 30.0
@@ -19,7 +26,7 @@ MAX_HOPS = 3
 REDIRECTS = (301, 302, 307, 308)
 
 
-class Reply(NamedTuple):
+class ForgeReply(NamedTuple):
     """What was answered, whatever it is."""
 
     status: int
@@ -31,7 +38,7 @@ class Reply(NamedTuple):
 class Transport(Protocol):
     """Carries one request to a forge and its answer back."""
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         """The answer; a `ForgeFault` when there is none."""
 
     async def close(self) -> None:
@@ -54,42 +61,42 @@ class HttpTransport:
             timeout=seconds, follow_redirects=False, verify=is_encrypted, trust_env=is_encrypted
         )
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         """The answer, after redirects within the origin."""
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(MAX_HOPS):
-                    reply = await self._sent(method, url, headers, body)
+                    reply = await self._send_once(method, url, headers, body)
                     if reply.status not in REDIRECTS:
                         return reply
                     url = urljoin(url, reply.headers.get("location", ""))
         except (httpx2.DecodingError, httpx2.InvalidURL, UnicodeError) as error:
             raise ForgeFault(
-                Trouble.GARBLED, f"The forge's answer cannot be read ({type(error).__name__})."
+                ForgeFaultKind.GARBLED, f"The forge's answer cannot be read ({type(error).__name__})."
             ) from None
         except (TimeoutError, httpx2.TimeoutException):
             raise ForgeFault(
-                Trouble.UNREACHABLE, f"The forge did not answer within {self._seconds:g} s."
+                ForgeFaultKind.UNREACHABLE, f"The forge did not answer within {self._seconds:g} s."
             ) from None
         except (httpx2.HTTPError, OSError) as error:
             raise ForgeFault(
-                Trouble.UNREACHABLE, f"The forge cannot be reached ({type(error).__name__})."
+                ForgeFaultKind.UNREACHABLE, f"The forge cannot be reached ({type(error).__name__})."
             ) from None
-        raise ForgeFault(Trouble.GARBLED, f"The forge redirects more than {MAX_HOPS} times.")
+        raise ForgeFault(ForgeFaultKind.GARBLED, f"The forge redirects more than {MAX_HOPS} times.")
 
-    async def _sent(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def _send_once(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         if origin_of(url) != self._origin:
-            raise ForgeFault(Trouble.GARBLED, "The forge leads to another host; it is not followed.")
+            raise ForgeFault(ForgeFaultKind.GARBLED, "The forge leads to another host; it is not followed.")
         async with self._client.stream(method, url, headers=dict(headers), content=body) as response:
             content = bytearray()
             async for part in response.aiter_bytes():
                 content += part
                 if len(content) > MAX_ANSWER:
                     raise ForgeFault(
-                        Trouble.GARBLED, f"The forge's answer is longer than {MAX_ANSWER >> 20} MB."
+                        ForgeFaultKind.GARBLED, f"The forge's answer is longer than {MAX_ANSWER >> 20} MB."
                     )
             named = {name.lower(): value for name, value in response.headers.items()}
-            return Reply(response.status_code, named, bytes(content))
+            return ForgeReply(response.status_code, named, bytes(content))
 
     async def close(self) -> None:
         """Lets go of connections."""
@@ -114,3 +121,284 @@ def _is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+PROGRAM = "gh"
+NOT_LOGGED_IN = 4
+"""The exit status of `gh` when it has no token."""
+OWN_HEADERS = ("authorization", "user-agent", "content-length")
+
+
+class ProgramResult(NamedTuple):
+    """How the program ended, and what it printed."""
+
+    exit_status: int
+    output: bytes
+
+
+class ProgramRunner(Protocol):
+    """Runs a program that is given something on its standard input."""
+
+    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
+        """How it ended; None when it could not be started, took too long or printed too much."""
+
+
+class GhProcessRunner:
+    """Runs programs for real."""
+
+    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
+        """How it ended; None when it could not be started, took too long or printed too much."""
+        try:
+            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
+        except OSError:
+            return None
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await _communicate(process, given)
+        except TimeoutError:
+            return None
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _communicate(process: asyncio.subprocess.Process, given: bytes) -> ProgramResult | None:
+    if process.stdin is None or process.stdout is None:
+        return None
+    with suppress(ConnectionError):
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+    output = bytearray()
+    while part := await process.stdout.read(1 << 16):
+        output += part
+        if len(output) > MAX_ANSWER:
+            return None
+    return ProgramResult(await process.wait(), bytes(output))
+
+
+class GhTransport:
+    """Sends requests as `gh api` does, with its token and to its host."""
+
+    def __init__(self, api: str, runner: ProgramRunner, program: str = PROGRAM) -> None:
+        self._api, self._runner, self._program = api, runner, program
+        host = urlsplit(api).hostname or ""
+        self._host = "github.com" if host == "api.github.com" else host
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
+        """The answer, read from what the program prints."""
+        command = [
+            self._program,
+            "api",
+            self._path(url),
+            "--include",
+            "--method",
+            method,
+            "--hostname",
+            self._host,
+        ]
+        for name, value in headers.items():
+            if name not in OWN_HEADERS:
+                command += ["--header", f"{name}: {value}"]
+        if body:
+            command += ["--input", "-"]
+        ran = await self._runner.run(command, body)
+        if ran is None:
+            raise ForgeFault(
+                ForgeFaultKind.UNREACHABLE, f"`{self._program} api` did not answer within {SECONDS:g} s."
+            )
+        if ran.exit_status == NOT_LOGGED_IN:
+            raise ForgeFault(
+                ForgeFaultKind.DENIED,
+                f"There is no token for {self._host}. Set GITHUB_TOKEN, or log in with `gh auth login`.",
+            )
+        return parse_printed_reply(ran.output)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _path(self, url: str) -> str:
+        """The part of an address that `gh` adds to its host's."""
+        if url.endswith("/graphql"):
+            return "graphql"
+        if not url.startswith(f"{self._api}/"):
+            raise ForgeFault(ForgeFaultKind.GARBLED, "GitHub leads to another host; it is not followed.")
+        return url[len(self._api) + 1 :]
+
+
+def parse_printed_reply(output: bytes) -> ForgeReply:
+    """Status, headers and body as `gh api --include` prints them."""
+    head, _, body = output.replace(b"\r\n", b"\n", output[:65536].count(b"\r\n")).partition(b"\n\n")
+    status, *lines = head.decode("utf-8", "replace").split("\n")
+    words = status.split(" ")
+    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdecimal():
+        raise ForgeFault(
+            ForgeFaultKind.UNREACHABLE,
+            "`gh api` answered nothing. Look whether it works: `gh api rate_limit`.",
+        )
+    pairs = (line.partition(":") for line in lines)
+    return ForgeReply(int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}, body)
+
+
+PAUSE = 60.0
+"""Seconds to wait when nobody says how long; doubled each time in a row."""
+WINDOW = 3600.0
+"""No primary limit lasts longer, whatever the two clocks say."""
+LONGEST = 24 * 3600.0
+WORDS = ("rate limit", "abuse detection", "too many requests")
+
+
+class RateLimits:
+    """Remembers a limit, also across processes, and keeps every question back while it lasts."""
+
+    def __init__(self, clock: Clock, memory: AnswerCache, address: str) -> None:
+        self._clock, self._memory = clock, memory
+        self._address = f"{address}#limited"
+        self._in_a_row = 0
+        kept = memory.get(self._address)
+        self._until: Instant = kept.body if kept is not None and is_instant(kept.body) else ""
+
+    def check(self) -> None:
+        """Raises when nothing may be asked yet."""
+        if self._until and self._clock.now() < self._until:
+            raise self.fault()
+
+    def fault(self) -> ForgeFault:
+        """What to say of the limit that holds."""
+        return ForgeFault(
+            ForgeFaultKind.LIMITED,
+            f"The forge's rate limit is used up; it is asked again at {self._until}.",
+            self._until,
+        )
+
+    def note_limit(self, reply: ForgeReply) -> ForgeFault:
+        """Notes a limit that the forge has just told."""
+        self._set_pause(pause_seconds(reply, self._clock.now(), self._in_a_row))
+        self._in_a_row += 1
+        return self.fault()
+
+    def note_reply(self, reply: ForgeReply) -> None:
+        """Notes an answer: after the last one that the limit allows there is nothing to ask."""
+        self._in_a_row = 0
+        if is_quota_empty(reply):
+            self._set_pause(pause_seconds(reply, self._clock.now(), 0))
+
+    def _set_pause(self, seconds: float) -> None:
+        self._until = add_seconds(self._clock.now(), seconds)
+        self._memory.put(self._address, CachedAnswer(etag="", body=self._until))
+
+
+def is_rate_limited(reply: ForgeReply, said: str) -> bool:
+    """True when an answer is a limit's: 429, or a 403 that says so in one of the known ways."""
+    if reply.status == 429:
+        return True
+    words = said.casefold()
+    return reply.status == 403 and (
+        "retry-after" in reply.headers or is_quota_empty(reply) or any(word in words for word in WORDS)
+    )
+
+
+def is_quota_empty(reply: ForgeReply) -> bool:
+    """True when the answer says that nothing remains of the primary limit."""
+    return _header(reply, "remaining") == "0"
+
+
+def pause_seconds(reply: ForgeReply, now: Instant, in_a_row: int) -> float:
+    """How many seconds to wait: as told, else until the limit is reset, else longer each time."""
+    told = _retry_after(reply.headers.get("retry-after", ""), now)
+    if told is not None:
+        return min(max(told, 1.0), LONGEST)
+    reset = _seconds(_header(reply, "reset"))
+    if is_quota_empty(reply) and reset is not None:
+        left = reset - _epoch(now)
+        return min(left, WINDOW) if left > 0 else PAUSE
+    return min(PAUSE * 2.0 ** min(in_a_row, 10), WINDOW)
+
+
+def _header(reply: ForgeReply, name: str) -> str:
+    return reply.headers.get(f"x-ratelimit-{name}", reply.headers.get(f"ratelimit-{name}", ""))
+
+
+def _retry_after(text: str, now: Instant) -> float | None:
+    """Seconds, or the seconds until a date; None when it is neither."""
+    seconds = _seconds(text)
+    if seconds is not None or not text:
+        return seconds
+    try:
+        when = format_instant(parsedate_to_datetime(text))
+    except (ValueError, OverflowError):
+        return None
+    return _epoch(when) - _epoch(now)
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _epoch(value: Instant) -> float:
+    return datetime.fromisoformat(value[:-1]).replace(tzinfo=UTC).timestamp()
+
+
+MAX_SAID = 200
+
+Found = TypeVar("Found")
+
+
+def status_fault(reply: ForgeReply, forge: str, token_name: str, said: str) -> ForgeFault | None:
+    """The fault behind a status; None when the answer is one."""
+    why = f"{reply.status}: {said}" if said else f"{reply.status}"
+    if reply.status < 400:
+        return None
+    if reply.status >= 500:
+        return ForgeFault(
+            ForgeFaultKind.UNREACHABLE, f"{forge} has an error of its own ({why}); it is asked again later."
+        )
+    if reply.status == 401:
+        return ForgeFault(
+            ForgeFaultKind.DENIED,
+            f"{forge} does not take the token ({why}). Set {token_name} to one that is valid and may read the "
+            "repository's pull requests.",
+        )
+    if reply.status == 403:
+        return ForgeFault(
+            ForgeFaultKind.DENIED,
+            f"{forge} does not allow this ({why}). Give the token of {token_name} the right to read pull requests, "
+            "and to write what is configured.",
+        )
+    if reply.status in (404, 410):
+        return ForgeFault(
+            ForgeFaultKind.MISSING,
+            f"{forge} has nothing there ({why}), or not for the token of {token_name}.",
+        )
+    return ForgeFault(ForgeFaultKind.REFUSED, f"{forge} refuses ({why}).")
+
+
+def error_text(reply: ForgeReply, *secrets: str) -> str:
+    """What an error's body says, short, printable and without secrets; empty when it says nothing."""
+    try:
+        body = msgspec.json.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    fields = body if isinstance(body, dict) else {}
+    errors = fields.get("errors")
+    parts = [fields.get("message"), *(errors if isinstance(errors, list) else [errors])]
+    texts = [part.get("message") if isinstance(part, dict) else part for part in parts]
+    return printable_text(": ".join(text for text in texts if isinstance(text, str)), *secrets)
+
+
+def printable_text(text: str, *secrets: str) -> str:
+    """Text of a forge's, fit to be shown in one line."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "…")
+    return "".join(sign if sign.isprintable() else " " for sign in text[:MAX_SAID])
+
+
+async def none_if_missing(answer: Awaitable[Found]) -> Found | None:
+    """What the forge answers; None when it has nothing there."""
+    try:
+        return await answer
+    except ForgeFault as fault:
+        if fault.trouble is ForgeFaultKind.MISSING:
+            return None
+        raise

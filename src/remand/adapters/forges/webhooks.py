@@ -1,13 +1,17 @@
-"""Deliveries of forges: whether one is genuine, and which pull request it is about.
-
-A delivery wakes the poller up and is believed in nothing else: what it says happened is asked of the forge.
-"""
+"""Webhooks: verifies who sent a delivery, reads which pull request it is about, and wakes the poller."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedReader, RawIOBase
+from typing import Any
 
 import msgspec
 
@@ -28,42 +32,42 @@ class Delivery(Record, kw_only=True):
     number: int
 
 
-class Ignored(Record, kw_only=True):
+class IgnoredDelivery(Record, kw_only=True):
     """A genuine delivery about something else."""
 
     why: str
 
 
-class Refused(Record, kw_only=True):
+class RefusedDelivery(Record, kw_only=True):
     """Not from the forge, or not readable."""
 
     why: str
 
 
-class _Named(Record, kw_only=True):
+class _RepositoryName(Record, kw_only=True):
     full_name: str = ""
     path_with_namespace: str = ""
 
 
-class _Numbered(Record, kw_only=True):
+class _NumberedItem(Record, kw_only=True):
     number: int = 0
     iid: int = 0
 
 
-class _Issue(_Numbered, kw_only=True):
+class _Issue(_NumberedItem, kw_only=True):
     pull_request: dict[str, object] | None = None
 
 
 class _Payload(Record, kw_only=True):
     """What is read of a delivery: the repository and the number, wherever the forge has them."""
 
-    repository: _Named | None = None
-    project: _Named | None = None
-    pull_request: _Numbered | None = None
+    repository: _RepositoryName | None = None
+    project: _RepositoryName | None = None
+    pull_request: _NumberedItem | None = None
     issue: _Issue | None = None
-    merge_request: _Numbered | None = None
+    merge_request: _NumberedItem | None = None
     object_kind: str = ""
-    object_attributes: _Numbered | None = None
+    object_attributes: _NumberedItem | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Payload)
@@ -75,27 +79,31 @@ _IDS = {
 }
 
 
-def read(kind: str, headers: Mapping[str, str], body: bytes, secret: str) -> Delivery | Ignored | Refused:
+def read_delivery(
+    kind: str, headers: Mapping[str, str], body: bytes, secret: str
+) -> Delivery | IgnoredDelivery | RefusedDelivery:
     """What a delivery is. Nothing in it is looked at before it is known to be genuine."""
     named = {name.lower(): value for name, value in headers.items()}
     if kind not in _IDS:
-        return Refused(why=f"{kind} is no forge whose deliveries are known")
+        return RefusedDelivery(why=f"{kind} is no forge whose deliveries are known")
     if not secret:
-        return Refused(why="no secret is set for webhooks, so none can be told from a forged one")
+        return RefusedDelivery(why="no secret is set for webhooks, so none can be told from a forged one")
     if len(body) > MAX_BODY:
-        return Refused(why=f"the delivery is longer than {MAX_BODY >> 20} MB")
+        return RefusedDelivery(why=f"the delivery is longer than {MAX_BODY >> 20} MB")
     if not _is_genuine(kind, named, body, secret):
-        return Refused(why="the signature is missing or does not fit; set the same secret on both sides")
+        return RefusedDelivery(
+            why="the signature is missing or does not fit; set the same secret on both sides"
+        )
     if "form" in named.get("content-type", ""):
-        return Refused(why="the webhook sends forms; set its content type to application/json")
+        return RefusedDelivery(why="the webhook sends forms; set its content type to application/json")
     delivered = next((named[name] for name in _IDS[kind] if named.get(name)), "")
     if not delivered or len(delivered) > MAX_ID:
-        return Refused(why="the delivery has no id")
+        return RefusedDelivery(why="the delivery has no id")
     try:
         payload = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Refused(why="the delivery is no JSON of a known shape")
-    return _told(delivered, payload)
+        return RefusedDelivery(why="the delivery is no JSON of a known shape")
+    return _delivery(delivered, payload)
 
 
 def _is_genuine(kind: str, headers: Mapping[str, str], body: bytes, secret: str) -> bool:
@@ -111,14 +119,14 @@ def _is_genuine(kind: str, headers: Mapping[str, str], body: bytes, secret: str)
     return hmac.compare_digest(given.encode(errors="replace"), made.encode())
 
 
-def _told(delivered: str, payload: _Payload) -> Delivery | Ignored | Refused:
+def _delivery(delivered: str, payload: _Payload) -> Delivery | IgnoredDelivery | RefusedDelivery:
     number = _number(payload)
     if number is None:
-        return Ignored(why="it is not about a pull request")
-    where = payload.project or payload.repository or _Named()
+        return IgnoredDelivery(why="it is not about a pull request")
+    where = payload.project or payload.repository or _RepositoryName()
     repository = where.full_name or where.path_with_namespace
     if not repository or len(repository) > MAX_NAME or not 0 < number < 1 << 31:
-        return Refused(why="the delivery names no repository, or no number")
+        return RefusedDelivery(why="the delivery names no repository, or no number")
     return Delivery(id=delivered, repository=repository, number=number)
 
 
@@ -133,3 +141,163 @@ def _number(payload: _Payload) -> int | None:
     if payload.issue is not None and payload.issue.pull_request is not None:
         return payload.issue.number
     return None
+
+
+SECONDS = 10.0
+"""How long a delivery may take from the first byte to the last, however slowly it drips in."""
+AT_ONCE = 64
+REMEMBERED = 10_000
+WEBHOOK_PATH = "/webhooks"
+
+
+class WebhookListener:
+    """Waits for deliveries in a thread of its own. What it hears is only a reason to ask the forge."""
+
+    def __init__(
+        self, host: str, port: int, *, kind: str, repository: str, secret: str, wake: Callable[[int], None]
+    ) -> None:
+        self._seen = _RecentDeliveries()
+        self._wake = wake
+        self._kind, self._repository, self._secret = kind, repository, secret
+        self._server = _Server((host, port), _handler(self._answer))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Begins to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, headers: dict[str, str], body: bytes) -> tuple[int, str]:
+        """The status and the words for one delivery. One that came before is answered, and wakes nobody.
+
+        Its id is not signed, so the same words under another id are no new delivery either.
+        """
+        found = read_delivery(self._kind, headers, body, self._secret)
+        if isinstance(found, IgnoredDelivery):
+            return 202, found.why
+        if not isinstance(found, Delivery):
+            return 401, found.why
+        if found.repository.lower() != self._repository.lower():
+            return 202, "This is about another repository."
+        if self._seen.is_new(found.id, sha256(body).hexdigest()):
+            self._wake(found.number)
+        return 202, "Thank you."
+
+
+class _RecentDeliveries:
+    """The deliveries of late, by what they go by."""
+
+    def __init__(self) -> None:
+        self._names: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def is_new(self, *names: str) -> bool:
+        """True when none of the names was seen; all of them are from then on."""
+        with self._lock:
+            is_new = not any(name in self._names for name in names)
+            self._names.update(dict.fromkeys(names))
+            while len(self._names) > REMEMBERED:
+                self._names.popitem(last=False)
+            return is_new
+
+
+class _Server(ThreadingHTTPServer):
+    """Takes a connection when there is room for it; who comes too much is not kept waiting."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = AT_ONCE
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers in a thread of the connection's own."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers, and makes room before the client sees the end: who comes again at once is let in."""
+        try:
+            self.finish_request(request, client_address)
+        except OSError:
+            self.handle_error(request, client_address)
+        finally:
+            self._room.release()
+            self.shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: a client that went away is no error of ours."""
+
+
+class _DeadlineReader(RawIOBase):
+    """What a client sends, until its time is over."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._deadline = time.monotonic() + SECONDS
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes; a `TimeoutError` when the time is over."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
+def _handler(answer: Callable[[dict[str, str], bytes], tuple[int, str]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            """Gives the client its time."""
+            super().setup()
+            self.rfile = BufferedReader(_DeadlineReader(self.connection))
+
+        def do_POST(self) -> None:
+            """Takes one delivery."""
+            self.close_connection = True
+            length = self.headers.get("Content-Length", "")
+            if self.path.split("?")[0].rstrip("/") != WEBHOOK_PATH:
+                self._say(404, f"Deliveries go to {WEBHOOK_PATH}.")
+            elif not (length.isascii() and length.isdecimal()):
+                self._say(411, "Say how long the delivery is.")
+            elif len(length) > 9 or int(length) > MAX_BODY:
+                self._say(413, f"A delivery has at most {MAX_BODY} bytes.")
+            else:
+                body = self.rfile.read(int(length))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                self._say(
+                    *(answer(headers, body) if len(body) == int(length) else (400, "The delivery is cut."))
+                )
+
+        def _say(self, status: int, text: str) -> None:
+            content = f"{text}\n".encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing: what was heard shows in what follows from it."""
+
+    return Handler

@@ -1,22 +1,144 @@
-"""The coordinator's own copy of the repository, in which nothing of an agent's is run."""
+"""The mirror: our own copy of the repository, in which nothing of an agent's is run."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from remand.adapters.git.bare import BareRepository, Damaged
-from remand.adapters.git.brought import Brought
-from remand.adapters.git.composing import FILE, Composing
-from remand.adapters.git.locks import locked
-from remand.adapters.git.objects import Objects, TooLarge, require_id
-from remand.adapters.git.transfer import has_grown, receive
-from remand.adapters.git.trees import TreeEntry, differences, entry_at, require_bounded, written
+from remand.adapters.git.bare_repository import (
+    MAX_DEPTH,
+    BareRepository,
+    DamagedRepository,
+    Objects,
+    TooLarge,
+    Tree,
+    TreeEntry,
+    Trees,
+    differences,
+    entry_at,
+    require_bounded,
+    require_id,
+    write_object,
+    write_tree,
+)
+from remand.adapters.git.commit_import import has_grown, receive_commit
+from remand.adapters.git.files import hold_lock
 from remand.app.errors import EnvironmentFault
-from remand.app.gates.ports import Change
+from remand.app.gates.ports import TreeChange
+
+_DAY = 86_400.0
+_ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\n")
+
+
+class MirroredCommits:
+    """Two refs a commit: itself, and its code tree. Their time says when it was last asked for."""
+
+    def __init__(self, repository: BareRepository) -> None:
+        self._folder = os.path.join(repository.path, "refs", "brought")
+        self._draft = os.path.join(repository.path, "brought.new")
+
+    def tree(self, commit: str) -> str:
+        """The code tree of a commit that was brought; empty for any other."""
+        path = os.path.join(self._folder, commit, "tree")
+        try:
+            os.utime(path)
+            with open(path, encoding="ascii", errors="replace") as file:
+                found = _ID.fullmatch(file.read(100))
+        except OSError:
+            return ""
+        return found[1] if found else ""
+
+    def mark(self, commit: str, tree: str) -> None:
+        """Remembers a commit with its code tree. The tree comes last, and makes it count."""
+        os.makedirs(os.path.join(self._folder, commit), mode=0o700, exist_ok=True)
+        for name, object_id in (("commit", commit), ("tree", tree)):
+            with open(self._draft, "w", encoding="ascii") as file:
+                file.write(f"{object_id}\n")
+            os.replace(self._draft, os.path.join(self._folder, commit, name))
+
+    def commits(self) -> list[str]:
+        """All of them, latest first."""
+        return [commit for _, commit in sorted(self._commits_by_use(), reverse=True)]
+
+    def forget(self, days: float) -> None:
+        """Takes away those that nobody asked for in so many days."""
+        for used, commit in self._commits_by_use():
+            if used < time.time() - days * _DAY:
+                shutil.rmtree(os.path.join(self._folder, commit))
+
+    def _commits_by_use(self) -> list[tuple[float, str]]:
+        found = []
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        for commit in names:
+            try:
+                found.append((os.stat(os.path.join(self._folder, commit, "tree")).st_mtime, commit))
+            except FileNotFoundError:  # killed in between
+                continue
+        return found
+
+
+Entries = Mapping[bytes, TreeEntry | None]
+"""What stands at which path; None for nothing."""
+FOLDER, FILE = "40000", "100644"
+_NOTHING: Tree = {}
+
+
+class TreeComposer:
+    """Makes trees. What no path leads to stays as it is."""
+
+    def __init__(self, repository: BareRepository, objects: Trees) -> None:
+        self._repository = repository
+        self._objects = objects
+
+    def compose(self, tree: str, entries: Entries) -> str:
+        """The id of a tree in which the named paths are as given: None removes."""
+        if any(path.count(b"/") >= MAX_DEPTH for path in entries):
+            raise EnvironmentFault(f"A path is over {MAX_DEPTH} folders deep; it is not looked into.")
+        found = self._apply_changes(self._objects.tree(tree), entries, len(tree))
+        return write_tree(self._repository, found, len(tree))
+
+    def _apply_changes(self, tree: Tree, entries: Entries, id_length: int) -> Tree:
+        result = dict(tree)
+        below: dict[bytes, dict[bytes, TreeEntry | None]] = {}
+        for path, entry in entries.items():
+            name, slash, rest = path.partition(b"/")
+            if slash:
+                below.setdefault(name, {})[rest] = entry
+            elif entry is not None:
+                result[name] = entry
+            else:
+                result.pop(name, None)
+        for name, inner in below.items():
+            self._change_folder(result, name, inner, id_length)
+        return result
+
+    def _change_folder(
+        self,
+        result: dict[bytes, TreeEntry],
+        name: bytes,
+        entries: Entries,
+        id_length: int,
+    ) -> None:
+        """Changes what is in a folder. One that becomes empty goes, and a file makes way for a folder."""
+        current = result.get(name)
+        inside = self._apply_changes(self._inside(current), entries, id_length)
+        if inside:
+            result[name] = TreeEntry(FOLDER, write_tree(self._repository, inside, id_length))
+        elif current is not None and current.is_tree:
+            del result[name]
+
+    def _inside(self, entry: TreeEntry | None) -> Tree:
+        return self._objects.tree(entry.id) if entry is not None and entry.is_tree else _NOTHING
+
 
 MAX_FILE = 8 << 20
 UNREAD = b"\x00larger than 8 MiB, and therefore not read\x00"
@@ -33,7 +155,7 @@ _Given = ParamSpec("_Given")
 _Found = TypeVar("_Found")
 
 
-def _mending(
+def _repair_and_retry(
     read: Callable[Concatenate[GitMirror, _Given], _Found],
 ) -> Callable[Concatenate[GitMirror, _Given], _Found]:
     """Has a question asked again when it failed because the mirror was damaged."""
@@ -42,8 +164,8 @@ def _mending(
     def asked(mirror: GitMirror, /, *given: _Given.args, **named: _Given.kwargs) -> _Found:
         try:
             return read(mirror, *given, **named)
-        except Damaged:
-            if not mirror.mend():
+        except DamagedRepository:
+            if not mirror.repair():
                 raise
         return read(mirror, *given, **named)
 
@@ -60,35 +182,35 @@ class GitMirror:
         self._threads = threading.RLock()
         self.repository = BareRepository(os.path.join(self._folder, "git"))
         self.objects = Objects(self.repository)
-        self._brought = Brought(self.repository)
-        self._composing = Composing(self.repository, self.objects)
+        self._brought = MirroredCommits(self.repository)
+        self._composing = TreeComposer(self.repository, self.objects)
 
-    def bring(self, commit: str) -> str:
+    def fetch_commit(self, commit: str) -> str:
         """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
-        return self._brought.tree(require_id(commit)) or self._fetched(commit)
+        return self._brought.tree(require_id(commit)) or self._fetch_commit(commit)
 
-    @_mending
+    @_repair_and_retry
     def merge_base(self, commit: str, other: str) -> str:
         """The last commit two commits have in common; empty when they have none."""
-        return self._compared(commit, other)[1]
+        return self._compare_commits(commit, other)[1]
 
-    @_mending
+    @_repair_and_retry
     def is_ancestor(self, commit: str, other: str) -> bool:
         """True when a commit is part of another's history, or is that commit."""
-        return self._compared("--is-ancestor", commit, other)[0]
+        return self._compare_commits("--is-ancestor", commit, other)[0]
 
-    @_mending
-    def changes(self, base_tree: str, tree: str) -> list[Change]:
+    @_repair_and_retry
+    def changes(self, base_tree: str, tree: str) -> list[TreeChange]:
         """The files that differ between two trees, renames recognised, `.got` left out."""
         trees = (require_id(base_tree), require_id(tree))
         asked = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-ext-diff", "--no-textconv")
         try:
             answer = self.repository.ask(*asked, "-M", "-l1000", *trees, "--", _WITHOUT_GOT)
-        except Damaged:  # files too large to be compared: renames are then not recognised
+        except DamagedRepository:  # files too large to be compared: renames are then not recognised
             answer = self.repository.ask(*asked, "--no-renames", *trees, "--", _WITHOUT_GOT)
         return list(_changes(answer.split(b"\x00")))
 
-    @_mending
+    @_repair_and_retry
     def file(self, tree: str, path: str) -> bytes | None:
         """A file's content in a tree, UNREAD when it is too large; None when it is not there or no plain file."""
         entry = entry_at(self.objects, require_id(tree), _bytes(path))
@@ -99,17 +221,17 @@ class GitMirror:
         except TooLarge:
             return UNREAD
         if content is None:
-            raise Damaged(f"The mirror has lost {path} of tree {tree[:12]}.")
+            raise DamagedRepository(f"The mirror has lost {path} of tree {tree[:12]}.")
         return content
 
-    @_mending
+    @_repair_and_retry
     def paths(self, tree: str) -> list[str]:
         """Every file's path in a tree, `.got` left out. A name that is no UTF-8 holds surrogates."""
         entries = differences(self.objects, "", require_id(tree))
         found = sorted(path for path, _, entry in entries if entry and (entry.is_file or entry.is_link))
         return [path.decode("utf-8", "surrogateescape") for path in found if not path.startswith(b".got/")]
 
-    @_mending
+    @_repair_and_retry
     def links(self, tree: str) -> dict[str, bytes]:
         """The target of every symbolic link in a tree by its path; empty for one that is not read."""
         entries = differences(self.objects, "", require_id(tree))
@@ -119,14 +241,14 @@ class GitMirror:
             for at, (path, link) in enumerate(found)
         }
 
-    @_mending
+    @_repair_and_retry
     def compose(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """A tree like `tree` in which the named paths are as in `source`: absent there, removed."""
         require_id(source)
         entries = {_bytes(path): entry_at(self.objects, source, _bytes(path)) for path in paths}
-        return self._composing.composed(require_id(tree), entries)
+        return self._composing.compose(require_id(tree), entries)
 
-    @_mending
+    @_repair_and_retry
     def with_files(self, tree: str, files: Mapping[str, bytes]) -> str:
         """A tree like `tree` in which the named files have this content."""
         require_id(tree)
@@ -134,13 +256,13 @@ class GitMirror:
         for path, content in files.items():
             before = entry_at(self.objects, tree, _bytes(path))
             mode = before.mode if before is not None and before.is_file else FILE
-            entries[_bytes(path)] = TreeEntry(mode, written(self.repository, "blob", content, len(tree)))
-        return self._composing.composed(tree, entries)
+            entries[_bytes(path)] = TreeEntry(mode, write_object(self.repository, "blob", content, len(tree)))
+        return self._composing.compose(tree, entries)
 
-    def mend(self) -> bool:
+    def repair(self) -> bool:
         """Reads the mirror through; a damaged one is made anew, with all that was brought. True when it was."""
         self._require_private()
-        with self._threads, locked(self._lock):
+        with self._threads, hold_lock(self._lock):
             if not os.path.exists(self.repository.path) or self.repository.is_sound():
                 return False
             commits = self._brought.commits()
@@ -148,7 +270,7 @@ class GitMirror:
             self.repository.remove()
             for commit in commits:
                 try:
-                    self._accepted(commit)
+                    self._receive_commit(commit)
                 except EnvironmentFault:  # whoever needs it will be told
                     continue
             return True
@@ -156,7 +278,7 @@ class GitMirror:
     def tidy(self, days: float = DAYS) -> None:
         """Forgets commits that nobody asked for in so many days; takes long, so nobody should wait for it."""
         self._require_private()
-        with self._threads, locked(self._lock):
+        with self._threads, hold_lock(self._lock):
             self._brought.forget(days)
             if len(os.listdir(os.path.join(self.repository.path, "objects", "pack"))) > _MANY_PACKS:
                 expiry = f"{DAYS}.days"
@@ -173,34 +295,34 @@ class GitMirror:
         except TooLarge:
             return b""
 
-    def _compared(self, *asked: str) -> tuple[bool, str]:
+    def _compare_commits(self, *asked: str) -> tuple[bool, str]:
         """Whether git says yes, and what it says, of two commits."""
         for commit in asked[-2:]:
             require_id(commit)
         answer = self.repository.run("merge-base", *asked)
         if answer.returncode not in (0, 1):
-            raise Damaged(f"The mirror lacks {' or '.join(asked[-2:])}. Bring both first.")
+            raise DamagedRepository(f"The mirror lacks {' or '.join(asked[-2:])}. Bring both first.")
         return answer.returncode == 0, answer.stdout.decode("ascii", "replace").strip()
 
-    def _fetched(self, commit: str) -> str:
+    def _fetch_commit(self, commit: str) -> str:
         """Takes a commit from the source. Where that fails for the mirror's own damage, it is made anew."""
         self._require_private()
         with self._threads:
             try:
-                with locked(self._lock):
-                    return self._accepted(commit)
-            except Damaged:
-                if not self.mend():
+                with hold_lock(self._lock):
+                    return self._receive_commit(commit)
+            except DamagedRepository:
+                if not self.repair():
                     raise
-            with locked(self._lock):
-                return self._accepted(commit)
+            with hold_lock(self._lock):
+                return self._receive_commit(commit)
 
-    def _accepted(self, commit: str) -> str:
+    def _receive_commit(self, commit: str) -> str:
         """Receives a commit unless it is there, and marks it as one that is needed."""
         self._require_made(commit)
         tree = self.objects.tree_of(commit)
         if not tree:
-            receive(self.repository, self._source, commit, self._brought.commits()[:_ASKED_ABOUT])
+            receive_commit(self.repository, self._source, commit, self._brought.commits()[:_ASKED_ABOUT])
             tree = self.objects.tree_of(commit)
         if not tree:
             raise EnvironmentFault(f"{commit} in {self._source} is no commit, or is not what it says it is.")
@@ -210,7 +332,7 @@ class GitMirror:
         return code_tree
 
     def _without_got(self, tree: str) -> str:
-        return self._composing.composed(tree, {b".got": None}) if b".got" in self.objects.tree(tree) else tree
+        return self._composing.compose(tree, {b".got": None}) if b".got" in self.objects.tree(tree) else tree
 
     def _require_private(self) -> None:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -232,10 +354,10 @@ def _bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogateescape")
 
 
-def _changes(fields: Sequence[bytes]) -> Iterator[Change]:
+def _changes(fields: Sequence[bytes]) -> Iterator[TreeChange]:
     """Reads git's raw diff: facts and a path, or facts and two paths for a rename."""
     rest = iter([field.decode("utf-8", "surrogateescape") for field in fields if field])
     for facts in rest:
         _, mode, _, _, status = facts.removeprefix(":").split(" ")
         old_path = next(rest) if status[0] in "RC" else ""
-        yield Change(status[0], next(rest), old_path, "" if status == "D" else mode)
+        yield TreeChange(status[0], next(rest), old_path, "" if status == "D" else mode)

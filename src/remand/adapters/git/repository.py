@@ -1,18 +1,70 @@
-"""Questions to git, asked so that nothing the repository configures is run."""
+"""Queries to git in the user's repository and worktree, run so that nothing the repository configures is executed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import stat
 import subprocess
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 
-from remand.adapters.git import loose
-from remand.adapters.git.place import Place, current_branch, read_ref
+from remand.adapters.git.location import LedgerLocation, current_branch, read_ref
 from remand.app.errors import EnvironmentFault
-from remand.app.ports import Commit, Difference
-from remand.domain.control import is_control_name
+from remand.app.ports import Commit, CommitDifference
+from remand.domain.gate.control_files import is_control_name
+from remand.domain.setup_files import SetupFiles
+
+MAX_OBJECT = 1 << 20
+_ID_LENGTHS = {40: hashlib.sha1, 64: hashlib.sha256}
+
+
+def read_commit_tree(common_dir: str, commit: str) -> bytes | None:
+    """The top tree of a commit, as it is stored; None when git has to be asked."""
+    content = _read_loose_object(common_dir, commit, b"commit")
+    first = content.partition(b"\n")[0] if content else b""
+    return _read_loose_object(common_dir, first.removeprefix(b"tree ").decode("ascii", "replace"), b"tree")
+
+
+def read_top_file(common_dir: str, commit: str, name: str) -> tuple[bytes | None] | None:
+    """The content of a file at the top of a commit, None in it when there is no such file; None when git has to be asked."""
+    tree = read_commit_tree(common_dir, commit)
+    if tree is None or "/" in name:
+        return None
+    rest = tree
+    while rest:
+        entry, _, tail = rest.partition(b"\x00")
+        if entry.partition(b" ")[2] == name.encode():
+            blob = _read_loose_object(common_dir, tail[: len(commit) // 2].hex(), b"blob")
+            return None if blob is None else (blob,)
+        rest = tail[len(commit) // 2 :]
+    return (None,)
+
+
+def _read_loose_object(common_dir: str, object_id: str, kind: bytes) -> bytes | None:
+    """What an object holds, if it is of that kind and its hash is its name."""
+    algorithm = _ID_LENGTHS.get(len(object_id))
+    if algorithm is None or not object_id.isalnum():
+        return None
+    stored = _decompress_file(os.path.join(common_dir, "objects", object_id[:2], object_id[2:]))
+    header, _, content = stored.partition(b"\x00")
+    if header != b"%s %d" % (kind, len(content)):
+        return None
+    return content if algorithm(stored, usedforsecurity=False).hexdigest() == object_id else None
+
+
+def _decompress_file(path: str) -> bytes:
+    """What is packed into a plain file of a bearable size; empty for any other."""
+    with suppress(OSError, zlib.error):
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            status = os.fstat(handle)
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_OBJECT:
+                return zlib.decompressobj().decompress(file.read(MAX_OBJECT), MAX_OBJECT)
+    return b""
+
 
 SAFE = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -40,7 +92,7 @@ _CHANGED_LINES = ("diff-tree", "-r", "-p", "-U0", "--text", "--no-ext-diff", "--
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
-def git(
+def run_git(
     folder: str,
     *arguments: str,
     stdin: bytes = b"",
@@ -48,11 +100,11 @@ def git(
     seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs git in a folder without hooks, prompts, lazy fetches or anyone's configuration but the repository's."""
-    process = started(folder, *arguments, environment=environment)
-    return ended(process, f"git {arguments[0]} in {folder}", stdin, seconds)
+    process = start_git(folder, *arguments, environment=environment)
+    return finish_git(process, f"git {arguments[0]} in {folder}", stdin, seconds)
 
 
-def started(
+def start_git(
     folder: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """Starts git as `git` does; `ended` has its answer."""
@@ -70,7 +122,7 @@ def started(
         raise EnvironmentFault("git is not installed, or not on PATH. Install it, then repeat.") from None
 
 
-def ended(
+def finish_git(
     process: subprocess.Popen[bytes], what: str, stdin: bytes = b"", seconds: float = SECONDS
 ) -> subprocess.CompletedProcess[bytes]:
     """What a git that was started has answered at its end; whatever happens, it goes on no longer than this."""
@@ -91,7 +143,7 @@ _REMOTE = b'[remote "'
 class GitRepository:
     """The repository a ledger belongs to."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LedgerLocation) -> None:
         self.place = place
         self._head = os.path.join(place.git_dir, "HEAD")
         self._branch: tuple[int, str] = (-1, "")
@@ -104,25 +156,25 @@ class GitRepository:
             return None
         if name in self._commits:
             return self._commits[name]
-        known = loose.commit_tree(self.place.common_dir, name)
-        found = self._seen(name, known) if known is not None else self._asked(name)
+        known = read_commit_tree(self.place.common_dir, name)
+        found = self._remember_commit(name, known) if known is not None else self._query_commit(name)
         if found is not None and found.sha == name and len(self._commits) < MAX_KNOWN:
             self._commits[name] = found  # what a full id means never changes
         return found
 
-    def _asked(self, name: str) -> Commit | None:
+    def _query_commit(self, name: str) -> Commit | None:
         """The commit behind a name, by git's word."""
         asked = f"{name}^{{commit}}\n{name}^{{tree}}\n"
-        answer = git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
+        answer = run_git(self.place.worktree, "cat-file", "--batch", stdin=asked.encode(errors="replace"))
         header, _, rest = answer.stdout.partition(b"\n")
         sha, kind, size = (*header.split(b" "), b"", b"")[:3]
         if answer.returncode or kind != b"commit":
             return None
         tree_header, _, body = rest[int(size) + 1 :].partition(b"\n")
         length = int(tree_header.split(b" ")[2])
-        return self._seen(sha.decode(), body[:length])
+        return self._remember_commit(sha.decode(), body[:length])
 
-    def _seen(self, sha: str, tree: bytes) -> Commit:
+    def _remember_commit(self, sha: str, tree: bytes) -> Commit:
         """A commit by its id and its top tree, as that is stored."""
         if len(self._control) >= MAX_KNOWN:
             self._control.clear()
@@ -144,20 +196,20 @@ class GitRepository:
             self._branch = (changed, current_branch(self.place.git_dir))
         return self._branch[1]
 
-    def difference(self, base: str, commit: str) -> Difference | None:
+    def difference(self, base: str, commit: str) -> CommitDifference | None:
         """What a commit changes since it left the base, read from the trees alone: no attribute or filter has a say."""
-        fork = git(self.place.worktree, "merge-base", base, commit)
+        fork = run_git(self.place.worktree, "merge-base", base, commit)
         if fork.returncode:
             return None
         since = fork.stdout.decode().strip()
         between = ("--no-renames", since, commit, "--", ":(top)", ":(top,exclude).got")
-        names = git(self.place.worktree, "diff-tree", "-r", "-z", "--name-only", *between)
-        change = git(self.place.worktree, *_CHANGED_LINES, *between)
+        names = run_git(self.place.worktree, "diff-tree", "-r", "-z", "--name-only", *between)
+        change = run_git(self.place.worktree, *_CHANGED_LINES, *between)
         if names.returncode or change.returncode:
             return None
-        return Difference(
+        return CommitDifference(
             paths=tuple(name.decode("utf-8", "replace") for name in names.stdout.split(b"\0") if name),
-            patch=fingerprint(change.stdout),
+            patch=change_fingerprint(change.stdout),
         )
 
     def has_commit(self, branch: str, commit: str) -> bool | None:
@@ -167,7 +219,7 @@ class GitRepository:
             return None
         return (
             tip == commit
-            or not git(self.place.worktree, "merge-base", "--is-ancestor", commit, tip).returncode
+            or not run_git(self.place.worktree, "merge-base", "--is-ancestor", commit, tip).returncode
         )
 
     def tip(self, branch: str) -> str:
@@ -186,7 +238,7 @@ class GitRepository:
         """The names of the repositories that this one is set up to fetch from."""
         if not self.place.git_dir:
             return ()
-        return tuple(git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
+        return tuple(run_git(self.place.worktree, "remote").stdout.decode("utf-8", "replace").split())
 
     def has_remote(self) -> bool:
         """True when the repository's own configuration names one to fetch from. It takes no process to tell."""
@@ -199,15 +251,17 @@ class GitRepository:
     def has_fetched(self) -> bool:
         """True when something here came from another repository."""
         is_cut = os.path.exists(os.path.join(self.place.common_dir, "shallow"))
-        return is_cut or bool(git(self.place.worktree, "for-each-ref", "--count=1", "refs/remotes").stdout)
+        return is_cut or bool(
+            run_git(self.place.worktree, "for-each-ref", "--count=1", "refs/remotes").stdout
+        )
 
-    def outside(self, tip: str, commits: Iterable[str]) -> frozenset[str]:
+    def commits_outside(self, tip: str, commits: Iterable[str]) -> frozenset[str]:
         """Those of the commits that are here, and not in the history of a tip."""
         asked = {commit for commit in commits if commit.isascii() and commit.isalnum()}
         if not asked or not tip:
             return frozenset()
         rows = "".join(f"{name}\n" for name in (f"^{tip}", *sorted(asked)))
-        answer = git(self.place.worktree, "rev-list", "--ignore-missing", "--stdin", stdin=rows.encode())
+        answer = run_git(self.place.worktree, "rev-list", "--ignore-missing", "--stdin", stdin=rows.encode())
         if answer.returncode:
             said = answer.stderr.decode(errors="replace").strip()
             raise EnvironmentFault(f"git cannot list what {tip[:12]} lacks: {said}. Mend that, then repeat.")
@@ -215,13 +269,13 @@ class GitRepository:
 
     def file(self, commit: str, path: str) -> bytes | None:
         """A file's content at a commit; None when it is not there. What cannot be read is not taken for absent."""
-        known = loose.top_file(self.place.common_dir, commit, path)
+        known = read_top_file(self.place.common_dir, commit, path)
         if known is not None:
             return known[0]
-        listed = git(self.place.worktree, "ls-tree", commit, "--", f":(top,literal){path}")
+        listed = run_git(self.place.worktree, "ls-tree", commit, "--", f":(top,literal){path}")
         if not listed.returncode and not listed.stdout:
             return None
-        answer = git(self.place.worktree, "cat-file", "blob", f"{commit}:{path}")
+        answer = run_git(self.place.worktree, "cat-file", "blob", f"{commit}:{path}")
         if listed.returncode or answer.returncode:
             said = (listed.stderr or answer.stderr).decode(errors="replace").strip()
             raise EnvironmentFault(
@@ -229,16 +283,18 @@ class GitRepository:
             )
         return answer.stdout
 
-    def tracked(self) -> list[str]:
+    def tracked_files(self) -> list[str]:
         """The files of the main worktree that git tracks, or would."""
-        listed = git(self.place.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout
+        listed = run_git(
+            self.place.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"
+        ).stdout
         return [name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name]
 
 
 class GitIndex:
     """What the main worktree's index names."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LedgerLocation) -> None:
         self._root = place.root
         self._path = os.path.join(place.common_dir, "index") if place.common_dir else ""
 
@@ -257,7 +313,7 @@ class GitIndex:
         name = os.path.relpath(path, self._root)
         if self._cannot_name(name):
             return False
-        return bool(git(self._root, "ls-files", "-z", "--", f":(literal){name}").stdout)
+        return bool(run_git(self._root, "ls-files", "-z", "--", f":(literal){name}").stdout)
 
     def _cannot_name(self, name: str) -> bool:
         """True when the index does not hold the name anywhere, in a form that spells every name out."""
@@ -295,7 +351,7 @@ def code_tree(tree: bytes, id_length: int) -> str:
     return algorithm(b"tree %d\x00" % len(kept) + kept, usedforsecurity=False).hexdigest()
 
 
-def fingerprint(change: bytes) -> str:
+def change_fingerprint(change: bytes) -> str:
     """One short text for the lines that a change takes away and adds, file by file; empty when there are none.
 
     Blank lines, spaces within lines, modes and the place in the file do not count: git's own patch id tells changes
@@ -317,3 +373,188 @@ def fingerprint(change: bytes) -> str:
         return ""
     parts = (b"\n".join((name, *files[name])) for name in sorted(files))
     return hashlib.sha256(b"\n\n".join(parts)).hexdigest()[:40]
+
+
+CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tfsmonitor = false
+\thooksPath = /dev/null
+\tautocrlf = false
+[diff]
+\tignoreSubmodules = dirty
+[status]
+\trenames = false
+"""
+"""The whole configuration of the look: filters, hooks and drivers of the repository's own are unknown to it."""
+SHA256_CONFIG = CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\tobjectformat = sha256\n"
+
+
+def head_commit(place: LedgerLocation) -> str:
+    """The commit checked out in a worktree; empty when there is none."""
+    branch = current_branch(place.git_dir)
+    if branch:
+        return read_ref(place.common_dir, f"refs/heads/{branch}")
+    try:
+        with open(os.path.join(place.git_dir, "HEAD"), encoding="ascii") as file:
+            return file.read(80).strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def uncommitted_files(place: LedgerLocation, ours: Callable[[], SetupFiles] = SetupFiles) -> tuple[str, ...]:
+    """The files that a `Look` finds."""
+    return WorktreeStatus(place).uncommitted_files(ours)
+
+
+class WorktreeStatus:
+    """A look at what a worktree holds that is not committed. Git begins with it at once; the answer can wait."""
+
+    def __init__(self, place: LedgerLocation) -> None:
+        self._what = f"git status in {place.worktree}"
+        self._kept = ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        commit = head_commit(place)
+        index = os.path.join(place.git_dir, "index")
+        if commit and os.path.exists(index):
+            try:
+                self._begin(place, commit, index)
+            except BaseException:
+                self._kept.close()
+                raise
+
+    def _begin(self, place: LedgerLocation, commit: str, index: str) -> None:
+        folder = self._kept.enter_context(temporary_git_folder(commit, _read_excludes(place)))
+        self._process = start_git(
+            place.worktree,
+            *("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames"),
+            "--ignore-submodules=dirty",  # said here: what `.gitmodules` says of it outranks the configuration
+            environment={
+                "GIT_DIR": folder,
+                "GIT_WORK_TREE": place.worktree,
+                "GIT_INDEX_FILE": index,
+                "GIT_OBJECT_DIRECTORY": os.path.join(place.common_dir, "objects"),
+                "GIT_NO_REPLACE_OBJECTS": "1",
+            },
+        )
+
+    def uncommitted_files(self, ours: Callable[[], SetupFiles] = SetupFiles) -> tuple[str, ...]:
+        """The files outside `.got` that differ from the commit checked out; none when that cannot be told.
+
+        Files of the set-up are nobody's unfinished work. Which these are is asked only when something has changed.
+        """
+        try:
+            answer = finish_git(self._process, self._what) if self._process else None
+        finally:
+            self.close()
+        if answer is None or answer.returncode:
+            return ()
+        rows = [row.decode("utf-8", "replace") for row in answer.stdout.split(b"\0") if row]
+        found = [row for row in rows if row[3:].split("/", 1)[0] != ".got"]
+        own = ours() if found else SetupFiles()
+        return tuple(row[3:] for row in found if own.is_work(row[3:], is_tracked=not row.startswith("??")))
+
+    def close(self) -> None:
+        """Ends the look, whether or not its answer was wanted."""
+        if self._process is not None:
+            with self._process:
+                self._process.kill()
+        self._kept.close()
+
+
+def _read_excludes(place: LedgerLocation) -> str:
+    """What the repository leaves out for itself, which is a list of patterns and nothing that runs."""
+    try:
+        with open(
+            os.path.join(place.common_dir, "info", "exclude"), encoding="utf-8", errors="replace"
+        ) as file:
+            return file.read(1 << 16)
+    except OSError:
+        return ""
+
+
+@contextmanager
+def temporary_git_folder(commit: str, excluded: str) -> Iterator[str]:
+    """A git folder with our own configuration and the worktree's commit, and nothing else; gone afterwards."""
+    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"remand-look-{os.urandom(8).hex()}")  # noqa: S108 - made private, under a name nobody knows
+    made = [folder, *(os.path.join(folder, name) for name in ("refs", "objects", "info"))]
+    files = {
+        os.path.join(folder, "HEAD"): f"{commit}\n",
+        os.path.join(folder, "config"): SHA256_CONFIG if len(commit) == 64 else CONFIG,
+        os.path.join(folder, "info", "exclude"): excluded,
+    }
+    for path in made:
+        os.mkdir(path, 0o700)
+    try:
+        for path, text in files.items():
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text)
+        yield folder
+    finally:
+        with suppress(OSError):
+            for path in files:
+                os.unlink(path)
+            for path in reversed(made):
+                os.rmdir(path)
+
+
+EXCLUDE_NOTE = "# Settings of this machine alone, written by `remand init --hosts`."
+
+
+class GitTrackedFiles:
+    """What git knows of the files in one worktree; nothing is tracked or ignored where there is no repository."""
+
+    def __init__(self, place: LedgerLocation, root: str) -> None:
+        self._root = root
+        self._has_git = bool(place.common_dir)
+        self.exclude = os.path.join(place.common_dir, "info", "exclude") if place.common_dir else ""
+        """The repository's own list of ignored files, which all of its worktrees share; empty without one."""
+
+    def find_tracked(self, names: Collection[str]) -> set[str]:
+        """Those of the files that the worktree's index names."""
+        if not names or not self._has_git:
+            return set()
+        answer = run_git(self._root, "ls-files", "-z", "--", *(f":(top,literal){name}" for name in names))
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(f"git cannot list the files of {self._root}: {said}.")
+        return set(answer.stdout.decode("utf-8", "surrogateescape").split("\0")) & set(names)
+
+    def find_ignored(self, names: Collection[str]) -> set[str]:
+        """Those of the files that the repository has git ignore."""
+        if not names or not self._has_git:
+            return set()
+        given = "\0".join(names).encode("utf-8", "surrogateescape")
+        answer = run_git(self._root, "check-ignore", "--no-index", "-z", "--stdin", stdin=given)
+        return set(answer.stdout.decode("utf-8", "surrogateescape").split("\0")) & set(names)
+
+    def untrack(self, name: str) -> None:
+        """Takes a file out of the index, to be committed; the file itself stays."""
+        answer = run_git(self._root, "rm", "--cached", "--quiet", "--force", "--", f":(top,literal){name}")
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(f"git cannot stop tracking {name}: {said}. Mend that, then repeat.")
+
+
+def with_excluded(text: str, names: Collection[str]) -> str:
+    """A list of ignored files with more of them, each once."""
+    rows = text.splitlines()
+    fresh = [f"/{name}" for name in names if f"/{name}" not in rows]
+    if not fresh:
+        return text
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return text + gap + "\n".join([*([] if EXCLUDE_NOTE in rows else [EXCLUDE_NOTE]), *fresh, ""])
+
+
+def without_excluded(text: str, names: Collection[str]) -> str:
+    """A list of ignored files without those, and without our note once it is about nothing."""
+    ours = {f"/{name}" for name in names}
+    rows = text.split("\n")
+    if EXCLUDE_NOTE not in rows:
+        return text
+    kept = [row for row in rows if row not in ours]
+    at = kept.index(EXCLUDE_NOTE)
+    if not kept[at + 1 : at + 2] or not kept[at + 1].startswith("/"):
+        del kept[at]
+    return "\n".join(kept)

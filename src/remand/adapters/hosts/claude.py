@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.dialect import rendered, told
-from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered
-from remand.adapters.hosts.payload import parse, wording
-from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import CLAIMING
+from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, Rendered, Setup
+from remand.adapters.hosts.payload import CLAIMING, answer_text, parse, read_claude_call, render_claude_answer
 
 NAME = "claude"
 WRITING = "Bash|Edit|Write|MultiEdit|NotebookEdit"
@@ -36,19 +33,21 @@ SETUP = Setup(
     project="CLAUDE_PROJECT_DIR",
     switch=("disableAllHooks",),
 )
-EVENTS = hook.Names({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
+EVENTS = hook.EventNames({**SETUP.events, hook.TEAMMATE_IDLE: "TeammateIdle", hook.SESSION_END: "SessionEnd"})
 SPOKEN = frozenset({hook.TASK_COMPLETED, hook.TEAMMATE_IDLE})
 """The events whose no is heard on standard error only, with exit code 2."""
 
 
-def read(event: str, data: bytes) -> Call:
+def read(event: str, data: bytes) -> HookCall:
     """What Claude Code says. Copilot and Cursor, which run these hooks too, say it in the same words."""
-    return told(NAME, EVENTS.known(event), parse(data), tells_failures=True)
+    return read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=True)
 
 
-def render(event: str, answer: Answer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Claude Code reads it."""
-    known = EVENTS.known(event)
+    known = EVENTS.our_name(event)
     if known in SPOKEN:
-        return ("", f"{wording(answer)}\n", 2) if answer.is_no else SILENCE
-    return rendered(EVENTS.own(known), known, answer) if known != hook.SESSION_END else SILENCE
+        return ("", f"{answer_text(answer)}\n", 2) if answer.is_no else SILENCE
+    return (
+        render_claude_answer(EVENTS.host_name(known), known, answer) if known != hook.SESSION_END else SILENCE
+    )

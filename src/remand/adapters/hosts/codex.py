@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.dialect import rendered, told
-from remand.adapters.hosts.hook import Answer, Call, Rendered
-from remand.adapters.hosts.payload import parse
-from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import CLAIMING
+from remand.adapters.hosts.hook import HookAnswer, HookCall, Rendered, Setup
+from remand.adapters.hosts.payload import CLAIMING, parse, read_claude_call, render_claude_answer
 
 NAME = "codex"
 WRITING = "Bash|apply_patch"
@@ -28,15 +25,15 @@ SETUP = Setup(
     extras={"type": "command"},
     hint=HINT,
 )
-EVENTS = hook.Names(SETUP.events)
+EVENTS = hook.EventNames(SETUP.events)
 
 
-def read(event: str, data: bytes) -> Call:
+def read(event: str, data: bytes) -> HookCall:
     """What Codex says. It tells of a failed command as of any other, and not how it failed."""
-    return told(NAME, EVENTS.known(event), parse(data), tells_failures=False)
+    return read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
 
 
-def render(event: str, answer: Answer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Codex reads it."""
-    known = EVENTS.known(event)
-    return rendered(EVENTS.own(known), known, answer)
+    known = EVENTS.our_name(event)
+    return render_claude_answer(EVENTS.host_name(known), known, answer)

@@ -7,11 +7,17 @@ same session: see `Call.firing`.
 from __future__ import annotations
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.dialect import moment
-from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered, ToolUse
-from remand.adapters.hosts.payload import Payload, compose, parse, wording
-from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import REACH, tool_use, worded_code
+from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, HookToolUse, Rendered, Setup
+from remand.adapters.hosts.payload import (
+    REACH,
+    Payload,
+    answer_text,
+    compose,
+    exit_code_in_text,
+    parse,
+    stop_moment,
+    tool_use,
+)
 
 NAME = "copilot"
 WRITING = "bash|powershell|edit|create|str_replace_editor|apply_patch"
@@ -35,19 +41,19 @@ SETUP = Setup(
     extras={"type": "command"},
     switch=("disableAllHooks",),
 )
-EVENTS = hook.Names({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
+EVENTS = hook.EventNames({**SETUP.events, hook.PROMPT: "userPromptSubmitted", hook.SESSION_END: "sessionEnd"})
 PASCAL_NAMES = {"Stop": hook.STOP, "SubagentStop": hook.SUBAGENT_STOP, "UserPromptSubmit": hook.PROMPT}
 
 
-def read(event: str, data: bytes) -> Call:
+def read(event: str, data: bytes) -> HookCall:
     """What Copilot says, in either of its two spellings."""
     given = parse(data)
-    known = EVENTS.known(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
-    return Call(
+    known = EVENTS.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
+    return HookCall(
         NAME,
         known,
         session=given.identifier("sessionId", "session_id"),
-        moment=moment(given, "response"),
+        moment=stop_moment(given, "response"),
         cwd=given.path("cwd"),
         subagent=given.identifier("agentId", "agent_id"),
         is_continued=given.flag("stop_hook_active", "stopHookActive"),
@@ -58,7 +64,7 @@ def read(event: str, data: bytes) -> Call:
     )
 
 
-def _tool(event: str, given: Payload) -> ToolUse | None:
+def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("toolResult", "tool_result")
     output = given.text("error") or answered.text("textResultForLlm", "text_result_for_llm")
     return tool_use(
@@ -77,17 +83,17 @@ def _exit_code(output: str) -> int | None:
     """
     *_, note = ["", *output[-REACH:].splitlines()]
     words, _, figure = note.strip().rpartition(" with exit code ")
-    return worded_code(figure, "") if words.startswith("<") and figure.endswith(">") else None
+    return exit_code_in_text(figure, "") if words.startswith("<") and figure.endswith(">") else None
 
 
-def render(event: str, answer: Answer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Copilot reads it: JSON, always with exit code 0."""
-    known = EVENTS.known(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
-    fields = _fields(known, answer, wording(answer))
+    known = EVENTS.our_name(PASCAL_NAMES.get(event, event[:1].lower() + event[1:]))
+    fields = _fields(known, answer, answer_text(answer))
     return (compose(fields), "", 0) if fields else SILENCE
 
 
-def _fields(event: str, answer: Answer, text: str) -> dict[str, object]:
+def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if not text:
         return {}
     if event in {hook.STOP, hook.SUBAGENT_STOP}:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered, ToolUse
-from remand.adapters.hosts.payload import Payload, compose, parse, shortened, wording
-from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import printed, told_code, tool_use
+from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, HookToolUse, Rendered, Setup
+from remand.adapters.hosts.payload import (
+    Payload,
+    answer_text,
+    compose,
+    exit_code_field,
+    parse,
+    shorten_text,
+    tool_output,
+    tool_use,
+)
 
 NAME = "cursor"
 WRITING = "Shell|Write|Delete|StrReplace|Edit|MultiEdit|NotebookEdit|ApplyPatch"
@@ -31,15 +38,15 @@ SETUP = Setup(
     project="CURSOR_PROJECT_DIR",
     hint="Cursor runs a project's hooks in a trusted workspace only, and no stop hooks in the cloud.",
 )
-EVENTS = hook.Names({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
+EVENTS = hook.EventNames({**SETUP.events, hook.PROMPT: "beforeSubmitPrompt", hook.SESSION_END: "sessionEnd"})
 
 
-def read(event: str, data: bytes) -> Call:
+def read(event: str, data: bytes) -> HookCall:
     """What Cursor says."""
     given = parse(data)
-    known = EVENTS.known(event)
+    known = EVENTS.our_name(event)
     rounds = given.number("loop_count") or 0
-    return Call(
+    return HookCall(
         NAME,
         known,
         session=given.identifier("conversation_id", "session_id"),
@@ -61,33 +68,33 @@ def _first_root(given: Payload) -> str:
     return Payload({"root": roots[0]}).path("root") if roots else ""
 
 
-def _tool(event: str, given: Payload) -> ToolUse | None:
+def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("tool_output")
-    output = given.text("error_message") or printed(answered) or given.text("tool_output")
+    output = given.text("error_message") or tool_output(answered) or given.text("tool_output")
     return tool_use(
         given.text("tool_name"),
         given.part("tool_input"),
         use_id=given.identifier("tool_use_id"),
-        exit_code=told_code(answered) if event != hook.PRE_TOOL else None,
+        exit_code=exit_code_field(answered) if event != hook.PRE_TOOL else None,
         has_failed=event == hook.POST_TOOL_FAILURE,
         output=output,
         milliseconds=given.number("duration"),
     )
 
 
-def render(event: str, answer: Answer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Cursor reads it."""
-    fields = _fields(EVENTS.known(event), answer, wording(answer))
+    fields = _fields(EVENTS.our_name(event), answer, answer_text(answer))
     return (compose(fields), "", 0) if fields else SILENCE
 
 
-def _fields(event: str, answer: Answer, text: str) -> dict[str, object]:
+def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if not text:
         return {}
     if event in {hook.STOP, hook.SUBAGENT_STOP}:
         return {"followup_message": text}
     if event == hook.PRE_TOOL and answer.is_no:
-        notice = shortened(answer.notice) or text
+        notice = shorten_text(answer.notice) or text
         return {"permission": "deny", "user_message": notice, "agent_message": text}
     if event == hook.PROMPT and answer.is_no:
         return {"continue": False, "user_message": text}

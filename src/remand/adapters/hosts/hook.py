@@ -1,7 +1,4 @@
-"""What a host tells through its hook, and what it is answered, in one shape for every host.
-
-This is on the way of every hook call, so it imports nothing that Python has not loaded already.
-"""
+"""Hook calls of agent hosts: the call, the answer, and where a host's settings name our hook. Every hook call loads this, so it imports only os."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ CONTEXT = "context"
 DENY = "deny"
 
 
-class ToolUse:
+class HookToolUse:
     """One use of a tool: before it (what is asked for) or after it (what came of it)."""
 
     __slots__ = ("command", "duration", "exit_code", "has_failed", "name", "output", "paths", "use_id")
@@ -64,7 +61,7 @@ class ToolUse:
         """Seconds; None where the host does not tell."""
 
 
-class Call:
+class HookCall:
     """One call of our hook by a host."""
 
     __slots__ = (
@@ -86,7 +83,7 @@ class Call:
         is_continued: bool = False,
         is_aborted: bool = False,
         has_background_work: bool = False,
-        tool: ToolUse | None = None,
+        tool: HookToolUse | None = None,
         last_message: str = "",
         subject: str = "",
         transcript: str = "",
@@ -123,7 +120,7 @@ class Call:
         """Why the payload could not be read; empty when it could."""
 
     @property
-    def firing(self) -> str:
+    def firing_key(self) -> str:
         """What two hooks have in common that one event fired, whichever hosts' files they stand in.
 
         Copilot and Cursor run the hooks in `.claude/settings.json` besides their own. Both calls carry the
@@ -142,7 +139,7 @@ def _length(path: str) -> int:
         return 0
 
 
-class Answer:
+class HookAnswer:
     """What a hook answers. A host without a way to say it is told as much of it as it understands."""
 
     __slots__ = ("kind", "notice", "text")
@@ -155,22 +152,22 @@ class Answer:
         """For the person who watches."""
 
     @classmethod
-    def allow(cls, notice: str = "") -> Answer:
+    def allow(cls, notice: str = "") -> HookAnswer:
         """Lets it happen."""
         return cls(ALLOW, notice=notice)
 
     @classmethod
-    def block(cls, text: str, notice: str = "") -> Answer:
+    def block(cls, text: str, notice: str = "") -> HookAnswer:
         """Sends the agent back to work (or keeps a change of settings from taking hold)."""
         return cls(BLOCK, text, notice=notice)
 
     @classmethod
-    def context(cls, text: str, notice: str = "") -> Answer:
+    def context(cls, text: str, notice: str = "") -> HookAnswer:
         """Lets it happen, and puts a text before the agent."""
         return cls(CONTEXT, text, notice=notice)
 
     @classmethod
-    def deny(cls, text: str, notice: str = "") -> Answer:
+    def deny(cls, text: str, notice: str = "") -> HookAnswer:
         """Keeps a tool from being used."""
         return cls(DENY, text, notice=notice)
 
@@ -185,7 +182,7 @@ Rendered = tuple[str, str, int]
 SILENCE: Rendered = ("", "", 0)
 
 
-class Names:
+class EventNames:
     """The events that a host knows, by our name and by its own."""
 
     __slots__ = ("_events", "_own")
@@ -194,10 +191,103 @@ class Names:
         self._own = own
         self._events = {name: event for event, name in own.items()}
 
-    def known(self, name: str) -> str:
+    def our_name(self, name: str) -> str:
         """Our name of an event that is given by either; empty when it is none of ours."""
         return name if name in EVENTS else self._events.get(name, "")
 
-    def own(self, event: str) -> str:
+    def host_name(self, event: str) -> str:
         """The host's name of an event; empty when it has none such."""
         return self._own.get(event, "")
+
+
+SECONDS = {
+    STOP: 300,
+    SUBAGENT_STOP: 300,
+    TASK_COMPLETED: 300,
+    PRE_TOOL: 15,
+    POST_TOOL: 15,
+    POST_TOOL_FAILURE: 15,
+    SESSION_START: 25,
+    PROMPT: 25,
+    CONFIG_CHANGE: 15,
+}
+"""How long a host is told to wait for our hook."""
+MARGIN = 5.0
+"""How much earlier than that our hook answers by itself: a host that has waited in vain lets the agent go."""
+
+
+def deadline(event: str) -> float:
+    """By when, in seconds from its start, our hook has to have answered an event."""
+    return SECONDS.get(event, SECONDS[PRE_TOOL]) - MARGIN
+
+
+class Setup:
+    """One host's settings file, as far as our entries in it are concerned."""
+
+    __slots__ = (
+        "base", "command_key", "ending_extras", "events", "extras", "hint", "host", "host_keys", "is_grouped",
+        "is_on_switch", "local", "matchers", "other_names", "path", "paths", "project", "switch", "timeout_factor", "timeout_key",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        path: str,
+        local: str = "",
+        elsewhere: tuple[str, ...] = (),
+        events: dict[str, str],
+        other_names: dict[str, str] | None = None,
+        matchers: dict[str, str] | None = None,
+        is_grouped: bool = True,
+        command_key: str = "command",
+        timeout_key: str = "timeout",
+        timeout_factor: int = 1,
+        base: dict[str, object] | None = None,
+        extras: dict[str, object] | None = None,
+        ending_extras: dict[str, object] | None = None,
+        project: str = "",
+        switch: tuple[str, ...] = (),
+        is_on_switch: bool = False,
+        host_keys: tuple[str, ...] = (),
+        hint: str = "",
+    ) -> None:
+        self.host = host
+        self.path = path
+        """The project's settings file, from the repository's root."""
+        self.local = local
+        """The settings file of one machine beside it; empty when the host has none."""
+        self.paths = (path, *([local] if local else []), *elsewhere)
+        """Every file that may hold entries of ours; those in a home folder start with `~`."""
+        self.events = events
+        """The events that we install, by our name, and the host's name of each."""
+        self.other_names = other_names or {}
+        """Other spellings of the events' names, which may also stand at the top of the file."""
+        self.matchers = matchers or {}
+        """Which tools an event is wanted for."""
+        self.is_grouped = is_grouped
+        """Whether the hooks of an event stand in groups, each with a matcher."""
+        self.command_key = command_key
+        self.timeout_key = timeout_key
+        self.timeout_factor = timeout_factor
+        self.base = base or {}
+        """What a new file starts with."""
+        self.extras = extras or {}
+        """What each entry has besides its command and timeout."""
+        self.ending_extras = ending_extras or {}
+        """What the entries at which an agent says that it has finished have besides."""
+        self.project = project
+        """The variable that holds the project's folder when a hook runs; empty when the host has none."""
+        self.switch = switch
+        """The keys, from the top inwards, of what turns all hooks off; empty when there is no such thing."""
+        self.is_on_switch = is_on_switch
+        """Whether that is false when it turns them off."""
+        self.host_keys = host_keys
+        """What the host itself adds to the file."""
+        self.hint = hint
+        """What a person still has to do after the installation."""
+
+    @property
+    def project_paths(self) -> tuple[str, ...]:
+        """The files in the project that may hold entries of ours."""
+        return tuple(path for path in self.paths if not path.startswith("~"))

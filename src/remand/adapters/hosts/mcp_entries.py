@@ -1,11 +1,11 @@
-"""Our MCP server in a host's settings of a project: put in, taken out; all else there is left as it is."""
+"""Our MCP server in a host's project settings: added and removed without changing anything else."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from remand.adapters.hosts.settings import Table, UnusableSettings, dump, load
+from remand.adapters.hosts.settings import Table, UnusableSettings, dump_settings, load_settings
 
 NAME = "remand"
 HANDED_ON = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "REMAND_SOCKET")
@@ -20,7 +20,7 @@ _OWN = f"{_CODEX_SECTION}.{NAME}"
 _END = "\n"
 
 
-class Entry:
+class McpEntry:
     """How one host is told of our server."""
 
     __slots__ = ("arguments", "extras", "hint", "host", "path")
@@ -52,16 +52,16 @@ class Entry:
 ENTRIES = {
     entry.host: entry
     for entry in (
-        Entry(
+        McpEntry(
             "claude", ".mcp.json", {"type": "stdio"}, "Claude Code asks once whether .mcp.json may be used."
         ),
-        Entry(
+        McpEntry(
             "codex",
             ".codex/config.toml",
             {"env_vars": [*HANDED_ON, *PLACES], "tool_timeout_sec": SECONDS},
             "Codex reads .codex/config.toml in a trusted project only.",
         ),
-        Entry(
+        McpEntry(
             "copilot",
             ".github/mcp.json",
             {
@@ -71,16 +71,16 @@ ENTRIES = {
             },
             "Copilot reads .github/mcp.json in a trusted folder only.",
         ),
-        Entry(
+        McpEntry(
             "cursor",
             ".cursor/mcp.json",
             {"env": {name: f"${{env:{name}}}" for name in HANDED_ON}},
             # Cursor starts servers wherever it was started itself.
             arguments=("-C", "${workspaceFolder}"),
         ),
-        Entry("gemini", ".gemini/settings.json", {"timeout": SECONDS * 1000}),
-        Entry("qwen", ".qwen/settings.json", {"timeout": SECONDS * 1000}),
-        Entry(
+        McpEntry("gemini", ".gemini/settings.json", {"timeout": SECONDS * 1000}),
+        McpEntry("qwen", ".qwen/settings.json", {"timeout": SECONDS * 1000}),
+        McpEntry(
             "openhands",
             "",
             hint="OpenHands reads no MCP servers from a project: openhands mcp add remand --transport stdio {program} -- mcp",
@@ -89,25 +89,25 @@ ENTRIES = {
 }
 
 
-def install(entry: Entry, text: str | None, program: str) -> str:
+def install_server(entry: McpEntry, text: str | None, program: str) -> str:
     """The settings with our entry in them. One of ours keeps what somebody has added to it: a name, say."""
-    return _installed_toml(entry, text or "", program) if entry.is_toml else _installed(entry, text, program)
+    return _install_toml(entry, text or "", program) if entry.is_toml else _install_json(entry, text, program)
 
 
-def uninstall(entry: Entry, text: str) -> str | None:
+def uninstall_server(entry: McpEntry, text: str) -> str | None:
     """The settings without our entry; None when nothing else is in the file."""
-    return _uninstalled_toml(text) if entry.is_toml else _uninstalled(text)
+    return _uninstall_toml(text) if entry.is_toml else _uninstall_json(text)
 
 
-def commands(entry: Entry, text: str) -> list[str]:
+def installed_programs(entry: McpEntry, text: str) -> list[str]:
     """The program that our entry in the settings names; nothing when there is none."""
-    data = _toml(text) if entry.is_toml else load(text)
+    data = _toml(text) if entry.is_toml else load_settings(text)
     server = _servers(data, _CODEX_SECTION if entry.is_toml else _SECTION).get(NAME)
     return [str(server["command"])] if isinstance(server, dict) and _is_ours(server) else []
 
 
-def _installed(entry: Entry, text: str | None, program: str) -> str:
-    settings = load(text) if text and text.strip("\ufeff \t\r\n") else {}
+def _install_json(entry: McpEntry, text: str | None, program: str) -> str:
+    settings = load_settings(text) if text and text.strip("\ufeff \t\r\n") else {}
     servers = _servers(settings, _SECTION)
     known = servers.get(NAME)
     _require_ours(known)
@@ -115,11 +115,11 @@ def _installed(entry: Entry, text: str | None, program: str) -> str:
         **servers,
         NAME: {**known, "command": program} if isinstance(known, dict) else _fresh(entry, program),
     }
-    return dump(settings, text)
+    return dump_settings(settings, text)
 
 
-def _uninstalled(text: str) -> str | None:
-    settings = load(text)
+def _uninstall_json(text: str) -> str | None:
+    settings = load_settings(text)
     servers = _servers(settings, _SECTION)
     if not _is_ours(servers.get(NAME)):
         return text
@@ -128,10 +128,10 @@ def _uninstalled(text: str) -> str | None:
         settings[_SECTION] = left
     else:
         del settings[_SECTION]
-    return dump(settings, text) if settings else None
+    return dump_settings(settings, text) if settings else None
 
 
-def _fresh(entry: Entry, program: str) -> Table:
+def _fresh(entry: McpEntry, program: str) -> Table:
     kind: Table = {name: value for name, value in entry.extras.items() if name == "type"}
     return {**kind, "command": program, "args": entry.arguments, **entry.extras}
 
@@ -155,7 +155,7 @@ def _require_ours(server: object) -> None:
         raise UnusableSettings(f"its server {NAME!r} is another one; give that another name")
 
 
-def _installed_toml(entry: Entry, text: str, program: str) -> str:
+def _install_toml(entry: McpEntry, text: str, program: str) -> str:
     before = _toml(text)
     known = _servers(before, _CODEX_SECTION).get(NAME)
     _require_ours(known)
@@ -166,7 +166,7 @@ def _installed_toml(entry: Entry, text: str, program: str) -> str:
         wanted = _fresh(entry, program)
         rows = [
             f"[{_CODEX_SECTION}.{NAME}]",
-            *(f"{name} = {_written(value)}" for name, value in wanted.items()),
+            *(f"{name} = {_toml_value(value)}" for name, value in wanted.items()),
         ]
         first = f"{text.removesuffix(_END)}{_END}{_END}" if text.strip() else ""
         made = first + _END.join([*rows, ""])
@@ -175,12 +175,12 @@ def _installed_toml(entry: Entry, text: str, program: str) -> str:
     return made
 
 
-def _uninstalled_toml(text: str) -> str | None:
+def _uninstall_toml(text: str) -> str | None:
     before = _toml(text)
     servers = _servers(before, _CODEX_SECTION)
     if not _is_ours(servers.get(NAME)):
         return text
-    made = _END.join(_kept(_marked(text)))
+    made = _END.join(_other_rows(_mark_own_rows(text)))
     left = {name: server for name, server in servers.items() if name != NAME}
     others = {name: value for name, value in before.items() if name != _CODEX_SECTION}
     _require_same(_toml(made), {**others, _CODEX_SECTION: left} if left else others)
@@ -190,13 +190,13 @@ def _uninstalled_toml(text: str) -> str | None:
 def _with_command(text: str, program: str) -> str:
     """The text with another program in our table, and every other line as it was."""
     rows = [
-        f"command = {_written(program)}" if is_own and row.split("=")[0].strip() == "command" else row
-        for row, is_own in _marked(text)
+        f"command = {_toml_value(program)}" if is_own and row.split("=")[0].strip() == "command" else row
+        for row, is_own in _mark_own_rows(text)
     ]
     return _END.join(rows)
 
 
-def _marked(text: str) -> list[tuple[str, bool]]:
+def _mark_own_rows(text: str) -> list[tuple[str, bool]]:
     """Each line, and whether it is of our table or one inside it. What this misreads is found by reading again."""
     rows, is_own = [], False
     for row in text.split(_END):
@@ -207,7 +207,7 @@ def _marked(text: str) -> list[tuple[str, bool]]:
     return rows
 
 
-def _kept(marked: list[tuple[str, bool]]) -> list[str]:
+def _other_rows(marked: list[tuple[str, bool]]) -> list[str]:
     """The lines that are not of our table. Comments behind it belong to what follows, the gap before it to it."""
     kept: list[str] = []
     held: list[str] = []
@@ -239,8 +239,8 @@ def _require_same(found: Table, wanted: Table) -> None:
         raise UnusableSettings(f"our table [{_OWN}] cannot be told apart in it")
 
 
-def _written(value: object) -> str:
+def _toml_value(value: object) -> str:
     """A value in TOML, on one line."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.dialect import moment
-from remand.adapters.hosts.hook import SILENCE, Answer, Call, Rendered, ToolUse
-from remand.adapters.hosts.payload import Payload, compose, parse, wording
-from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import printed, told_code, tool_use
+from remand.adapters.hosts.hook import SILENCE, HookAnswer, HookCall, HookToolUse, Rendered, Setup
+from remand.adapters.hosts.payload import (
+    Payload,
+    answer_text,
+    compose,
+    exit_code_field,
+    parse,
+    stop_moment,
+    tool_output,
+    tool_use,
+)
 
 NAME = "openhands"
 SETUP = Setup(
@@ -31,18 +37,18 @@ SETUP = Setup(
     extras={"type": "command"},
     project="OPENHANDS_PROJECT_DIR",
 )
-EVENTS = hook.Names(SETUP.events)
+EVENTS = hook.EventNames(SETUP.events)
 
 
-def read(event: str, data: bytes) -> Call:
+def read(event: str, data: bytes) -> HookCall:
     """What OpenHands says."""
     given = parse(data)
-    known = EVENTS.known(event)
-    return Call(
+    known = EVENTS.our_name(event)
+    return HookCall(
         NAME,
         known,
         session=given.identifier("session_id"),
-        moment=moment(given, "message"),
+        moment=stop_moment(given, "message"),
         cwd=given.path("working_dir", "cwd"),
         is_continued=given.flag("stop_hook_active"),
         tool=_tool(known, given),
@@ -51,25 +57,25 @@ def read(event: str, data: bytes) -> Call:
     )
 
 
-def _tool(event: str, given: Payload) -> ToolUse | None:
+def _tool(event: str, given: Payload) -> HookToolUse | None:
     answered = given.part("tool_response")
-    output = printed(answered) or given.text("tool_output")
+    output = tool_output(answered) or given.text("tool_output")
     return tool_use(
         given.text("tool_name"),
         given.part("tool_input"),
-        exit_code=told_code(answered) if event == hook.POST_TOOL else None,
+        exit_code=exit_code_field(answered) if event == hook.POST_TOOL else None,
         has_failed=answered.flag("is_error"),
         output=output,
     )
 
 
-def render(event: str, answer: Answer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as OpenHands reads it."""
-    fields = _fields(EVENTS.known(event), answer, wording(answer))
+    fields = _fields(EVENTS.our_name(event), answer, answer_text(answer))
     return (compose(fields), "", 0) if fields else SILENCE
 
 
-def _fields(event: str, answer: Answer, text: str) -> dict[str, object]:
+def _fields(event: str, answer: HookAnswer, text: str) -> dict[str, object]:
     if not text:
         return {}
     if event == hook.STOP or (answer.is_no and event in {hook.PRE_TOOL, hook.PROMPT}):

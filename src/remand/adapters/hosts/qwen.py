@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from remand.adapters.hosts import hook
-from remand.adapters.hosts.dialect import rendered, told
-from remand.adapters.hosts.hook import Answer, Call, Rendered
-from remand.adapters.hosts.payload import parse
-from remand.adapters.hosts.setup import Setup
-from remand.adapters.hosts.tools import CLAIMING, worded_code
+from remand.adapters.hosts.hook import HookAnswer, HookCall, Rendered, Setup
+from remand.adapters.hosts.payload import (
+    CLAIMING,
+    exit_code_in_text,
+    parse,
+    read_claude_call,
+    render_claude_answer,
+)
 
 NAME = "qwen"
 WRITING = "run_shell_command|write_file|edit|Bash|Write|Edit"
@@ -37,19 +40,19 @@ SETUP = Setup(
     host_keys=("$version",),
     hint="Qwen Code reads its hooks when it starts, and again on /hooks.",
 )
-EVENTS = hook.Names(SETUP.events)
+EVENTS = hook.EventNames(SETUP.events)
 
 
-def read(event: str, data: bytes) -> Call:
+def read(event: str, data: bytes) -> HookCall:
     """What Qwen Code says. It tells the exit code of a command in words, whether the command failed or not."""
-    call = told(NAME, EVENTS.known(event), parse(data), tells_failures=False)
+    call = read_claude_call(NAME, EVENTS.our_name(event), parse(data), tells_failures=False)
     if call.tool and call.event in (hook.POST_TOOL, hook.POST_TOOL_FAILURE) and call.tool.command:
-        call.tool.exit_code = worded_code(call.tool.output, "Exit Code: ")
+        call.tool.exit_code = exit_code_in_text(call.tool.output, "Exit Code: ")
         call.tool.has_failed = call.event == hook.POST_TOOL_FAILURE or bool(call.tool.exit_code)
     return call
 
 
-def render(event: str, answer: Answer) -> Rendered:
+def render(event: str, answer: HookAnswer) -> Rendered:
     """The answer as Qwen Code reads it."""
-    known = EVENTS.known(event)
-    return rendered(EVENTS.own(known), known, answer)
+    known = EVENTS.our_name(event)
+    return render_claude_answer(EVENTS.host_name(known), known, answer)

@@ -1,14 +1,194 @@
-"""Our entries in a host's settings file: put in, found again, taken out; all else there is left as it is."""
+"""Our hook entries in a host's settings file: added, found and removed without changing anything else, comments included."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from remand.adapters.hosts import jsonc
-from remand.adapters.hosts.hook import ENDINGS
-from remand.adapters.hosts.setup import SECONDS, Setup
+from remand.adapters.hosts.hook import ENDINGS, SECONDS, Setup
+
+MAX_DEPTH = 100
+_SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?\d[\d.eE+-]*|true|false|null')
+_CLOSING = {"{": "}", "[": "]"}
+
+TextEdit = tuple[int, int, str]
+"""From where to where the text is replaced, and by what."""
+
+
+class NotJsonError(ValueError):
+    """The text is no JSON, not even one with comments."""
+
+
+class JsonNode:
+    """A value and where it stands in the text."""
+
+    __slots__ = ("end", "items", "start", "value")
+
+    def __init__(self, value: object, start: int, end: int, items: list[JsonItem]) -> None:
+        self.value = value
+        self.start = start
+        self.end = end
+        self.items = items
+        """The members of an object or the elements of a list, in their order."""
+
+
+class JsonItem:
+    """A member of an object, or an element of a list."""
+
+    __slots__ = ("comma", "key", "node", "start")
+
+    def __init__(self, key: str, node: JsonNode, start: int) -> None:
+        self.key = key
+        self.node = node
+        self.start = start
+        """Where its key begins, or its value where it has none."""
+        self.comma = -1
+        """Where the comma behind it stands; -1 when there is none."""
+
+
+def parse_jsonc(text: str) -> JsonNode:
+    """Reads a text; raises `NotJsonError`. A key that stands twice in an object is an error, too."""
+    begin = 1 if text.startswith("\ufeff") else 0
+    node = _value(text, _skip(text, begin), 0)
+    rest = _skip(text, node.end)
+    if rest != len(text):
+        raise NotJsonError(f"there is more behind its end at character {rest}")
+    return node
+
+
+def edit_jsonc(text: str, wanted: object) -> str | None:
+    """The text changed so that it says `wanted`, and the rest of it as it was.
+
+    Members and elements are taken out and plain values replaced; None when more than that would be needed.
+    """
+    try:
+        cuts = list(_text_edits(text, parse_jsonc(text), wanted))
+        changed = _apply(text, cuts)
+        return changed if parse_jsonc(changed).value == wanted else None
+    except NotJsonError:
+        return None
+
+
+def _text_edits(text: str, node: JsonNode, wanted: object) -> Iterator[TextEdit]:
+    if node.value == wanted:
+        return
+    if isinstance(node.value, dict) and isinstance(wanted, dict):
+        kept = {id(item): wanted[item.key] for item in node.items if item.key in wanted}
+    elif isinstance(node.value, list) and isinstance(wanted, list):
+        kept = _align_elements(node.items, wanted)
+    else:
+        yield node.start, node.end, json.dumps(wanted, ensure_ascii=False)
+        return
+    for item in node.items:
+        if id(item) in kept:
+            yield from _text_edits(text, item.node, kept[id(item)])
+    yield from _removals(text, node.items, {id(item) for item in node.items} - set(kept))
+
+
+def _align_elements(items: list[JsonItem], wanted: list[object]) -> dict[int, object]:
+    """Which elements stay, and what each is to be. Elements that are wanted as they are come first."""
+    kept: dict[int, object] = {}
+    rest = list(wanted)
+    for place, item in enumerate(items):
+        spare = len(items) - place - len(rest)
+        if rest and (item.node.value == rest[0] or spare <= 0 or _is_part(rest[0], item.node.value)):
+            kept[id(item)] = rest.pop(0)
+    return kept
+
+
+def _is_part(wanted: object, value: object) -> bool:
+    """Whether a value is another one without some of its members or elements."""
+    if isinstance(wanted, dict) and isinstance(value, dict):
+        return all(key in value and _is_part(one, value[key]) for key, one in wanted.items())
+    if isinstance(wanted, list) and isinstance(value, list):
+        rest = iter(value)
+        return all(any(_is_part(one, other) for other in rest) for one in wanted)
+    return wanted == value
+
+
+def _removals(text: str, items: list[JsonItem], gone: set[int]) -> Iterator[TextEdit]:
+    """Takes items out with their commas; comments stay, and so does the indentation of what follows."""
+    kept_before: JsonItem | None = None
+    for place, item in enumerate(items):
+        if id(item) not in gone:
+            kept_before = item
+            continue
+        has_kept_behind = any(id(other) not in gone for other in items[place + 1 :])
+        end = item.comma + 1 if item.comma >= 0 else item.node.end
+        if has_kept_behind:
+            yield item.start, end + len(text[end:]) - len(text[end:].lstrip(" \t\r\n")), ""
+            continue
+        begin = len(text[: item.start].rstrip(" \t\r\n"))
+        if kept_before is not None and kept_before.comma >= 0:
+            yield kept_before.comma, kept_before.comma + 1, ""
+            kept_before = None
+        yield begin, end, ""
+
+
+def _apply(text: str, cuts: list[TextEdit]) -> str:
+    for start, end, new in sorted(cuts, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int, depth: int) -> JsonNode:
+    if depth > MAX_DEPTH:
+        raise NotJsonError("it is nested too deeply")
+    if text[at : at + 1] in _CLOSING:
+        return _container(text, at, depth)
+    found = _SCALAR.match(text, at)
+    if found is None:
+        raise NotJsonError(f"there is no value at character {at}")
+    try:
+        return JsonNode(json.loads(found[0]), at, found.end(), [])
+    except ValueError as error:
+        raise NotJsonError(str(error)) from None
+
+
+def _container(text: str, start: int, depth: int) -> JsonNode:
+    closing, is_object = _CLOSING[text[start]], text[start] == "{"
+    items: list[JsonItem] = []
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != closing:
+        if items and items[-1].comma < 0:
+            raise NotJsonError(f"a comma is missing at character {at}")
+        item = _member(text, at, depth) if is_object else JsonItem("", _value(text, at, depth + 1), at)
+        items.append(item)
+        at = _skip(text, item.node.end)
+        if text[at : at + 1] == ",":
+            item.comma = at
+            at = _skip(text, at + 1)
+    if not is_object:
+        return JsonNode([item.node.value for item in items], start, at + 1, items)
+    members = {item.key: item.node.value for item in items}
+    if len(members) < len(items):
+        names = [item.key for item in items]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NotJsonError(f"the key {twice!r} stands there twice")
+    return JsonNode(members, start, at + 1, items)
+
+
+def _member(text: str, at: int, depth: int) -> JsonItem:
+    key = _SCALAR.match(text, at)
+    if key is None or text[at] != '"':
+        raise NotJsonError(f"there is no key at character {at}")
+    colon = _skip(text, key.end())
+    if text[colon : colon + 1] != ":":
+        raise NotJsonError(f"a colon is missing at character {colon}")
+    try:
+        name = str(json.loads(key[0]))
+    except ValueError as error:
+        raise NotJsonError(str(error)) from None
+    return JsonItem(name, _value(text, _skip(text, colon + 1), depth + 1), at)
+
 
 SECTION = "hooks"
 Table = dict[str, object]
@@ -18,7 +198,7 @@ class UnusableSettings(Exception):  # noqa: N818 - it is the settings that are u
     """The settings file cannot be written again without losing something."""
 
 
-class Installed:
+class HookEntry:
     """One of our entries, as it stands in a settings file."""
 
     __slots__ = ("command", "event", "matcher", "place", "timeout")
@@ -34,19 +214,19 @@ class Installed:
         self.timeout = timeout
 
 
-def install(setup: Setup, text: str | None, program: Sequence[str]) -> str:
+def install_hooks(setup: Setup, text: str | None, program: Sequence[str]) -> str:
     """The settings with our entries in them, once each, whatever program older ones of ours name."""
-    settings = _loaded(setup, text)
+    settings = _load_or_new(setup, text)
     table = _table(setup, settings)
     for event, name in setup.events.items():
-        own_name = _spelling(setup, table, name)
-        table[own_name] = _replaced(setup, _listed(table, own_name), _entry(setup, event, program))
-    return dump(settings, text)
+        own_name = _event_spelling(setup, table, name)
+        table[own_name] = _replace_group(setup, _event_groups(table, own_name), _entry(setup, event, program))
+    return dump_settings(settings, text)
 
 
-def uninstall(setup: Setup, text: str) -> str | None:
+def uninstall_hooks(setup: Setup, text: str) -> str | None:
     """The settings without our entries; None when nothing else is in the file."""
-    settings = _loaded(setup, text)
+    settings = _load_or_new(setup, text)
     table = _table(setup, settings)
     for own_name, groups in list(table.items()):
         if not isinstance(groups, list):
@@ -58,18 +238,18 @@ def uninstall(setup: Setup, text: str) -> str | None:
         del settings[SECTION]
     others = [name for name in settings if name not in setup.host_keys]
     has_more = any(settings[name] != setup.base.get(name) for name in others)
-    return dump(settings, text) if has_more else None
+    return dump_settings(settings, text) if has_more else None
 
 
-def find(setup: Setup, text: str) -> list[Installed]:
+def find_hooks(setup: Setup, text: str) -> list[HookEntry]:
     """Our entries in the settings."""
-    table = _table(setup, _loaded(setup, text))
-    return [found for own_name, groups in table.items() for found in _found(setup, own_name, groups)]
+    table = _table(setup, _load_or_new(setup, text))
+    return [found for own_name, groups in table.items() for found in _hook_entries(setup, own_name, groups)]
 
 
-def is_off(setup: Setup, text: str) -> bool:
+def are_hooks_off(setup: Setup, text: str) -> bool:
     """Whether the settings turn all hooks off."""
-    value: object = load(text) if setup.switch else None
+    value: object = load_settings(text) if setup.switch else None
     for name in setup.switch:
         value = value.get(name) if isinstance(value, dict) else None
     return value is (not setup.is_on_switch)
@@ -80,7 +260,7 @@ def names_machine(command: str) -> bool:
     return command.strip("\"'").startswith(("/", "~")) or " /" in command or " '/" in command
 
 
-def line(setup: Setup, program: Sequence[str], event: str) -> str:
+def hook_command(setup: Setup, program: Sequence[str], event: str) -> str:
     """The line that the host hands to a shell when an event fires.
 
     A relative program lies in the project, whose folder the host tells in a variable of its own.
@@ -90,23 +270,23 @@ def line(setup: Setup, program: Sequence[str], event: str) -> str:
     return " ".join([first, *map(quote, program[1:]), "hook", "--host", setup.host, event])
 
 
-def load(text: str) -> Table:
+def load_settings(text: str) -> Table:
     """Reads a settings file, which may have comments; raises `UnusableSettings` where it cannot be read."""
     try:
-        settings = _strictly(text)
+        settings = _parse_strict_json(text)
     except RecursionError:
         raise UnusableSettings("it is nested too deeply") from None
     except ValueError as error:
         try:
-            settings = jsonc.parse(text).value
-        except jsonc.NotJsonError:
+            settings = parse_jsonc(text).value
+        except NotJsonError:
             raise UnusableSettings(f"it is not JSON ({error})") from None
     if not isinstance(settings, dict):
         raise UnusableSettings("it is not a JSON object")
     return settings
 
 
-def _strictly(text: str) -> object:
+def _parse_strict_json(text: str) -> object:
     return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique)
 
 
@@ -119,10 +299,10 @@ def _unique(pairs: list[tuple[str, object]]) -> Table:
     return fields
 
 
-def _loaded(setup: Setup, text: str | None) -> Table:
+def _load_or_new(setup: Setup, text: str | None) -> Table:
     if text is None or not text.strip("\ufeff \t\r\n"):
         return dict(setup.base)
-    return load(text)
+    return load_settings(text)
 
 
 def _table(setup: Setup, settings: Table) -> Table:
@@ -136,13 +316,13 @@ def _table(setup: Setup, settings: Table) -> Table:
     return table
 
 
-def _spelling(setup: Setup, table: Table, name: str) -> str:
+def _event_spelling(setup: Setup, table: Table, name: str) -> str:
     """The name of an event as the file spells it already: two spellings of one event are an error to the host."""
     other = setup.other_names.get(name, "")
     return other if other in table else name
 
 
-def _listed(table: Table, name: str) -> list[object]:
+def _event_groups(table: Table, name: str) -> list[object]:
     groups = table.get(name, [])
     if not isinstance(groups, list):
         raise UnusableSettings(f"{name!r} is not a list")
@@ -154,13 +334,13 @@ def _entry(setup: Setup, event: str, program: Sequence[str]) -> Table:
     entry: Table = {
         **setup.extras,
         **(setup.ending_extras if event in ENDINGS else {}),
-        setup.command_key: line(setup, program, event),
+        setup.command_key: hook_command(setup, program, event),
         setup.timeout_key: SECONDS[event] * setup.timeout_factor,
     }
     return {**matcher, "hooks": [entry]} if setup.is_grouped else {**matcher, **entry}
 
 
-def _replaced(setup: Setup, groups: list[object], entry: Table) -> list[object]:
+def _replace_group(setup: Setup, groups: list[object], entry: Table) -> list[object]:
     """The groups of one event with our entry where it was before, or at the end."""
     for place, group in enumerate(groups):
         if _is_all_ours(setup, group):
@@ -169,10 +349,10 @@ def _replaced(setup: Setup, groups: list[object], entry: Table) -> list[object]:
 
 
 def _without(setup: Setup, groups: list[object]) -> list[object]:
-    return [_rid(setup, group) for group in groups if not _is_all_ours(setup, group)]
+    return [_without_own(setup, group) for group in groups if not _is_all_ours(setup, group)]
 
 
-def _rid(setup: Setup, group: object) -> object:
+def _without_own(setup: Setup, group: object) -> object:
     """A group without the entries of ours that stand among others."""
     if not setup.is_grouped or not isinstance(group, dict):
         return group
@@ -208,11 +388,11 @@ def _line_of(setup: Setup, entry: object) -> str:
     return " ".join(map(quote, [command, *map(str, words)]))
 
 
-def _found(setup: Setup, own_name: str, groups: object) -> Iterator[Installed]:
+def _hook_entries(setup: Setup, own_name: str, groups: object) -> Iterator[HookEntry]:
     for first, group in enumerate(groups if isinstance(groups, list) else []):
         for second, entry in enumerate(_hooks(setup, group)):
             if isinstance(entry, dict) and _is_ours(setup, entry):
-                yield Installed(
+                yield HookEntry(
                     event=own_name,
                     place=f"{first}:{second}",
                     matcher=group.get("matcher") if isinstance(group, dict) else None,
@@ -221,17 +401,17 @@ def _found(setup: Setup, own_name: str, groups: object) -> Iterator[Installed]:
                 )
 
 
-def dump(settings: Table, before: str | None) -> str:
+def dump_settings(settings: Table, before: str | None) -> str:
     """A settings file: changed in place where that is enough, else written anew and indented as it was before.
 
     Raises `UnusableSettings` where the latter would lose comments.
     """
-    edited = jsonc.edit(before, settings) if before else None
+    edited = edit_jsonc(before, settings) if before else None
     if edited is not None:
         return edited
     if before and before.strip("\ufeff \t\r\n"):
         try:
-            _strictly(before)
+            _parse_strict_json(before)
         except ValueError as error:
             raise UnusableSettings(
                 f"it is not JSON ({error}), and its comments would be lost if it were written anew"

@@ -1,7 +1,4 @@
-"""Where the user wants to be told: from the environment, or from a file that is the user's alone.
-
-An address often holds a secret, so it is never read from the repository, and a channel is called by its kind.
-"""
+"""The addresses of the user's channels, read from their own file and the environment. Read at the end of every call."""
 
 from __future__ import annotations
 
@@ -21,34 +18,36 @@ _LINE = re.compile(
 )
 
 
-class Address(NamedTuple):
+class ChannelAddress(NamedTuple):
     """A channel's name and its address."""
 
     name: str
     url: str
 
 
-class Addresses(NamedTuple):
+class ChannelAddresses(NamedTuple):
     """The channels there are, and what is wrong with the others; never an address itself."""
 
-    channels: tuple[Address, ...]
+    channels: tuple[ChannelAddress, ...]
     problems: tuple[str, ...] = ()
 
 
-def addresses() -> Addresses:
+def read_addresses() -> ChannelAddresses:
     """Every channel the user has named."""
     path = addresses_file()
     lines, problem = _lines(path)
     words = [*_from_environment(), *lines]
     problems = [problem] if problem else []
-    found: list[Address] = []
+    found: list[ChannelAddress] = []
     for number, word in enumerate(words, start=1):
         match = _LINE.fullmatch(word)
         if match is None:
             problems.append(f"channel {number} is no address; write it as kind://…, one a line in {path}")
             continue
-        found.append(Address(_named(match["name"] or match["kind"].lower(), found), match["url"]))
-    return Addresses(tuple(found), tuple(problems))
+        found.append(
+            ChannelAddress(_unique_name(match["name"] or match["kind"].lower(), found), match["url"])
+        )
+    return ChannelAddresses(tuple(found), tuple(problems))
 
 
 def _from_environment() -> list[str]:
@@ -66,7 +65,7 @@ def addresses_file() -> str:
     return os.path.join(base, "remand", "notify.urls")
 
 
-def _named(name: str, others: list[Address]) -> str:
+def _unique_name(name: str, others: list[ChannelAddress]) -> str:
     """A name no other channel has."""
     taken = {other.name for other in others}
     numbered = (name if n == 1 else f"{name}-{n}" for n in range(1, len(others) + 2))

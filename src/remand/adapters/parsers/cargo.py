@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.json_text import objects
-from remand.adapters.parsers.source import printed, require_complaint
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings
+from remand.adapters.parsers.tool_output import objects, require_complaint, standard_output
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("errors", "warnings")
 DEFAULTS = {"max_errors": 0.0}
@@ -70,16 +69,18 @@ class Build:
             )
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts what the compiler complains of."""
     build = Build(ran.root)
-    for line in objects(printed(ran), Message):
+    for line in objects(standard_output(ran), Message):
         if isinstance(line, Message):
             build.read(line)
         elif line.startswith(_TESTED):
-            raise Unreadable('this is what `cargo test` says; it is read with parser = "cargo-test"')
+            raise UnreadableReport('this is what `cargo test` says; it is read with parser = "cargo-test"')
     if not build.is_finished:
-        raise Unreadable("cargo did not say that the build finished; does it run with --message-format json?")
+        raise UnreadableReport(
+            "cargo did not say that the build finished; does it run with --message-format json?"
+        )
     require_complaint(ran, "cargo", build.found.errors)
     figures = {"errors": float(build.found.errors), "warnings": float(build.found.warnings)}
-    return Measurement(figures=figures, findings=build.found.kept)
+    return Measurement(figures=figures, findings=build.found.kept_findings)

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator
 
 from remand.adapters.parsers.cargo import Build, Message
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.json_text import objects
-from remand.adapters.parsers.outcomes import Outcomes
-from remand.adapters.parsers.source import complained, lines, printed, require_complaint
-from remand.adapters.parsers.texts import places
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
+from remand.adapters.parsers.tool_output import (
+    error_output,
+    lines,
+    objects,
+    require_complaint,
+    standard_output,
+)
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("tests", "failures", "skipped", "errors")
 DEFAULTS = {"max_failures": 0.0, "max_errors": 0.0}
@@ -69,30 +72,30 @@ class _Suite:
         counted = [outcome for _, outcome in self.tests]
         named = (counted.count("passed"), counted.count("failed"), counted.count("skipped"))
         if named != (passed + measured, failed, ignored) or len(counted) != self.announced:
-            raise Unreadable(
+            raise UnreadableReport(
                 f"cargo announced {self.announced} tests and counted {passed + measured} passed, {failed} failed,"
                 f" {ignored} ignored, but names {len(counted)}; tests must not write past libtest's capture"
             )
         self.is_ended = True
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts tests; when the code does not compile, no tests and the compiler's errors."""
     build = Build(ran.root)
-    suites = list(_suites(printed(ran), build))
-    stderr = list(lines(complained(ran)))
+    suites = list(_suites(standard_output(ran), build))
+    stderr = list(lines(error_output(ran)))
     found = Findings(ran.root)
-    outcomes = Outcomes()
+    outcomes = RunOutcomes()
     targets = [name for name in map(_target, stderr) if name]
     names = targets if len(targets) == len(suites) else [""] * len(suites)
     for suite, name in zip(suites, names, strict=True):
         _add(suite, name, outcomes, found, ran.root)
     if not suites:
-        found = _uncompiled(build, stderr, ran.root)
+        found = _compile_errors(build, stderr, ran.root)
     require_complaint(ran, "cargo test", outcomes.failures + found.errors)
     errors = 0 if suites else found.errors
     figures = {**outcomes.figures, "errors": float(errors)}
-    return Measurement(figures=figures, findings=found.kept, tests=outcomes.tests)
+    return Measurement(figures=figures, findings=found.kept_findings, tests=outcomes.tests)
 
 
 def _suites(content: bytes, build: Build) -> Iterator[_Suite]:
@@ -108,15 +111,15 @@ def _suites(content: bytes, build: Build) -> Iterator[_Suite]:
         elif match := _RUNNING.fullmatch(line):
             suite = _Suite(int(match[1]))
     if suite is not None:
-        raise Unreadable("a test binary ended before it had said how its tests went")
+        raise UnreadableReport("a test binary ended before it had said how its tests went")
 
 
-def _add(suite: _Suite, name: str, outcomes: Outcomes, found: Findings, root: str) -> None:
+def _add(suite: _Suite, name: str, outcomes: RunOutcomes, found: Findings, root: str) -> None:
     for test, outcome in suite.tests:
         test_id = outcomes.add(f"{name}::{test}" if name else test, outcome)
         if outcome == "failed":
             text = "\n".join(suite.said.get(test, ())).strip()
-            path, line = next(iter(places(text, root)), ("", 0))
+            path, line = next(iter(find_places(text, root)), ("", 0))
             found.add(path=path, line=line, code=test_id, text=text or "failed")
 
 
@@ -136,10 +139,10 @@ def _plain(name: str) -> str:
     return _LINE.sub("", _MANNER.sub("", name))
 
 
-def _uncompiled(build: Build, stderr: list[str], root: str) -> Findings:
+def _compile_errors(build: Build, stderr: list[str], root: str) -> Findings:
     """Why no test was run: what the compiler complains of."""
     if not any(line.startswith(_STOPPED) for line in stderr):
-        raise Unreadable("cargo ran no tests, and did not say that it could not compile them")
+        raise UnreadableReport("cargo ran no tests, and did not say that it could not compile them")
     return build.found if build.found.errors else _complaints(stderr, root)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from remand.adapters.parsers.covered import Covered
-from remand.adapters.parsers.source import report
-from remand.adapters.parsers.xml_text import walk
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Coverage
+from remand.adapters.parsers.tool_output import report
+from remand.adapters.parsers.xml_output import walk_elements
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -22,12 +22,12 @@ _TOLERANCE = 0.01
 _DIGITS = 10
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """The share of lines, and of branches where there are any. The exit status says nothing about it."""
-    covered = Covered(ran.root)
+    covered = Coverage(ran.root)
     sources: list[str] = []
     depth = 0
-    for event, element in walk(report(ran), "class"):
+    for event, element in walk_elements(report(ran), "class"):
         if event == "start":
             if not depth:
                 _count(element, covered)
@@ -37,13 +37,13 @@ def parse(ran: Ran) -> Measurement:
         if element.tag == "source":
             sources.append((element.text or "").strip())
         elif element.tag == "class":
-            covered.miss(_path(element, sources), _missed(element))
+            covered.miss(_path(element, sources), _missed_lines(element))
     return covered.measurement()
 
 
-def _count(root: Element, covered: Covered) -> None:
+def _count(root: Element, covered: Coverage) -> None:
     if root.tag != "coverage":
-        raise Unreadable(f"this is no Cobertura report: it begins with <{str(root.tag)[:40]}>")
+        raise UnreadableReport(f"this is no Cobertura report: it begins with <{str(root.tag)[:40]}>")
     lines, reached = _share(root, "lines", "line-rate")
     has_branches = root.get("branches-valid", "") != "0" and root.get("branch-rate") is not None
     branches, taken = _share(root, "branches", "branch-rate") if has_branches else (0, 0)
@@ -57,7 +57,7 @@ def _share(root: Element, what: str, rate_name: str) -> tuple[int, int]:
     if valid is None or reached is None:
         return _SHARES, round(rate * _SHARES)
     if valid and abs(reached / valid - rate) > _TOLERANCE:
-        raise Unreadable(f"the report's {rate_name} {rate} contradicts {reached} of {valid} {what}")
+        raise UnreadableReport(f"the report's {rate_name} {rate} contradicts {reached} of {valid} {what}")
     return valid, reached
 
 
@@ -67,7 +67,7 @@ def _rate(text: str, name: str) -> float:
     except ValueError:
         rate = -1.0
     if not 0 <= rate <= 1:
-        raise Unreadable(f"the report's {name} is {text[:40]!r}, and should be between 0 and 1")
+        raise UnreadableReport(f"the report's {name} is {text[:40]!r}, and should be between 0 and 1")
     return rate
 
 
@@ -75,7 +75,7 @@ def _integer(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
-def _missed(element: Element) -> list[int]:
+def _missed_lines(element: Element) -> list[int]:
     """The lines of a class that were not reached."""
     numbers = [
         _integer(line.get("number", "")) for line in element.iterfind("lines/line") if line.get("hits") == "0"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from remand.adapters.parsers.covered import Covered
-from remand.adapters.parsers.json_text import document
-from remand.adapters.parsers.source import said
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Coverage
+from remand.adapters.parsers.tool_output import document, report_or_output
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("coverage", "branch_coverage")
 DEFAULTS: dict[str, float] = {}
@@ -31,16 +30,16 @@ class _Report(msgspec.Struct):
     totals: _Summary
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """The share of lines, and of branches where they were measured. The exit status says nothing about it."""
-    report = document(said(ran), _Report, "coverage.py")
-    covered = Covered(ran.root)
+    report = document(report_or_output(ran), _Report, "coverage.py")
+    covered = Coverage(ran.root)
     counted = [0, 0, 0, 0]
     for path, file in report.files.items():
         covered.miss(path, file.missing_lines)
         counted = [one + more for one, more in zip(counted, _counts(file.summary), strict=True)]
     if counted != _counts(report.totals):
-        raise Unreadable("the report's totals are not the sum of its files")
+        raise UnreadableReport("the report's totals are not the sum of its files")
     covered.count(*counted)
     return covered.measurement()
 

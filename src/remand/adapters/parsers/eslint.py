@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.json_text import document
-from remand.adapters.parsers.source import require_complaint, require_known_status, said
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement
+from remand.adapters.parsers.results import Findings
+from remand.adapters.parsers.tool_output import (
+    document,
+    report_or_output,
+    require_complaint,
+    require_known_status,
+)
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement
 
 FIGURES = ("errors", "warnings")
 DEFAULTS = {"max_errors": 0.0}
@@ -30,11 +34,11 @@ class _File(msgspec.Struct, rename="camel"):
     warning_count: int
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts messages by their severity; those that a directive suppresses are not among them."""
     require_known_status(ran, "eslint", range(2))
     found = Findings(ran.root)
-    for file in document(said(ran), list[_File], "eslint"):
+    for file in document(report_or_output(ran), list[_File], "eslint"):
         for message in file.messages:
             found.add(
                 path=file.file_path,
@@ -45,4 +49,4 @@ def parse(ran: Ran) -> Measurement:
             )
     require_complaint(ran, "eslint", found.errors + found.warnings)
     figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
-    return Measurement(figures=figures, findings=found.kept)
+    return Measurement(figures=figures, findings=found.kept_findings)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from remand.adapters.parsers.texts import shown_end
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import GateFinding, Measurement, Unreadable
+from remand.adapters.parsers.results import last_text
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import GateFinding, Measurement, UnreadableReport
 
 FIGURES = ("errors",)
 DEFAULTS = {"max_errors": 0.0}
@@ -18,13 +18,13 @@ _MISSING = re.compile(
 """What `python -m` says of a module that is not installed (a failed import in the work reads differently), and make."""
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """One error when the command failed, with the last it said."""
     if ran.status == 0:
         return Measurement(figures={"errors": 0.0})
-    text = shown_end(ran.errors) or shown_end(ran.output)
+    text = last_text(ran.errors) or last_text(ran.output)
     # An error here would be excused by the same error on the base, and a check that never ran would pass.
     if ran.status in _NOT_STARTED or _MISSING.search(text):
-        raise Unreadable(f"the command ended with status {ran.status}: a program could not be started")
+        raise UnreadableReport(f"the command ended with status {ran.status}: a program could not be started")
     finding = GateFinding(code=f"exit status {ran.status}", text=text or "The command said nothing.")
     return Measurement(figures={"errors": 1.0}, findings=(finding,))

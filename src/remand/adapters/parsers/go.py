@@ -1,4 +1,4 @@
-"""Go: `go test -json`, `go vet -json`, and what `go build` and `go vet` say as text."""
+"""Go: `go test -json`, `go vet -json`, and the text of `go build` and `go vet`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,122 @@ from collections.abc import Iterator
 
 import msgspec
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.go_events import Event, Tested
-from remand.adapters.parsers.json_text import objects, values
-from remand.adapters.parsers.outcomes import Outcomes
-from remand.adapters.parsers.source import complained, lines, printed, require_complaint
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
+from remand.adapters.parsers.tool_output import (
+    error_output,
+    lines,
+    objects,
+    require_complaint,
+    standard_output,
+    values,
+)
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
+
+_ENDS = {"pass": "passed", "bench": "passed", "fail": "failed", "skip": "skipped"}
+_FRAME = re.compile(r"\s*(?:=== |--- |PASS$|FAIL\b|exit status )")
+_SHOWN_LINES = 20
+_DEPTH = 20
+
+
+class GoTestEvent(msgspec.Struct, rename="pascal"):
+    """One line of `go test -json`."""
+
+    action: str
+    package: str = ""
+    test: str = ""
+    output: str = ""
+    elapsed: float = 0.0
+    failed_build: str = ""
+
+
+class GoTestRun:
+    """The packages and tests of one run, and how each ended."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, set[str]] = {}
+        self._ended: dict[tuple[str, str], list[tuple[str, float]]] = {}
+        self._said: dict[tuple[str, str], list[str]] = {}
+        self._fell: list[str] = []
+        self._failed: set[str] = set()
+
+    def read(self, event: GoTestEvent) -> None:
+        """Takes one event of a package or test in."""
+        if not event.package:
+            return
+        running = self._open.setdefault(event.package, set())
+        if event.action == "run":
+            running.add(event.test)
+        elif event.action == "output":
+            self._add_output(event)
+        elif event.action in _ENDS and event.test:
+            running.discard(event.test)
+            self._end(event.package, event.test, _ENDS[event.action], event.elapsed)
+        elif event.action in _ENDS:
+            self._end_package(event)
+
+    def _add_output(self, event: GoTestEvent) -> None:
+        said = self._said.setdefault((event.package, event.test), [])
+        if len(said) < _SHOWN_LINES and not _FRAME.match(event.output):
+            said.append(event.output)
+
+    def _end(self, package: str, test: str, outcome: str, seconds: float) -> None:
+        self._ended.setdefault((package, test), []).append((outcome, seconds))
+        if outcome == "passed":
+            self._said.pop((package, test), None)
+        elif outcome == "failed":
+            self._failed.add(package)
+
+    def _end_package(self, event: GoTestEvent) -> None:
+        left = self._open.pop(event.package)
+        if left and event.action != "fail":
+            raise UnreadableReport(f"{event.package} passed, but {min(left)} was started and never ended")
+        for test in sorted(left):
+            self._end(event.package, test, "failed", 0.0)
+        if event.action == "fail" and not event.failed_build:
+            self._fell.append(event.package)
+
+    def settle(self, outcomes: RunOutcomes, found: Findings, root: str) -> None:
+        """Hands all tests over; one that only holds others counts when it failed by itself."""
+        if self._open:
+            raise UnreadableReport(f"the events of {min(self._open)} break off")
+        holders, blamed = self._holders()
+        for (package, test), ends in self._ended.items():
+            for outcome, seconds in ends:
+                if (package, test) in holders and (outcome != "failed" or (package, test) in blamed):
+                    continue
+                test_id = outcomes.add(f"{package}::{test}", outcome, seconds)
+                if outcome == "failed":
+                    self._add_failure(package, test, test_id, found, root)
+        for package in self._fell:
+            if package not in self._failed:
+                self._add_failure(package, "", outcomes.add(package, "error"), found, root)
+
+    def _holders(self) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+        """The tests that hold others, and those of them whose failure is another's."""
+        holders: set[tuple[str, str]] = set()
+        blamed: set[tuple[str, str]] = set()
+        for (package, test), ends in self._ended.items():
+            holder = self._holder(package, test)
+            holders.add(holder)
+            if any(outcome == "failed" for outcome, _ in ends):
+                blamed.add(holder)
+        return holders, blamed
+
+    def _holder(self, package: str, test: str) -> tuple[str, str]:
+        """The test that a subtest was started by, whose name may hold slashes of its own."""
+        for _ in range(_DEPTH):
+            test = test.rpartition("/")[0]
+            if not test or (package, test) in self._ended:
+                break
+        return package, test
+
+    def _add_failure(self, package: str, test: str, test_id: str, found: Findings, root: str) -> None:
+        text = "".join(self._said.get((package, test), ())).strip()
+        inside = [(path, line) for path, line in find_places(text, root) if "/" in path]
+        path, line = inside[-1] if inside else ("", 0)
+        found.add(path=path, line=line, code=test_id, text=text or "failed")
+
 
 FIGURES = ("errors", "failures", "tests", "skipped")
 DEFAULTS = {"max_errors": 0.0, "max_failures": 0.0}
@@ -28,11 +137,11 @@ class _Diagnostic(msgspec.Struct):
     message: str
 
 
-class _Failed(msgspec.Struct):
+class _AnalysisFailure(msgspec.Struct):
     error: str = ""
 
 
-_Vetted = dict[str, dict[str, list[_Diagnostic] | _Failed]]
+_VetReport = dict[str, dict[str, list[_Diagnostic] | _AnalysisFailure]]
 
 
 class _Complaints:
@@ -45,7 +154,9 @@ class _Complaints:
     def read(self, line: str) -> bool:
         """Takes a line of text in; False when it is no complaint."""
         if any(sign in line for sign in _OFFLINE):
-            raise Unreadable("go could not fetch a module; a prepare step with `go mod download` has to")
+            raise UnreadableReport(
+                "go could not fetch a module; a prepare step with `go mod download` has to"
+            )
         match = _PLACE.fullmatch(line)
         if match:
             self.add(f"{match[1]}:{match[2]}", match[3])
@@ -61,21 +172,21 @@ class _Complaints:
         self.found.add(path=path, line=line, code=code, text=text)
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts tests when there are any events of tests, else what vet or the compiler complains of."""
-    rows = list(objects(printed(ran), Event))
+    rows = list(objects(standard_output(ran), GoTestEvent))
     broken = [match[1] for row in rows if isinstance(row, str) and (match := _BROKEN.match(row))]
-    events = [row for row in rows if isinstance(row, Event)]
+    events = [row for row in rows if isinstance(row, GoTestEvent)]
     if events or broken:
-        return _tested(ran, events, broken)
-    return _vetted(ran, [row for row in rows if isinstance(row, str)])
+        return _measure_tests(ran, events, broken)
+    return _measure_vet(ran, [row for row in rows if isinstance(row, str)])
 
 
-def _tested(ran: Ran, events: list[Event], broken: list[str]) -> Measurement:
+def _measure_tests(ran: ToolOutput, events: list[GoTestEvent], broken: list[str]) -> Measurement:
     complaints = _Complaints(ran.root)
-    tested, outcomes = Tested(), Outcomes()
+    tested, outcomes = GoTestRun(), RunOutcomes()
     broken += [event.failed_build for event in events if event.failed_build]
-    for line in _built(ran, events):
+    for line in _compiler_lines(ran, events):
         complaints.read(line)
     for event in events:
         tested.read(event)
@@ -87,37 +198,37 @@ def _tested(ran: Ran, events: list[Event], broken: list[str]) -> Measurement:
     tested.settle(outcomes, complaints.found, ran.root)
     require_complaint(ran, "go test", outcomes.failures + errors)
     figures = {**outcomes.figures, "errors": float(errors)}
-    return Measurement(figures=figures, findings=complaints.found.kept, tests=outcomes.tests)
+    return Measurement(figures=figures, findings=complaints.found.kept_findings, tests=outcomes.tests)
 
 
-def _built(ran: Ran, events: list[Event]) -> Iterator[str]:
+def _compiler_lines(ran: ToolOutput, events: list[GoTestEvent]) -> Iterator[str]:
     """The lines of the compiler: events since Go 1.24, standard error before."""
     for event in events:
         if event.action == "build-output":
             yield event.output.rstrip("\n")
-    yield from lines(complained(ran))
+    yield from lines(error_output(ran))
 
 
-def _vetted(ran: Ran, stdout: list[str]) -> Measurement:
+def _measure_vet(ran: ToolOutput, stdout: list[str]) -> Measurement:
     complaints = _Complaints(ran.root)
-    every = (*stdout, *lines(complained(ran)))
+    every = (*stdout, *lines(error_output(ran)))
     rest = [line for line in every if not line.startswith(_NOISE) and not complaints.read(line)]
     has_complained = bool(complaints.found.errors)
     try:
         for value in values("\n".join(rest)):
-            _add_vetted(msgspec.convert(value, _Vetted), complaints)
+            _add_vet_report(msgspec.convert(value, _VetReport), complaints)
     except ValueError:
         if not (ran.status and has_complained):
-            raise Unreadable("this is no output of go vet, go build or go test -json") from None
+            raise UnreadableReport("this is no output of go vet, go build or go test -json") from None
     require_complaint(ran, "go", complaints.found.errors)
     figures = {"errors": float(complaints.found.errors), "failures": 0.0}
-    return Measurement(figures=figures, findings=complaints.found.kept)
+    return Measurement(figures=figures, findings=complaints.found.kept_findings)
 
 
-def _add_vetted(vetted: _Vetted, complaints: _Complaints) -> None:
+def _add_vet_report(vetted: _VetReport, complaints: _Complaints) -> None:
     for package, analyses in vetted.items():
         for analysis, result in analyses.items():
-            if isinstance(result, _Failed):
+            if isinstance(result, _AnalysisFailure):
                 complaints.add(package, result.error, analysis)
             else:
                 for one in result:

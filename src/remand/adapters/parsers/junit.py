@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from junitparser import Error, Failure, Skipped, TestCase
 from junitparser.junitparser import FinalResult
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.outcomes import Outcomes
-from remand.adapters.parsers.source import report, require_complaint
-from remand.adapters.parsers.texts import places
-from remand.adapters.parsers.xml_text import walk
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
+from remand.adapters.parsers.tool_output import report, require_complaint
+from remand.adapters.parsers.xml_output import walk_elements
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -38,12 +36,12 @@ _PYTEST_GAVE_UP = {3: "an internal error", 4: "wrong usage"}
 _PYTEST_EMPTY = 5
 
 
-class _Read:
+class _ReportReader:
     """What was read of a report."""
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.outcomes = Outcomes()
+        self.outcomes = RunOutcomes()
         self.found = Findings(root)
         self.is_pytest = False
         self.is_node = False
@@ -59,7 +57,7 @@ class _Read:
     def open(self, element: Element) -> None:
         """Takes the beginning of an element in."""
         if not self._suites and element.tag not in _ROOTS:
-            raise Unreadable(f"this is no JUnit report: it begins with <{str(element.tag)[:40]}>")
+            raise UnreadableReport(f"this is no JUnit report: it begins with <{str(element.tag)[:40]}>")
         if element.tag == "testsuite" and not self._in_suite:
             for name in self.announced:
                 self.announced[name] += _count(element, name)
@@ -73,7 +71,7 @@ class _Read:
     def close(self, element: Element) -> None:
         """Takes the end of an element in; of a test case that is all of it."""
         if not self._suites:
-            raise Unreadable("this is no JUnit report, but a test case alone")
+            raise UnreadableReport("this is no JUnit report, but a test case alone")
         if element.tag == "testcase":
             self._add(element)
         else:
@@ -93,7 +91,7 @@ class _Read:
         text = own[0].text or ""
         self.uncollected += own[0].message == _UNCOLLECTED
         path, line = self._place(element, text)
-        said = _said(own[0].message or "", text)
+        said = _failure_text(own[0].message or "", text)
         if len(own) > 1:
             said = f"{len(own)} failures, the first: {said}"
         self.found.add(path=path, line=line, code=test_id, text=said)
@@ -120,47 +118,49 @@ class _Read:
 
     def _place(self, element: Element, text: str) -> tuple[str, int]:
         """Where it failed: pytest ends its trace with the place, others begin it so."""
-        found = places(text, self.root)
+        found = find_places(text, self.root)
         if found:
             return found[-1 if self.is_pytest else 0]
         line = element.get("line", "")
         return element.get("file", ""), int(line) if line.isdecimal() and len(line) < 10 else 0
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts the test cases of the report, which must agree with the exit status."""
-    read = _Read(ran.root)
-    for event, element in walk(report(ran), "testcase"):
+    read = _ReportReader(ran.root)
+    for event, element in walk_elements(report(ran), "testcase"):
         if event == "start":
             read.open(element)
         else:
             read.close(element)
     failures = read.outcomes.failures
     if read.is_short:
-        raise Unreadable("the report names fewer tests or results than its own head counts")
+        raise UnreadableReport("the report names fewer tests or results than its own head counts")
     if read.is_pytest and ran.status == _PYTEST_INTERRUPTED and failures and failures == read.uncollected:
-        return _uncollected(read)
+        return _collection_failures(read)
     if read.is_pytest:
         _require_measured(ran, len(read.outcomes.tests))
     if not (ran.status == _PYTEST_EMPTY and read.is_pytest):
         require_complaint(ran, "the test run", failures)
-    return Measurement(figures=read.outcomes.figures, findings=read.found.kept, tests=read.outcomes.tests)
+    return Measurement(
+        figures=read.outcomes.figures, findings=read.found.kept_findings, tests=read.outcomes.tests
+    )
 
 
-def _require_measured(ran: Ran, tests: int) -> None:
+def _require_measured(ran: ToolOutput, tests: int) -> None:
     """Raises when pytest's exit status says that the report tells of less than a whole run."""
     if ran.status == _PYTEST_INTERRUPTED:
-        raise Unreadable("pytest was interrupted")
+        raise UnreadableReport("pytest was interrupted")
     if ran.status in _PYTEST_GAVE_UP:
-        raise Unreadable(f"pytest ended with status {ran.status}: {_PYTEST_GAVE_UP[ran.status]}")
+        raise UnreadableReport(f"pytest ended with status {ran.status}: {_PYTEST_GAVE_UP[ran.status]}")
     if ran.status == _PYTEST_EMPTY and tests:
-        raise Unreadable(f"pytest says that it ran no tests, but reports {tests}")
+        raise UnreadableReport(f"pytest says that it ran no tests, but reports {tests}")
 
 
-def _uncollected(read: _Read) -> Measurement:
+def _collection_failures(read: _ReportReader) -> Measurement:
     """Test files that cannot be loaded keep pytest from running any test; that is the code's failure."""
     figures = {"tests": 0.0, "failures": float(read.uncollected), "skipped": 0.0}
-    return Measurement(figures=figures, findings=read.found.kept)
+    return Measurement(figures=figures, findings=read.found.kept_findings)
 
 
 def _outcome(results: Sequence[FinalResult]) -> str:
@@ -189,7 +189,7 @@ def _seconds(element: Element) -> float:
         return 0.0
 
 
-def _said(message: str, text: str) -> str:
+def _failure_text(message: str, text: str) -> str:
     """The message, or where there is none the beginning of the trace; its end says why a file was not loaded."""
     if message == _UNCOLLECTED:
         return text.strip().rpartition("\n")[2].removeprefix("E ") or message

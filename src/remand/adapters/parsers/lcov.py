@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from remand.adapters.parsers.covered import Covered
-from remand.adapters.parsers.source import lines, said
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Coverage
+from remand.adapters.parsers.tool_output import lines, report_or_output
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("coverage", "branch_coverage")
 DEFAULTS: dict[str, float] = {}
@@ -43,39 +43,39 @@ class _Tracefile:
     def close(self) -> None:
         """Raises when the report breaks off, or tells of nothing."""
         if self._path is not None:
-            raise Unreadable("the last record of the report breaks off")
+            raise UnreadableReport("the last record of the report breaks off")
         if not self.lines:
-            raise Unreadable("this is no LCOV report: it has no record of a file")
+            raise UnreadableReport("this is no LCOV report: it has no record of a file")
 
     def _open(self, path: str) -> None:
         if self._path is not None:
-            raise Unreadable("a record of the report begins before the last one ended")
+            raise UnreadableReport("a record of the report begins before the last one ended")
         self._path = path
         self.lines.setdefault(path, {})
         self.branches.setdefault(path, {})
 
     def _inside(self) -> str:
         if self._path is None:
-            raise Unreadable("this is no LCOV report: it counts lines of no file")
+            raise UnreadableReport("this is no LCOV report: it counts lines of no file")
         return self._path
 
     def _reach(self, reached: dict[Key, bool], key: Key, hits: str) -> None:
         self._size += 1
         if self._size > MAX_MEASURED:
-            raise Unreadable(f"the report tells of more than {MAX_MEASURED} lines and branches")
+            raise UnreadableReport(f"the report tells of more than {MAX_MEASURED} lines and branches")
         is_reached = hits != "-" and hits.strip("0") != ""
         if is_reached and not hits.isdecimal():
-            raise Unreadable(f"the report counts {hits[:40]!r} hits of a line")
+            raise UnreadableReport(f"the report counts {hits[:40]!r} hits of a line")
         reached[key] = reached.get(key, False) or is_reached
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """The share of lines, and of branches where there are any. The exit status says nothing about it."""
     trace = _Tracefile()
-    for line in lines(said(ran)):
+    for line in lines(report_or_output(ran)):
         trace.read(line)
     trace.close()
-    covered = Covered(ran.root)
+    covered = Coverage(ran.root)
     for path, reached in trace.lines.items():
         branches = trace.branches[path].values()
         covered.count(len(reached), sum(reached.values()), len(branches), sum(branches))
@@ -85,5 +85,5 @@ def parse(ran: Ran) -> Measurement:
 
 def _number(text: str) -> int:
     if not (text.isdecimal() and len(text) <= _DIGITS):
-        raise Unreadable(f"the report counts hits of line {text[:40]!r}")
+        raise UnreadableReport(f"the report counts hits of line {text[:40]!r}")
     return int(text)

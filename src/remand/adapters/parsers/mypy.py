@@ -6,12 +6,15 @@ import re
 
 import msgspec
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.json_text import objects
-from remand.adapters.parsers.source import printed, require_complaint, require_known_status
-from remand.adapters.parsers.texts import uncoloured
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings, strip_colours
+from remand.adapters.parsers.tool_output import (
+    objects,
+    require_complaint,
+    require_known_status,
+    standard_output,
+)
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("errors", "notes")
 DEFAULTS = {"max_errors": 0.0}
@@ -44,7 +47,7 @@ class _Reader:
         """Takes one line in."""
         if isinstance(line, _Message):
             self._add(line.file, line.line, line.severity, line.message, line.code or "")
-        elif match := _PLAIN.fullmatch(line := uncoloured(line)):
+        elif match := _PLAIN.fullmatch(line := strip_colours(line)):
             code = _CODE.search(match["text"])
             text = match["text"][: code.start()] if code else match["text"]
             self._add(
@@ -57,25 +60,27 @@ class _Reader:
 
     def _add(self, path: str, line: float, severity: str, text: str, code: str) -> None:
         if _CRASH in text:
-            raise Unreadable(f"mypy crashed at {path}")
+            raise UnreadableReport(f"mypy crashed at {path}")
         self.found.add(path=path, line=line, code=code, text=text, severity=severity)
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts errors; status 2 counts too when mypy says which errors kept it from going on."""
     require_known_status(ran, "mypy", range(3))
-    content = printed(ran)
+    content = standard_output(ran)
     reader = _Reader(ran.root)
     for line in objects(content, _Message):
         reader.read(line)
     found = reader.found
     if reader.declared not in (None, found.errors):
-        raise Unreadable(f"mypy speaks of {reader.declared} errors, of which {found.errors} can be read")
+        raise UnreadableReport(
+            f"mypy speaks of {reader.declared} errors, of which {found.errors} can be read"
+        )
     require_complaint(ran, "mypy", found.errors)
     if not (found.errors or reader.is_success or _is_silent_json(content)):
-        raise Unreadable("mypy neither complained nor said that it found no issues")
+        raise UnreadableReport("mypy neither complained nor said that it found no issues")
     figures = {"errors": float(found.errors), "notes": float(found.notes)}
-    return Measurement(figures=figures, findings=found.kept)
+    return Measurement(figures=figures, findings=found.kept_findings)
 
 
 def _is_silent_json(content: bytes) -> bool:

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.json_text import document, objects
-from remand.adapters.parsers.source import require_complaint, require_known_status, said
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings
+from remand.adapters.parsers.tool_output import (
+    document,
+    objects,
+    report_or_output,
+    require_complaint,
+    require_known_status,
+)
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("errors", "warnings")
 DEFAULTS = {"max_errors": 0.0}
@@ -29,11 +34,11 @@ class _Violation(msgspec.Struct):
     severity: str | None = None
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts violations; those that ruff gives no severity are errors."""
     require_known_status(ran, "ruff", range(2))
     found = Findings(ran.root)
-    for violation in _violations(said(ran)):
+    for violation in _violations(report_or_output(ran)):
         found.add(
             path=violation.filename,
             line=violation.location.row if violation.location else 0,
@@ -43,17 +48,19 @@ def parse(ran: Ran) -> Measurement:
         )
     require_complaint(ran, "ruff", found.errors + found.warnings)
     figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
-    return Measurement(figures=figures, findings=found.kept)
+    return Measurement(figures=figures, findings=found.kept_findings)
 
 
 def _violations(content: bytes) -> Iterator[_Violation]:
     content = content.strip()
     if not content:
-        raise Unreadable("ruff said nothing; `--output-format json` prints a list even when all is well")
+        raise UnreadableReport(
+            "ruff said nothing; `--output-format json` prints a list even when all is well"
+        )
     if content.startswith(b"["):
         yield from document(content, list[_Violation], "ruff")
         return
     for row in objects(content, _Violation):
         if isinstance(row, str):
-            raise Unreadable("this is no report of ruff; use `--output-format json`")
+            raise UnreadableReport("this is no report of ruff; use `--output-format json`")
         yield row

@@ -6,11 +6,10 @@ from urllib.parse import unquote, urljoin
 
 import msgspec
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.json_text import document
-from remand.adapters.parsers.source import require_complaint, said
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings
+from remand.adapters.parsers.tool_output import document, report_or_output, require_complaint
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("errors", "warnings", "notes")
 DEFAULTS = {"max_errors": 0.0}
@@ -104,11 +103,11 @@ class _Log(_Camel):
     runs: list[_Run]
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts results by level; suppressed ones do not count."""
-    log = document(said(ran), _Log, "a SARIF tool")
+    log = document(report_or_output(ran), _Log, "a SARIF tool")
     if log.version != _VERSION or not log.runs:
-        raise Unreadable(f"this is no SARIF {_VERSION} log of a run")
+        raise UnreadableReport(f"this is no SARIF {_VERSION} log of a run")
     found = Findings(ran.root)
     for run in log.runs:
         _require_whole(run)
@@ -122,12 +121,12 @@ def parse(ran: Ran) -> Measurement:
         "warnings": float(found.warnings),
         "notes": float(found.notes),
     }
-    return Measurement(figures=figures, findings=found.kept)
+    return Measurement(figures=figures, findings=found.kept_findings)
 
 
 def _require_whole(run: _Run) -> None:
     if run.results is None or not all(one.execution_successful for one in run.invocations):
-        raise Unreadable(f"{run.tool.driver.name[:40]} says that it could not do its work")
+        raise UnreadableReport(f"{run.tool.driver.name[:40]} says that it could not do its work")
 
 
 def _add(result: _Result, run: _Run, levels: dict[str, str], found: Findings) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.outcomes import Outcomes
-from remand.adapters.parsers.source import lines, require_complaint, said
-from remand.adapters.parsers.texts import places
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings, RunOutcomes, find_places
+from remand.adapters.parsers.tool_output import lines, report_or_output, require_complaint
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("tests", "failures", "skipped")
 DEFAULTS = {"max_failures": 0.0}
@@ -54,15 +52,15 @@ class _Level:
         self.points += 1
         own = int(number) if number else self.points
         if own in self._numbers:
-            raise Unreadable(f"there are two tests of number {own}")
+            raise UnreadableReport(f"there are two tests of number {own}")
         self._numbers.add(own)
 
     def require_planned(self) -> None:
         """Raises when another number of tests was planned than was run."""
         if self.planned is None:
-            raise Unreadable("there is no plan such as 1..4: the tests broke off, or this is no TAP")
+            raise UnreadableReport("there is no plan such as 1..4: the tests broke off, or this is no TAP")
         if self.planned != self.points:
-            raise Unreadable(f"{self.planned} tests were planned, and {self.points} reported")
+            raise UnreadableReport(f"{self.planned} tests were planned, and {self.points} reported")
 
 
 class _Document:
@@ -98,12 +96,12 @@ class _Document:
         top = self._levels[0]
         if self.bail is None:
             if len(self._levels) > 1 or self._block:
-                raise Unreadable("the last subtest, or what is said of a test, breaks off")
+                raise UnreadableReport("the last subtest, or what is said of a test, breaks off")
             top.require_planned()
             return top.leaves
         leaves = [leaf for level in self._levels for leaf in level.leaves]
         if not any(leaf.outcome == "failed" for leaf in leaves):
-            raise Unreadable(f"the tests gave up: {self.bail[:200] or 'no reason is given'}")
+            raise UnreadableReport(f"the tests gave up: {self.bail[:200] or 'no reason is given'}")
         return leaves
 
     def _read_block(self, line: str) -> None:
@@ -115,7 +113,7 @@ class _Document:
     def _plan(self, depth: int, planned: int) -> None:
         level = self._level(depth)
         if level.planned is not None:
-            raise Unreadable("there are two plans")
+            raise UnreadableReport("there are two plans")
         level.planned = planned
 
     def _level(self, depth: int) -> _Level:
@@ -145,22 +143,22 @@ class _Document:
         return [leaf for level in ended for leaf in level.leaves]
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts the points that hold no others, once the plan is kept."""
     document = _Document()
-    for line in lines(said(ran)):
+    for line in lines(report_or_output(ran)):
         document.read(line)
-    outcomes = Outcomes()
+    outcomes = RunOutcomes()
     found = Findings(ran.root)
     for point in document.leaves():
         test_id = outcomes.add(" > ".join(point.names), point.outcome, point.seconds)
         if point.outcome == "failed":
             where = point.said.get("location") or point.said.get("at") or ""
-            path, number = next(iter(places(where, ran.root)), ("", 0))
+            path, number = next(iter(find_places(where, ran.root)), ("", 0))
             text = point.said.get("error") or point.said.get("message") or point.names[-1]
             found.add(path=path, line=number, code=test_id, text=text)
     require_complaint(ran, "the test run", outcomes.failures)
-    return Measurement(figures=outcomes.figures, findings=found.kept, tests=outcomes.tests)
+    return Measurement(figures=outcomes.figures, findings=found.kept_findings, tests=outcomes.tests)
 
 
 def _outcome(is_bad: bool, text: str) -> tuple[str, str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from remand.adapters.parsers.findings import Findings
-from remand.adapters.parsers.source import complained, lines, printed, require_complaint
-from remand.adapters.parsers.texts import uncoloured
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.adapters.parsers.results import Findings, strip_colours
+from remand.adapters.parsers.tool_output import error_output, lines, require_complaint, standard_output
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 
 FIGURES = ("errors", "warnings")
 DEFAULTS = {"max_errors": 0.0}
@@ -23,18 +22,18 @@ _SET_UP = ("TS5", "TS6", "TS18")
 """Complaints about options and files to compile, when they are about no place in a file."""
 
 
-def parse(ran: Ran) -> Measurement:
+def parse(ran: ToolOutput) -> Measurement:
     """Counts diagnostics. Silence with status 0 is how tsc says that all is well."""
-    content = printed(ran)
+    content = standard_output(ran)
     found = Findings(ran.root)
     for line in lines(content):
-        _read(uncoloured(line), found)
+        _read(strip_colours(line), found)
     complaints = found.errors + found.warnings
     require_complaint(ran, "tsc", complaints)
-    if not complaints and (content.strip() or complained(ran).strip()):
-        raise Unreadable("this is no output of tsc, which says nothing when all is well")
+    if not complaints and (content.strip() or error_output(ran).strip()):
+        raise UnreadableReport("this is no output of tsc, which says nothing when all is well")
     figures = {"errors": float(found.errors), "warnings": float(found.warnings)}
-    return Measurement(figures=figures, findings=found.kept)
+    return Measurement(figures=figures, findings=found.kept_findings)
 
 
 def _read(line: str, found: Findings) -> None:
@@ -48,5 +47,5 @@ def _read(line: str, found: Findings) -> None:
         )
     elif match := _GLOBAL.fullmatch(line):
         if match["code"].startswith(_SET_UP):
-            raise Unreadable(f"tsc could not begin: {match['code']}: {match['text'][:200]}")
+            raise UnreadableReport(f"tsc could not begin: {match['code']}: {match['text'][:200]}")
         found.add(code=match["code"], text=match["text"], severity=match["severity"])

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 
 from remand.adapters.projects.project import Project, proposal
-from remand.domain.gates.gate import Prepare
-from remand.domain.gates.proposal import Proposed
+from remand.domain.gate.gate import GatePreparation, GateProposals
 
 _TEST_FILE = re.compile(r"(?:.*/)?[^/]+_test\.go")
 _CACHE = "GOMODCACHE={cache}"
 
 
-def propose(project: Project) -> Proposed:
+def propose(project: Project) -> GateProposals:
     """Gates for a module at the root."""
     if "go.mod" not in project.paths:
-        return Proposed()
+        return GateProposals()
     prepare = _prepare(project)
     start = ("env", _CACHE, "GOPROXY=off") if prepare else ()
     found = [
@@ -28,7 +27,7 @@ def propose(project: Project) -> Proposed:
             prepare=prepare,
         )
     ]
-    if tests := project.matching(_TEST_FILE):
+    if tests := project.paths_matching(_TEST_FILE):
         found.append(
             proposal(
                 "tests",
@@ -39,13 +38,13 @@ def propose(project: Project) -> Proposed:
                 prepare=prepare,
             )
         )
-    return Proposed(gates=tuple(found))
+    return GateProposals(gates=tuple(found))
 
 
-def _prepare(project: Project) -> Prepare | None:
+def _prepare(project: Project) -> GatePreparation | None:
     """Downloads the modules that go.sum names, unless they lie in the repository."""
     if not project.text("go.sum").strip() or "vendor/modules.txt" in project.paths:
         return None
-    return Prepare(
+    return GatePreparation(
         command=("env", _CACHE, "GOFLAGS=-modcacherw", "go", "mod", "download"), key=("go.sum", "go.mod")
     )

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from remand.adapters.projects.project import Project, proposal
-from remand.domain.gates.gate import Prepare
-from remand.domain.gates.proposal import Proposal, Proposed
+from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _ESLINT_FILE = re.compile(r"eslint\.config\.[cm]?[jt]s|\.eslintrc(?:\.(?:js|cjs|json|ya?ml))?")
 _LINKED = "ln -sfn '{cache}/node_modules' node_modules && exec "
@@ -59,17 +58,17 @@ class _Modules:
 
     def shell(self, variables: str, program: str, *words: str) -> tuple[str, ...]:
         """As `command`, through a shell, which can set variables."""
-        arguments = " ".join(_quoted(word) for word in words)
+        arguments = " ".join(_quote_word(word) for word in words)
         start = "env " + variables if variables else ""
         linked, program = (_LINKED, f"node_modules/.bin/{program}") if self.prepare else ("exec ", program)
         return ("sh", "-c", f"{linked}{start}{program} {arguments}".strip())
 
 
-def propose(project: Project) -> Proposed:
+def propose(project: Project) -> GateProposals:
     """Gates for the tools that the package at the root has configured or depends on."""
     package = _package(project.text("package.json"))
     if package is None:
-        return Proposed()
+        return GateProposals()
     modules = _Modules(project, package)
     found = [
         made
@@ -80,10 +79,10 @@ def propose(project: Project) -> Proposed:
         )
         if made is not None
     ]
-    return Proposed(gates=tuple(found), path=modules.path if found else ())
+    return GateProposals(gates=tuple(found), path=modules.path if found else ())
 
 
-def _tests(package: _Package, modules: _Modules) -> Proposal | None:
+def _tests(package: _Package, modules: _Modules) -> GateProposal | None:
     script = package.script("test")
     reported = {
         "vitest": modules.command("vitest", "run", "--reporter=junit", "--outputFile={report}"),
@@ -102,13 +101,13 @@ def _tests(package: _Package, modules: _Modules) -> Proposal | None:
         return _node_tests(node[1] or "", modules)
     if package.needs("jest"):
         why = "package.json depends on jest; with jest-junit its tests could be counted"
-        return _passing(modules.command("jest", "--ci"), why, modules)
+        return _exit_status_tests(modules.command("jest", "--ci"), why, modules)
     if script and _NO_TEST not in script:
-        return _passing(("npm", "test", "--silent"), 'package.json has a script "test"', modules)
+        return _exit_status_tests(("npm", "test", "--silent"), 'package.json has a script "test"', modules)
     return None
 
 
-def _node_tests(words: str, modules: _Modules) -> Proposal:
+def _node_tests(words: str, modules: _Modules) -> GateProposal:
     """Node's own tests; patterns of files among the words are the shell's to resolve, as in the script."""
     if modules.prepare is None and not any(sign in words for sign in "*?['\"\\"):
         command = (*_NODE_START, "--test-reporter-destination={report}", *words.split())
@@ -120,15 +119,15 @@ def _node_tests(words: str, modules: _Modules) -> Proposal:
     return proposal("tests", command, "junit", why, require={"max_failures": 0.0}, prepare=modules.prepare)
 
 
-def _passing(command: tuple[str, ...], why: str, modules: _Modules) -> Proposal:
+def _exit_status_tests(command: tuple[str, ...], why: str, modules: _Modules) -> GateProposal:
     """Tests of which nothing but the exit status is known."""
     if modules.prepare is not None and command[0] == "npm":
         command = ("sh", "-c", _LINKED + " ".join(command))
     return proposal("tests", command, "exit", why, require={"max_errors": 0.0}, prepare=modules.prepare)
 
 
-def _lint(project: Project, package: _Package, modules: _Modules) -> Proposal | None:
-    own = project.matching(_ESLINT_FILE)
+def _lint(project: Project, package: _Package, modules: _Modules) -> GateProposal | None:
+    own = project.paths_matching(_ESLINT_FILE)
     if not package.needs("eslint") or not (own or package.eslint_config):
         return None
     why = f"{own[0] if own else 'package.json'} configures eslint"
@@ -136,7 +135,7 @@ def _lint(project: Project, package: _Package, modules: _Modules) -> Proposal | 
     return proposal("lint", command, "eslint", why, require={"max_errors": 0.0}, prepare=modules.prepare)
 
 
-def _types(project: Project, package: _Package, modules: _Modules) -> Proposal | None:
+def _types(project: Project, package: _Package, modules: _Modules) -> GateProposal | None:
     if not package.needs("typescript") or "tsconfig.json" not in project.paths:
         return None
     has_parts = '"references"' in project.text("tsconfig.json")
@@ -146,7 +145,7 @@ def _types(project: Project, package: _Package, modules: _Modules) -> Proposal |
     return proposal("types", command, "tsc", why, require={"max_errors": 0.0}, prepare=modules.prepare)
 
 
-def _prepare(project: Project, package: _Package) -> Prepare | None:
+def _prepare(project: Project, package: _Package) -> GatePreparation | None:
     """How to fetch the packages. A workspace of several packages, and Yarn without node_modules, are left to the user."""
     has_packages = bool(package.dependencies or package.dev_dependencies)
     is_special = package.workspaces is not None or ".yarnrc.yml" in project.paths
@@ -156,7 +155,9 @@ def _prepare(project: Project, package: _Package) -> Prepare | None:
     key = ("package.json", lock) if lock else ("package.json",)
     files = " ".join((*key, *([".npmrc"] if ".npmrc" in project.paths else [])))
     install = _INSTALL.get(lock, _UNLOCKED)
-    return Prepare(command=("sh", "-c", f"cp {files} '{{cache}}' && cd '{{cache}}' && {install}"), key=key)
+    return GatePreparation(
+        command=("sh", "-c", f"cp {files} '{{cache}}' && cd '{{cache}}' && {install}"), key=key
+    )
 
 
 def _package(text: str) -> _Package | None:
@@ -166,6 +167,6 @@ def _package(text: str) -> _Package | None:
         return None
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """A word for a shell; placeholders are filled in later, with paths that may hold blanks."""
     return f"'{word}'" if "{" in word else shlex.quote(word)

@@ -1,15 +1,38 @@
-"""What may be looked at to tell which gates suit a project."""
+"""A project's files, the gates proposed for it, and those gates as tables of `remand.toml`."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from remand.adapters.projects import worktree
-from remand.domain.gates.gate import Gate, Prepare
-from remand.domain.gates.proposal import Proposal, Proposed
+from remand.domain.gate.gate import Gate, GatePreparation, GateProposal, GateProposals
+from remand.domain.text.visible import remove_invisible
+
+MAX_BYTES = 1 << 20
+
+
+def read_text(root: str, path: str) -> str:
+    """A plain file's text; empty when there is none, or it is too large to be a configuration."""
+    try:
+        descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except (OSError, ValueError):
+        return ""
+    try:
+        seen = os.fstat(descriptor)
+        is_plain = stat.S_ISREG(seen.st_mode) and seen.st_size <= MAX_BYTES
+        return os.read(descriptor, MAX_BYTES).decode("utf-8", "replace") if is_plain else ""
+    finally:
+        os.close(descriptor)
+
+
+def has_folder(root: str, path: str) -> bool:
+    """Whether there is such a folder."""
+    return os.path.isdir(os.path.join(root, path))
 
 
 class Project(NamedTuple):
@@ -30,7 +53,7 @@ class Project(NamedTuple):
         """The first of these files that is tracked; empty when none is."""
         return next((name for name in names if name in self.paths), "")
 
-    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+    def paths_matching(self, pattern: re.Pattern[str]) -> list[str]:
         """The tracked files whose whole path matches, in order."""
         return sorted(path for path in self.paths if pattern.fullmatch(path))
 
@@ -38,7 +61,7 @@ class Project(NamedTuple):
 class Propose(Protocol):
     """Tells which gates suit a project, as far as one ecosystem is concerned."""
 
-    def __call__(self, project: Project) -> Proposed:
+    def __call__(self, project: Project) -> GateProposals:
         """The gates that the project's own files speak for; none when it is no such project."""
 
 
@@ -46,8 +69,8 @@ def project_in(root: str, paths: list[str]) -> Project:
     """The project whose main worktree is that folder."""
     return Project(
         paths=frozenset(paths),
-        read=partial(worktree.text, root),
-        has_folder=partial(worktree.has_folder, root),
+        read=partial(read_text, root),
+        has_folder=partial(has_folder, root),
     )
 
 
@@ -58,11 +81,60 @@ def proposal(
     why: str,
     *,
     require: dict[str, float] | None = None,
-    prepare: Prepare | None = None,
+    prepare: GatePreparation | None = None,
     timeout: float = 600.0,
-) -> Proposal:
+) -> GateProposal:
     """A gate of that name, with what speaks for it."""
     gate = Gate(
         name=name, command=command, parser=parser, require=require or {}, prepare=prepare, timeout=timeout
     )
-    return Proposal(name=name, gate=gate, why=why)
+    return GateProposal(name=name, gate=gate, why=why)
+
+
+_STEP = {"h": 3600, "m": 60, "s": 1}
+
+
+def render_toml(proposed: GateProposals) -> str:
+    """The tables, each gate under a line that says why it is proposed; empty when nothing is."""
+    parts = [_gate(one) for one in proposed.gates]
+    if proposed.path:
+        parts.insert(0, f"[sandbox]\npath = {_list(proposed.path)}\n")
+    return "\n".join(parts)
+
+
+def _gate(one: GateProposal) -> str:
+    why = remove_invisible(one.why).replace("\n", " ")
+    return f"# {why}\n[gates.{one.name}]\n" + "".join(f"{row}\n" for row in _rows(one.gate))
+
+
+def _rows(gate: Gate) -> Iterator[str]:
+    default = Gate(name="", command=())
+    yield f"command = {_list(gate.command)}"
+    yield f"parser = {_text(gate.parser)}"
+    if gate.require:
+        limits = ", ".join(f"{name} = {limit:g}" for name, limit in gate.require.items())
+        yield f"require = {{{limits}}}"
+    if gate.timeout != default.timeout:
+        yield f'timeout = "{_duration(gate.timeout)}"'
+    if gate.prepare is not None:
+        yield f"prepare = {_prepare(gate.prepare)}"
+
+
+def _prepare(prepare: GatePreparation) -> str:
+    return f"{{command = {_list(prepare.command)}, key = {_list(prepare.key)}}}"
+
+
+def _list(words: Iterable[str]) -> str:
+    return f"[{', '.join(map(_text, words))}]"
+
+
+def _text(word: str) -> str:
+    """A TOML basic string, which escapes as JSON does, and DEL besides."""
+    return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in _STEP.items():
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"

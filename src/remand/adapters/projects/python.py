@@ -1,14 +1,92 @@
-"""Python: pytest or unittest, ruff, mypy."""
+"""Python: pytest or unittest, ruff, mypy, and which of them a project uses."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from remand.adapters.projects.project import Project, proposal
-from remand.adapters.projects.python_needs import PythonNeeds
-from remand.domain.gates.gate import Prepare
-from remand.domain.gates.proposal import Proposal, Proposed
+from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_LISTED = re.compile(r"(?:[^/]*requirements[^/]*\.txt|requirements/[^/]+\.(?:txt|in))")
+_SCRIPTS = ("setup.py", "setup.cfg", "tox.ini", "noxfile.py", "Pipfile", ".pre-commit-config.yaml")
+_DEPTH = 12
+
+
+class PythonDependencies:
+    """What a project's files say about its tools."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.settings = _toml(project.text("pyproject.toml"))
+        self._tools = self.table("tool")
+        self._required = {_plain(name) for name in _dependency_names(self.settings, is_inside=False, depth=0)}
+
+    def table(self, *keys: str) -> Mapping[str, Any]:
+        """A table of pyproject.toml; empty when it has none."""
+        found: Any = self.settings
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def evidence(self, tool: str, *, files: tuple[str, ...] = (), sections: tuple[str, ...] = ()) -> str:
+        """What speaks for a tool: its own file, table or section, or that it is depended on; empty for nothing.
+
+        A section is named as `file[name]`.
+        """
+        if own := self._project.first(*files):
+            return f"{own} is there"
+        if tool in self._tools:
+            return f"pyproject.toml has [tool.{tool}]"
+        for section in sections:
+            file, _, name = section.rstrip("]").partition("[")
+            if re.search(rf"^\[{re.escape(name)}\]", self._project.text(file), re.MULTILINE):
+                return f"{file} has [{name}]"
+        if tool in self._required:
+            return f"pyproject.toml depends on {tool}"
+        return self._requirement_evidence(tool)
+
+    def _requirement_evidence(self, tool: str) -> str:
+        for path in self._project.paths_matching(_LISTED):
+            rows = self._project.text(path).splitlines()
+            if any((match := _REQUIREMENT.match(row)) and _plain(match[1]) == tool for row in rows):
+                return f"{path} lists {tool}"
+        word = re.compile(rf"(?<![\w-]){re.escape(tool)}(?![\w])")
+        return next(
+            (f"{path} names {tool}" for path in _SCRIPTS if word.search(self._project.text(path))), ""
+        )
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _dependency_names(value: object, *, is_inside: bool, depth: int) -> Iterator[str]:
+    """The packages that are named under any key that speaks of dependencies, as lists or as tables."""
+    if depth > _DEPTH:
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if is_inside and isinstance(item, str | dict):
+                yield key
+            yield from _dependency_names(item, is_inside=is_inside or "dependenc" in key, depth=depth + 1)
+    elif isinstance(value, list) and is_inside:
+        for item in value:
+            match = _REQUIREMENT.match(item) if isinstance(item, str) else None
+            if match:
+                yield match[1]
+
 
 _TEST_FILE = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 _SOURCE_PACKAGE = re.compile(r"src/[^/]+/__init__\.py")
@@ -36,10 +114,10 @@ class _Environment:
         return f"{_MADE}/bin/{name}" if self.prepare else name
 
 
-def propose(project: Project) -> Proposed:
+def propose(project: Project) -> GateProposals:
     """Gates for the tools that the project has configured or depends on."""
     environment = _Environment(project)
-    needs = PythonNeeds(project)
+    needs = PythonDependencies(project)
     found = [
         made
         for made in (
@@ -49,11 +127,11 @@ def propose(project: Project) -> Proposed:
         )
         if made is not None
     ]
-    return Proposed(gates=tuple(found), path=environment.path if found else ())
+    return GateProposals(gates=tuple(found), path=environment.path if found else ())
 
 
-def _tests(project: Project, needs: PythonNeeds, environment: _Environment) -> Proposal | None:
-    tests = project.matching(_TEST_FILE)
+def _tests(project: Project, needs: PythonDependencies, environment: _Environment) -> GateProposal | None:
+    tests = project.paths_matching(_TEST_FILE)
     if not tests:
         return None
     why = needs.evidence(
@@ -76,7 +154,7 @@ def _tests(project: Project, needs: PythonNeeds, environment: _Environment) -> P
     )
 
 
-def _unittest(project: Project, tests: list[str], environment: _Environment) -> Proposal | None:
+def _unittest(project: Project, tests: list[str], environment: _Environment) -> GateProposal | None:
     if not any("unittest" in project.text(path) for path in tests[:_READ_TESTS]):
         return None
     folder = tests[0].rpartition("/")[0]
@@ -89,7 +167,7 @@ def _unittest(project: Project, tests: list[str], environment: _Environment) -> 
     return proposal("tests", command, "exit", why, require={"max_errors": 0.0}, prepare=environment.prepare)
 
 
-def _source_first(project: Project, needs: PythonNeeds) -> tuple[str, ...]:
+def _source_first(project: Project, needs: PythonDependencies) -> tuple[str, ...]:
     """Makes tests import the code that lies beside them, and not what is installed from another worktree."""
     says = "pythonpath" in str(needs.table("tool", "pytest")) or any(
         "pythonpath" in project.text(name) for name in ("pytest.toml", "pytest.ini", "setup.cfg", "tox.ini")
@@ -98,10 +176,10 @@ def _source_first(project: Project, needs: PythonNeeds) -> tuple[str, ...]:
 
 
 def _has_source_folder(project: Project) -> bool:
-    return bool(project.matching(_SOURCE_PACKAGE))
+    return bool(project.paths_matching(_SOURCE_PACKAGE))
 
 
-def _lint(needs: PythonNeeds, environment: _Environment) -> Proposal | None:
+def _lint(needs: PythonDependencies, environment: _Environment) -> GateProposal | None:
     why = needs.evidence("ruff", files=("ruff.toml", ".ruff.toml"))
     if not why:
         return None
@@ -109,7 +187,7 @@ def _lint(needs: PythonNeeds, environment: _Environment) -> Proposal | None:
     return proposal("lint", command, "ruff", why, require={"max_errors": 0.0}, prepare=environment.prepare)
 
 
-def _types(needs: PythonNeeds, environment: _Environment) -> Proposal | None:
+def _types(needs: PythonDependencies, environment: _Environment) -> GateProposal | None:
     why = needs.evidence("mypy", files=("mypy.ini", ".mypy.ini"), sections=("setup.cfg[mypy]",))
     if not why:
         return None
@@ -119,20 +197,22 @@ def _types(needs: PythonNeeds, environment: _Environment) -> Proposal | None:
     return proposal("types", command, "mypy", why, require={"max_errors": 0.0}, prepare=environment.prepare)
 
 
-def _prepare(project: Project) -> Prepare | None:
+def _prepare(project: Project) -> GatePreparation | None:
     """How to make an environment from the lock file; the project itself is not installed into it."""
     if "uv.lock" in project.paths:
         line = f"UV_PROJECT_ENVIRONMENT='{_MADE}' uv sync --frozen --no-install-project --all-extras --all-groups"
-        return Prepare(command=("sh", "-c", line), key=("uv.lock", "pyproject.toml"))
+        return GatePreparation(command=("sh", "-c", line), key=("uv.lock", "pyproject.toml"))
     make = f"python3 -m venv '{_MADE}'"
     if "poetry.lock" in project.paths:
         install = (
             f"VIRTUAL_ENV='{_MADE}' PATH='{_MADE}/bin':\"$PATH\" poetry install --no-root --no-interaction"
         )
-        return Prepare(command=("sh", "-c", f"{make} && {install}"), key=("poetry.lock", "pyproject.toml"))
-    listed = project.matching(_LISTS)
+        return GatePreparation(
+            command=("sh", "-c", f"{make} && {install}"), key=("poetry.lock", "pyproject.toml")
+        )
+    listed = project.paths_matching(_LISTS)
     if not listed:
         return None
     wanted = " ".join(f"-r {shlex.quote(path)}" for path in listed)
     line = f"{make} && '{_MADE}/bin/python' -m pip install --disable-pip-version-check {wanted}"
-    return Prepare(command=("sh", "-c", line), key=tuple(listed))
+    return GatePreparation(command=("sh", "-c", line), key=tuple(listed))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from remand.adapters.projects.project import Project, proposal
-from remand.domain.gates.gate import Prepare
-from remand.domain.gates.proposal import Proposal, Proposed
+from remand.domain.gate.gate import GatePreparation, GateProposal, GateProposals
 
 _SOURCE = re.compile(r"(?:.*/)?[^/]+\.rs")
 _SCRIPTS = re.compile(
@@ -27,22 +26,22 @@ _VENDORED = (
 )
 
 
-def propose(project: Project) -> Proposed:
+def propose(project: Project) -> GateProposals:
     """Gates for a package or workspace at the root."""
     if "Cargo.toml" not in project.paths:
-        return Proposed()
+        return GateProposals()
     prepare = _prepare(project)
     commands: list[tuple[str, tuple[str, ...], str]] = [
         ("build", ("build", "--workspace", *_JSON), "Cargo.toml is there")
     ]
     if why := _clippy(project):
         commands.append(("lint", ("clippy", "--workspace", "--all-targets", *_JSON), why))
-    if why := _tested(project):
+    if why := _test_evidence(project):
         commands.append(("tests", ("test", "--workspace", "--no-fail-fast"), why))
-    return Proposed(gates=tuple(_gate(*command, prepare) for command in commands))
+    return GateProposals(gates=tuple(_gate(*command, prepare) for command in commands))
 
 
-def _gate(name: str, words: tuple[str, ...], why: str, prepare: Prepare | None) -> Proposal:
+def _gate(name: str, words: tuple[str, ...], why: str, prepare: GatePreparation | None) -> GateProposal:
     is_test = name == "tests"
     return proposal(
         name,
@@ -64,27 +63,27 @@ def _clippy(project: Project) -> str:
     return next(
         (
             f"{path} runs cargo clippy"
-            for path in project.matching(_SCRIPTS)
+            for path in project.paths_matching(_SCRIPTS)
             if "cargo clippy" in project.text(path)
         ),
         "",
     )
 
 
-def _tested(project: Project) -> str:
+def _test_evidence(project: Project) -> str:
     """The first file that has a test; empty when none of those looked at has one."""
-    sources = sorted(project.matching(_SOURCE), key=lambda path: "tests/" not in path)
+    sources = sorted(project.paths_matching(_SOURCE), key=lambda path: "tests/" not in path)
     return next(
         (f"{path} has tests" for path in sources[:_READ_SOURCES] if _TEST_MARK.search(project.text(path))),
         "",
     )
 
 
-def _prepare(project: Project) -> Prepare | None:
+def _prepare(project: Project) -> GatePreparation | None:
     """Fetches what the lock file names; nothing where it names no registry, and other sources are left to the user."""
     lock = project.text("Cargo.lock")
     if 'source = "registry+' not in lock or 'source = "git+' in lock:
         return None
-    return Prepare(
+    return GatePreparation(
         command=("cargo", "vendor", "--locked", "--versioned-dirs", _VENDOR), key=("Cargo.lock", "Cargo.toml")
     )

@@ -130,7 +130,7 @@ def _keep(wanted: dict[str, Any]) -> None:
     if not IS_LINUX:
         return
     if wanted["namespaces"]:
-        _go_apart(wanted)
+        _unshare_namespaces(wanted)
         _check(_control(SET_PDEATHSIG, KILL), "the death signal")
         if os.getppid() != wanted["parent"]:
             os._exit(1)
@@ -138,7 +138,7 @@ def _keep(wanted: dict[str, Any]) -> None:
     _check(_control(SET_DUMPABLE, 0), "keeping its memory to itself")
 
 
-def _go_apart(wanted: dict[str, Any]) -> None:
+def _unshare_namespaces(wanted: dict[str, Any]) -> None:
     """Takes users, processes, mounts and, unless it is needed, the network apart from everybody else's."""
     user, group = os.geteuid(), os.getegid()
     apart = NEW_USERS | NEW_PROCESSES | NEW_MOUNTS | NEW_IPC | NEW_HOST_NAME
@@ -261,19 +261,19 @@ def _inside(wanted: dict[str, Any], status: int, leave: int, is_ready: int) -> N
             os._exit(1)
         os.close(leave)
         if wanted["namespaces"]:
-            _furnish(wanted)
+            _set_up_namespaces(wanted)
             job = os.fork()
             if job:
                 _say_how(status, _wait_for(job))
                 os._exit(0)
             _control(SET_PDEATHSIG, KILL)
-        _become(wanted)
+        _become_job(wanted)
     except (OSError, ValueError) as fault:
         _say(status, fault=str(fault))
     os._exit(1)
 
 
-def _furnish(wanted: dict[str, Any]) -> None:
+def _set_up_namespaces(wanted: dict[str, Any]) -> None:
     """Makes what belongs to the namespaces: a process table and a loopback of the job's own, no foreign sockets."""
     _libc.mount(b"none", b"/", None, ctypes.c_ulong(MOUNT_ALL_PRIVATE), None)
     # Where parts of the process table are masked, as in containers, the kernel lets nobody have a new one.
@@ -294,7 +294,7 @@ def _raise_loopback() -> None:
     os.close(descriptor)
 
 
-def _become(wanted: dict[str, Any]) -> NoReturn:
+def _become_job(wanted: dict[str, Any]) -> NoReturn:
     """Gives up every right that the job is not to have, and becomes it."""
     os.setsid()
     os.chdir(wanted["folder"])
@@ -332,7 +332,7 @@ def _drop_capabilities() -> None:
 def _restrict(rules: list[tuple[bytes, bool]], *, is_offline: bool) -> None:
     """Lets this process and all it starts touch what the rules name, and nothing else."""
     version = _check(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1), "Landlock")
-    handled = _handled(version)
+    handled = _handled_rights(version)
     bounds = [handled]
     if version >= 4:
         bounds.append(0b11 if is_offline else 0)
@@ -348,7 +348,7 @@ def _restrict(rules: list[tuple[bytes, bool]], *, is_offline: bool) -> None:
     os.close(ruleset)
 
 
-def _handled(version: int) -> int:
+def _handled_rights(version: int) -> int:
     """Every right to files that this version knows."""
     handled = (1 << 13) - 1
     for since, right in ((2, 1 << 13), (3, TRUNCATE), (5, USE_DEVICE)):

@@ -1,17 +1,231 @@
-"""Bounds on what a job uses: control groups over all of it where there are any, and limits on each process."""
+"""Resource limits of a job: control groups over all of its processes where available, and limits on each process."""
 
 from __future__ import annotations
 
 import math
 import os
 import resource
-from collections.abc import Mapping
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from types import TracebackType
 from typing import Self
 
-from remand.adapters.sandbox.cgroups import group
-from remand.app.gates.ports import MIB, Limits
+from remand.app.gates.ports import MIB, JobLimits
+
+CONTROLLERS = ("memory", "pids")
+CLOSE_SECONDS = 2.0
+ORPHAN_SECONDS = 86_400.0
+_PREFIX = "remand-"
+_finding = threading.Lock()
+
+
+class ControlGroup:
+    """One job's groups: one for both controllers in the unified tree, one for each in the old ones."""
+
+    def __init__(self, places: Mapping[str, str], limits: JobLimits) -> None:
+        name = f"{_PREFIX}{secrets.token_hex(8)}"
+        self._limits = limits
+        self._folders = {controller: os.path.join(folder, name) for controller, folder in places.items()}
+        try:
+            self._make()
+        except OSError:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        for folder in dict.fromkeys(self._folders.values()):
+            os.mkdir(folder)
+        for controller, folder in self._folders.items():
+            for file, value in _bounds(controller, self._limits):
+                _write(folder, file, value)
+
+    @property
+    def bounds_memory(self) -> bool:
+        """True when memory is counted over all processes together."""
+        return "memory" in self._folders
+
+    def join(self, pid: int) -> None:
+        """Puts a process in, and with it all that it will start."""
+        for folder in dict.fromkeys(self._folders.values()):
+            with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
+                file.write(str(pid))
+
+    def kill(self) -> None:
+        """Ends every process in the groups; none can be started meanwhile."""
+        for folder in dict.fromkeys(self._folders.values()):
+            if not _write(folder, "cgroup.kill", "1"):
+                _write(folder, "pids.max", "0")
+                for pid in _members(folder):
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, signal.SIGKILL)
+
+    def reached_bound(self) -> str:
+        """Which bound the job ran into; empty for none."""
+        if "memory" in self._folders and _count(self._folders["memory"], _OOM_FILES, "oom_kill"):
+            return f"It ran into the memory limit of {self._limits.memory // MIB} MiB."
+        if "pids" in self._folders and _count(self._folders["pids"], ("pids.events",), "max"):
+            return f"It ran into the limit of {self._limits.processes} processes."
+        return ""
+
+    def try_remove(self) -> bool:
+        """Removes the groups as far as nothing is left in them; False when something is."""
+        return not [folder for folder in dict.fromkeys(self._folders.values()) if not _remove(folder)]
+
+    def close(self) -> bool:
+        """Removes the groups; False when something in them would not end."""
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while left := [folder for folder in self._folders.values() if not _remove(folder)]:
+            if time.monotonic() > deadline:
+                return False
+            if any(_members(folder) for folder in left):
+                self.kill()
+            time.sleep(0.002)
+        return True
+
+
+_OOM_FILES = ("memory.events", "memory.oom_control")
+
+
+def _bounds(controller: str, limits: JobLimits) -> Iterator[tuple[str, str]]:
+    """Files of both kinds of trees and what is written to them; those that are not there are passed over."""
+    if controller == "pids":
+        yield "pids.max", str(limits.processes)
+        return
+    yield "memory.max", str(limits.memory)
+    yield "memory.swap.max", "0"
+    yield "memory.oom.group", "1"
+    yield "memory.limit_in_bytes", str(limits.memory)
+    yield "memory.memsw.limit_in_bytes", str(limits.memory)
+
+
+def _write(folder: str, name: str, value: str) -> bool:
+    """Writes to a file that is there; False when it is not, or may not be written."""
+    try:
+        descriptor = os.open(os.path.join(folder, name), os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, value.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _members(folder: str) -> list[int]:
+    return [int(pid) for pid in _read(os.path.join(folder, "cgroup.procs")).split()]
+
+
+def _count(folder: str, names: tuple[str, ...], key: str) -> int:
+    for name in names:
+        for line in _read(os.path.join(folder, name)).splitlines():
+            word, _, number = line.partition(" ")
+            if word == key:
+                return int(number)
+    return 0
+
+
+def _remove(folder: str) -> bool:
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def make_group(limits: JobLimits) -> ControlGroup | None:
+    """A group for one job; None where the system lets us make none."""
+    with _finding:
+        places = _places()
+    try:
+        return ControlGroup(places, limits) if places else None
+    except OSError:
+        return None
+
+
+@cache
+def _places() -> dict[str, str]:
+    """Where groups can be made and joined, by controller; found out by doing it."""
+    found = {name: folder for name in CONTROLLERS if (folder := _place(name)) and _works(name, folder)}
+    for folder in found.values():
+        _remove_orphans(folder)
+    return found
+
+
+def _place(controller: str) -> str:
+    """The nearest folder, this process's own group or one above it, whose groups have a controller; or none."""
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            return next(_group_folders("cgroup", controller, path), "")
+    for line in _read("/proc/self/cgroup").splitlines():
+        if line.startswith("0::"):
+            for folder in _group_folders("cgroup2", "", line[3:]):
+                if controller in _read(os.path.join(folder, "cgroup.subtree_control")).split():
+                    return folder
+    return ""
+
+
+def _group_folders(kind: str, option: str, path: str) -> Iterator[str]:
+    """A group's folder in the tree of a kind, and those above it."""
+    for line in _read("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        root, point = before.split()[3:5]
+        filesystem, _, options = after.split()[:3]
+        if filesystem != kind or (option and option not in options.split(",")):
+            continue
+        inside = os.path.relpath(path, root) if path.startswith(root) else "."
+        folder = os.path.normpath(os.path.join(point, inside))
+        while True:
+            yield folder
+            if folder == point:
+                return
+            folder = os.path.dirname(folder)
+
+
+def _works(controller: str, folder: str) -> bool:
+    """True when a process can be put into a group made there."""
+    try:
+        tried = ControlGroup({controller: folder}, JobLimits())
+    except OSError:
+        return False
+    waits = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
+    try:
+        with subprocess.Popen(waits, stdin=subprocess.PIPE) as waiting:
+            tried.join(waiting.pid)
+    except OSError:
+        return False
+    finally:
+        tried.close()
+    return True
+
+
+def _remove_orphans(folder: str) -> None:
+    """Removes old groups whose maker was killed; one that still holds a process stays."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if name.startswith(_PREFIX) and os.stat(path).st_mtime < time.time() - ORPHAN_SECONDS:
+                _remove(path)
+
 
 OPEN_FILES = 4096
 MAX_SECONDS = 1e6
@@ -22,12 +236,12 @@ RESERVED_FILES = 10_000
 ADDRESS_SPACE = 16
 
 
-class Fence:
+class ResourceLimits:
     """The bounds of one job, from before it starts until nothing of it is left."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: JobLimits) -> None:
         self.limits = limits
-        self._group = group(limits)
+        self._group = make_group(limits)
         self._reached = ""
 
     def __enter__(self) -> Self:
@@ -49,16 +263,16 @@ class Fence:
             # The clock on the wall stops a job; this stops what should ever get away from it.
             resource.RLIMIT_CPU: math.ceil(min(limits.seconds, MAX_SECONDS) * (os.cpu_count() or 1)) + 1,
             # The kernel counts all that a user runs, unless the job has users of its own. Root is not counted.
-            resource.RLIMIT_NPROC: limits.processes + (0 if has_own_users else _running()),
+            resource.RLIMIT_NPROC: limits.processes + (0 if has_own_users else _count_user_threads()),
         }
         if not (self._group and self._group.bounds_memory):
             bounds |= {
                 resource.RLIMIT_DATA: limits.memory,
                 resource.RLIMIT_AS: limits.memory * ADDRESS_SPACE,
             }
-        return {kind: _allowed(kind, value) for kind, value in bounds.items()}
+        return {kind: _clamp_to_hard_limit(kind, value) for kind, value in bounds.items()}
 
-    def hold(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         """Puts a job's first process into its group, before it does anything."""
         if self._group:
             self._group.join(pid)
@@ -66,14 +280,14 @@ class Fence:
     def kill(self) -> None:
         """Ends whatever is in the group. To do so it lets nothing start there, which counts as a bound, too."""
         if self._group:
-            self._reached = self._reached or self._group.reached()
+            self._reached = self._reached or self._group.reached_bound()
             self._group.kill()
 
-    def is_closed(self) -> bool:
+    def try_close(self) -> bool:
         """Removes the group if nothing is left in it; False when that has to be tried again. Never waits."""
-        return self._group is None or self._group.is_removed()
+        return self._group is None or self._group.try_remove()
 
-    def reached(self) -> str:
+    def reached_bound(self) -> str:
         """Which bound had been run into when the job was ended; empty when it cannot be told."""
         return self._reached
 
@@ -84,13 +298,13 @@ def set_limits(pid: int, limits: Mapping[int, int]) -> None:
         resource.prlimit(pid, kind, (value, value))
 
 
-def _allowed(kind: int, value: int) -> int:
+def _clamp_to_hard_limit(kind: int, value: int) -> int:
     """A limit can be lowered by anyone, and raised by none but root."""
     hard = resource.getrlimit(kind)[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def _running() -> int:
+def _count_user_threads() -> int:
     """How many threads this user runs; 0 for root, whom the kernel does not count."""
     total = 0
     own = os.getuid()

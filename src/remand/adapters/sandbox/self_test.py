@@ -1,4 +1,4 @@
-"""Tries on this machine, by attack, what a sandbox holds."""
+"""Tests by attack what a sandbox prevents on this machine."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from typing import NamedTuple
 import msgspec
 
 from remand.adapters.sandbox import attempts
-from remand.adapters.sandbox.ending import has_argument
-from remand.adapters.sandbox.masks import homes
-from remand.adapters.sandbox.setting import STEADY
-from remand.app.gates.ports import MIB, Ended, Job, Limits, Sandbox
+from remand.adapters.sandbox.job_setup import STEADY, homes
+from remand.adapters.sandbox.processes import has_argument
+from remand.app.gates.ports import MIB, Job, JobLimits, JobResult, Sandbox
 
 HUGE = 2048 * MIB
 MANY = 200
-LIMITS = Limits(seconds=20.0, memory=256 * MIB, processes=64, file_size=64 * MIB)
+LIMITS = JobLimits(seconds=20.0, memory=256 * MIB, processes=64, file_size=64 * MIB)
 # The last one is set by Python itself.
 KNOWN = (*STEADY, "PATH", "HOME", "TMPDIR", "PWD", "LC_CTYPE")
 
 
-class Probe(NamedTuple):
+class SandboxAttackResult(NamedTuple):
     """One attack, and whether the sandbox held."""
 
     name: str
@@ -55,11 +54,11 @@ class _Target(NamedTuple):
     abstract: str
 
 
-def self_test(sandbox: Sandbox) -> tuple[Probe, ...]:
+def self_test(sandbox: Sandbox) -> tuple[SandboxAttackResult, ...]:
     """Attacks a sandbox in every way it is to hold against."""
     with ExitStack() as stack:
         target = _target(stack)
-        return (*_reaching_out(sandbox, target), *_using_up(sandbox, target))
+        return (*_reach_attacks(sandbox, target), *_exhaustion_attacks(sandbox, target))
 
 
 def _target(stack: ExitStack) -> _Target:
@@ -79,10 +78,10 @@ def _target(stack: ExitStack) -> _Target:
     server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
     unix, abstract = os.path.join(folders["outside"], "s"), f"@remand-probe-{word}"
     for address in (unix, "\0" + abstract[1:]):
-        stack.enter_context(_listening(address))
+        stack.enter_context(_listen(address))
     return _Target(
         **folders,
-        secret=_planted(stack, root),
+        secret=_plant_secret(stack, root),
         word=word,
         victim=victim,
         port=server.getsockname()[1],
@@ -91,14 +90,14 @@ def _target(stack: ExitStack) -> _Target:
     )
 
 
-def _listening(address: str) -> socket.socket:
+def _listen(address: str) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
     return listening
 
 
-def _planted(stack: ExitStack, root: str) -> str:
+def _plant_secret(stack: ExitStack, root: str) -> str:
     """A secret in the user's home; elsewhere when that cannot be written."""
     place = next((home for home in homes() if os.access(home, os.W_OK)), root)
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".remand-probe-", dir=place))
@@ -107,7 +106,9 @@ def _planted(stack: ExitStack, root: str) -> str:
     return path
 
 
-def _run(sandbox: Sandbox, target: _Target, tries: list[list[str]]) -> tuple[Ended, list[tuple[bool, str]]]:
+def _run(
+    sandbox: Sandbox, target: _Target, tries: list[list[str]]
+) -> tuple[JobResult, list[tuple[bool, str]]]:
     """Runs attempts inside; says how the job ended, and for each whether it succeeded and what it said."""
     script = Path(attempts.__file__).read_text(encoding="utf-8")
     ended = sandbox.run(
@@ -124,7 +125,7 @@ def _run(sandbox: Sandbox, target: _Target, tries: list[list[str]]) -> tuple[End
     return ended, told
 
 
-def _reaching_out(sandbox: Sandbox, target: _Target) -> list[Probe]:
+def _reach_attacks(sandbox: Sandbox, target: _Target) -> list[SandboxAttackResult]:
     """What a job is to be kept away from."""
     written = [os.path.join(folder, "written") for folder in (target.outside, target.ledger)]
     remounted = os.path.join(target.outside, "remounted")
@@ -146,11 +147,11 @@ def _reaching_out(sandbox: Sandbox, target: _Target) -> list[Probe]:
     ended, told = _run(sandbox, target, list(tries.values()))
     if len(told) < len(tries):
         why = ended.detail or ended.errors.decode("utf-8", "replace")[-200:]
-        return [Probe(name, False, f"It could not be tried: {why}") for name in tries]
-    return [Probe(name, not done, text) for name, (done, text) in zip(tries, told, strict=True)]
+        return [SandboxAttackResult(name, False, f"It could not be tried: {why}") for name in tries]
+    return [SandboxAttackResult(name, not done, text) for name, (done, text) in zip(tries, told, strict=True)]
 
 
-def _using_up(sandbox: Sandbox, target: _Target) -> list[Probe]:
+def _exhaustion_attacks(sandbox: Sandbox, target: _Target) -> list[SandboxAttackResult]:
     """What a job is not to use, or leave behind."""
     word = secrets.token_hex(16)
     tries = {
@@ -166,5 +167,5 @@ def _using_up(sandbox: Sandbox, target: _Target) -> list[Probe]:
         done, text = told[0] if told else (False, ended.detail)
         if name == "leave a process behind" and has_argument(word):
             done, text = True, "it lives on"
-        probes.append(Probe(name, has_run and not done, text or ended.detail))
+        probes.append(SandboxAttackResult(name, has_run and not done, text or ended.detail))
     return probes

@@ -1,4 +1,4 @@
-"""A ledger in memory: gone with its process, and in everything else like the embedded one."""
+"""A ledger in memory: gone with its process, and otherwise like the embedded one."""
 
 from __future__ import annotations
 
@@ -12,53 +12,161 @@ from remand.adapters.stores.memory_events import (
     MemoryEvents,
     MemoryGroups,
     MemoryObjections,
+    MemoryState,
+    MemoryTable,
     MemoryTraces,
     MemoryUnconfirmed,
+    QueueState,
 )
-from remand.adapters.stores.memory_missing import MemoryMissing, MemoryRewritten
-from remand.adapters.stores.memory_records import MemoryLogLines, MemoryOutdated
-from remand.adapters.stores.memory_state import Standing, State, Table
-from remand.app import ready, waiting
-from remand.app.family import people
-from remand.app.similar import richest, was_rejected
-from remand.app.words import all_words_of
-from remand.domain.events import Event
-from remand.domain.forging import errands
+from remand.app.tasks import queue
+from remand.app.tasks.lookup import participants
+from remand.app.tasks.similarity import all_words_of, best_matches, was_rejected
+from remand.domain.access.team import Actor, lookup_keys
+from remand.domain.decisions.forge_actions import due_kinds
+from remand.domain.events.event import Event
+from remand.domain.events.log import MissingLines
 from remand.domain.instant import Instant
-from remand.domain.names import keys
-from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
-from remand.ledger.missing_tables import MissingTable, RewrittenTable
-from remand.ledger.objections import ObjectionTable
-from remand.ledger.problems import Problem, TableDifference
-from remand.ledger.record_tables import LogLines, Outdated
-from remand.ledger.store import (
-    EventLog,
-    FileBook,
+from remand.ledger.event_tables import (
+    EventTable,
     FileMark,
+    FileTable,
     GroupTable,
-    Head,
-    NameTable,
-    Queue,
-    RejectedTasks,
-    TaskTable,
+    MissingTable,
+    ObjectionTable,
+    RewrittenLine,
+    RewrittenTable,
     TraceTable,
     UnconfirmedTable,
 )
+from remand.ledger.problems import Problem, TableDifference
+from remand.ledger.signatures import IMPORT
+from remand.ledger.store import (
+    LedgerHead,
+    LogLine,
+    LogLineTable,
+    NameTable,
+    OutdatedTasks,
+    ReadyQueue,
+    RejectedTaskTable,
+    TaskTable,
+)
 
 
-class MemoryWaiting(Table):
+class MemoryMissing(MemoryTable):
+    """The lines of the log that are known to be missing."""
+
+    def replace(self, session: str, lines: Iterable[MissingLines]) -> None:
+        state = self._state
+        others = {at: one for at, one in state.missing.items() if one.session != session}
+        state.missing = others | {(one.session, one.first, one.id): one for one in lines}
+        state.faults = state.faults & state.missing.keys()
+
+    def drop(self, ids: Iterable[str]) -> None:
+        gone = set(ids) - {""}
+        self._state.missing = {at: one for at, one in self._state.missing.items() if one.id not in gone}
+        self._state.faults = self._state.faults & self._state.missing.keys()
+
+    def of_session(self, session: str) -> list[MissingLines]:
+        return [one for one in self.every() if one.session == session]
+
+    def every(self) -> list[MissingLines]:
+        return [one for _, one in sorted(self._state.missing.items())]
+
+    def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
+        return [one for one in self.every() if not one.task or one.task in tasks]
+
+    def mark_faults(self) -> None:
+        state = self._state
+        state.faults = {
+            at
+            for at, one in state.missing.items()
+            if not one.task
+            or one.session == state.head.session
+            or one.session.startswith(IMPORT)
+            or state.of_task.get(one.task)
+        }
+
+    def faults(self) -> list[MissingLines]:
+        return [one for at, one in sorted(self._state.missing.items()) if at in self._state.faults]
+
+
+class MemoryRewritten(MemoryTable):
+    """Published lines that are gone from their files."""
+
+    @property
+    def looked_at(self) -> str:
+        """The ref of the base and its commit when its history was looked at."""
+        return self._state.looked_at
+
+    @looked_at.setter
+    def looked_at(self, text: str) -> None:
+        self._state.looked_at = text
+
+    def add(self, lines: Iterable[RewrittenLine]) -> None:
+        self._state.rewritten = self._state.rewritten | set(lines)
+
+    def drop(self, lines: Iterable[RewrittenLine]) -> None:
+        self._state.rewritten = self._state.rewritten - set(lines)
+
+    def every(self) -> list[RewrittenLine]:
+        return sorted(self._state.rewritten, key=lambda one: (one.file, one.line))
+
+
+class MemoryOutdated(MemoryTable):
+    """The tasks whose files are not as the ledger has it."""
+
+    @property
+    def mark(self) -> str:
+        """How the folders were left."""
+        return self._state.folders
+
+    @mark.setter
+    def mark(self, text: str) -> None:
+        self._state.folders = text
+
+    def note(self, task_id: str = "") -> None:
+        self._state.outdated.add(task_id)
+
+    def every(self) -> list[str]:
+        return sorted(self._state.outdated)
+
+    def clear(self) -> None:
+        self._state.outdated.clear()
+
+
+class MemoryLogLines(MemoryTable):
+    """The lines of the orchestration log."""
+
+    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
+        before = [key for key in self._state.log_lines if key[1] == task_id]
+        for key in before:
+            del self._state.log_lines[key]
+        self._state.log_lines |= {(line.place, task_id): line.text for line in lines}
+        return {place[:10] for place, _ in before} | {line.place[:10] for line in lines}
+
+    def day(self, day: str) -> list[str]:
+        return [text for (place, _), text in sorted(self._state.log_lines.items()) if place[:10] == day]
+
+    def days(self) -> list[str]:
+        return sorted({place[:10] for place, _ in self._state.log_lines})
+
+    def clear(self) -> None:
+        self._state.log_lines.clear()
+
+
+class MemoryWaiting(MemoryTable):
     """Who waits for whom, with positions."""
 
     def position(self, task: str) -> int | None:
         return self._state.positions.get(task) if self._is_open(task) else None
 
-    def blockers(self, task: str) -> waiting.Neighbours:
+    def blockers(self, task: str) -> queue.Neighbours:
         positions, void = self._state.positions, self._state.void
         names = (name for name in self._state.tasks[task].blockers if (task, name) not in void)
         return [(name, positions[name]) for name in names if self._is_open(name)]
 
-    def waiters(self, task: str) -> waiting.Neighbours:
+    def waiters(self, task: str) -> queue.Neighbours:
         positions, void = self._state.positions, self._state.void
         names = (name for name in self._state.waiters[task] if (name, task) not in void)
         return [(name, positions[name]) for name in names if self._is_open(name)]
@@ -71,12 +179,14 @@ class MemoryWaiting(Table):
         self._state.positions[task] = position
 
 
-class MemoryQueue(Table):
+class MemoryQueue(MemoryTable):
     """The ready set, read from how the tasks stand."""
 
     def next(self, agent: Actor, *, has_team: bool) -> str:
-        standings = (at for at in self._state.standings.values() if ready.suits(at.pool, agent, has_team))
-        return ready.ranked(min((at.rank for at in standings if at.rank is not None), default=""))
+        standings = (
+            at for at in self._state.standings.values() if queue.is_suitable(at.pool, agent, has_team)
+        )
+        return queue.task_of_rank(min((at.rank for at in standings if at.rank is not None), default=""))
 
     def due(self, now: Instant) -> list[str]:
         found = [(at.due, name) for name, at in self._state.standings.items() if at.due is not None]
@@ -84,7 +194,7 @@ class MemoryQueue(Table):
 
     def ready(self) -> list[str]:
         ranks = (standing.rank for standing in self._state.standings.values())
-        return [ready.ranked(rank) for rank in sorted(rank for rank in ranks if rank is not None)]
+        return [queue.task_of_rank(rank) for rank in sorted(rank for rank in ranks if rank is not None)]
 
     def open_blockers(self, task_id: str) -> tuple[str, ...]:
         tasks, void = self._state.tasks, self._state.void
@@ -93,36 +203,36 @@ class MemoryQueue(Table):
         return tuple(name for name in waited if name not in tasks or not tasks[name].is_terminal)
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
-        return waiting.path(MemoryWaiting(self._state), source, target)
+        return queue.dependency_path(MemoryWaiting(self._state), source, target)
 
 
-class MemoryRejected(Table):
+class MemoryRejected(MemoryTable):
     """The tasks that were rejected, by their words."""
 
     def count(self) -> int:
         return len(self._state.rejected)
 
     def counts(self, words: Iterable[str]) -> dict[str, int]:
-        found = {word: len(self._having(word, self.count())) for word in words}
+        found = {word: len(self._tasks_with_word(word, self.count())) for word in words}
         return {word: count for word, count in found.items() if count}
 
-    def sharing(self, weights: Mapping[str, float], most: int) -> list[Task]:
-        names = richest(weights, self.counts(weights), self._having, most)
+    def most_similar(self, weights: Mapping[str, float], most: int) -> list[Task]:
+        names = best_matches(weights, self.counts(weights), self._tasks_with_word, most)
         return [self._state.tasks[name] for name in names]
 
-    def _having(self, word: str, most: int) -> list[str]:
+    def _tasks_with_word(self, word: str, most: int) -> list[str]:
         names = (name for name, words in reversed(self._state.rejected.items()) if word in words)
         return list(islice(names, most))
 
 
-class MemoryNames(Table):
+class MemoryNames(MemoryTable):
     """Everyone with a part in a task."""
 
-    def having(self, key: str) -> list[str]:
+    def names_with_key(self, key: str) -> list[str]:
         return sorted(self._state.names.get(key, ()))
 
 
-class MemoryTasks(Table):
+class MemoryTasks(MemoryTable):
     """The tasks and what follows from them."""
 
     def get(self, task_id: str) -> Task | None:
@@ -135,8 +245,8 @@ class MemoryTasks(Table):
         self._rename(task, before.aliases if before else ())
         self._link(task, before)
         self._stand(task)
-        for name in set(people(task)) - set(people(before) if before else ()) - {""}:
-            for key in keys(name):
+        for name in set(participants(task)) - set(participants(before) if before else ()) - {""}:
+            for key in lookup_keys(name):
                 self._state.names[key] = self._state.names.get(key, frozenset()) | {name}
         self._state.rejected.pop(task.id, None)
         if was_rejected(task):
@@ -149,8 +259,8 @@ class MemoryTasks(Table):
 
     def _stand(self, task: Task) -> None:
         blockers = MemoryQueue(self._state).open_blockers(task.id)
-        self._state.standings[task.id] = Standing(
-            ready.due(task, blockers), ready.rank(task, blockers), ready.pool(task)
+        self._state.standings[task.id] = QueueState(
+            queue.due_time(task, blockers), queue.queue_rank(task, blockers), queue.agent_pool(task)
         )
 
     def _rename(self, task: Task, before: tuple[str, ...]) -> None:
@@ -178,15 +288,15 @@ class MemoryTasks(Table):
     def _has_room(self, waiter: str, blocker: str) -> bool:
         """Takes one dependency into the order; false when it closes a circle."""
         graph = MemoryWaiting(self._state)
-        if waiting.path(graph, blocker, waiter):
+        if queue.dependency_path(graph, blocker, waiter):
             return False
-        waiting.make_room(graph, waiter, blocker)
+        queue.restore_order(graph, waiter, blocker)
         return True
 
     def _order_anew(self) -> None:
         """Orders all tasks, so that it does not matter which dependency of a circle came last."""
         state = self._state
-        order, void = waiting.topological(waiting.open_blockers(state.tasks))
+        order, void = queue.topological_order(queue.open_blockers(state.tasks))
         state.positions = {name: position for position, name in enumerate(order, 1)}
         changed, state.void = void ^ state.void, void
         for name, _ in changed:
@@ -213,7 +323,7 @@ class MemoryTasks(Table):
         pairs = set(self._state.handoffs.items()) ^ set(handoffs.items())
         yield from (TableDifference("handoff", task) for task in sorted({task for _, task in pairs}))
 
-    def named(self, name: str) -> str:
+    def find_task_id(self, name: str) -> str:
         """The task an alias or a handoff belongs to; of several tasks with one alias, the oldest."""
         return next(iter(self._state.aliases.get(name, ())), "") or self._state.handoffs.get(name, "")
 
@@ -224,7 +334,7 @@ class MemoryTasks(Table):
         tasks = self._state.tasks
         return {name: tasks[name].status.value for name in names if name in tasks}
 
-    def leading_to(self, task_id: str, most: int) -> list[Task]:
+    def predecessors(self, task_id: str, most: int) -> list[Task]:
         answers = MemoryTraces(self._state).every("handoff.reject.response")
         reformulated = {
             one.task for one in answers if (one.said, one.text) == ("ACCEPT_AND_REFORMULATE", task_id)
@@ -232,17 +342,17 @@ class MemoryTasks(Table):
         found = (task for task in self.every() if task_id in task.blockers or task.id in reformulated)
         return list(islice(found, most))
 
-    def sent_back(self) -> list[Task]:
+    def rejected_in_review(self) -> list[Task]:
         return [task for task in self.every() if task.rounds]
 
-    def handed_in(self, commit: str, pr: int) -> list[Task]:
+    def find_submitted(self, commit: str, pr: int) -> list[Task]:
         return [
             task
             for task in self.every()
             if (task.submission and task.submission.commit == commit) or (pr and task.pr == pr)
         ]
 
-    def escalated(self) -> list[Task]:
+    def escalated_tasks(self) -> list[Task]:
         return [task for task in self.every() if task.status == Status.ESCALATED]
 
     def active(self, status: Status, most: int = -1) -> list[Task]:
@@ -252,20 +362,20 @@ class MemoryTasks(Table):
     def count_active(self, status: Status) -> int:
         return len(self.active(status))
 
-    def running(self) -> list[Task]:
+    def running_tasks(self) -> list[Task]:
         return [task for task in self.every() if task.runs]
 
     def with_outages(self) -> list[Task]:
         return [task for task in self.every() if task.gating.outages]
 
     def with_errand(self, names: Collection[str]) -> list[Task]:
-        return [task for task in self.every() if not set(errands(task)).isdisjoint(names)]
+        return [task for task in self.every() if not set(due_kinds(task)).isdisjoint(names)]
 
     def counts(self) -> Mapping[str, int]:
         return Counter(task.status.value for task in self._state.tasks.values())
 
 
-class MemoryFiles(Table):
+class MemoryEventFiles(MemoryTable):
     """Which event files were read, and what was wrong with them."""
 
     def marks(self) -> dict[str, FileMark]:
@@ -281,7 +391,7 @@ class MemoryFiles(Table):
     def hold_back(self, event: Event, line: bytes) -> None:
         self._state.quarantine.setdefault(event.meta.id, (event.ts, line))
 
-    def held(self) -> list[bytes]:
+    def held_lines(self) -> list[bytes]:
         return [line for _, line in self._state.quarantine.values()]
 
     def earliest_held(self) -> Instant:
@@ -290,7 +400,7 @@ class MemoryFiles(Table):
     def held_ids(self) -> set[str]:
         return set(self._state.quarantine)
 
-    def ripe(self, horizon: Instant) -> list[bytes]:
+    def take_due(self, horizon: Instant) -> list[bytes]:
         quarantine = self._state.quarantine
         names = [name for name, (ts, _) in quarantine.items() if ts <= horizon]
         return [quarantine.pop(name)[1] for name in names]
@@ -299,11 +409,11 @@ class MemoryFiles(Table):
 class MemoryTransaction:
     """One change, or one view, of the ledger."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: MemoryState) -> None:
         self.state = state
         self.head = state.head
         self.undos = ExitStack()
-        self.events: EventLog = MemoryEvents(state)
+        self.events: EventTable = MemoryEvents(state)
         self.groups: GroupTable = MemoryGroups(state)
         self.unconfirmed: UnconfirmedTable = MemoryUnconfirmed(state)
         self.missing: MissingTable = MemoryMissing(state)
@@ -312,11 +422,11 @@ class MemoryTransaction:
         self.traces: TraceTable = MemoryTraces(state)
         self.tasks: TaskTable = MemoryTasks(state)
         self.names: NameTable = MemoryNames(state)
-        self.queue: Queue = MemoryQueue(state)
-        self.rejected: RejectedTasks = MemoryRejected(state)
-        self.outdated: Outdated = MemoryOutdated(state)
-        self.log_lines: LogLines = MemoryLogLines(state)
-        self.files: FileBook = MemoryFiles(state)
+        self.queue: ReadyQueue = MemoryQueue(state)
+        self.rejected: RejectedTaskTable = MemoryRejected(state)
+        self.outdated: OutdatedTasks = MemoryOutdated(state)
+        self.log_lines: LogLineTable = MemoryLogLines(state)
+        self.files: FileTable = MemoryEventFiles(state)
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
         self.undos.callback(undo)
@@ -326,7 +436,7 @@ class MemoryStore:
     """A ledger of this process. A change is made on a copy, which then takes the place of what was."""
 
     def __init__(self, session: str) -> None:
-        self._state = State(Head(session=session))
+        self._state = MemoryState(LedgerHead(session=session))
         self._lock = threading.Lock()
         self._changes = 0
 

@@ -1,46 +1,115 @@
-"""The events of a ledger in memory."""
+"""The state of a ledger in memory, and its events, groups, traces and objections."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
+from typing import NamedTuple
 
-from remand.adapters.stores.memory_state import State, Table
-from remand.domain.events import Event, HandoffInitiated, TaskClaimed
+from remand.domain.events.event import Event
+from remand.domain.events.log import MissingLines
+from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
 from remand.domain.task import Task
 from remand.ledger import signatures
-from remand.ledger.filings import Filing, filings
-from remand.ledger.objections import MAX_OBJECTIONS, KeptObjection, ObjectionRow, as_objection
-from remand.ledger.order import place
-from remand.ledger.problems import TableDifference
-from remand.ledger.signatures import IMPORT, MAX_SEQ, Doubt, Group
-from remand.ledger.store import (
-    Entry,
+from remand.ledger.event_tables import (
+    MAX_OBJECTIONS,
+    EventEntry,
+    FileMark,
     KeptLine,
+    KeptObjection,
+    ObjectionRow,
+    RewrittenLine,
     SignedGroup,
-    Unconfirmed,
+    UnconfirmedEvent,
+    as_objection,
     as_unconfirmed,
 )
-from remand.ledger.traces import FILED, INVALID, Trace, trace
+from remand.ledger.order import order_key
+from remand.ledger.problems import Problem, TableDifference
+from remand.ledger.signatures import IMPORT, MAX_SEQ, Doubt, EventGroup
+from remand.ledger.store import LedgerHead
+from remand.ledger.traces import FILED, INVALID, FiledRejection, Trace, filed_rejections, trace_event
+
+
+class QueueState(NamedTuple):
+    """How a task stands in the queue."""
+
+    due: Instant | None
+    rank: str | None
+    pool: str
+
+
+class MemoryState:
+    """Everything the ledger holds. What stands in the tables is never changed, only replaced."""
+
+    def __init__(self, head: LedgerHead) -> None:
+        self.head = head
+        self.ids: set[str] = set()
+        self.events: dict[tuple[str, int, int], EventEntry] = {}
+        self.of_task: dict[str, tuple[EventEntry, ...]] = {}
+        self.groups: dict[tuple[str, int, bytes], SignedGroup] = {}
+        self.unconfirmed: dict[str, UnconfirmedEvent] = {}
+        self.trust = ""
+        self.writer = ""
+        self.missing: dict[tuple[str, int, str], MissingLines] = {}
+        self.faults: set[tuple[str, int, str]] = set()
+        """Which of the missing lines are faults."""
+        self.rewritten: set[RewrittenLine] = set()
+        self.looked_at = ""
+        self.traces: list[Trace] = []
+        self.handoffs: dict[str, str] = {}
+        self.tasks: dict[str, Task] = {}
+        self.aliases: dict[str, tuple[str, ...]] = {}
+        self.names: dict[str, frozenset[str]] = {}
+        """Everyone with a part in a task, by the keys of their names."""
+        self.standings: dict[str, QueueState] = {}
+        self.positions: dict[str, int] = {}
+        self.waiters: dict[str, tuple[str, ...]] = {}
+        self.void: set[tuple[str, str]] = set()
+        """Who does not wait for whom after all, because the two waited for each other in a circle."""
+        self.rejected: dict[str, frozenset[str]] = {}
+        """The words of each rejected task."""
+        self.marks: dict[str, FileMark] = {}
+        self.problems: dict[str, tuple[Problem, ...]] = {}
+        self.quarantine: dict[str, tuple[Instant, bytes]] = {}
+        self.outdated: set[str] = set()
+        self.folders = ""
+        self.log_lines: dict[tuple[str, str], str] = {}
+        """The lines of the orchestration log by their places and tasks."""
+
+    def draft(self) -> MemoryState:
+        """A copy to change."""
+        drafted = copy(self)
+        vars(drafted).update((name, copy(value)) for name, value in vars(self).items())
+        return drafted
+
+
+class MemoryTable:
+    """A part of the state; what its methods promise stands in `ledger/store.py`."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
 
 REJECTIONS = (FILED, INVALID)
 
 
-def _follow(state: State, entry: Entry) -> None:
+def _follow(state: MemoryState, entry: EventEntry) -> None:
     """What else is kept of an event that counts: which task its handoff belongs to, and its trace."""
     event, task = entry.event, entry.subject
     if task and isinstance(event, TaskClaimed | HandoffInitiated):
         state.handoffs.setdefault(event.handoff_id, task)
-    left = trace(event, task)
+    left = trace_event(event, task)
     if left:
         state.traces.append(left)
 
 
-class MemoryEvents(Table):
+class MemoryEvents(MemoryTable):
     """The events. Those of one session stand together, in their order."""
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[EventEntry]) -> None:
         """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
         state = self._state
         for entry in entries:
@@ -118,7 +187,7 @@ class MemoryEvents(Table):
                 state.of_task[entry.subject] = tuple(one for one in others if one.line not in gone)
 
     def tail(self, count: int) -> list[bytes]:
-        latest = sorted(self._state.events.values(), key=lambda entry: place(entry.event))
+        latest = sorted(self._state.events.values(), key=lambda entry: order_key(entry.event))
         return [entry.line for entry in latest[-count:]]
 
     def assign(self, task_of: Callable[[bytes], str]) -> None:
@@ -132,12 +201,12 @@ class MemoryEvents(Table):
                 state.of_task[task] = (*state.of_task.get(task, ()), state.events[at])
 
 
-class MemoryTraces(Table):
+class MemoryTraces(MemoryTable):
     """The events about rejections, in brief."""
 
-    def filings(self, since: Instant) -> Iterator[Filing]:
+    def filed_rejections(self, since: Instant) -> Iterator[FiledRejection]:
         handoffs = self._state.handoffs
-        return filings(self._state.traces, lambda handoff: handoffs.get(handoff, ""), since)
+        return filed_rejections(self._state.traces, lambda handoff: handoffs.get(handoff, ""), since)
 
     def every(self, *events: str) -> Iterator[Trace]:
         return (trace for trace in self._state.traces if trace.event in events)
@@ -160,7 +229,7 @@ class MemoryTraces(Table):
         yield from (TableDifference("trace", task) for task in sorted(tasks))
 
 
-class MemoryGroups(Table):
+class MemoryGroups(MemoryTable):
     """The signed groups."""
 
     def add(self, groups: Iterable[SignedGroup]) -> None:
@@ -168,8 +237,8 @@ class MemoryGroups(Table):
             ((kept.group.session, kept.group.first, kept.line), kept) for kept in groups
         )
 
-    def doubt(self, group: Group) -> Doubt | None:
-        kept = self._state.groups.get((group.session, group.first, signatures.write(group)))
+    def doubt(self, group: EventGroup) -> Doubt | None:
+        kept = self._state.groups.get((group.session, group.first, signatures.encode_group(group)))
         return kept.doubt if kept else None
 
     def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
@@ -197,7 +266,7 @@ class MemoryGroups(Table):
     def spans(self, session: str) -> list[tuple[int, int]]:
         return [(kept.group.first, kept.group.last) for kept in self.of_session(session) if not kept.doubt]
 
-    def wrong(self, session: str) -> list[SignedGroup]:
+    def wrongly_signed(self, session: str) -> list[SignedGroup]:
         return [kept for kept in self.of_session(session) if kept.doubt is Doubt.WRONG_SIGNATURE]
 
     def imports(self) -> list[SignedGroup]:
@@ -207,7 +276,7 @@ class MemoryGroups(Table):
         return (kept for _, kept in sorted(self._state.groups.items()))
 
 
-class MemoryUnconfirmed(Table):
+class MemoryUnconfirmed(MemoryTable):
     """The events without effect."""
 
     @property
@@ -228,28 +297,28 @@ class MemoryUnconfirmed(Table):
     def writer(self, key: str) -> None:
         self._state.writer = key
 
-    def every(self) -> list[Unconfirmed]:
+    def every(self) -> list[UnconfirmedEvent]:
         return list(self._state.unconfirmed.values())
 
-    def of_task(self, task_id: str, most: int = -1) -> list[Unconfirmed]:
+    def of_task(self, task_id: str, most: int = -1) -> list[UnconfirmedEvent]:
         found = [one for one in self.every() if one.task == task_id and task_id]
         return found if most < 0 else found[:most]
 
-    def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
+    def of_session(self, session: str, first: int, last: int) -> list[UnconfirmedEvent]:
         return [
             self._state.unconfirmed[entry.event.meta.id]
             for (name, _, number), entry in self._state.events.items()
             if name == session and first <= number <= last and entry.event.meta.id in self._state.unconfirmed
         ]
 
-    def verdict(self, entry: Entry) -> Doubt | None:
+    def verdict(self, entry: EventEntry) -> Doubt | None:
         name = entry.event.meta.id
         if name not in self._state.ids:
             return None
         found = self._state.unconfirmed.get(name)
         return found.doubt if found else Doubt.NONE
 
-    def judge(self, entries: Iterable[Entry]) -> None:
+    def judge(self, entries: Iterable[EventEntry]) -> None:
         state = self._state
         places = {entry.event.meta.id: at for at, entry in state.events.items()}
         for entry in entries:
@@ -264,29 +333,31 @@ class MemoryUnconfirmed(Table):
                 _follow(state, entry)
 
 
-class MemoryObjections(Table):
+class MemoryObjections(MemoryTable):
     """The noes under keys that are not trusted."""
 
     def tasks(self) -> list[Task]:
-        names = {found[0] for found, _, _ in self._found()}
+        names = {found[0] for found, _, _ in self._objection_rows()}
         tasks = (self._state.tasks.get(name) for name in sorted(names))
         return [task for task in tasks if task is not None and not task.is_terminal]
 
     def keys(self, task_id: str) -> list[KeptObjection]:
-        return self._kept(
-            (found._replace(work=""), where) for found, where, _ in self._found() if found.task == task_id
+        return self._group_objections(
+            (found._replace(work=""), where)
+            for found, where, _ in self._objection_rows()
+            if found.task == task_id
         )
 
     def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
-        return self._kept(
+        return self._group_objections(
             (found, where)
-            for found, where, _ in self._found()
+            for found, where, _ in self._objection_rows()
             if found.task == task_id
             and (found.work in works if works else found.signer == signer)
             and signer in ("", found.signer)
         )
 
-    def _kept(self, found: Iterable[tuple[ObjectionRow, int]]) -> list[KeptObjection]:
+    def _group_objections(self, found: Iterable[tuple[ObjectionRow, int]]) -> list[KeptObjection]:
         kept: dict[tuple[str, str], KeptObjection] = {}
         for (_, key, work, at), where in found:
             known = kept.get((key, work), KeptObjection(key, work, at, 0, where))
@@ -295,9 +366,9 @@ class MemoryObjections(Table):
         return latest[:MAX_OBJECTIONS]
 
     def line(self, place: int) -> bytes:
-        return next(line for _, number, line in self._found() if number == place)
+        return next(line for _, number, line in self._objection_rows() if number == place)
 
-    def _found(self) -> Iterator[tuple[ObjectionRow, int, bytes]]:
+    def _objection_rows(self) -> Iterator[tuple[ObjectionRow, int, bytes]]:
         for where, entry in enumerate(self._state.events.values()):
             found = as_objection(entry.event, entry.subject, entry.doubt, entry.signer)
             if found is not None:

@@ -1,11 +1,12 @@
-"""The embedded ledger: one SQLite file, one writer at a time, the tables in step with the events."""
+"""The embedded ledger: one SQLite file with one writer at a time, and its tables of files, missing lines, objections and records."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import TracebackType
@@ -14,44 +15,254 @@ import apsw
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_events import (
-    SqliteEvents,
-    SqliteTraces,
-    SqliteUnconfirmed,
-)
-from remand.adapters.stores.sqlite_files import SqliteFiles
-from remand.adapters.stores.sqlite_groups import SqliteGroups
-from remand.adapters.stores.sqlite_missing import SqliteMissing, SqliteRewritten
-from remand.adapters.stores.sqlite_names import SqliteNames
-from remand.adapters.stores.sqlite_objections import SqliteObjections
-from remand.adapters.stores.sqlite_records import SqliteLogLines, SqliteOutdated
-from remand.adapters.stores.sqlite_rejected import SqliteRejected
-from remand.adapters.stores.sqlite_statements import Statements
-from remand.adapters.stores.sqlite_tasks import SqliteQueue, SqliteTasks
+from remand.adapters.stores.sqlite_events import SqliteEvents, SqliteGroups, SqliteTraces, SqliteUnconfirmed
+from remand.adapters.stores.sqlite_statements import Row, Statements
+from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteQueue, SqliteRejected, SqliteTasks
 from remand.app.errors import EnvironmentFault, LedgerReplaced
-from remand.ledger.missing_tables import MissingTable, RewrittenTable
-from remand.ledger.objections import ObjectionTable
-from remand.ledger.record_tables import LogLines, Outdated
-from remand.ledger.store import (
-    EventLog,
-    FileBook,
+from remand.domain.events.event import Event
+from remand.domain.events.log import MissingLines
+from remand.domain.instant import Instant
+from remand.domain.task import Task
+from remand.ledger.event_tables import (
+    EventTable,
+    FileMark,
+    FileTable,
     GroupTable,
-    Head,
-    NameTable,
-    Queue,
-    RejectedTasks,
-    TaskTable,
+    KeptObjection,
+    MissingTable,
+    ObjectionTable,
+    RewrittenLine,
+    RewrittenTable,
     TraceTable,
-    Transaction,
     UnconfirmedTable,
 )
+from remand.ledger.problems import Problem
+from remand.ledger.store import (
+    LedgerHead,
+    LogLine,
+    LogLineTable,
+    NameTable,
+    OutdatedTasks,
+    ReadyQueue,
+    RejectedTaskTable,
+    TaskTable,
+    Transaction,
+)
+
+
+class SqliteFiles:
+    """Which event files were read, and what was wrong with them."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def marks(self) -> dict[str, FileMark]:
+        """Every file that was read, as it was then."""
+        return {row[0]: FileMark(*row) for row in self._db.rows(sql.GET_FILES)}
+
+    def note(self, mark: FileMark, problems: Sequence[Problem]) -> None:
+        """Remembers a file, and what was wrong with it this time."""
+        self._db.run(sql.PUT_FILE, mark)
+        self._db.run(sql.DROP_PROBLEMS, (mark.path,))
+        for problem in problems:
+            self._db.run(sql.ADD_PROBLEM, (problem.file, problem.line, problem.problem))
+
+    def problems(self) -> list[Problem]:
+        """Everything that was wrong with the files."""
+        return [Problem(file=row[0], line=row[1], problem=row[2]) for row in self._db.rows(sql.GET_PROBLEMS)]
+
+    def hold_back(self, event: Event, line: bytes) -> None:
+        """Keeps an event from too far ahead aside."""
+        self._db.run(sql.QUARANTINE, (event.meta.id, event.ts, line))
+
+    def held_lines(self) -> list[bytes]:
+        """The lines held back."""
+        return [row[0] for row in self._db.all(sql.HELD)]
+
+    def earliest_held(self) -> Instant:
+        """The earliest time held back."""
+        found: Instant | None = self._db.value(sql.EARLIEST_HELD)
+        return found or ""
+
+    def held_ids(self) -> set[str]:
+        """The ids of the events that are held back."""
+        return {row[0] for row in self._db.rows(sql.HELD_IDS)}
+
+    def take_due(self, horizon: Instant) -> list[bytes]:
+        """Takes out what is not too far ahead any more."""
+        return [row[0] for row in self._db.all(sql.RIPE, (horizon,))]
+
+
+_LOOKED_AT = "base_looked_at"
+
+
+class SqliteMissing:
+    """The lines of the log that are known to be missing."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def replace(self, session: str, lines: Iterable[MissingLines]) -> None:
+        """Keeps these as what is missing of a session."""
+        self._db.run(sql.DROP_MISSING_OF_SESSION, (session,))
+        self._db.run_many(
+            sql.ADD_MISSING,
+            ((one.session, one.first, one.last, one.id, one.task, one.until) for one in lines),
+        )
+
+    def drop(self, ids: Iterable[str]) -> None:
+        """Forgets events that have come."""
+        self._db.run_many(sql.DROP_MISSING, ((one,) for one in ids if one))
+
+    def of_session(self, session: str) -> list[MissingLines]:
+        """What is missing of a session, by its numbers."""
+        return [_as_missing(row) for row in self._db.rows(sql.MISSING_OF_SESSION, (session,))]
+
+    def every(self) -> list[MissingLines]:
+        """All that is missing, session by session."""
+        return [_as_missing(row) for row in self._db.rows(sql.EVERY_MISSING)]
+
+    def of_tasks(self, tasks: Collection[str]) -> list[MissingLines]:
+        """What is missing of one of these tasks, or of nobody knows which."""
+        names = ("", *tasks)
+        return [_as_missing(row) for name in names for row in self._db.rows(sql.MISSING_OF_TASK, (name,))]
+
+    def mark_faults(self) -> None:
+        """Finds out which of them are faults."""
+        self._db.run(sql.MARK_FAULTS)
+
+    def faults(self) -> list[MissingLines]:
+        """Those that are faults."""
+        return [_as_missing(row) for row in self._db.rows(sql.MISSING_FAULTS)]
+
+
+def _as_missing(row: Row) -> MissingLines:
+    session, first, last, event_id, task, until = row
+    return MissingLines(session=session, first=first, last=last, id=event_id, task=task, until=until)
+
+
+class SqliteRewritten:
+    """Published lines that are gone from their files."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    @property
+    def looked_at(self) -> str:
+        """The ref of the base and its commit when its history was looked at."""
+        return self._db.value(sql.GET_VALUE, (_LOOKED_AT,)) or ""
+
+    @looked_at.setter
+    def looked_at(self, text: str) -> None:
+        self._db.run(sql.PUT_VALUE, (_LOOKED_AT, text))
+
+    def add(self, lines: Iterable[RewrittenLine]) -> None:
+        """Keeps lines that were found."""
+        self._db.run_many(sql.ADD_REWRITTEN, lines)
+
+    def drop(self, lines: Iterable[RewrittenLine]) -> None:
+        """Forgets lines that are there again, or were given up."""
+        self._db.run_many(sql.DROP_REWRITTEN, lines)
+
+    def every(self) -> list[RewrittenLine]:
+        """All of them, by file and line."""
+        return [RewrittenLine(*row) for row in self._db.rows(sql.EVERY_REWRITTEN)]
+
+
+_decode = msgspec.json.Decoder(Task).decode
+
+
+class SqliteObjections:
+    """The noes under keys that are not trusted."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def tasks(self) -> list[Task]:
+        """The tasks that have some and have not ended."""
+        return [_decode(state) for (state,) in self._db.all(sql.TASKS_WITH_OBJECTIONS)]
+
+    def keys(self, task_id: str) -> list[KeptObjection]:
+        """The keys that object to a task."""
+        return [KeptObjection(*row) for row in self._db.all(sql.OBJECTING_KEYS, (task_id,))]
+
+    def of_task(self, task_id: str, *, works: Collection[str] = (), signer: str = "") -> list[KeptObjection]:
+        """A task's, one for each key and work."""
+        if works:
+            rows = self._db.all(sql.OBJECTIONS_TO_WORKS, (task_id, json.dumps(sorted(works)), signer))
+        else:
+            rows = self._db.all(sql.OBJECTIONS_OF_KEY, (task_id, signer))
+        return [KeptObjection(*row) for row in rows]
+
+    def line(self, place: int) -> bytes:
+        """The line of the event that is kept there."""
+        found: bytes = self._db.value(sql.LINE_AT, (place,)) or b""
+        return found
+
+
+_MARK = "folders"
+
+
+class SqliteOutdated:
+    """The tasks whose files are not as the ledger has it."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    @property
+    def mark(self) -> str:
+        """How the folders were left."""
+        return self._db.value(sql.GET_VALUE, (_MARK,)) or ""
+
+    @mark.setter
+    def mark(self, text: str) -> None:
+        self._db.run(sql.PUT_VALUE, (_MARK, text))
+
+    def note(self, task_id: str = "") -> None:
+        """Has a task's files made again; without a task, all files."""
+        self._db.run(sql.OUTDATE, (task_id,))
+
+    def every(self) -> list[str]:
+        """The tasks that were noted."""
+        return [row[0] for row in self._db.rows(sql.OUTDATED)]
+
+    def clear(self) -> None:
+        """Forgets them."""
+        self._db.run(sql.ALL_IN_STEP)
+
+
+class SqliteLogLines:
+    """The lines of the orchestration log."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def put(self, task_id: str, lines: Sequence[LogLine]) -> set[str]:
+        """Replaces a task's lines."""
+        days = {row[0] for row in self._db.rows(sql.DAYS_OF_TASK, (task_id,))}
+        self._db.run(sql.DROP_LINES, (task_id,))
+        self._db.run_many(sql.ADD_LINE, ((task_id, *line) for line in lines))
+        return days | {line.place[:10] for line in lines}
+
+    def day(self, day: str) -> list[str]:
+        """The lines of a day, in their order."""
+        return [row[0] for row in self._db.rows(sql.LINES_OF_DAY, (day,))]
+
+    def days(self) -> list[str]:
+        """The days that have lines."""
+        return [row[0] for row in self._db.rows(sql.DAYS)]
+
+    def clear(self) -> None:
+        """Throws all lines away."""
+        self._db.run(sql.DROP_ALL_LINES)
+
 
 BUSY_MILLISECONDS = 60_000
 _LITTLE = 1 << 20
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 """What reading a row leads to whose bytes were damaged without SQLite noticing."""
 FAULTS = (apsw.Error, *UNREADABLE)
-_HEAD = Head.__struct_fields__
+_HEAD = LedgerHead.__struct_fields__
 
 
 class SqliteTransaction:
@@ -60,9 +271,9 @@ class SqliteTransaction:
     def __init__(self, statements: Statements) -> None:
         self._db = statements
         self.undos: list[Callable[[], None]] = []
-        self.files: FileBook = SqliteFiles(statements)
+        self.files: FileTable = SqliteFiles(statements)
         events = SqliteEvents(statements)
-        self.events: EventLog = events
+        self.events: EventTable = events
         self.groups: GroupTable = SqliteGroups(statements)
         self.unconfirmed: UnconfirmedTable = SqliteUnconfirmed(statements, events)
         self.missing: MissingTable = SqliteMissing(statements)
@@ -71,23 +282,23 @@ class SqliteTransaction:
         self.traces: TraceTable = SqliteTraces(statements)
         self.tasks: TaskTable = SqliteTasks(statements)
         self.names: NameTable = SqliteNames(statements)
-        self.queue: Queue = SqliteQueue(statements)
-        self.rejected: RejectedTasks = SqliteRejected(statements)
-        self.outdated: Outdated = SqliteOutdated(statements)
-        self.log_lines: LogLines = SqliteLogLines(statements)
-        self._head: Head | None = None
+        self.queue: ReadyQueue = SqliteQueue(statements)
+        self.rejected: RejectedTaskTable = SqliteRejected(statements)
+        self.outdated: OutdatedTasks = SqliteOutdated(statements)
+        self.log_lines: LogLineTable = SqliteLogLines(statements)
+        self._head: LedgerHead | None = None
         self._changed = False
 
     @property
-    def head(self) -> Head:
+    def head(self) -> LedgerHead:
         """How far the ledger has come."""
         if self._head is None:
             values = self._db.row(sql.GET_HEAD) or ("",) * len(_HEAD)
-            self._head = Head(**dict(zip(_HEAD, values, strict=True)))
+            self._head = LedgerHead(**dict(zip(_HEAD, values, strict=True)))
         return self._head
 
     @head.setter
-    def head(self, head: Head) -> None:
+    def head(self, head: LedgerHead) -> None:
         self._head, self._changed = head, True
 
     def on_rollback(self, undo: Callable[[], None]) -> None:
@@ -100,7 +311,7 @@ class SqliteTransaction:
             self._db.run(sql.PUT_HEAD, msgspec.structs.astuple(self._head))
 
 
-class Writing:
+class WriteTransaction:
     """An open change: leaving it without an error makes it so, with one takes it back."""
 
     def __init__(self, store: SqliteStore) -> None:
@@ -153,7 +364,7 @@ class SqliteStore:
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        with self._locked():
+        with self._hold_lock():
             version = connection.pragma("user_version")
             if not 0 <= version <= sql.VERSION:
                 raise EnvironmentFault(
@@ -197,7 +408,7 @@ class SqliteStore:
 
         A copied ledger lets go of the segment that its original goes on writing to.
         """
-        with self._locked():
+        with self._hold_lock():
             if self.value("file") == body:
                 return self.value("id")
             run = self._db.run
@@ -207,14 +418,14 @@ class SqliteStore:
             head = self._db.row(sql.GET_HEAD)
             if head and head[4]:
                 let_go(head[4])
-            before = Head(**dict(zip(_HEAD, head, strict=True))) if head else Head(session="")
-            started = Head(session=session, clock=before.clock, bounded_from=before.bounded_from)
+            before = LedgerHead(**dict(zip(_HEAD, head, strict=True))) if head else LedgerHead(session="")
+            started = LedgerHead(session=session, clock=before.clock, bounded_from=before.bounded_from)
             run(sql.PUT_HEAD, msgspec.structs.astuple(started))
             run("COMMIT")
         return session
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         with self._thread_lock:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX)
             try:
@@ -222,9 +433,9 @@ class SqliteStore:
             finally:
                 fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
-    def write(self) -> Writing:
+    def write(self) -> WriteTransaction:
         """Opens a change, alone among all writers."""
-        return Writing(self)
+        return WriteTransaction(self)
 
     def begin(self) -> SqliteTransaction:
         """Takes the lock and begins a change."""

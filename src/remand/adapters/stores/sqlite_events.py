@@ -1,4 +1,4 @@
-"""The events of an embedded ledger."""
+"""The events of the embedded ledger: lines, signed groups, unconfirmed events and traces."""
 
 from __future__ import annotations
 
@@ -8,19 +8,173 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_groups import as_doubt
 from remand.adapters.stores.sqlite_statements import Row, Statements
-from remand.domain.events import HandoffInitiated, TaskClaimed
+from remand.domain.events.tasks import HandoffInitiated, TaskClaimed
 from remand.domain.instant import Instant
-from remand.ledger import codec
-from remand.ledger.filings import Filing
-from remand.ledger.objections import as_objection
+from remand.ledger import codec, signatures
+from remand.ledger.event_tables import (
+    EventEntry,
+    KeptLine,
+    SignedGroup,
+    UnconfirmedEvent,
+    as_objection,
+    as_unconfirmed,
+)
 from remand.ledger.problems import BadLine, TableDifference
-from remand.ledger.signatures import MAX_SEQ, Doubt
-from remand.ledger.store import Entry, KeptLine, Unconfirmed, as_unconfirmed
-from remand.ledger.traces import TRACED, Trace, trace
+from remand.ledger.signatures import MAX_GROUP, MAX_SEQ, VOID, Doubt, EventGroup
+from remand.ledger.traces import TRACED, FiledRejection, Trace, trace_event
+
+_ADD_GROUP = """
+INSERT INTO signed_group(session, first, last, hash, doubt, line) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT(session, first, hash) DO UPDATE SET doubt = excluded.doubt RETURNING n
+"""
+_ADD_GROUP_TASK = "INSERT OR IGNORE INTO group_task VALUES (?, ?)"
+_GROUPS_OF_TASK = """
+SELECT line, doubt FROM group_task JOIN signed_group USING (n) WHERE task = ? ORDER BY session, first
+"""
+_NUMBERED_GROUPS = "SELECT n, line FROM signed_group"
+_GROUP_ROWS = "SELECT n, session, first, last, hash, line FROM signed_group"
+_GROUP_PLACES = "SELECT session, first, last, line FROM signed_group"
+_DROP_GROUP = "DELETE FROM signed_group WHERE n = ?"
+_GROUPS_BY_TASK = "SELECT task, line FROM group_task LEFT JOIN signed_group USING (n)"
+_GROUP_TASKS = "SELECT task, n FROM group_task"
+_DROP_GROUP_TASKS = "DELETE FROM group_task"
+_DOUBT_OF_GROUP = "SELECT doubt FROM signed_group WHERE session = ? AND first = ? AND hash = ?"
+_WRONG_GROUPS = """
+SELECT line, doubt FROM signed_group WHERE session = ? AND doubt = 'wrong_signature' ORDER BY first
+"""
+_GROUPS = "SELECT line, doubt FROM signed_group ORDER BY session, first"
+_IMPORT_GROUPS = """
+SELECT line, doubt FROM signed_group WHERE session BETWEEN 'import-' AND 'import-~' ORDER BY session, first
+"""
+_GROUPS_OF_SESSION = f"""
+SELECT line, doubt FROM signed_group WHERE session = ?1 AND first BETWEEN ?2 - {MAX_GROUP} AND ?3 AND last >= ?2
+ORDER BY first
+"""  # noqa: S608 - a number of ours
+_SPANS = """
+SELECT first, last FROM signed_group
+WHERE session = ? AND doubt = '' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY first
+"""
+
+
+class SqliteGroups:
+    """The signed groups."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def add(self, groups: Iterable[SignedGroup]) -> None:
+        """Keeps groups."""
+        for group, line, doubt in groups:
+            row = (group.session, group.first, group.last, sha256(line).digest(), doubt.value, line)
+            n = self._db.value(_ADD_GROUP, row)
+            for task in _tasks(group):
+                self._db.run(_ADD_GROUP_TASK, (task, n))
+
+    def of_task(self, task_id: str) -> list[SignedGroup]:
+        """Those that name an event of a task."""
+        return list(_groups(self._db.rows(_GROUPS_OF_TASK, (task_id,))))
+
+    def differences(self, groups: Iterable[SignedGroup]) -> Iterator[TableDifference]:
+        """The tasks whose groups are not found by `of_task`, or that find others', and rows that tell another place."""
+        groups = list(groups)
+        places = ((one.group.session, one.group.first, one.group.last, one.line) for one in groups)
+        if _total(places) != _total(self._db.rows(_GROUP_PLACES)):
+            yield TableDifference("signed_group", "")
+        if _total((task, one.line) for one in groups for task in _tasks(one.group)) != _total(
+            self._db.rows(_GROUPS_BY_TASK)
+        ):
+            wrong = set(self._expected_rows()) ^ set(self._db.rows(_GROUP_TASKS))
+            yield from (
+                TableDifference("group_task", task) for task in sorted({str(row[0]) for row in wrong})
+            )
+
+    def index(self) -> None:
+        """Finds out anew which groups name which task. Rows that are not as they were written are dropped."""
+        damaged = [n for n, *row in self._db.rows(_GROUP_ROWS) if not _is_as_written(*row)]
+        self._db.run_many(_DROP_GROUP, ((n,) for n in damaged))
+        self._db.run(_DROP_GROUP_TASKS)
+        self._db.run_many(_ADD_GROUP_TASK, list(self._expected_rows()))
+
+    def _expected_rows(self) -> Iterator[Row]:
+        for n, line in self._db.rows(_NUMBERED_GROUPS):
+            if isinstance(line, bytes):
+                with suppress(BadLine):
+                    yield from ((task, n) for task in _tasks(signatures.decode_group(line)))
+
+    def doubt(self, group: EventGroup) -> Doubt | None:
+        """Why a kept group does not count."""
+        place = (group.session, group.first, sha256(signatures.encode_group(group)).digest())
+        found = self._db.value(_DOUBT_OF_GROUP, place)
+        return None if found is None else _as_group_doubt(found)
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers."""
+        return list(_groups(self._db.rows(_GROUPS_OF_SESSION, (session, first, last))))
+
+    def spans(self, session: str) -> list[tuple[int, int]]:
+        """The first and last number of a session's groups that count."""
+        return [(first, last) for first, last in self._db.rows(_SPANS, (session,))]
+
+    def wrongly_signed(self, session: str) -> list[SignedGroup]:
+        """A session's groups whose signature is wrong."""
+        return list(_groups(self._db.rows(_WRONG_GROUPS, (session,))))
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+        return list(_groups(self._db.rows(_IMPORT_GROUPS)))
+
+    def every(self) -> Iterator[SignedGroup]:
+        """All of them."""
+        return _groups(self._db.rows(_GROUPS), signatures.decode_group)
+
+
+def _is_as_written(session: object, first: object, last: object, own: object, line: object) -> bool:
+    """True when a row says what its line says. A row may hold values of any type."""
+    if not isinstance(line, bytes) or sha256(line).digest() != own:
+        return False
+    try:
+        group = signatures.decode_group(line)
+    except BadLine:
+        return False
+    return (session, first, last) == (group.session, group.first, group.last)
+
+
+def _tasks(group: EventGroup) -> set[str]:
+    """The tasks whose events a group names."""
+    return {name.task for name in group.events} - {"", VOID}
+
+
+def _total(rows: Iterable[Row]) -> tuple[int, int]:
+    """How many rows there are, and what their hashes add up to: another total means other rows, in whatever order."""
+    count = total = 0
+    for row in rows:
+        count += 1
+        total += hash(row)
+    return count, total
+
+
+def _groups(
+    rows: Iterable[Row], read: Callable[[bytes], EventGroup] = signatures.decode_stored_group
+) -> Iterator[SignedGroup]:
+    """The groups of these rows. One whose line was damaged covers nothing."""
+    for line, doubt in rows:
+        if isinstance(line, bytes):
+            with suppress(BadLine):
+                yield SignedGroup(read(line), line, _as_group_doubt(doubt))
+
+
+def _as_group_doubt(text: object) -> Doubt:
+    return Doubt.NONE if text == "" else as_doubt(text)
+
+
+def as_doubt(text: object) -> Doubt:
+    """What is doubted. An event whose row was damaged is not believed for that."""
+    return next((doubt for doubt in Doubt if doubt and doubt == text), Doubt.UNSIGNED)
+
 
 _FEW = 100
 _FEW_FORKS = 16
@@ -29,7 +183,7 @@ _SEQ_BITS = 40
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 _HANDING = (TaskClaimed, HandoffInitiated)
 _as_trace: Callable[[Row], Trace] = partial(tuple.__new__, Trace)
-_as_filing: Callable[[Row], Filing] = partial(tuple.__new__, Filing)
+_as_filing: Callable[[Row], FiledRejection] = partial(tuple.__new__, FiledRejection)
 _as_kept: Callable[[Row], KeptLine] = partial(tuple.__new__, KeptLine)
 """Makes a row what it is, faster than `_make`."""
 
@@ -45,7 +199,7 @@ class SqliteEvents:
         self._db = statements
         self._numbers: dict[tuple[str, int], int] = {}
 
-    def add(self, entries: Sequence[Entry]) -> None:
+    def add(self, entries: Sequence[EventEntry]) -> None:
         """Keeps the events that are not kept yet, their traces, and which task each handoff belongs to."""
         if len(entries) > _FEW and self._add_run(entries):
             return
@@ -55,16 +209,16 @@ class SqliteEvents:
             n = (
                 self._number(meta.session) << _SEQ_BITS | meta.seq
                 if is_numbered
-                else self._unnumbered(meta.id)
+                else self._next_unnumbered(meta.id)
             )
             if not n:
                 continue
-            if not self._db.changed(sql.ADD_EVENT, _row(n, entry)):
+            if not self._db.try_change(sql.ADD_EVENT, _row(n, entry)):
                 self._add_again(n, entry)
             else:
                 self.follow(n, entry)
 
-    def _add_run(self, entries: Sequence[Entry]) -> bool:
+    def _add_run(self, entries: Sequence[EventEntry]) -> bool:
         """Keeps a run of one session's events in one go, when none of them is kept yet."""
         first, last = entries[0].event.meta, entries[-1].event.meta
         if first.seq <= 0 or last.seq - first.seq != len(entries) - 1:
@@ -81,7 +235,7 @@ class SqliteEvents:
             self.follow(start | entry.event.meta.seq, entry)
         return True
 
-    def follow(self, n: int, entry: Entry) -> None:
+    def follow(self, n: int, entry: EventEntry) -> None:
         """What else is kept of an event: that it is unconfirmed, or its trace and which task its handoff belongs to."""
         event, subject = entry.event, entry.subject
         if entry.doubt:
@@ -93,7 +247,7 @@ class SqliteEvents:
         if subject and isinstance(event, _HANDING):
             self._db.run(sql.ADD_HANDOFF, (event.handoff_id, subject))
         if type(event) in TRACED:
-            left = trace(event, subject)
+            left = trace_event(event, subject)
             if left:
                 self._db.run(sql.ADD_TRACE, left)
 
@@ -119,15 +273,15 @@ class SqliteEvents:
             found.append(number)
         return found
 
-    def _unnumbered(self, event_id: str) -> int:
+    def _next_unnumbered(self, event_id: str) -> int:
         """A number for an event that has none; 0 when it is kept already."""
-        if not self._db.changed(sql.ADD_UNNUMBERED, (event_id,)):
+        if not self._db.try_change(sql.ADD_UNNUMBERED, (event_id,)):
             return 0
         first = self._number("") << _SEQ_BITS
         last: int | None = self._db.value(sql.LAST_OF, (first, first | _SEQ_MASK))
         return (last or first) + 1
 
-    def _add_again(self, n: int, entry: Entry) -> None:
+    def _add_again(self, n: int, entry: EventEntry) -> None:
         """The number is taken: by this very event, or by another of a session that forked.
 
         Whoever forges lines can give very many one number. Beyond a few, what is kept is known by its id.
@@ -136,11 +290,11 @@ class SqliteEvents:
         while self._db.value(sql.LINE_AT, (n,)) != entry.line:
             fork += 1
             if fork == _FEW_FORKS:
-                if not self._db.changed(sql.ADD_UNNUMBERED, (meta.id,)):
+                if not self._db.try_change(sql.ADD_UNNUMBERED, (meta.id,)):
                     return
                 fork = self._free_fork(meta.session, meta.seq)
             n = self._number(meta.session, fork) << _SEQ_BITS | meta.seq
-            if self._db.changed(sql.ADD_EVENT, _row(n, entry)):
+            if self._db.try_change(sql.ADD_EVENT, _row(n, entry)):
                 self.follow(n, entry)
 
     def _free_fork(self, session: str, seq: int) -> int:
@@ -155,7 +309,7 @@ class SqliteEvents:
             end *= 2
         return bisect_left(range(end), True, _FEW_FORKS, key=lambda fork: not is_taken(fork))
 
-    def number_of(self, entry: Entry) -> int:
+    def number_of(self, entry: EventEntry) -> int:
         """The number of an event that is kept; 0 when it is not."""
         if entry.event.is_legacy:
             first = self._known_number("", 0) << _SEQ_BITS
@@ -168,7 +322,7 @@ class SqliteEvents:
             fork += 1
         return 0
 
-    def numbers_of(self, entries: Iterable[Entry]) -> Iterator[tuple[int, Entry]]:
+    def numbers_of(self, entries: Iterable[EventEntry]) -> Iterator[tuple[int, EventEntry]]:
         """Events that are kept, with their numbers."""
         first = self._known_number("", 0) << _SEQ_BITS
         unnumbered: dict[bytes, int] = {}
@@ -228,14 +382,14 @@ class SqliteEvents:
         found: set[str] = set()
         for line in (row[0] for span in spans for row in self._db.rows(sql.LINES_BETWEEN, span)):
             with suppress(BadLine):
-                found.add(codec.recall(line).meta.id)
+                found.add(codec.decode_stored_line(line).meta.id)
         return found
 
     def remove(self, lines: Iterable[bytes]) -> None:
         """Forgets events by their lines."""
         for line in lines:
-            event = codec.recall(line)
-            n = self.number_of(Entry(event, line, ""))
+            event = codec.decode_stored_line(line)
+            n = self.number_of(EventEntry(event, line, ""))
             self._db.run(sql.DROP_EVENT, (n,))
             self._db.run(sql.DROP_UNCONFIRMED, (n,))
             self._db.run(sql.DROP_UNNUMBERED, (event.meta.id,))
@@ -257,7 +411,7 @@ class SqliteEvents:
                 self._db.run(sql.CHANGE_EVENT, (n, task, ""))
 
 
-def _row(n: int, entry: Entry) -> Row:
+def _row(n: int, entry: EventEntry) -> Row:
     """An event's row. One that is doubted belongs to no task and answers no key."""
     if entry.doubt:
         return (n, "", "", entry.line)
@@ -290,15 +444,15 @@ class SqliteUnconfirmed:
         if key != self.writer:
             self._db.run(sql.PUT_VALUE, ("writer", key))
 
-    def every(self) -> list[Unconfirmed]:
+    def every(self) -> list[UnconfirmedEvent]:
         """All of them."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.EVERY_UNCONFIRMED)]
 
-    def of_task(self, task_id: str, most: int = -1) -> list[Unconfirmed]:
+    def of_task(self, task_id: str, most: int = -1) -> list[UnconfirmedEvent]:
         """Those that name a task."""
         return [_as_unconfirmed(row) for row in self._db.rows(sql.UNCONFIRMED_OF_TASK, (task_id, most))]
 
-    def of_session(self, session: str, first: int, last: int) -> list[Unconfirmed]:
+    def of_session(self, session: str, first: int, last: int) -> list[UnconfirmedEvent]:
         """Those of a session with these numbers."""
         return [
             _as_unconfirmed(row)
@@ -308,7 +462,7 @@ class SqliteUnconfirmed:
             )
         ]
 
-    def verdict(self, entry: Entry) -> Doubt | None:
+    def verdict(self, entry: EventEntry) -> Doubt | None:
         """What is doubted about an event that is kept."""
         n = self._events.number_of(entry)
         if not n:
@@ -316,19 +470,19 @@ class SqliteUnconfirmed:
         found = self._db.value(sql.DOUBT_AT, (n,))
         return Doubt.NONE if found is None else as_doubt(found)
 
-    def judge(self, entries: Iterable[Entry]) -> None:
+    def judge(self, entries: Iterable[EventEntry]) -> None:
         """Doubts events that are kept, or doubts them no more."""
         for n, entry in self._events.numbers_of(entries):
             _, subject, key, _ = _row(n, entry)
             self._db.run(sql.CHANGE_EVENT, (n, subject, key))
             self._db.run(sql.DROP_OBJECTION, (n,))
-            if self._db.changed(sql.DROP_UNCONFIRMED, (n,)) or entry.doubt:
+            if self._db.try_change(sql.DROP_UNCONFIRMED, (n,)) or entry.doubt:
                 self._events.follow(n, entry)
 
 
-def _as_unconfirmed(row: Row) -> Unconfirmed:
+def _as_unconfirmed(row: Row) -> UnconfirmedEvent:
     event_id, task, signer, doubt, line = row
-    return Unconfirmed(event_id, task, signer, as_doubt(doubt), line)
+    return UnconfirmedEvent(event_id, task, signer, as_doubt(doubt), line)
 
 
 class SqliteTraces:
@@ -337,7 +491,7 @@ class SqliteTraces:
     def __init__(self, statements: Statements) -> None:
         self._db = statements
 
-    def filings(self, since: Instant) -> Iterator[Filing]:
+    def filed_rejections(self, since: Instant) -> Iterator[FiledRejection]:
         """Every rejection filed since then, with what is known of it."""
         return map(_as_filing, self._db.rows(sql.FILINGS, (since,)))
 

@@ -6,22 +6,20 @@ import apsw
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_events import SqliteTraces
-from remand.adapters.stores.sqlite_groups import SqliteGroups
-from remand.adapters.stores.sqlite_names import SqliteNames
-from remand.adapters.stores.sqlite_rejected import SqliteRejected
+from remand.adapters.stores.sqlite_events import SqliteGroups, SqliteTraces
 from remand.adapters.stores.sqlite_statements import Statements
-from remand.app.family import people
-from remand.domain.events import subject
-from remand.domain.forging import errands
+from remand.adapters.stores.sqlite_tasks import SqliteNames, SqliteRejected
+from remand.app.tasks.lookup import participants
+from remand.domain.decisions.forge_actions import due_kinds
+from remand.domain.events.catalogue import event_task_id
 from remand.domain.task import Task
 from remand.ledger import codec
-from remand.ledger.objections import as_objection
+from remand.ledger.event_tables import as_objection
 from remand.ledger.signatures import Doubt
-from remand.ledger.traces import NAMES, trace
+from remand.ledger.traces import TRACED_NAMES, trace_event
 
 _decode = msgspec.json.Decoder(Task).decode
-_NAMED = " OR ".join(f"instr(line, CAST('{name}' AS BLOB))" for name in NAMES)
+_NAMED = " OR ".join(f"instr(line, CAST('{name}' AS BLOB))" for name in TRACED_NAMES)
 _CANDIDATES = f"SELECT subject, line FROM event WHERE {_NAMED}"  # noqa: S608 - fixed names
 """Every line that holds the name of an event that leaves traces, as its name or anywhere else."""
 _UNTRUSTED = "SELECT n, signer, line FROM unconfirmed JOIN event USING (n) WHERE doubt IN ('unknown_signer', 'revoked')"
@@ -39,8 +37,8 @@ def _add_traces(connection: apsw.Connection) -> None:
     """Version 2 keeps events about rejections in brief, too."""
     statements = Statements(connection)
     statements.run(sql.TRACE_TABLE)
-    events = ((codec.recall(line), task) for task, line in statements.rows(_CANDIDATES))
-    traces = (trace(event, task or subject(event)) for event, task in events)
+    events = ((codec.decode_stored_line(line), task) for task, line in statements.rows(_CANDIDATES))
+    traces = (trace_event(event, task or event_task_id(event)) for event, task in events)
     SqliteTraces(statements).replace_all(left for left in traces if left)
 
 
@@ -76,7 +74,7 @@ def _index_errands(connection: apsw.Connection) -> None:
     statements = Statements(connection)
     statements.run(sql.ERRAND_TABLE)
     tasks = [_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS)]
-    statements.run_many(sql.ADD_ERRAND, ((name, task.id) for task in tasks for name in errands(task)))
+    statements.run_many(sql.ADD_ERRAND, ((name, task.id) for task in tasks for name in due_kinds(task)))
 
 
 def _index_work(connection: apsw.Connection) -> None:
@@ -112,8 +110,8 @@ def _keep_objections(connection: apsw.Connection) -> None:
     connection.execute(sql.OBJECTION_TABLE).fetchall()
     statements = Statements(connection)
     for n, signer, line in statements.all(_UNTRUSTED):
-        event = codec.recall(line)
-        found = as_objection(event, subject(event), Doubt.UNKNOWN_SIGNER, signer)
+        event = codec.decode_stored_line(line)
+        found = as_objection(event, event_task_id(event), Doubt.UNKNOWN_SIGNER, signer)
         if found is not None:
             statements.run(sql.ADD_OBJECTION, (n, *found))
 
@@ -138,7 +136,7 @@ def _keep_names(connection: apsw.Connection) -> None:
     statements = Statements(connection)
     statements.run(sql.NAME_TABLE)
     tasks = (_decode(state) for _, state in statements.all(sql.NUMBERED_TASKS))
-    SqliteNames(statements).note(name for task in tasks for name in people(task))
+    SqliteNames(statements).note(name for task in tasks for name in participants(task))
 
 
 def _index_groups(connection: apsw.Connection) -> None:

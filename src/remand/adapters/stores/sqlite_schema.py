@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remand.ledger.objections import MAX_OBJECTIONS
+from remand.ledger.event_tables import MAX_OBJECTIONS
 
 VERSION = 15
 

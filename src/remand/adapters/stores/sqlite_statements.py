@@ -26,7 +26,7 @@ class Statements:
         """Runs a statement for every row of values."""
         self._executemany(statement, rows)
 
-    def changed(self, statement: str, values: Row = ()) -> bool:
+    def try_change(self, statement: str, values: Row = ()) -> bool:
         """Runs a statement; True when it changed something."""
         self._execute(statement, values)
         return bool(self._changes())

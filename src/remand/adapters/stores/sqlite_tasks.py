@@ -1,4 +1,4 @@
-"""The tables an embedded ledger makes of its events: tasks, the queue, and who waits for whom."""
+"""The tables that the embedded ledger derives from its events: tasks, names, rejected tasks, the queue, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -9,23 +9,97 @@ from typing import Any
 import msgspec
 
 from remand.adapters.stores import sqlite_schema as sql
-from remand.adapters.stores.sqlite_names import SqliteNames
-from remand.adapters.stores.sqlite_rejected import SqliteRejected
 from remand.adapters.stores.sqlite_statements import Statements
-from remand.app import ready, waiting
-from remand.app.family import people
-from remand.domain.forging import errands
+from remand.app.tasks import queue
+from remand.app.tasks.lookup import participants
+from remand.app.tasks.similarity import all_words_of, best_matches, was_rejected
+from remand.domain.access.team import Actor, lookup_keys, name_key
+from remand.domain.decisions.forge_actions import due_kinds
 from remand.domain.instant import Instant
-from remand.domain.roles import Actor
 from remand.domain.task import Status, Task
 from remand.ledger.problems import TableDifference
 
+
+class SqliteNames:
+    """Names by their keys."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def names_with_key(self, key: str) -> list[str]:
+        """The names with a key, sorted."""
+        return [row[0] for row in self._db.all(sql.NAMES_WITH_KEY, (key,))]
+
+    def note(self, names: Iterable[str]) -> None:
+        """Adds the names that are not there yet. How a name looks is worked out for those alone."""
+        for name in names:
+            if name and self._db.value(sql.HAS_NAME, (name_key(name), name)) is None:
+                self._db.run_many(sql.ADD_NAME, ((key, name) for key in lookup_keys(name)))
+
+
+_decode_rejected_task = msgspec.json.Decoder(Task).decode
+
+
+class SqliteRejected:
+    """A full-text index over the words of rejected tasks alone, so that other tasks cost nothing.
+
+    The words come ready-made from `app/words`. Beside it stands in how many tasks each word is, which the
+    index could count but not look up; the empty word stands in each.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    def count(self) -> int:
+        """How many rejected tasks there are."""
+        count: int | None = self._db.value(sql.COUNT_REJECTED)
+        return count or 0
+
+    def counts(self, words: Iterable[str]) -> dict[str, int]:
+        """In how many rejected tasks each word stands; words of none are left out."""
+        return dict(self._db.all(sql.WORD_COUNTS, (json.dumps(list(words)),)))
+
+    def most_similar(self, weights: Mapping[str, float], most: int) -> list[Task]:
+        """The rejected tasks that share the most weight with these words."""
+        numbers = best_matches(weights, self.counts(weights), self._tasks_with_word, most)
+        states = (self._db.value(sql.TASK_AT, (n,)) for n in numbers)
+        return [_decode_rejected_task(state) for state in states if state is not None]
+
+    def _tasks_with_word(self, word: str, most: int) -> Iterable[int]:
+        return [n for (n,) in self._db.all(sql.HAVING_WORD, (f'"{word}"', most))]
+
+    def follow(self, before: Task | None, task: Task) -> None:
+        """Brings the index up to date with a task that has changed."""
+        old = before if before is not None and was_rejected(before) else None
+        new = task if was_rejected(task) else None
+        if old is new or (old and new and (old.title, old.scope) == (new.title, new.scope)):
+            return
+        n: int = self._db.value(sql.NUMBER_OF_TASK, (task.id,))
+        if old:
+            self._db.run(sql.DROP_REJECTED, (n,))
+            self._db.run_many(sql.DROP_WORD, ((word,) for word in ("", *all_words_of(old))))
+        if new:
+            words = all_words_of(new)
+            self._db.run(sql.ADD_REJECTED, (n, " ".join(words)))
+            self._db.run_many(sql.ADD_WORD, ((word,) for word in ("", *words)))
+
+    def replace_all(self, tasks: Iterable[tuple[int, Task]]) -> None:
+        """Makes the index anew; each task comes with its number."""
+        self._db.run(sql.DROP_ALL_REJECTED)
+        self._db.run(sql.DROP_ALL_WORDS)
+        self._db.run_many(
+            sql.ADD_REJECTED,
+            ((n, " ".join(all_words_of(task))) for n, task in tasks if was_rejected(task)),
+        )
+        self._db.run(sql.COUNT_ALL_WORDS)
+
+
 _MANY = 10_000
 _encoder = msgspec.json.Encoder()
-_decode = msgspec.json.Decoder(Task).decode
+_decode_task = msgspec.json.Decoder(Task).decode
 
 
-def _encode(task: Task) -> str:
+def _encode_task(task: Task) -> str:
     return _encoder.encode(task).decode()
 
 
@@ -40,11 +114,11 @@ class SqliteWaiting:
         position: int | None = self._db.value(sql.POSITION, (task,))
         return position
 
-    def blockers(self, task: str) -> waiting.Neighbours:
+    def blockers(self, task: str) -> queue.Neighbours:
         """What the task waits for."""
         return self._db.all(sql.BLOCKERS_WITH_POSITION, (task,))
 
-    def waiters(self, task: str) -> waiting.Neighbours:
+    def waiters(self, task: str) -> queue.Neighbours:
         """What waits for the task."""
         return self._db.all(sql.WAITERS_WITH_POSITION, (task,))
 
@@ -63,14 +137,14 @@ class SqliteQueue:
     def next(self, agent: Actor, *, has_team: bool) -> str:
         """Looks at the head of the queue first; then, when that suits the agent not, at the head of each pool."""
         for rank, pool in self._db.rows(sql.HEAD_OF_QUEUE):
-            if ready.suits(pool, agent, has_team):
-                return ready.ranked(rank)
+            if queue.is_suitable(pool, agent, has_team):
+                return queue.task_of_rank(rank)
         heads = [
             self._db.value(sql.HEAD_OF_POOL, (pool,))
             for (pool,) in self._db.all(sql.POOLS)
-            if ready.suits(pool, agent, has_team)
+            if queue.is_suitable(pool, agent, has_team)
         ]
-        return ready.ranked(min(heads)) if heads else ""
+        return queue.task_of_rank(min(heads)) if heads else ""
 
     def due(self, now: Instant) -> list[str]:
         """The tasks with something that has ended by now."""
@@ -78,7 +152,7 @@ class SqliteQueue:
 
     def ready(self) -> list[str]:
         """Every task that could be claimed, in order."""
-        return [ready.ranked(rank) for (rank,) in self._db.rows(sql.READY)]
+        return [queue.task_of_rank(rank) for (rank,) in self._db.rows(sql.READY)]
 
     def open_blockers(self, task_id: str) -> tuple[str, ...]:
         """What the task still waits for."""
@@ -86,7 +160,7 @@ class SqliteQueue:
 
     def path(self, source: str, target: str) -> tuple[str, ...]:
         """How one task comes to wait for another."""
-        return waiting.path(self._waiting, source, target)
+        return queue.dependency_path(self._waiting, source, target)
 
 
 class SqliteTasks:
@@ -103,7 +177,7 @@ class SqliteTasks:
         """A task by its id."""
         if task_id not in self._loaded:
             state = self._db.value(sql.GET_TASK, (task_id,))
-            self._loaded[task_id] = None if state is None else _decode(state)
+            self._loaded[task_id] = None if state is None else _decode_task(state)
         return self._loaded[task_id]
 
     def put(self, task: Task) -> None:
@@ -123,8 +197,8 @@ class SqliteTasks:
         if (before.aliases if before else ()) != task.aliases:
             self._rename(task, before.aliases if before else ())
         self._rejected.follow(before, task)
-        self._send(task, errands(before) if before else ())
-        self._names.note(set(people(task)) - set(people(before) if before else ()))
+        self._send(task, due_kinds(before) if before else ())
+        self._names.note(set(participants(task)) - set(participants(before) if before else ()))
         self._stand_again(waiters)
         has_turned = before is not None and before.is_terminal != task.is_terminal
         if has_turned and (not task.is_terminal or self._db.value(sql.HAS_VOID)):
@@ -133,10 +207,10 @@ class SqliteTasks:
 
     def _write(self, statement: str, task: Task) -> None:
         blockers = [row[0] for row in self._db.rows(sql.OPEN_BLOCKERS, (task.id,))] if task.blockers else []
-        rank = ready.rank(task, blockers)
-        pool = None if rank is None else ready.pool(task)
-        due = ready.due(task, blockers)
-        self._db.run(statement, (task.id, task.status.value, due, rank, pool, _encode(task)))
+        rank = queue.queue_rank(task, blockers)
+        pool = None if rank is None else queue.agent_pool(task)
+        due = queue.due_time(task, blockers)
+        self._db.run(statement, (task.id, task.status.value, due, rank, pool, _encode_task(task)))
 
     def _link(self, task: Task, before: tuple[str, ...], waiters: list[str]) -> None:
         """Writes down what the task waits for. A new task may be waited for before it is there."""
@@ -154,9 +228,9 @@ class SqliteTasks:
 
     def _has_room(self, waiter: str, blocker: str) -> bool:
         """Puts a dependency in order; False when it closes a circle."""
-        if waiting.path(self._waiting, blocker, waiter):
+        if queue.dependency_path(self._waiting, blocker, waiter):
             return False
-        waiting.make_room(self._waiting, waiter, blocker)
+        queue.restore_order(self._waiting, waiter, blocker)
         return True
 
     def _order_anew(self) -> None:
@@ -164,7 +238,7 @@ class SqliteTasks:
         tasks = {task.id: task for task in self.every()} | {
             name: task for name, task in self._loaded.items() if task
         }
-        order, void = waiting.topological(waiting.open_blockers(tasks))
+        order, void = queue.topological_order(queue.open_blockers(tasks))
         self._db.run_many(sql.SET_POSITION, ((name, place) for place, name in enumerate(order, 1)))
         was_void = set(map(tuple, self._db.all(sql.VOID)))
         changed = was_void ^ void
@@ -179,7 +253,7 @@ class SqliteTasks:
 
     def _send(self, task: Task, before: tuple[str, ...]) -> None:
         """Writes down what may be due for a task on the forge."""
-        now = errands(task)
+        now = due_kinds(task)
         for gone in set(before) - set(now):
             self._db.run(sql.DROP_ERRAND, (gone, task.id))
         for new in set(now) - set(before):
@@ -195,7 +269,7 @@ class SqliteTasks:
     def replace_all(self, tasks: Iterable[Task], handoffs: Iterable[tuple[str, str]]) -> None:
         """Makes the tables anew, in one pass."""
         by_id = {task.id: task for task in tasks}
-        order, void = waiting.topological(waiting.open_blockers(by_id))
+        order, void = queue.topological_order(queue.open_blockers(by_id))
         for table in sql.READ_MODELS:
             self._db.run(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._db.run_many(
@@ -208,9 +282,9 @@ class SqliteTasks:
         )
         self._db.run_many(sql.ADD_HANDOFF, handoffs)
         self._db.run_many(
-            sql.ADD_ERRAND, ((name, task.id) for task in by_id.values() for name in errands(task))
+            sql.ADD_ERRAND, ((name, task.id) for task in by_id.values() for name in due_kinds(task))
         )
-        self._names.note({name for task in by_id.values() for name in people(task)})
+        self._names.note({name for task in by_id.values() for name in participants(task)})
         self._rejected.replace_all((n, by_id[name]) for n, name in enumerate(order, 1))
         self._loaded.clear()
 
@@ -218,7 +292,7 @@ class SqliteTasks:
         self, tasks: Mapping[str, Task], handoffs: Mapping[str, str]
     ) -> Iterator[TableDifference]:
         """Where the tables are not what these tasks make of them. The tasks' order may differ and means nothing."""
-        _, void = waiting.topological(waiting.open_blockers(tasks))
+        _, void = queue.topological_order(queue.open_blockers(tasks))
         left = dict.fromkeys(tasks)
         for row in self._db.rows(sql.TASK_ROWS):
             left.pop(row[0], None)
@@ -228,11 +302,11 @@ class SqliteTasks:
         yield from (TableDifference("task", name) for name in left)
         every = tasks.values()
         links = {(task.id, name, (task.id, name) in void) for task in every for name in task.blockers}
-        yield from self._compared("blocker", sql.EVERY_BLOCKER, links)
+        yield from self._table_differences("blocker", sql.EVERY_BLOCKER, links)
         aliases = {(task.id, alias) for task in every for alias in task.aliases}
-        yield from self._compared("alias", sql.EVERY_ALIAS, aliases)
-        sent = {(task.id, name) for task in every for name in errands(task)}
-        yield from self._compared("errand", sql.EVERY_ERRAND, sent)
+        yield from self._table_differences("alias", sql.EVERY_ALIAS, aliases)
+        sent = {(task.id, name) for task in every for name in due_kinds(task)}
+        yield from self._table_differences("errand", sql.EVERY_ERRAND, sent)
         count = 0
         for name, owner in self._db.rows(sql.EVERY_HANDOFF):
             count += 1
@@ -244,19 +318,19 @@ class SqliteTasks:
                 TableDifference("handoff", task) for name, task in handoffs.items() if name not in known
             )
 
-    def _compared(self, table: str, statement: str, expected: set[Any]) -> Iterator[TableDifference]:
+    def _table_differences(self, table: str, statement: str, expected: set[Any]) -> Iterator[TableDifference]:
         """The tasks whose rows in a table, which begin with the task, are not those expected."""
         wrong = expected ^ set(self._db.rows(statement))
         yield from (TableDifference(table, task) for task in sorted({str(row[0]) for row in wrong}))
 
-    def named(self, name: str) -> str:
+    def find_task_id(self, name: str) -> str:
         """The task an alias or a handoff belongs to."""
         task: str | None = self._db.value(sql.NAMED if "#" in name else sql.HANDED, (name,))
         return task or ""
 
     def every(self) -> Iterator[Task]:
         """All tasks, by id."""
-        return (_decode(row[0]) for row in self._db.rows(sql.EVERY_TASK))
+        return (_decode_task(row[0]) for row in self._db.rows(sql.EVERY_TASK))
 
     def statuses(self, names: Collection[str]) -> Mapping[str, str]:
         """The statuses of these tasks at least: to look for many takes longer than to read them all."""
@@ -267,42 +341,42 @@ class SqliteTasks:
         )
         return dict(rows)
 
-    def leading_to(self, task_id: str, most: int) -> list[Task]:
+    def predecessors(self, task_id: str, most: int) -> list[Task]:
         """The tasks that wait for this one, or were split into it or reformulated as it."""
-        return [_decode(row[0]) for row in self._db.rows(sql.LEADING_TO, (task_id, most))]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.LEADING_TO, (task_id, most))]
 
-    def sent_back(self) -> list[Task]:
+    def rejected_in_review(self) -> list[Task]:
         """The tasks of which work was rejected."""
-        return [_decode(row[0]) for row in self._db.rows(sql.SENT_BACK)]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.SENT_BACK)]
 
-    def handed_in(self, commit: str, pr: int) -> list[Task]:
+    def find_submitted(self, commit: str, pr: int) -> list[Task]:
         """The tasks that a commit, or a pull request, was handed in for."""
-        found = [_decode(row[0]) for row in self._db.rows(sql.HANDED_IN, (commit, pr or None))]
+        found = [_decode_task(row[0]) for row in self._db.rows(sql.HANDED_IN, (commit, pr or None))]
         return sorted(found, key=lambda task: task.id)
 
-    def escalated(self) -> list[Task]:
+    def escalated_tasks(self) -> list[Task]:
         """The tasks that wait for the user."""
-        return [_decode(row[0]) for row in self._db.rows(sql.ESCALATED)]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.ESCALATED)]
 
     def active(self, status: Status, most: int = -1) -> list[Task]:
         """The tasks of one status in which somebody has to do something."""
-        return [_decode(row[0]) for row in self._db.rows(sql.ACTIVE, (status.value, most))]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.ACTIVE, (status.value, most))]
 
     def count_active(self, status: Status) -> int:
         """How many there are."""
         return int(self._db.value(sql.COUNT_ACTIVE, (status.value,)) or 0)
 
-    def running(self) -> list[Task]:
+    def running_tasks(self) -> list[Task]:
         """The tasks that an agent's process is at work on."""
-        return [_decode(row[0]) for row in self._db.rows(sql.RUNNING)]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.RUNNING)]
 
     def with_outages(self) -> list[Task]:
         """The tasks for which a gate could not be measured."""
-        return [_decode(row[0]) for row in self._db.rows(sql.WITH_OUTAGES)]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.WITH_OUTAGES)]
 
     def with_errand(self, names: Collection[str]) -> list[Task]:
         """The tasks for which one of these may be due on the forge."""
-        return [_decode(row[0]) for row in self._db.rows(sql.WITH_ERRAND, (json.dumps(sorted(names)),))]
+        return [_decode_task(row[0]) for row in self._db.rows(sql.WITH_ERRAND, (json.dumps(sorted(names)),))]
 
     def counts(self) -> Mapping[str, int]:
         """How many tasks there are of each status; every task is passed over, and none is read."""
@@ -316,6 +390,6 @@ def _row(n: int, task: Task, by_id: Mapping[str, Task], void: set[tuple[str, str
         other = by_id.get(blocker)
         if (other is None or not other.is_terminal) and (task.id, blocker) not in void:
             blockers.append(blocker)
-    rank = ready.rank(task, blockers)
-    pool = None if rank is None else ready.pool(task)
-    return (n, task.id, task.status.value, ready.due(task, blockers), rank, pool, _encode(task))
+    rank = queue.queue_rank(task, blockers)
+    pool = None if rank is None else queue.agent_pool(task)
+    return (n, task.id, task.status.value, queue.due_time(task, blockers), rank, pool, _encode_task(task))

@@ -105,7 +105,7 @@ class Unseen:
         """How many lines or gaps of the log are missing, or were changed after they were published."""
 
 
-class View:
+class LedgerView:
     """A ledger file, opened for reading alone."""
 
     def __init__(self, path: str, connection: apsw.Connection | None = None) -> None:

@@ -1,20 +1,20 @@
-"""What measuring asks of the world, each port in a handful of methods."""
+"""What measuring needs of the world, each port in a handful of methods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from remand.domain.gates.figures import Measurement
+from remand.domain.gate.gate import Measurement
 from remand.domain.record import Record
 
 MIB = 1 << 20
 
 
-class Change(NamedTuple):
+class TreeChange(NamedTuple):
     """One file that differs between two trees."""
 
     status: str
@@ -29,13 +29,13 @@ class Change(NamedTuple):
 class Mirror(Protocol):
     """The coordinator's own bare copy of the repository; nothing an agent configures is run in it."""
 
-    def bring(self, commit: str) -> str:
+    def fetch_commit(self, commit: str) -> str:
         """Fetches a commit, checking every object, and returns its code tree; raises EnvironmentFault."""
 
     def merge_base(self, commit: str, other: str) -> str:
         """The last commit two commits have in common; empty when they have none."""
 
-    def changes(self, base_tree: str, tree: str) -> list[Change]:
+    def changes(self, base_tree: str, tree: str) -> list[TreeChange]:
         """The files that differ between two trees, renames recognised, `.got` left out."""
 
     def file(self, tree: str, path: str) -> bytes | None:
@@ -61,7 +61,7 @@ class Checkouts(Protocol):
         """A writable folder that holds the tree and nothing else; what is written there is gone afterwards."""
 
 
-class Limits(Record, kw_only=True):
+class JobLimits(Record, kw_only=True):
     """What a command may use."""
 
     seconds: float = 600.0
@@ -93,10 +93,10 @@ class Job(Record, kw_only=True):
     """Folders in which its programs are found, as PATH."""
     environment: dict[str, str] = msgspec.field(default_factory=dict)
     """The whole environment besides PATH, HOME and the like, which the sandbox sets."""
-    limits: Limits = Limits()
+    limits: JobLimits = JobLimits()
 
 
-class Ended(NamedTuple):
+class JobResult(NamedTuple):
     """How a job ended."""
 
     how: str
@@ -119,11 +119,11 @@ class Sandbox(Protocol):
     def tier(self) -> str:
         """What holds: `bubblewrap`, `landlock` or `plain`."""
 
-    def run(self, job: Job) -> Ended:
+    def run(self, job: Job) -> JobResult:
         """Runs a job to its end. Called from several threads at once."""
 
 
-class Ran(NamedTuple):
+class ToolOutput(NamedTuple):
     """What a parser gets to read."""
 
     status: int
@@ -136,14 +136,14 @@ class Ran(NamedTuple):
     is_cut: bool = False
 
 
-class Parse(Protocol):
+class ParseReport(Protocol):
     """Reads what a tool said. One file a parser; raises `Unreadable` when it is no report of that tool."""
 
-    def __call__(self, ran: Ran) -> Measurement:
+    def __call__(self, ran: ToolOutput) -> Measurement:
         """The figures, findings and tests of one run."""
 
 
-class Cache(Protocol):
+class ResultCache(Protocol):
     """Measurements and verdicts that need not be made again."""
 
     def get(self, key: str) -> bytes | None:
@@ -171,3 +171,33 @@ class Reports(Protocol):
 
     def write(self, name: str, content: str) -> str:
         """Keeps a full report and returns its name; empty when it cannot be kept."""
+
+
+class ReportParser(NamedTuple):
+    """How a tool's words are read, and what is required where the configuration says nothing."""
+
+    parse: ParseReport
+    figures: tuple[str, ...]
+    defaults: Mapping[str, float]
+
+
+class GateEnvironment(NamedTuple):
+    """The ports of a place, and what its gates may see."""
+
+    mirror: Mirror
+    tree: Callable[[str], str]
+    """The code tree of a commit, brought to the mirror once and remembered."""
+    checkouts: Checkouts
+    sandbox: Sandbox
+    parser: Callable[[str], ReportParser | None]
+    cache: ResultCache
+    tools: Tools
+    reports: Reports
+    prepared: str
+    """The folder in which prepared dependencies are kept."""
+    root: str
+    """The main worktree, in which relative tool folders lie."""
+    path: tuple[str, ...]
+    """Folders in which programs are found when the configuration names none."""
+    hide: tuple[str, ...] = ()
+    """What no gate may see: the ledger, keys, sockets."""

@@ -1,4 +1,4 @@
-"""The rounds a task has been through with its reviewers: who found what, what comes again, what was said since."""
+"""The review rounds of a task: who found what, what comes again, and what was said since."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from remand.domain import events as e
-from remand.domain.feedback.likeness import Past, gist
-from remand.domain.feedback.sanitise import sanitise
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    EscalationAnswered,
+    Finding,
+    LockoutCleared,
+    ReviewCommented,
+    ReviewRejected,
+)
+from remand.domain.events.tasks import HandoffCompleted, TaskSubmitted
+from remand.domain.feedback.recurrence import EarlierFindings, read_gist
+from remand.domain.feedback.sanitiser import sanitise
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.review_events import Finding
-from remand.domain.task import Round, Task
+from remand.domain.task import ReviewRound, Task
 
-MAX_TOLD = 20
+MAX_SHOWN = 20
 """How many findings of an earlier round are told: what blocks before what does not."""
 MAX_COMPARED = 300
 """How many findings of an earlier round the last one's are held against."""
@@ -22,18 +29,18 @@ FORGES = {"github": "GitHub PR review", "gitea": "Gitea PR review", "gitlab": "G
 COMMAND = "reject-task"
 
 
-class Reply(Record, kw_only=True):
+class FindingReply(Record, kw_only=True):
     """What a reviewer said in the thread of a finding."""
 
     reviewer: str
     text: str
 
 
-class Remark(Record, kw_only=True):
+class FeedbackFinding(Record, kw_only=True):
     """A finding, cleaned, with what it has to do with earlier rounds."""
 
     finding: Finding
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[FindingReply, ...] = ()
     again: tuple[int, ...] = ()
     """The earlier rounds that it was found in, too."""
     against: int = 0
@@ -41,13 +48,13 @@ class Remark(Record, kw_only=True):
     reversed_text: str = ""
 
 
-class ReviewSaid(Record, kw_only=True):
+class RoundReview(Record, kw_only=True):
     """One review that stands; of a forge, all that one reviewer said there."""
 
     reviewer: str
     at: Instant
     source: str = ""
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[FeedbackFinding, ...] = ()
 
     @property
     def forge(self) -> str:
@@ -61,7 +68,7 @@ class FeedbackRound(Record, kw_only=True):
     number: int
     commit: str
     agent: str
-    reviews: tuple[ReviewSaid, ...]
+    reviews: tuple[RoundReview, ...]
     left_out: int = 0
     """How many findings of an earlier round are not told."""
 
@@ -74,42 +81,44 @@ class Guidance(Record, kw_only=True):
     text: str
 
 
-class Handed(Record, kw_only=True):
+class SubmittedCommit(Record, kw_only=True):
     """A commit that was handed in, by whom."""
 
     commit: str
     agent: str
 
 
-class Feedback(Record, kw_only=True):
+class TaskFeedback(Record, kw_only=True):
     """All that was said to those who worked on a task."""
 
     rounds: tuple[FeedbackRound, ...] = ()
     guidance: tuple[Guidance, ...] = ()
-    submissions: tuple[Handed, ...] = ()
+    submissions: tuple[SubmittedCommit, ...] = ()
 
 
-def feedback_of(task: Task, events: Sequence[e.Event], repository: str = "") -> Feedback:
+def read_feedback(task: Task, events: Sequence[Event], repository: str = "") -> TaskFeedback:
     """The rounds that stand, oldest first, with the last one's findings held against those before."""
     said = {
-        event.review_id or event.meta.origin: event for event in events if isinstance(event, e.ReviewRejected)
+        event.review_id or event.meta.origin: event for event in events if isinstance(event, ReviewRejected)
     }
-    comments = [event for event in events if isinstance(event, e.ReviewCommented)]
+    comments = [event for event in events if isinstance(event, ReviewCommented)]
     rounds: list[FeedbackRound] = []
     past: list[tuple[int, Finding]] = []
     for number, one in enumerate(task.standing_rounds, 1):
         given = [said[review.id] for review in one.reviews if not review.is_retracted and review.id in said]
-        reviews = _threaded(_by_reviewer([*given, *(event for event in comments if _joins(event, one))]))
+        reviews = _thread_replies(
+            _group_by_reviewer([*given, *(event for event in comments if _belongs_to_round(event, one))])
+        )
         is_last = number == len(task.standing_rounds)
-        told = _round(number, one, reviews, repository, None if is_last else MAX_TOLD)
-        rounds.append(_compared(told, past) if is_last and past else told)
+        told = _build_round(number, one, reviews, repository, None if is_last else MAX_SHOWN)
+        rounds.append(_mark_recurrences(told, past) if is_last and past else told)
         past += [(number, remark.finding) for review in reviews for remark in review.remarks][:MAX_COMPARED]
-    return Feedback(
+    return TaskFeedback(
         rounds=tuple(rounds), guidance=tuple(_guidance(events)), submissions=tuple(_submissions(events))
     )
 
 
-def _joins(event: e.ReviewCommented, one: Round) -> bool:
+def _belongs_to_round(event: ReviewCommented, one: ReviewRound) -> bool:
     """True for comments on the work of a round, unless their reviewer has taken its rejection of it back."""
     if (event.handoff_id, event.tree) != (one.handoff_id, one.tree):
         return False
@@ -117,27 +126,29 @@ def _joins(event: e.ReviewCommented, one: Round) -> bool:
     return one.is_rejected_by(event.reviewer) or not has_rejected
 
 
-def _by_reviewer(events: Sequence[e.ReviewRejected | e.ReviewCommented]) -> list[ReviewSaid]:
+def _group_by_reviewer(events: Sequence[ReviewRejected | ReviewCommented]) -> list[RoundReview]:
     """The reviews of a round: those given here each by itself, those of a forge by reviewer; the earliest first.
 
     What is told does not depend on which poll brought it: a comment that came more than once is told once, and blocks if
     it ever did.
     """
-    groups: dict[tuple[str, ...], list[e.ReviewRejected | e.ReviewCommented]] = {}
+    groups: dict[tuple[str, ...], list[ReviewRejected | ReviewCommented]] = {}
     for event in events:
         forge = FORGES.get(event.source.partition(":")[0], "") if ":" in event.source else ""
         key = (forge, event.reviewer) if forge else (event.meta.id, event.reviewer, event.source)
         groups.setdefault(key, []).append(event)
-    return sorted((_gathered(group) for group in groups.values()), key=_begun)
+    return sorted((_gather_review(group) for group in groups.values()), key=_review_start)
 
 
-def _gathered(events: Sequence[e.ReviewRejected | e.ReviewCommented]) -> ReviewSaid:
+def _gather_review(events: Sequence[ReviewRejected | ReviewCommented]) -> RoundReview:
     found: dict[tuple[str, str, int], Finding] = {}
     places: dict[str, tuple[str, str, int]] = {}
     for event in events:
         for finding in event.findings:
             place = (
-                places.setdefault(finding.comment, _place(finding)) if finding.comment else _place(finding)
+                places.setdefault(finding.comment, _finding_key(finding))
+                if finding.comment
+                else _finding_key(finding)
             )
             known = found.get(place)
             dated = finding if finding.at else replace(finding, at=event.ts)
@@ -148,23 +159,23 @@ def _gathered(events: Sequence[e.ReviewRejected | e.ReviewCommented]) -> ReviewS
     ordered = (
         sorted(found.values(), key=lambda finding: finding.at) if ":" in first.source else found.values()
     )
-    return ReviewSaid(
+    return RoundReview(
         reviewer=first.reviewer,
         at=max((finding.at for finding in found.values()), default=first.ts),
         source=first.source,
-        remarks=tuple(Remark(finding=finding) for finding in ordered),
+        remarks=tuple(FeedbackFinding(finding=finding) for finding in ordered),
     )
 
 
-def _place(finding: Finding) -> tuple[str, str, int]:
+def _finding_key(finding: Finding) -> tuple[str, str, int]:
     return finding.text, finding.path, finding.line
 
 
-def _begun(review: ReviewSaid) -> Instant:
+def _review_start(review: RoundReview) -> Instant:
     return min((remark.finding.at for remark in review.remarks), default=review.at)
 
 
-def _threaded(reviews: list[ReviewSaid]) -> list[ReviewSaid]:
+def _thread_replies(reviews: list[RoundReview]) -> list[RoundReview]:
     """The reviews with every reply below the finding that it answers, whoever gave that; others stand by themselves."""
     begun = {
         remark.finding.comment
@@ -181,7 +192,7 @@ def _threaded(reviews: list[ReviewSaid]) -> list[ReviewSaid]:
         replace(
             review,
             remarks=tuple(
-                _answered(remark, replies.get(remark.finding.comment, ()))
+                _with_replies(remark, replies.get(remark.finding.comment, ()))
                 for remark in review.remarks
                 if remark.finding.reply_to not in begun
             ),
@@ -191,24 +202,24 @@ def _threaded(reviews: list[ReviewSaid]) -> list[ReviewSaid]:
     return [after for before, after in zip(reviews, left, strict=True) if after.remarks or not before.remarks]
 
 
-def _answered(remark: Remark, replies: Sequence[tuple[str, Finding]]) -> Remark:
+def _with_replies(remark: FeedbackFinding, replies: Sequence[tuple[str, Finding]]) -> FeedbackFinding:
     ordered = sorted(replies, key=lambda reply: reply[1].at)
     blocks = remark.finding.is_blocking or any(finding.is_blocking for _, finding in replies)
-    return Remark(
+    return FeedbackFinding(
         finding=replace(remark.finding, is_blocking=blocks),
-        replies=tuple(Reply(reviewer=reviewer, text=finding.text) for reviewer, finding in ordered),
+        replies=tuple(FindingReply(reviewer=reviewer, text=finding.text) for reviewer, finding in ordered),
     )
 
 
-def _round(
-    number: int, one: Round, reviews: Sequence[ReviewSaid], repository: str, most: int | None
+def _build_round(
+    number: int, one: ReviewRound, reviews: Sequence[RoundReview], repository: str, most: int | None
 ) -> FeedbackRound:
     """A round with the findings that are told of it, each below its review and cleaned."""
     every = [(at, remark) for at, review in enumerate(reviews) for remark in review.remarks]
     every.sort(key=lambda placed: not placed[1].finding.is_blocking)
-    remarks: list[list[Remark]] = [[] for _ in reviews]
+    remarks: list[list[FeedbackFinding]] = [[] for _ in reviews]
     for at, remark in every[:most]:
-        remarks[at].append(_cleaned(remark, repository, is_rendered=bool(reviews[at].forge)))
+        remarks[at].append(_sanitise_remark(remark, repository, is_rendered=bool(reviews[at].forge)))
     return FeedbackRound(
         number=number,
         commit=one.commit,
@@ -220,48 +231,50 @@ def _round(
     )
 
 
-def _cleaned(remark: Remark, repository: str, *, is_rendered: bool) -> Remark:
+def _sanitise_remark(remark: FeedbackFinding, repository: str, *, is_rendered: bool) -> FeedbackFinding:
     def clean(text: str) -> str:
         return sanitise(text, repository, is_rendered=is_rendered).text
 
-    return Remark(
+    return FeedbackFinding(
         finding=replace(remark.finding, text=clean(remark.finding.text)),
         replies=tuple(replace(reply, text=clean(reply.text)) for reply in remark.replies),
     )
 
 
-def _compared(last: FeedbackRound, numbered: Sequence[tuple[int, Finding]]) -> FeedbackRound:
+def _mark_recurrences(last: FeedbackRound, numbered: Sequence[tuple[int, Finding]]) -> FeedbackRound:
     """The round with each finding marked that an earlier round has, or has the opposite of."""
-    past = Past([gist(finding) for _, finding in numbered])
+    past = EarlierFindings([read_gist(finding) for _, finding in numbered])
     reviews = tuple(
-        replace(review, remarks=tuple(_marked(remark, past, numbered) for remark in review.remarks))
+        replace(review, remarks=tuple(_mark_remark(remark, past, numbered) for remark in review.remarks))
         for review in last.reviews
     )
     return replace(last, reviews=reviews)
 
 
-def _marked(remark: Remark, past: Past, numbered: Sequence[tuple[int, Finding]]) -> Remark:
-    own = gist(remark.finding)
-    place = past.opposed(own)
+def _mark_remark(
+    remark: FeedbackFinding, past: EarlierFindings, numbered: Sequence[tuple[int, Finding]]
+) -> FeedbackFinding:
+    own = read_gist(remark.finding)
+    place = past.find_last_opposed(own)
     if place >= 0:
         number, finding = numbered[place]
         return replace(remark, against=number, reversed_text=sanitise(finding.text).text)
-    return replace(remark, again=tuple(sorted({numbered[place][0] for place in past.same(own)})))
+    return replace(remark, again=tuple(sorted({numbered[place][0] for place in past.find_same(own)})))
 
 
-def _guidance(events: Iterable[e.Event]) -> list[Guidance]:
+def _guidance(events: Iterable[Event]) -> list[Guidance]:
     """What the user said with an unlock or an answer, each text once."""
     found: dict[str, Guidance] = {}
     for event in events:
-        if isinstance(event, e.LockoutCleared | e.EscalationAnswered) and event.guidance.strip():
+        if isinstance(event, LockoutCleared | EscalationAnswered) and event.guidance.strip():
             text = sanitise(event.guidance, is_rendered=False, keeps_links=True).text
             found.setdefault(text, Guidance(by=event.meta.actor or "user", at=event.ts, text=text))
     return list(found.values())
 
 
-def _submissions(events: Iterable[e.Event]) -> list[Handed]:
+def _submissions(events: Iterable[Event]) -> list[SubmittedCommit]:
     return [
-        Handed(commit=event.commit, agent=event.agent)
+        SubmittedCommit(commit=event.commit, agent=event.agent)
         for event in events
-        if isinstance(event, e.TaskSubmitted | e.HandoffCompleted) and event.commit
+        if isinstance(event, TaskSubmitted | HandoffCompleted) and event.commit
     ]

@@ -1,4 +1,4 @@
-"""What the validator finds: issues that say what would satisfy them, and the features that counted."""
+"""What the validator is told of the ledger and the repository, and what it finds."""
 
 from __future__ import annotations
 
@@ -60,3 +60,46 @@ class Assessment(Record, kw_only=True):
     def is_valid(self) -> bool:
         """True when nothing speaks against it."""
         return not self.issues
+
+
+class NamedTask(Record, kw_only=True):
+    """A task that the text names, as the ledger knows it."""
+
+    name: str
+    """As it is written in the text: an id with or without prefix, or an alias such as `#42`."""
+    task_id: str = ""
+    """Its id; empty when the ledger knows no such task."""
+    title: str = ""
+    status: str = ""
+    created_by: str = ""
+    is_related: bool = True
+    """Its words and those of the rejected task have something in common."""
+    is_self: bool = False
+    is_descendant: bool = False
+    """It was cut from the rejected task, or waits for it."""
+    is_open: bool = False
+
+
+class EvidenceGrade(Record, kw_only=True):
+    """How far one piece of evidence, or one attempt, was checked."""
+
+    index: int
+    grade: str
+    detail: str = ""
+
+
+class ValidationFacts(Record, kw_only=True):
+    """Facts measured before judging. A validator without a ledger has none, and believes that named ids exist."""
+
+    named: tuple[NamedTask, ...] = ()
+    graded: tuple[EvidenceGrade, ...] = ()
+    attempts: tuple[EvidenceGrade, ...] = ()
+    """How the attempts fare against the journal of what the agent ran: shown to the director, and no more."""
+    merged: tuple[str, ...] = ()
+    """The commits named that are part of the base branch."""
+    has_repository: bool = False
+    """True when commits and files could be looked up."""
+
+    def find_task(self, text: str) -> NamedTask | None:
+        """What is known of a name."""
+        return next((item for item in self.named if item.name == text), None)

@@ -1,24 +1,431 @@
-"""All measures: which apply to a reason, what each one's weakness is called, and the way it may count."""
+"""The features measured in a rejection's text: which apply to a reason, and which count against it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 from remand.domain.reasons import RejectionReason
-from remand.domain.validation.features import alternative, claim, effort, evidence, factor, reasons
-from remand.domain.validation.features.view import View
-from remand.domain.validation.reading import Reading
+from remand.domain.validation.field_text import bare_name, hours_in
+from remand.domain.validation.parsed_rejection import ParsedEvidence, ParsedRejection
+from remand.domain.validation.record_rules import attempt_likeness
+from remand.domain.validation.tokens import (
+    Text,
+    checkable_marks,
+    is_content,
+    overlap_share,
+    stem,
+    tokenise_text,
+)
 
-Measure = Callable[[View], float]
 
-_ALWAYS = (effort, factor, claim, evidence)
-_GENERAL = (*_ALWAYS, alternative)
+class MeasuredRejection:
+    """A reading with the word sets of its parts, each made once."""
+
+    def __init__(self, reading: ParsedRejection) -> None:
+        self.reading = reading
+        self.attempts = reading.attempts
+        self.task = (reading.title, reading.scope)
+
+    @cached_property
+    def task_stems(self) -> frozenset[str]:
+        return self.reading.title.stems | self.reading.scope.stems
+
+    @cached_property
+    def attempt_stems(self) -> frozenset[str]:
+        return frozenset[str]().union(*(text.stems for text in self.attempts))
+
+    @cached_property
+    def evidence_texts(self) -> tuple[Text, ...]:
+        return tuple(item.data for item in self.reading.evidence)
+
+    @cached_property
+    def evidence_stems(self) -> frozenset[str]:
+        return frozenset[str]().union(*(text.stems for text in self.evidence_texts))
+
+    @cached_property
+    def statements(self) -> tuple[Text, ...]:
+        """What the agent tells besides evidence and alternative."""
+        return (self.reading.summary, self.reading.detail, self.reading.factor, *self.attempts)
+
+    @staticmethod
+    def mean(values: Iterable[float]) -> float:
+        """The mean of some values; none give 0."""
+        found = list(values)
+        return sum(found) / len(found) if found else 0.0
+
+
+FULL = 3.0
+
+
+def attempt_outcomes(view: MeasuredRejection) -> float:
+    """The part of the attempts that tell what came of them."""
+    return view.mean(text.has_outcome for text in view.attempts)
+
+
+def attempt_protocol(view: MeasuredRejection) -> float:
+    """How much the attempts speak of the protocol instead of the work."""
+    return min(view.mean(text.share("protocol") for text in view.attempts), 0.5)
+
+
+def attempt_echo(view: MeasuredRejection) -> float:
+    """How much of the attempts' words the task supplied."""
+    return overlap_share(view.attempt_stems, view.task_stems)
+
+
+def attempt_alike(view: MeasuredRejection) -> float:
+    """How alike the two most similar attempts are."""
+    return attempt_likeness(view.attempts)
+
+
+def attempt_theme(view: MeasuredRejection) -> float:
+    """How far one word runs through all attempts."""
+    counted = Counter(stem for text in view.attempts for stem in text.stems)
+    return (max(counted.values(), default=0) - 1) / len(view.attempts) if view.attempts else 0.0
+
+
+def attempt_telling(view: MeasuredRejection) -> float:
+    """How many different telling words the attempts bring that the task did not."""
+    told = frozenset[str]().union(*(text.telling for text in view.attempts)) - view.task_stems
+    return min(len(told), 12) / 12
+
+
+def attempt_fails(view: MeasuredRejection) -> float:
+    """Failures seen, an attempt."""
+    return min(sum(text.count("fails") for text in view.attempts), 3) / 3
+
+
+def attempt_asked(view: MeasuredRejection) -> float:
+    """Whether someone was asked."""
+    return float(any(text.count("asked") for text in view.attempts))
+
+
+ATTEMPTS_FOR = (attempt_outcomes, attempt_telling, attempt_fails, attempt_asked)
+ATTEMPTS_AGAINST = (attempt_protocol, attempt_echo, attempt_alike, attempt_theme)
+
+
+def factor_marks(view: MeasuredRejection) -> float:
+    """Checkable things in the blocking factor, up to two."""
+    return (
+        min(checkable_marks(view.reading.factor, *view.task) + len(view.reading.factor.acronyms) / 2, 2) / 2
+    )
+
+
+def factor_telling(view: MeasuredRejection) -> float:
+    """How many telling words the blocking factor has, up to six."""
+    return min(len(view.reading.factor.telling), 6) / 6
+
+
+def factor_protocol(view: MeasuredRejection) -> float:
+    """How much the blocking factor speaks of the protocol."""
+    return min(view.reading.factor.share("protocol"), 0.5)
+
+
+def factor_seen(view: MeasuredRejection) -> float:
+    """How much of the blocking factor comes back in evidence and attempts."""
+    return overlap_share(view.reading.factor.stems, view.attempt_stems | view.evidence_stems)
+
+
+def factor_in_task(view: MeasuredRejection) -> float:
+    """How much of the blocking factor the task supplied."""
+    return overlap_share(view.reading.factor.stems, view.task_stems)
+
+
+FACTOR_FOR = (factor_marks, factor_telling, factor_seen)
+FACTOR_AGAINST = (factor_protocol, factor_in_task)
+
+
+def detail_marks(view: MeasuredRejection) -> float:
+    """Checkable things in the detail, up to four."""
+    return min(checkable_marks(view.reading.detail, *view.task), 4) / 4
+
+
+def detail_protocol(view: MeasuredRejection) -> float:
+    """How much the detail speaks of the protocol."""
+    return min(view.reading.detail.share("protocol"), 0.4)
+
+
+def detail_prefers(view: MeasuredRejection) -> float:
+    """Words of preference in the detail and the blocking factor."""
+    return min(view.reading.detail.count("prefers") + view.reading.factor.count("prefers"), 3) / 3
+
+
+def repetition(view: MeasuredRejection) -> float:
+    """How often the same words come back in all that is told."""
+    texts = (*view.statements, *view.evidence_texts, view.reading.alternative)
+    counted = Counter(stem(word) for text in texts for word in text.words if is_content(word))
+    total = sum(counted.values())
+    return sum(count - 1 for count in counted.values()) / total if total else 1.0
+
+
+def volume(view: MeasuredRejection) -> float:
+    """How much is told in all: the more it is, the more of it has to be substance."""
+    texts = (*view.statements, *view.evidence_texts, view.reading.alternative)
+    return min(sum(len(text.words) for text in texts), 300) / 300
+
+
+CLAIM_FOR = (detail_marks,)
+CLAIM_AGAINST = (detail_protocol, detail_prefers, repetition, volume)
+
+
+_ALL_OF = re.compile(r"(?<![\d.,])(\d[\d,.]{0,11})\s?(?:/|of|von|de|sur|di|z|из|中)\s?\1(?![\d])")
+
+
+def evidence_telling(view: MeasuredRejection) -> float:
+    """Telling words in the data that the task did not supply, up to ten."""
+    told = frozenset[str]().union(*(text.telling for text in view.evidence_texts)) - view.task_stems
+    return min(len(told), 10) / 10
+
+
+def evidence_protocol(view: MeasuredRejection) -> float:
+    """How much data and sources speak of the protocol."""
+    texts = (*view.evidence_texts, *(item.source for item in view.reading.evidence))
+    return min(view.mean(text.share("protocol") for text in texts), 0.4)
+
+
+def evidence_sources(view: MeasuredRejection) -> float:
+    """Whether sources are places, runs or commands rather than notions."""
+    return view.mean(
+        min(checkable_marks(item.source) + len(item.source.acronyms) / 2 + len(item.source.words) / 6, 1.5)
+        / 1.5
+        for item in view.reading.evidence
+    )
+
+
+def evidence_tied(view: MeasuredRejection) -> float:
+    """The part of the evidence's figures and identifiers that attempts and detail tell as well."""
+    told = {mark for text in view.statements for mark in (*text.figures, *text.codes)}
+    held = {mark for text in view.evidence_texts for mark in (*text.figures, *text.codes)}
+    return len(told & held) / len(held) if held else 0.0
+
+
+def succeeded(view: MeasuredRejection) -> float:
+    """Whether the last thing tried or shown went well."""
+    last = (*view.attempts[-1:], *view.evidence_texts[-1:])
+    return view.mean(is_success(text) for text in last)
+
+
+def is_success(text: Text) -> bool:
+    """True for a text that tells of success, or of all of so many, and of no failure."""
+    if text.count("fails") or text.count("not"):
+        return False
+    return bool(text.count("works") or text.count("done")) or _ALL_OF.search(text.raw) is not None
+
+
+def evidence_all(view: MeasuredRejection) -> float:
+    """Whether evidence counts as many good ones as there were: all of so many, and no failure."""
+    return float(any(_is_all(item) for item in view.reading.evidence))
+
+
+def _is_all(item: ParsedEvidence) -> bool:
+    if item.data.count("fails") or item.data.count("not"):
+        return False
+    counts = [value for _, value in item.counts if value >= 2]
+    return len(set(counts)) < len(counts) or _ALL_OF.search(item.data.raw) is not None
+
+
+EVIDENCE_FOR = (evidence_telling, evidence_sources, evidence_tied)
+EVIDENCE_SUCCESS = (succeeded, evidence_all)
+EVIDENCE_AGAINST = (evidence_protocol, *EVIDENCE_SUCCESS)
+
+
+_CLAUSE = re.compile(r"[.;:。；](?:\s|$)|[。；]")
+
+
+def alternative_marks(view: MeasuredRejection) -> float:
+    """Checkable things in the alternative, up to three."""
+    return min(checkable_marks(view.reading.alternative, *view.task), 3) / 3
+
+
+def alternative_chooses(view: MeasuredRejection) -> float:
+    """Whether it offers a choice or a condition."""
+    return min(view.reading.alternative.count("chooses"), 2) / 2
+
+
+def alternative_ready(view: MeasuredRejection) -> float:
+    """Whether something is ready."""
+    return min(view.reading.alternative.count("ready"), 2) / 2
+
+
+def alternative_waits(view: MeasuredRejection) -> float:
+    """How much it is about waiting, where it offers no choice."""
+    if view.reading.alternative.count("chooses"):
+        return 0.0
+    return min(view.reading.alternative.share("waits"), 0.4)
+
+
+def alternative_protocol(view: MeasuredRejection) -> float:
+    """How much it speaks of the protocol."""
+    return min(view.reading.alternative.share("protocol"), 0.4)
+
+
+def alternative_new(view: MeasuredRejection) -> float:
+    """Telling words that neither task nor blocking factor had, up to eight."""
+    known = view.task_stems | view.reading.factor.stems
+    return min(len(view.reading.alternative.telling - known), 8) / 8
+
+
+def alternative_echo(view: MeasuredRejection) -> float:
+    """How much of it repeats task and blocking factor."""
+    return overlap_share(view.reading.alternative.stems, view.task_stems | view.reading.factor.stems)
+
+
+def alternative_clauses(view: MeasuredRejection) -> float:
+    """How many sentences or clauses it has, up to three."""
+    return min(len(_CLAUSE.findall(view.reading.alternative.raw)), 3) / 3
+
+
+def alternative_share(view: MeasuredRejection) -> float:
+    """How much of the record is about how to go on, so that short records are not held short."""
+    told = sum(len(text.words) + len(text.figures) for text in view.statements)
+    own = len(view.reading.alternative.words) + len(view.reading.alternative.figures)
+    return min(own / max(told, 20), 0.5) * 2
+
+
+ALTERNATIVE_FOR = (
+    alternative_share,
+    alternative_marks,
+    alternative_chooses,
+    alternative_ready,
+    alternative_new,
+    alternative_clauses,
+)
+ALTERNATIVE_AGAINST = (alternative_waits, alternative_protocol, alternative_echo)
+
+
+IN_WORDS = 0.8
+_QUESTION = re.compile(r"[^.?!？。！]{2,200}[?？]")
+
+
+def unclear_scope_marks(view: MeasuredRejection) -> float:
+    """How much the task's scope pins down although it is called unclear."""
+    return min(checkable_marks(view.reading.scope) + len(view.reading.scope.acronyms) / 2, 3) / 3
+
+
+def unclear_answered(view: MeasuredRejection) -> float:
+    """How much of the questions' words stands in the scope."""
+    questions = tokenise_text(" ".join(_QUESTION.findall(view.reading.detail.raw)))
+    return overlap_share(view.reading.scope.stems, questions.stems | view.reading.factor.stems)
+
+
+def unclear_asked(view: MeasuredRejection) -> float:
+    """Whether someone was asked before rejecting as unclear."""
+    return float(any(text.count("asked") for text in view.attempts))
+
+
+def infeasible_restricts(view: MeasuredRejection) -> float:
+    """How much the scope restricts."""
+    return min(view.reading.scope.count("restricts"), 3) / 3
+
+
+def infeasible_permits(view: MeasuredRejection) -> float:
+    """How much the scope leaves open."""
+    return min(view.reading.scope.count("permits"), 2) / 2
+
+
+def infeasible_quotes(view: MeasuredRejection) -> float:
+    """How much of the scope comes back in the claim."""
+    claim = view.reading.detail.stems | view.reading.factor.stems | view.reading.summary.stems
+    return overlap_share(view.reading.scope.stems, claim)
+
+
+def dependency_numbered(view: MeasuredRejection) -> float:
+    """Whether the dependency's id has digits, as ids that were given out do; one told in words counts for less."""
+    reading = view.reading
+    if not reading.dependencies:
+        return IN_WORDS if reading.names_dependency else 0.0
+    return float(any(any(char.isdigit() for char in bare_name(name)) for name in reading.dependencies))
+
+
+def dependency_trivial(view: MeasuredRejection) -> float:
+    """Words of ease where a dependency is claimed."""
+    return min(sum(text.count("trivial") for text in view.statements), 3) / 3
+
+
+def dependency_failed(view: MeasuredRejection) -> float:
+    """Whether evidence shows what fails without the dependency."""
+    return float(any(text.count("fails") for text in view.evidence_texts))
+
+
+def creep_sub_tasks_new(view: MeasuredRejection) -> float:
+    """How much the sub-tasks say that the task did not."""
+    said = frozenset[str]().union(
+        *(task.title.telling | task.scope.telling for task in view.reading.sub_tasks)
+    )
+    return min(len(said - view.task_stems), 12) / 12
+
+
+def creep_estimated(view: MeasuredRejection) -> float:
+    """Whether the task itself states the effort that is said to have grown."""
+    stated = view.reading.scope.raw or view.reading.original_scope.raw
+    return float(bool(hours_in(stated) or hours_in(view.reading.title.raw)))
+
+
+def creep_sub_task_marks(view: MeasuredRejection) -> float:
+    """Checkable things in the sub-tasks."""
+    return view.mean(
+        min(checkable_marks(task.title) + checkable_marks(task.scope), 2) / 2
+        for task in view.reading.sub_tasks
+    )
+
+
+def unclear_questions(view: MeasuredRejection) -> float:
+    """How many questions are asked, up to four."""
+    return min(len(_QUESTION.findall(view.reading.detail.raw)), 4) / 4
+
+
+def unclear_zero(view: MeasuredRejection) -> float:
+    """Whether the evidence counts nothing, such as no differences."""
+    return float(any("0" in text.figures for text in view.evidence_texts))
+
+
+REASON_FOR: dict[RejectionReason, tuple[Callable[[MeasuredRejection], float], ...]] = {
+    RejectionReason.UNCLEAR_REQUIREMENTS: (unclear_asked, unclear_questions),
+    RejectionReason.INFEASIBLE: (infeasible_restricts, infeasible_quotes),
+    RejectionReason.MISSING_DEPENDENCY: (dependency_numbered, dependency_failed),
+    RejectionReason.SCOPE_CREEP: (creep_estimated, creep_sub_task_marks, creep_sub_tasks_new),
+}
+REASON_AGAINST: dict[RejectionReason, tuple[Callable[[MeasuredRejection], float], ...]] = {
+    RejectionReason.UNCLEAR_REQUIREMENTS: (unclear_scope_marks, unclear_answered, unclear_zero),
+    RejectionReason.INFEASIBLE: (infeasible_permits,),
+    RejectionReason.MISSING_DEPENDENCY: (dependency_trivial,),
+}
+REASON_WEAKNESS = {
+    "unclear_asked": "questions_weak",
+    "unclear_questions": "questions_weak",
+    "unclear_scope_marks": "questions_answered",
+    "unclear_answered": "questions_answered",
+    "unclear_zero": "interpretations_weak",
+    "infeasible_restricts": "infeasible_proof_weak",
+    "infeasible_quotes": "infeasible_proof_weak",
+    "infeasible_permits": "infeasible_proof_weak",
+    "dependency_numbered": "dependency_weak",
+    "dependency_failed": "dependency_weak",
+    "dependency_trivial": "hard_requirement_weak",
+    "creep_estimated": "scope_weak",
+    "creep_sub_task_marks": "decomposition_weak",
+    "creep_sub_tasks_new": "decomposition_weak",
+}
+"""The issue each of these measures stands for."""
+
+
+Measure = Callable[[MeasuredRejection], float]
+
+_ALWAYS: tuple[Measure, ...] = (
+    *(*ATTEMPTS_FOR, *ATTEMPTS_AGAINST),
+    *(*FACTOR_FOR, *FACTOR_AGAINST),
+    *(*CLAIM_FOR, *CLAIM_AGAINST),
+    *(*EVIDENCE_FOR, *EVIDENCE_AGAINST),
+)
+_GENERAL: tuple[Measure, ...] = (*_ALWAYS, *ALTERNATIVE_FOR, *ALTERNATIVE_AGAINST)
 _WEAKNESS = {
-    **{measure.__name__: "effort_weak" for measure in (*effort.FOR, *effort.AGAINST)},
-    **{measure.__name__: "blocking_factor_weak" for measure in (*factor.FOR, *factor.AGAINST)},
-    **{measure.__name__: "evidence_weak" for measure in (*evidence.FOR, *evidence.AGAINST)},
-    **{measure.__name__: "alternative_weak" for measure in (*alternative.FOR, *alternative.AGAINST)},
-    **reasons.WEAKNESS,
+    **{measure.__name__: "effort_weak" for measure in (*ATTEMPTS_FOR, *ATTEMPTS_AGAINST)},
+    **{measure.__name__: "blocking_factor_weak" for measure in (*FACTOR_FOR, *FACTOR_AGAINST)},
+    **{measure.__name__: "evidence_weak" for measure in (*EVIDENCE_FOR, *EVIDENCE_AGAINST)},
+    **{measure.__name__: "alternative_weak" for measure in (*ALTERNATIVE_FOR, *ALTERNATIVE_AGAINST)},
+    **REASON_WEAKNESS,
 }
 _WEAK_CLAIM = {
     RejectionReason.SCOPE_CREEP: "scope_weak",
@@ -27,19 +434,19 @@ _WEAK_CLAIM = {
     RejectionReason.UNCLEAR_REQUIREMENTS: "questions_weak",
 }
 _NATURAL_WHEN_OBSOLETE = (
-    effort.attempt_echo,
-    effort.attempt_theme,
-    factor.factor_in_task,
-    claim.repetition,
-    *evidence.SUCCESS,
+    attempt_echo,
+    attempt_theme,
+    factor_in_task,
+    repetition,
+    *EVIDENCE_SUCCESS,
 )
 """What is done already is told in the words of the task, and works."""
-OF_ONE_REASON = frozenset(reasons.WEAKNESS)
+OF_ONE_REASON = frozenset(REASON_WEAKNESS)
 _EVERY: tuple[Measure, ...] = (
-    *(measure for module in _GENERAL for measure in (*module.FOR, *module.AGAINST)),
+    *_GENERAL,
     *(
         measure
-        for group in (reasons.FOR, reasons.AGAINST)
+        for group in (REASON_FOR, REASON_AGAINST)
         for measures in group.values()
         for measure in measures
     ),
@@ -48,7 +455,10 @@ NOTES = {measure.__name__: (measure.__doc__ or "").strip() for measure in _EVERY
 """What each measure says, in one sentence."""
 COUNTS_AGAINST = frozenset(
     measure.__name__
-    for measures in (*(module.AGAINST for module in _GENERAL), *reasons.AGAINST.values())
+    for measures in (
+        *(ATTEMPTS_AGAINST, FACTOR_AGAINST, CLAIM_AGAINST, EVIDENCE_AGAINST, ALTERNATIVE_AGAINST),
+        *REASON_AGAINST.values(),
+    )
     for measure in measures
 )
 """Each measure may only count in the way it is meant: these against a rejection, all others for it."""
@@ -56,25 +466,24 @@ COUNTS_AGAINST = frozenset(
 
 def measures_for(reason: RejectionReason | None) -> tuple[Measure, ...]:
     """The measures that apply to a reason. Where sub-tasks are asked for, they stand for the alternative."""
-    modules = _ALWAYS if reason in {RejectionReason.SCOPE_CREEP, RejectionReason.OBSOLETE} else _GENERAL
-    general = tuple(measure for module in modules for measure in (*module.FOR, *module.AGAINST))
+    general = _ALWAYS if reason in {RejectionReason.SCOPE_CREEP, RejectionReason.OBSOLETE} else _GENERAL
     if reason is None:
         return general
     if reason is RejectionReason.OBSOLETE:
         return tuple(measure for measure in general if measure not in _NATURAL_WHEN_OBSOLETE)
-    return (*general, *reasons.FOR.get(reason, ()), *reasons.AGAINST.get(reason, ()))
+    return (*general, *REASON_FOR.get(reason, ()), *REASON_AGAINST.get(reason, ()))
 
 
-_APPLYING = {reason: measures_for(reason) for reason in (*RejectionReason, None)}
+_MEASURES_BY_REASON = {reason: measures_for(reason) for reason in (*RejectionReason, None)}
 
 
-def measured(reading: Reading) -> dict[str, float]:
+def measure_rejection(reading: ParsedRejection) -> dict[str, float]:
     """The value of every measure that applies to the reason."""
-    view = View(reading)
-    return {measure.__name__: float(measure(view)) for measure in _APPLYING[reading.reason]}
+    view = MeasuredRejection(reading)
+    return {measure.__name__: float(measure(view)) for measure in _MEASURES_BY_REASON[reading.reason]}
 
 
-def weakness(name: str, reason: RejectionReason | None) -> str:
+def weakness_code(name: str, reason: RejectionReason | None) -> str:
     """The code of the issue that a low value of a measure stands for."""
     if reason is RejectionReason.INFEASIBLE and _WEAKNESS.get(name) == "alternative_weak":
         return "reformulation_weak"

@@ -1,4 +1,4 @@
-"""Takes a text apart: words in any script, figures, identifiers, quotations and whether an outcome is told."""
+"""Splits a text into words, figures, identifiers and quotations, and counts what could be checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from remand.domain.record import Record
-from remand.domain.validation.lexicon import CLASSES
+from remand.domain.validation.lexicon import CLASSES, GENERIC_STEMS
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _LETTER = rf"[^\W{_CJK}]"
@@ -60,13 +60,13 @@ class Text(Record, kw_only=True):
         return self.classes.get(name, 0)
 
 
-EMPTY = Text()
+EMPTY_TEXT = Text()
 
 
-def read(raw: str) -> Text:
+def tokenise_text(raw: str) -> Text:
     """Takes one text apart."""
     if not raw:
-        return EMPTY
+        return EMPTY_TEXT
     sorter = _Sorter()
     words = sorter.words
     for token in _TOKEN.findall(raw):
@@ -92,7 +92,7 @@ class _Sorter:
     def take(self, token: str, lower: str) -> None:
         """Takes what is no plain word."""
         if _IS_CJK.match(token):
-            self.words += _pairs(token)
+            self.words += _character_pairs(token)
         elif _FIGURE.fullmatch(token):
             self.figures.append(token.rstrip("%"))
         elif _is_code(token):
@@ -149,15 +149,15 @@ def stem(word: str) -> str:
 
 def is_content(word: str) -> bool:
     """True for a word that is likely to carry meaning: long enough, or of a script with short words."""
-    return len(word) >= SHORT or is_paired(word)
+    return len(word) >= SHORT or is_character_pair(word)
 
 
-def is_paired(word: str) -> bool:
+def is_character_pair(word: str) -> bool:
     """True for a pair of characters out of a script without spaces."""
     return not word.isascii() and _IS_CJK.match(word) is not None
 
 
-def _pairs(run: str) -> list[str]:
+def _character_pairs(run: str) -> list[str]:
     return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
 
 
@@ -167,3 +167,51 @@ def _is_code(token: str) -> bool:
     if any(char.isdigit() for char in token):
         return True
     return _CAMEL.search(token) is not None or ("." in token and min(map(len, token.split("."))) > 1)
+
+
+PAIR_WEIGHT = 0.5
+"""A script without spaces gives about two pairs of characters a word."""
+
+
+def checkable_marks(text: Text, *given: Text) -> float:
+    """Counts the checkable things in a text that the given texts do not hold already."""
+    figures = {figure for source in given for figure in source.figures}
+    codes = {code for source in given for code in source.codes}
+    counted = sum(_figure_weight(figure) for figure in dict.fromkeys(text.figures) if figure not in figures)
+    return counted + sum(code not in codes for code in dict.fromkeys(text.codes)) + text.quotes
+
+
+def _figure_weight(figure: str) -> float:
+    return 0.5 if len(figure) == 1 else 1.0
+
+
+def specific_word_count(stems: frozenset[str]) -> float:
+    """How many of the stems say something of this task in particular."""
+    return sum(PAIR_WEIGHT if is_character_pair(stem) else 1.0 for stem in stems - GENERIC_STEMS)
+
+
+def named_thing_count(text: Text) -> float:
+    """How many things a text names: specific words, figures, identifiers, quotations, acronyms."""
+    return specific_word_count(text.telling) + checkable_marks(text) + len(text.acronyms)
+
+
+def new_thing_count(text: Text, *given: Text) -> float:
+    """How many things a text names that the given texts do not."""
+    known = frozenset[str]().union(*(source.stems for source in given))
+    return specific_word_count(text.telling - known) + checkable_marks(text, *given)
+
+
+def shared_word_count(text: Text, *others: Text) -> float:
+    """How many of a text's specific words and acronyms the others have as well."""
+    known = frozenset[str]().union(*(other.stems for other in others))
+    return specific_word_count(text.telling & known) + len(known.intersection(text.acronyms))
+
+
+def overlap_share(some: frozenset[str], others: frozenset[str]) -> float:
+    """How large a part of some stems is among the others."""
+    return len(some & others) / len(some) if some else 0.0
+
+
+def stem_likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """How alike two sets of stems are, from 0 to 1."""
+    return len(one & other) / len(one | other) if one and other else 0.0

@@ -1,61 +1,143 @@
-"""Judges a task rejection: the rules first, then the score of what was measured."""
+"""Judges a task rejection: the rules first, then the score of the weighted measures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.assessment import Assessment, Issue, IssueText
-from remand.domain.validation.catalogue import issue
-from remand.domain.validation.reading import Reading, read_rejection
-from remand.domain.validation.rules import (
-    account,
-    alternative,
-    blocking_factor,
-    dependency,
-    effort,
-    evidence,
-    infeasible,
-    obsolete,
-    questions,
-    scope,
-)
-from remand.domain.validation.rules.ledger import against_ledger, confirmed
-from remand.domain.validation.score import features_of, score_of, weakest
-from remand.domain.validation.world import World
+from remand.domain.validation import dependency_rules, record_rules, requirement_rules, scope_rules
+from remand.domain.validation.assessment import Assessment, Feature, Issue, IssueText, ValidationFacts
+from remand.domain.validation.dependency_rules import check_against_ledger, confirmed_features
+from remand.domain.validation.issues import field_of, issue
+from remand.domain.validation.measures import NOTES, OF_ONE_REASON, measure_rejection, weakness_code
+from remand.domain.validation.parsed_rejection import ParsedRejection, parse_rejection
+from remand.domain.validation.weights import BIAS, WEIGHTS
 
-Rule = Callable[[Reading], Issue | None]
+UNWEIGHED = 1.0
+"""No record of an obsolete task was there to weigh, so only a very poor one is judged by its score."""
+BRIEF = 100
+"""Up to how many words and figures a record is brief."""
+BENEFIT = 0.8
+"""What a brief record is given, which leaves little to measure; the rules have seen that its parts are there."""
+FOREIGN_BENEFIT = 1.6
+"""What a record in a language without word lists is given."""
+WEAKEST = 2
+OWN_WEAK = -0.2
+"""What a measure made for the reason must have pulled to be named as well."""
+ALSO_WEAK = 0.6
+"""A part is named beside the weakest when it pulled at least this much of what that one did."""
+
+
+def weighted_features(reading: ParsedRejection) -> tuple[Feature, ...]:
+    """What was measured against what is usual, with its weight, the weightiest first."""
+    found = [
+        Feature(
+            name=name,
+            field=field_of(weakness_code(name, reading.reason)),
+            value=value - WEIGHTS[name][0],
+            weight=WEIGHTS[name][1],
+            note=NOTES[name],
+        )
+        for name, value in measure_rejection(reading).items()
+        if name in WEIGHTS
+    ]
+    if brevity_benefit(reading):
+        note = "The record is brief, or in a language without word lists, so the measures say little."
+        found.append(
+            Feature(
+                name="benefit", field="reason_detail", value=1.0, weight=brevity_benefit(reading), note=note
+            )
+        )
+    return tuple(sorted(found, key=lambda feature: -abs(feature.contribution)))
+
+
+def total_score(reading: ParsedRejection, features: Iterable[Feature]) -> float:
+    """The sum; below zero speaks against the rejection."""
+    start = BIAS + UNWEIGHED if reading.reason is RejectionReason.OBSOLETE else BIAS
+    return start + sum(feature.contribution for feature in features)
+
+
+def brevity_benefit(reading: ParsedRejection) -> float:
+    """What a record is given that is brief, or in a language whose words the measures do not know; else nothing."""
+    shown = (item.data for item in reading.evidence)
+    texts = (*reading.claim, *reading.attempts, reading.alternative, *shown)
+    is_brief = sum(len(text.words) + len(text.figures) for text in texts) <= BRIEF
+    if not reading.is_readable:
+        return FOREIGN_BENEFIT
+    return BENEFIT if is_brief else 0.0
+
+
+def weakest_issues(reading: ParsedRejection, features: Iterable[Feature]) -> Iterator[Issue]:
+    """The issues of the one or two parts that pulled the score down most, and of what the reason itself asks for."""
+    pulled: dict[str, float] = defaultdict(float)
+    own = set()
+    for feature in features:
+        if feature.contribution < 0:
+            code = weakness_code(feature.name, reading.reason)
+            pulled[code] += feature.contribution
+            if feature.name in OF_ONE_REASON:
+                own.add(code)
+    ordered = sorted(pulled, key=lambda code: pulled[code])
+    for place, code in enumerate(ordered):
+        is_among_weakest = place < WEAKEST and pulled[code] <= ALSO_WEAK * pulled[ordered[0]]
+        if is_among_weakest or (code in own and pulled[code] <= OWN_WEAK):
+            yield issue(code)
+
+
+Rule = Callable[[ParsedRejection], Issue | None]
 
 _FOR_ALL: tuple[Rule, ...] = (
-    *account.RULES,
-    *effort.RULES,
-    *blocking_factor.RULES,
-    *alternative.RULES,
-    *evidence.FOR_ALL,
+    *record_rules.ACCOUNT_RULES,
+    *record_rules.EFFORT_RULES,
+    *record_rules.FACTOR_RULES,
+    *record_rules.ALTERNATIVE_RULES,
+    *record_rules.GENERAL_EVIDENCE_RULES,
 )
 _BY_REASON: dict[RejectionReason | None, tuple[Rule, ...]] = {
-    None: alternative.CONCRETE_RULES,
-    RejectionReason.BLOCKER: (*alternative.CONCRETE_RULES, *evidence.BLOCKER_RULES),
-    RejectionReason.SCOPE_CREEP: (*alternative.CONCRETE_RULES, *evidence.GROWTH_RULES, *scope.RULES),
-    RejectionReason.MISSING_DEPENDENCY: (*alternative.CONCRETE_RULES, *evidence.RULES, *dependency.RULES),
-    RejectionReason.INFEASIBLE: (*alternative.REFORMULATION_RULES, *evidence.PROOF_RULES, *infeasible.RULES),
-    RejectionReason.UNCLEAR_REQUIREMENTS: (*alternative.CONCRETE_RULES, *evidence.RULES, *questions.RULES),
-    RejectionReason.OBSOLETE: (*evidence.RULES, *obsolete.RULES),
+    None: record_rules.CONCRETE_ALTERNATIVE_RULES,
+    RejectionReason.BLOCKER: (*record_rules.CONCRETE_ALTERNATIVE_RULES, *record_rules.BLOCKER_EVIDENCE_RULES),
+    RejectionReason.SCOPE_CREEP: (
+        *record_rules.CONCRETE_ALTERNATIVE_RULES,
+        *record_rules.GROWTH_EVIDENCE_RULES,
+        *scope_rules.SCOPE_RULES,
+    ),
+    RejectionReason.MISSING_DEPENDENCY: (
+        *record_rules.CONCRETE_ALTERNATIVE_RULES,
+        *record_rules.EVIDENCE_RULES,
+        *dependency_rules.DEPENDENCY_RULES,
+    ),
+    RejectionReason.INFEASIBLE: (
+        *record_rules.REFORMULATION_RULES,
+        *record_rules.PROOF_EVIDENCE_RULES,
+        *requirement_rules.INFEASIBLE_RULES,
+    ),
+    RejectionReason.UNCLEAR_REQUIREMENTS: (
+        *record_rules.CONCRETE_ALTERNATIVE_RULES,
+        *record_rules.EVIDENCE_RULES,
+        *requirement_rules.QUESTION_RULES,
+    ),
+    RejectionReason.OBSOLETE: (*record_rules.EVIDENCE_RULES, *dependency_rules.OBSOLETE_RULES),
 }
 
 
-def assess(rejection: TaskRejection, context: Mapping[str, Any], world: World | None = None) -> Assessment:
+def assess(
+    rejection: TaskRejection, context: Mapping[str, Any], world: ValidationFacts | None = None
+) -> Assessment:
     """Judges a rejection of the task that the context describes, with what the ledger knows if there is one."""
-    reading = read_rejection(rejection, context)
-    features = (*features_of(reading), *(confirmed(reading, world) if world is not None else ()))
-    score = score_of(reading, features)
-    issues = list(broken(reading, world))
+    reading = parse_rejection(rejection, context)
+    features = (
+        *weighted_features(reading),
+        *(confirmed_features(reading, world) if world is not None else ()),
+    )
+    score = total_score(reading, features)
+    issues = list(broken_rules(reading, world))
     if score < 0:
         named = {item.field for item in issues}
-        issues += [item for item in weakest(reading, features) if item.field not in named]
-    return Assessment(issues=_once(issues), features=features, score=score)
+        issues += [item for item in weakest_issues(reading, features) if item.field not in named]
+    return Assessment(issues=_unique_issues(issues), features=features, score=score)
 
 
 class RejectionValidator:
@@ -65,24 +147,24 @@ class RejectionValidator:
         self, rejection: TaskRejection, task_context: Mapping[str, Any]
     ) -> tuple[bool, list[IssueText]]:
         """Whether a rejection is valid, and if not what would make it so: messages that know code and field."""
-        assessment = self.assess(_record(rejection), task_context)
+        assessment = self.assess(_as_rejection(rejection), task_context)
         return assessment.is_valid, [IssueText(found) for found in assessment.issues]
 
     def assess(
-        self, rejection: TaskRejection, task_context: Mapping[str, Any], world: World | None = None
+        self, rejection: TaskRejection, task_context: Mapping[str, Any], world: ValidationFacts | None = None
     ) -> Assessment:
         """The same, with everything that counted."""
         return assess(rejection, task_context, world)
 
 
-def _record(given: object) -> TaskRejection:
+def _as_rejection(given: object) -> TaskRejection:
     """The record, also out of its dict; out of anything else an empty one, which has issues enough."""
     if isinstance(given, TaskRejection):
         return given
     return TaskRejection.from_dict(given if isinstance(given, Mapping) else {})
 
 
-def broken(reading: Reading, world: World | None) -> Iterator[Issue]:
+def broken_rules(reading: ParsedRejection, world: ValidationFacts | None) -> Iterator[Issue]:
     """The issues of all rules that apply."""
     if reading.reason is None:
         yield issue("reason_unknown")
@@ -91,9 +173,9 @@ def broken(reading: Reading, world: World | None) -> Iterator[Issue]:
         if found:
             yield found
     if world is not None:
-        yield from against_ledger(reading, world)
+        yield from check_against_ledger(reading, world)
 
 
-def _once(issues: list[Issue]) -> tuple[Issue, ...]:
+def _unique_issues(issues: list[Issue]) -> tuple[Issue, ...]:
     """Each code once, unless its message differs."""
     return tuple({(item.code, item.message): item for item in issues}.values())

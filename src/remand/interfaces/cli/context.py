@@ -13,35 +13,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
 
-from remand.app.asking import Accepted, Request, acting, is_agents
 from remand.app.errors import UsageError
-from remand.bootstrap.gateway import Gateway
-from remand.bootstrap.ledger import Opened, find_place
-from remand.bootstrap.quick import Place, current_branch
+from remand.app.requests import Acceptance, Request, actor_name, is_agent_environment
 from remand.domain import commands as c
-from remand.domain.event import KnownBy
-from remand.domain.instant import Instant, parse_local
+from remand.domain.access.team import USER, Actor
+from remand.domain.events.event import KnownBy
+from remand.domain.instant import Instant, parse_local_instant
+from remand.domain.preconditions import require_user
 from remand.domain.refusals import Refused
-from remand.domain.roles import USER, Actor
-from remand.domain.rules import require_user
-from remand.interfaces.cli.arguments import Call
 from remand.interfaces.cli.output import Result
+from remand.interfaces.cli.registry import CommandCall
+from remand.wiring.gateway import Gateway
+from remand.wiring.ledger import OpenLedger, find_place
+from remand.wiring.startup import LedgerLocation, current_branch
 
 if TYPE_CHECKING:
-    from remand.app.gates.claims import Claimed
-    from remand.bootstrap.gates import Gates
+    from remand.app.gates.done_claims import ClaimOutcome
+    from remand.wiring.gates import Gates
+
 
 MAX_VALUE = 4 << 20
 
 
-class Command(NamedTuple):
+class CommandSpec(NamedTuple):
     """One command: how its arguments are read, and what it does."""
 
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Context], Result]
 
 
-class Surroundings(NamedTuple):
+class CallOrigin(NamedTuple):
     """The process a call comes from."""
 
     folder: str
@@ -50,7 +51,7 @@ class Surroundings(NamedTuple):
     stderr: Any
     is_terminal: bool = False
     width: int = 0
-    opened: Opened | None = None
+    opened: OpenLedger | None = None
     """The ledger, where it is open already: in the coordinator."""
     given: str | None = None
     """What came through an agent's door in place of standard input. Then no file is read: a value is what it says."""
@@ -59,7 +60,7 @@ class Surroundings(NamedTuple):
     """How it is known who makes the call."""
 
     @classmethod
-    def of_this_process(cls, environment: Mapping[str, str]) -> Surroundings:
+    def of_this_process(cls, environment: Mapping[str, str]) -> CallOrigin:
         """This very process."""
         return cls(os.getcwd(), environment, sys.stdout, sys.stderr, sys.stdout.isatty())
 
@@ -67,14 +68,14 @@ class Surroundings(NamedTuple):
 class Context:
     """One call, with everything it may use, each opened when it is first used."""
 
-    def __init__(self, call: Call, arguments: Namespace, surroundings: Surroundings) -> None:
+    def __init__(self, call: CommandCall, arguments: Namespace, surroundings: CallOrigin) -> None:
         self.call = call
         self.arguments = arguments
         self.surroundings = surroundings
         self.folder = os.path.normpath(os.path.join(surroundings.folder, call.folder))
 
     @cached_property
-    def place(self) -> Place:
+    def place(self) -> LedgerLocation:
         """Where the ledger is."""
         return find_place(self.folder)
 
@@ -84,30 +85,30 @@ class Context:
         return Gateway(self.place, self.surroundings.opened)
 
     @property
-    def has_looked(self) -> bool:
+    def has_opened_ledger(self) -> bool:
         """True when the call has had to do with the ledger."""
         return "gateway" in vars(self)
 
     @cached_property
-    def opened(self) -> Opened:
+    def opened_ledger(self) -> OpenLedger:
         """The ledger itself, with all files read in."""
-        opened = self.gateway.opened
+        opened = self.gateway.opened_ledger
         opened.ledger.refresh()
         return opened
 
     @property
     def is_confined(self) -> bool:
         """True inside an agent's environment."""
-        return is_agents(self.surroundings.environment)
+        return is_agent_environment(self.surroundings.environment)
 
     def actor(self, *, option: str = "") -> str:
         """Who acts: the command's own option, `--as`, the environment, or the user."""
         named = option and getattr(self.arguments, option, "")
-        return acting(named or self.call.actor, self.surroundings.environment)
+        return actor_name(named or self.call.actor, self.surroundings.environment)
 
     def user(self) -> Actor:
         """Who acts, in a command that only the user may give."""
-        team = self.opened.settings.rules().team
+        team = self.opened_ledger.settings.rules().team
         actor = team.actor(self.actor(), confined=self.is_confined)
         require_user(actor)
         return actor
@@ -119,7 +120,7 @@ class Context:
             raise UsageError("Say which agent acts: --agent NAME.")
         return name
 
-    def ask(self, ask: c.Ask, actor: str, *, step: int = 0) -> Accepted:
+    def ask(self, ask: c.Ask, actor: str, *, step: int = 0) -> Acceptance:
         """Asks the ledger; a refusal is raised. A call that asks several things numbers them."""
         request = self._request(ask, actor)
         if step and request.key:
@@ -129,11 +130,11 @@ class Context:
             raise answer
         return answer
 
-    def claim_done(self, ask: c.SubmitTask | c.CompleteHandoff, actor: str) -> Claimed:
+    def claim_done(self, ask: c.SubmitTask | c.CompleteHandoff, actor: str) -> ClaimOutcome:
         """Makes a done claim, which is measured before it counts."""
         return self.gates.claim(self._request(ask, actor), self.gateway.ask)
 
-    def claim_known(self, ask: c.SubmitTask, actor: str, *, step: int = 0) -> Claimed | None:
+    def claim_known(self, ask: c.SubmitTask, actor: str, *, step: int = 0) -> ClaimOutcome | None:
         """Makes a done claim after a step of a call, if no gate has to run for it."""
         request = self._request(ask, actor)
         return self.gates.claim_known(
@@ -143,7 +144,7 @@ class Context:
     @cached_property
     def gates(self) -> Gates:
         """The gates of the ledger, loaded when they are first used."""
-        gates: Gates = import_module("remand.bootstrap.gates").Gates(self.opened)
+        gates: Gates = import_module("remand.wiring.gates").Gates(self.opened_ledger)
         return gates
 
     def _request(self, ask: c.Ask, actor: str) -> Request:
@@ -174,7 +175,7 @@ class Context:
     def since(self) -> Instant:
         """The time that `--since` names, in UTC; empty when it is not given. Without a zone it is local time."""
         text = self.arguments.since
-        found = parse_local(text) if text else ""
+        found = parse_local_instant(text) if text else ""
         if found is None:
             raise UsageError(
                 f"--since {text[:40]!r} is no date. Write a day as 2026-11-15 or a time as 2026-11-15T09:00:00, "
@@ -191,23 +192,23 @@ class Context:
             if self.surroundings.opened is not None:
                 raise UsageError("Standard input cannot be read here. Give the text itself, or @file.")
             text = sys.stdin.read(MAX_VALUE + 1) if given is None else given
-            return _within(text, "standard input")
+            return _require_length(text, "standard input")
         path = os.path.join(self.surroundings.folder, name)
         try:
             with open(path, encoding="utf-8") as file:
-                return _within(file.read(MAX_VALUE + 1), path)
+                return _require_length(file.read(MAX_VALUE + 1), path)
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"The file {path} cannot be read: {error}.") from None
 
 
-def _within(text: str, where: str) -> str:
+def _require_length(text: str, where: str) -> str:
     """A text that is not too long; nothing is cut off silently."""
     if len(text) > MAX_VALUE:
         raise UsageError(f"{where} holds more than {MAX_VALUE} characters. Shorten it.")
     return text
 
 
-class Parser(ArgumentParser):
+class CommandParser(ArgumentParser):
     """An argument parser that raises instead of leaving the program."""
 
     def error(self, message: str) -> NoReturn:
@@ -215,12 +216,12 @@ class Parser(ArgumentParser):
         raise UsageError(f"{message}\n{self.format_usage().strip()}")
 
 
-def words(value: str) -> tuple[str, ...]:
+def split_commas(value: str) -> tuple[str, ...]:
     """A list written with commas."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def json_object(value: str) -> str:
+def require_json_object(value: str) -> str:
     """A text that must be a JSON object, kept as text."""
     try:
         found = json.loads(value)

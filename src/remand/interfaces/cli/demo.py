@@ -1,4 +1,4 @@
-"""The demo: the story on a real repository, and its read-out."""
+"""`remand demo`: runs the demo scenario and prints its summary."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from remand.app.analysis.work_report import WorkReport
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.app.scheduling.readout import Readout
-from remand.interfaces.cli.analyze_runs import runs_page
-from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.analysis.tables import runs_page
+from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean, console, one_line
-from remand.interfaces.demo.narrating import QUOTED
-from remand.interfaces.demo.stage import Stage
-from remand.interfaces.demo.story import Story
-from remand.interfaces.demo.telling import Broken, Line, Voice
+from remand.interfaces.demo.environment import QUOTED, DemoEnvironment, DemoFailure, DemoLine, DemoPrinter
+from remand.interfaces.demo.scenario import Scenario
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 _TITLE = 26
 _LEAST, _MOST = 40, 300
@@ -60,8 +59,8 @@ def _demo(context: Context) -> Result:
     os.makedirs(folder, exist_ok=True)
     started = time.monotonic()
     try:
-        data = _played(os.path.realpath(folder), _voice(context))
-    except Broken as broken:
+        data = _run_scenario(os.path.realpath(folder), _make_printer(context))
+    except DemoFailure as broken:
         keep = folder
         raise EnvironmentFault(
             f"The story went wrong, which it must not: {broken}. Kept in {folder}."
@@ -70,24 +69,24 @@ def _demo(context: Context) -> Result:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     told = data | {"seconds": round(time.monotonic() - started, 1), "folder": folder if keep else None}
-    return Result(told, _end(told, keep))
+    return Result(told, _render_summary(told, keep))
 
 
-def _played(folder: str, voice: Voice) -> dict[str, Any]:
+def _run_scenario(folder: str, voice: DemoPrinter) -> dict[str, Any]:
     """Plays the story. Whoever ends this process ends everything that it has started."""
-    stage = Stage(folder, voice.say)
+    stage = DemoEnvironment(folder, voice.say)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return Story(stage, voice).tell()
+        return Scenario(stage, voice).run()
     finally:
         stage.close()
         signal.signal(signal.SIGTERM, before)
 
 
-def _voice(context: Context) -> Voice:
+def _make_printer(context: Context) -> DemoPrinter:
     """How things are said: not at all when a program listens."""
     if context.call.is_json:
-        return Voice(_silence, _silence, _silence)
+        return DemoPrinter(_print_nothing, _print_nothing, _print_nothing)
     here = context.surroundings
     out = console(
         here.stdout,
@@ -104,32 +103,32 @@ def _voice(context: Context) -> Voice:
         is_command = text.startswith("$ ")
         out.print(f"  {clean(text)}" if is_command else clean(text), style="cyan" if is_command else "")
 
-    def tell(line: Line) -> None:
+    def tell(line: DemoLine) -> None:
         if line.text.startswith(QUOTED):
             out.print(f"      {clean(line.text)}", style="dim")
             return
         mark, tag, style = _KINDS.get(line.kind, (" ", line.who, ""))
         head = f"  {mark} {one_line(line.title, _TITLE):<{_TITLE}} {tag:<13} "
         room = max(_LEAST, out.width - len(head)) if here.is_terminal else _MOST
-        first, *more = wrap(one_line(_told(line), _MOST), room) or [""]
+        first, *more = wrap(one_line(_line_text(line), _MOST), room) or [""]
         out.print(f"{head}{first}", style=style)
         for text in more:
             out.print(f"{'':<{len(head)}}{text}", style=style)
 
-    return Voice(heading, say, tell)
+    return DemoPrinter(heading, say, tell)
 
 
-def _told(line: Line) -> str:
+def _line_text(line: DemoLine) -> str:
     """The text of a line; whose no it is stands before it, unless that is clear."""
     return f"{line.who}: {line.text}" if line.kind in ("agent", "reviewer") else line.text
 
 
-def _silence(_: object) -> None:
+def _print_nothing(_: object) -> None:
     """Says nothing."""
 
 
-def _end(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
-    found = msgspec.convert(data, Readout)
+def _render_summary(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
+    found = msgspec.convert(data, WorkReport)
 
     def show(out: Console) -> None:
         out.print()
@@ -139,13 +138,13 @@ def _end(data: dict[str, Any], keep: str | None) -> Callable[[Console], None]:
         out.print(f"{data['events']} events, every chain in order, {data['seconds']:.0f} s in all.")
         out.print()
         out.print("Where to look next:")
-        for line in _next(keep):
+        for line in _next_steps(keep):
             out.print(f"  {line}")
 
     return show
 
 
-def _next(keep: str | None) -> list[str]:
+def _next_steps(keep: str | None) -> list[str]:
     looks = ["remand demo --keep DIR      play it again and keep the repository to look around in"]
     if keep:
         looks = [
@@ -160,4 +159,4 @@ def _next(keep: str | None) -> list[str]:
     ]
 
 
-COMMANDS = {"demo": Command(_arguments, _demo)}
+COMMANDS = {"demo": CommandSpec(_arguments, _demo)}

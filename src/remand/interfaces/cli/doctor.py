@@ -1,31 +1,195 @@
-"""Checking the set-up."""
+"""`remand doctor`: checks the set-up, the gates, the sandboxes and the hosts' hooks."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from remand.app.clock_repair import find_ahead
 from remand.app.errors import EnvironmentFault
-from remand.app.people import lost_names
-from remand.app.repairing import look_closely
-from remand.app.verify import verify
-from remand.bootstrap.crew import self_test
-from remand.bootstrap.health import git_version, sqlite_version
-from remand.bootstrap.quick import find_socket
-from remand.interfaces.cli.checks import Check
-from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.doctor_agents import agent_checks, command_checks, tier_of
-from remand.interfaces.cli.doctor_gates import gate_checks
-from remand.interfaces.cli.output import Result, clean
+from remand.app.gates.known_results import read_broken_gates
+from remand.app.log.repair import compare_with_base, find_events_ahead
+from remand.app.log.verification import verify_log
+from remand.app.tasks.lookup import lost_names
+from remand.domain.access.team import Member
+from remand.domain.gate.gate import Gate
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result, clean, one_line
+from remand.ledger.event_tables import UnconfirmedEvent
 from remand.ledger.signatures import Doubt
-from remand.ledger.store import Unconfirmed
+from remand.wiring import gate_environment
+from remand.wiring.hosts import checks
+from remand.wiring.machine import (
+    CONFINED,
+    AgentSandboxReport,
+    attack_agent_sandbox,
+    attack_gate_sandbox,
+    git_version,
+    sqlite_version,
+)
+from remand.wiring.startup import find_socket
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+class Check(NamedTuple):
+    """How something is, and what to do when it is not well."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+UNCONFINED = "nothing: agents run as this user, without a sandbox"
+
+
+def tier_of(tested: AgentSandboxReport) -> int:
+    """Which tier of enforcement holds for agents that `remand run` starts."""
+    return 1 if tested.tier == CONFINED and not tested.broken else 0
+
+
+def command_checks(members: Iterable[Member]) -> Iterator[Check]:
+    """Whether the programs are there that members are started with."""
+    named = [member for member in members if member.command]
+    lost = [member for member in named if shutil.which(member.command[0]) is None]
+    if not named:
+        return
+    told = ", ".join(f"{member.command[0]} ({member.name})" for member in lost)
+    yield Check(
+        "agent commands",
+        not lost,
+        f"{len(named) - len(lost)} of {len(named)} members with a command can be started",
+        f"Install {told}, or mend the command in remand.toml." if lost else "",
+    )
+
+
+def agent_checks(tested: AgentSandboxReport, *, is_off: bool = False) -> Iterator[Check]:
+    """What holds agents, and how it fared."""
+    if is_off:
+        yield Check(
+            "agents", True, f"agents are held by: {UNCONFINED}", "`run.sandbox` in remand.toml is off."
+        )
+        return
+    is_confined = tested.tier == CONFINED
+    yield Check(
+        "agents",
+        True,
+        f"agents are held by: {tested.tier if is_confined else UNCONFINED}",
+        "" if is_confined else f"Install bubblewrap to confine them ({tested.detail}).",
+    )
+    held = [probe.name for probe in tested.probes if probe.held]
+    lost = [probe for probe in tested.probes if not probe.held]
+    told = [f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost]
+    yield Check(
+        "agent probes",
+        not (is_confined and tested.broken),
+        f"{len(held)} of {len(tested.probes)} attacks by an agent were held: {', '.join(held)}",
+        f"Not held: {', '.join(told)}." if lost else "",
+    )
+
+
+MAX_NAMED_TASKS = 5
+
+
+def gate_checks(context: Context) -> Iterator[Check]:
+    """Everything about gates."""
+    try:
+        policy = context.opened_ledger.settings.settings().gate_policy
+    except EnvironmentFault:
+        return
+    if policy.gates is None:
+        fix = (
+            "Add the line `[gates]` to remand.toml (empty: no gates), or run `remand init` in a new project."
+        )
+        yield Check("gates", False, "remand.toml has no [gates] table, so nothing can be handed in", fix)
+    else:
+        yield from (_gate(gate, context.gates.missing_program(gate, policy)) for gate in policy.gates)
+    yield from _broken_gate_checks(context)
+    if not policy.enforce:
+        yield Check("enforcement", True, "off: everything is judged and recorded, and nothing is stopped")
+    pause = context.gates.current_pause
+    if pause is not None:
+        told = f"sessions may stop unmeasured until {pause.until[:19]}Z, says {pause.actor}: {one_line(pause.reason, 200)}"
+        yield Check("pause", True, told, "`remand resume` ends it.")
+    yield from _bases(context)
+    yield from _sandbox()
+    yield from _hosts(context)
+
+
+def _gate(gate: Gate, missing: str) -> Check:
+    name = f"gate {gate.name}"
+    fault = gate_environment.parser_fault(gate)
+    if fault:
+        return Check(name, False, fault, "Mend remand.toml on the base branch.")
+    if missing:
+        return Check(
+            name,
+            False,
+            f"there is no program `{missing}`",
+            "Install it, or name its folder in `[sandbox] path`.",
+        )
+    return Check(name, True, f"{' '.join(gate.command)[:80]} ({gate.parser})")
+
+
+def _broken_gate_checks(context: Context) -> Iterator[Check]:
+    """The gates that could not be measured, for which nothing is started."""
+    with context.opened_ledger.store.read() as view:
+        found = read_broken_gates(view, context.opened_ledger.settings.rules().gates_digest)
+    for task in found.open_questions:
+        escalation = task.open_escalation
+        name, why = ", ".join(task.gates_asked_about), escalation.reason if escalation else ""
+        fix = f"Then `remand inbox answer {escalation.id if escalation else task.id} retry`."
+        yield Check(f"broken gate {name}", False, one_line(why, 2000), fix)
+
+
+def _bases(context: Context) -> Iterator[Check]:
+    """Whether the base has every commit that work was held against: a ref in this clone can be moved by anyone here."""
+    with context.opened_ledger.store.read() as view:
+        measured = [task for task in view.tasks.every() if task.submission is not None and task.gating.base]
+    tip = context.opened_ledger.settings.tip()
+    try:
+        lost = context.gateway.repository.commits_outside(tip, (task.gating.base for task in measured))
+    except EnvironmentFault as fault:
+        yield Check("bases", False, str(fault), "Do what the message says, then repeat.")
+        return
+    found = [f"{task.id} at {task.gating.base[:12]}" for task in measured if task.gating.base in lost]
+    if not found:
+        yield Check("bases", True, f"the base has all that work was held against (tasks: {len(measured)})")
+        return
+    more = f" and {len(found) - MAX_NAMED_TASKS} more" if len(found) > MAX_NAMED_TASKS else ""
+    yield Check(
+        "bases",
+        False,
+        f"held against a commit that the base does not have: {', '.join(found[:MAX_NAMED_TASKS])}{more}",
+        "Fetch the base. What is named then was measured against another one: reject it, or look at all it changes.",
+    )
+
+
+def _sandbox() -> Iterator[Check]:
+    tier, why, probes = attack_gate_sandbox()
+    fix = "" if tier == "bubblewrap" else f"Install bubblewrap for the strongest sandbox ({why})."
+    yield Check("sandbox", True, f"gates are kept apart by: {tier}", fix)
+    broken = [probe for probe in probes if not probe.held]
+    detail = f"{len(probes) - len(broken)} of {len(probes)} attacks on it were held"
+    lost = "; ".join(f"{probe.name}: {probe.detail}" for probe in broken[:6])
+    yield Check(
+        "sandbox probes", not broken or tier != "bubblewrap", detail, f"Not held: {lost}." if broken else ""
+    )
+
+
+def _hosts(context: Context) -> Iterator[Check]:
+    """Every host that the project names or that has a hook of ours here."""
+    place = context.place
+    named = context.opened_ledger.settings.settings().hosts
+    for name in dict.fromkeys([*named, *checks.installed_hosts(place.worktree)]):
+        proof = checks.check_hook(name, place)
+        yield Check(f"host {name}", proof.ok, proof.detail, proof.fix)
+
 
 SAFE_SQLITE = (3, 51, 3)
 TIERS = {
@@ -35,19 +199,19 @@ TIERS = {
     "One that you start yourself is not held: what it tampers with is evident, not impossible.",
 }
 
-HOW_TO_BE_TRUSTED = (
+TRUST_INSTRUCTIONS = (
     "Run `remand keys request` here, and `remand keys trust TEXT --write` with what it prints in a clone whose key "
     "the base trusts; commit that on the base and push it, then `git fetch` here."
 )
 
 
-def _nothing(parser: ArgumentParser) -> None:
+def _add_no_arguments(parser: ArgumentParser) -> None:
     """Takes no arguments."""
 
 
 def _doctor(context: Context) -> Result:
-    agents = self_test()
-    is_off = _is_off(context)
+    agents = attack_agent_sandbox()
+    is_off = _is_sandbox_off(context)
     checks = [*_checks(context), *agent_checks(agents, is_off=is_off)]
     tier = 0 if is_off else tier_of(agents)
     is_ok = all(check.ok for check in checks)
@@ -68,17 +232,17 @@ def _checks(context: Context) -> Iterator[Check]:
     is_safe = tuple(int(part) for part in version.split(".")) >= SAFE_SQLITE
     yield Check("sqlite", is_safe, version, "" if is_safe else "Update the package apsw.")
     try:
-        opened = context.opened
+        opened = context.opened_ledger
     except EnvironmentFault as fault:
         yield Check("ledger", False, str(fault), "Do what the message says, then repeat.")
         return
     yield Check("ledger", True, os.path.join(opened.place.got, "ledger.db"))
     yield _configuration(context)
     yield from _commands(context)
-    look_closely(opened.ledger)
+    compare_with_base(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
-        found = verify(
+        found = verify_log(
             tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
         )
         conflicts = sum(len(task.conflicts) for task in tx.tasks.every())
@@ -99,28 +263,28 @@ def _checks(context: Context) -> Iterator[Check]:
         f"{conflicts} events could not apply after a merge" if conflicts else "none",
         "`remand task show ID` lists them; the first in order has won." if conflicts else "",
     )
-    yield Check("ignored", *_ignored(context))
+    yield Check("ignored", *_gitignore_check(context))
     yield from gate_checks(context)
     socket = find_socket(opened.place)
     yield Check("coordinator", True, f"running at {socket}" if socket else "not running (it is not needed)")
 
 
-def _is_off(context: Context) -> bool:
+def _is_sandbox_off(context: Context) -> bool:
     """True when the configuration has agents run without the sandbox that there may be."""
     try:
-        return context.opened.settings.settings().run.sandbox == "off"
+        return context.opened_ledger.settings.settings().run.sandbox == "off"
     except EnvironmentFault:
         return False
 
 
 def _commands(context: Context) -> Iterator[Check]:
     with suppress(EnvironmentFault):
-        yield from command_checks(context.opened.settings.settings().team)
+        yield from command_checks(context.opened_ledger.settings.settings().team)
 
 
 def _configuration(context: Context) -> Check:
     try:
-        settings = context.opened.settings.settings()
+        settings = context.opened_ledger.settings.settings()
     except EnvironmentFault as fault:
         return Check("configuration", False, str(fault), "Do what the message says, then repeat.")
     if not settings.source:
@@ -133,7 +297,7 @@ def _configuration(context: Context) -> Check:
 
 
 def _clock(context: Context) -> Check:
-    found = find_ahead(context.opened.ledger)
+    found = find_events_ahead(context.opened_ledger.ledger)
     if found.is_repairable:
         detail = f"the latest event is from {found.clock}, and this machine's clock says {found.now}"
         fix = "If the clock is wrong, set it right; if it is right, `remand log repair` says what to do."
@@ -148,18 +312,18 @@ def _clock(context: Context) -> Check:
     return Check("clock", True, "no event is ahead of this machine's clock")
 
 
-def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
+def _keys(context: Context, unconfirmed: Sequence[UnconfirmedEvent]) -> Check:
     try:
-        settings, own = context.opened.settings.settings(), context.opened.ledger.keys.own()
+        settings, own = context.opened_ledger.settings.settings(), context.opened_ledger.ledger.keys.own()
     except EnvironmentFault as fault:
         return Check("keys", False, str(fault), "Do what the message says, then repeat.")
     count = _count(unconfirmed)
-    rules = context.opened.settings.rules()
-    if rules.untrusted(own) or (own is None and rules.has_keys and rules.has_remote):
+    rules = context.opened_ledger.settings.rules()
+    if rules.untrusted_key_id(own) or (own is None and rules.has_keys and rules.has_remote):
         detail = (
             f"the base does not trust this machine's key {own.id}" if own else "this machine has no key yet"
         )
-        return Check("keys", False, f"{detail}, {count}", HOW_TO_BE_TRUSTED)
+        return Check("keys", False, f"{detail}, {count}", TRUST_INSTRUCTIONS)
     if any(found.doubt is Doubt.NOT_IMPORTED for found in unconfirmed):
         fix = "Lines of GoT tools count after `remand log import .got`; `remand keys` says whose the others are."
         return Check("keys", True, count, fix)
@@ -176,7 +340,7 @@ def _keys(context: Context, unconfirmed: Sequence[Unconfirmed]) -> Check:
     return Check("keys", True, f"key {own.id} is trusted, {count}", fix)
 
 
-def _count(unconfirmed: Sequence[Unconfirmed]) -> str:
+def _count(unconfirmed: Sequence[UnconfirmedEvent]) -> str:
     if not unconfirmed:
         return "nothing unconfirmed"
     return "1 event unconfirmed" if len(unconfirmed) == 1 else f"{len(unconfirmed)} events unconfirmed"
@@ -184,9 +348,9 @@ def _count(unconfirmed: Sequence[Unconfirmed]) -> str:
 
 def _names(context: Context) -> Check:
     """Names of the team that look alike, and locked-out names that the team has lost."""
-    team = context.opened.settings.rules().team
+    team = context.opened_ledger.settings.rules().team
     alike = [f"{one} looks like {other}" for one, other in team.look_alikes()]
-    with context.opened.store.read() as view:
+    with context.opened_ledger.store.read() as view:
         lost = lost_names(view, team)
     gone = [f"{name} is locked out and not on the team any more" for name in lost]
     fixes = ["Rename one of those that look alike."] if alike else []
@@ -199,7 +363,7 @@ def _names(context: Context) -> Check:
     )
 
 
-def _ignored(context: Context) -> tuple[bool, str, str]:
+def _gitignore_check(context: Context) -> tuple[bool, str, str]:
     path = os.path.join(context.place.got, ".gitignore")
     if os.path.exists(path):
         return True, ".got keeps everything but events out of git", ""
@@ -221,4 +385,4 @@ def _page(checks: list[Check], tier: int) -> Any:
     return show
 
 
-COMMANDS = {"doctor": Command(_nothing, _doctor)}
+COMMANDS = {"doctor": CommandSpec(_add_no_arguments, _doctor)}

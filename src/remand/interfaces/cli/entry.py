@@ -1,8 +1,4 @@
-"""The first thing that runs: hands the call to a coordinator if one is there, else does it here.
-
-Nothing heavy is imported before that is known; a call through a coordinator starts in little more time
-than Python itself.
-"""
+"""The program's start: sends the call to a coordinator if one runs, else runs it here. Imports nothing heavy before that."""
 
 from __future__ import annotations
 
@@ -10,17 +6,14 @@ import os
 import sys
 from importlib import import_module
 
-from remand.app.agent_socket import agent_socket
-from remand.bootstrap import quick
-from remand.interfaces.cli.arguments import Call, split
-from remand.interfaces.cli.registry import COMMANDS
-
-ENVIRONMENT = ("REMAND_ACTOR", "REMAND_TASK", "REMAND_HANDOFF", "NO_COLOR", "COLUMNS")
+from remand.app.agent_socket import find_agent_socket
+from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
+from remand.wiring import startup
 
 
 def main() -> None:
     """Runs one call of the command line and leaves with its exit code."""
-    _mend_streams()
+    _ensure_streams()
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
@@ -35,7 +28,7 @@ def main() -> None:
     os._exit(code)
 
 
-def _mend_streams() -> None:
+def _ensure_streams() -> None:
     """Gives closed streams an end, and lets no character that a terminal lacks stop an answer."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - open as long as the process
@@ -53,36 +46,36 @@ def run(arguments: list[str]) -> int:
         hook = import_module("remand.interfaces.hook.entry")
         answered: int = hook.run(arguments[1:], dict(os.environ))
         return answered
-    call = split(arguments)
-    if _is_nowhere():
-        return _say_nowhere(call)
+    call = parse_call(arguments)
+    if _is_cwd_deleted():
+        return _report_deleted_cwd(call)
     if not call.key:
         # Under one key, a call that a lost coordinator may have carried out is not carried out again.
         call.key = f"cli-{os.urandom(8).hex()}"
         arguments = ["--key", call.key, *arguments]
-    door = agent_socket(os.environ)
+    door = find_agent_socket(os.environ)
     if door:
-        through = import_module("remand.interfaces.cli.through")
+        through = import_module("remand.interfaces.cli.agent_socket.client")
         if not through.is_local(call):
-            spoken: int = through.run(door, call, arguments, _settings())
+            spoken: int = through.run(door, call, arguments, _forwarded_settings())
             return spoken
-    forwarded = _forwarded(call, arguments)
+    forwarded = _forward_to_coordinator(call, arguments)
     if forwarded is not None:
         return forwarded
     if call.command == "task list" and call.is_json and not call.wants_help:
-        reading = import_module("remand.bootstrap.reading")
-        listed = reading.task_list(call.folder, call.rest)
+        reading = import_module("remand.wiring.views")
+        listed = reading.read_task_list(call.folder, call.rest)
         if listed is not None:
             sys.stdout.write(listed + "\n")
-            sys.stderr.write(reading.remarks_at(call.folder, is_users=not os.environ.get("REMAND_TASK")))
+            sys.stderr.write(reading.read_remarks(call.folder, is_users=not os.environ.get("REMAND_TASK")))
             return 0
     here = import_module("remand.interfaces.cli.main")
-    environment = {name: os.environ.get(name, "") for name in ENVIRONMENT}
-    code: int = here.run(arguments, here.Surroundings.of_this_process(environment))
+    environment = {name: os.environ.get(name, "") for name in FORWARDED_VARIABLES}
+    code: int = here.run(arguments, here.CallOrigin.of_this_process(environment))
     return code
 
 
-def _is_nowhere() -> bool:
+def _is_cwd_deleted() -> bool:
     """True when the working folder was deleted under this process."""
     try:
         os.getcwd()
@@ -91,27 +84,27 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _say_nowhere(call: Call) -> int:
+def _report_deleted_cwd(call: CommandCall) -> int:
     here, errors = map(import_module, ("remand.interfaces.cli.main", "remand.app.errors"))
     gone = errors.EnvironmentFault("This folder was deleted. Go to one that is there, then repeat.")
-    code: int = here.say_failure(call, here.Surroundings("", {}, sys.stdout, sys.stderr), gone)
+    code: int = here.report_failure(call, here.CallOrigin("", {}, sys.stdout, sys.stderr), gone)
     return code
 
 
-def _forwarded(call: Call, arguments: list[str]) -> int | None:
+def _forward_to_coordinator(call: CommandCall, arguments: list[str]) -> int | None:
     """The exit code of a call that a coordinator ran; None when it is to be run here."""
     entry = COMMANDS.get(call.command)
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
         return None
-    place = quick.locate(call.folder)
+    place = startup.locate(call.folder)
     if place is None or any(os.path.isdir(folder) for folder in place.event_folders[1:]):
         return None
-    path = quick.find_socket(place)
+    path = startup.find_socket(place)
     if not path:
         return None
     try:
-        code, output, errors = quick.forward(path, os.getcwd(), _settings(), arguments)
-    except quick.Lost:
+        code, output, errors = startup.forward_call(path, os.getcwd(), _forwarded_settings(), arguments)
+    except startup.CoordinatorUnavailable:
         return None
     sys.stdout.buffer.write(output)
     sys.stderr.buffer.write(errors)
@@ -119,9 +112,9 @@ def _forwarded(call: Call, arguments: list[str]) -> int | None:
     return code
 
 
-def _settings() -> list[str]:
+def _forwarded_settings() -> list[str]:
     """What a call depends on besides its arguments."""
-    own = [os.environ.get(name, "") for name in ENVIRONMENT]
+    own = [os.environ.get(name, "") for name in FORWARDED_VARIABLES]
     return [*own, "1" if sys.stdout.isatty() else "", _width()]
 
 

@@ -1,4 +1,4 @@
-"""Commands on keys: whose events count, and how far."""
+"""Commands on keys: whose events count, and up to where."""
 
 from __future__ import annotations
 
@@ -7,24 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from remand.app.adopting import adopt, adoptable
 from remand.app.errors import UsageError
-from remand.app.revoking import Revocation, revocation
-from remand.app.trust_changes import EventCount, TrustChange, trust_change
-from remand.app.trusting import entry_text
-from remand.app.unconfirmed import unconfirmed_lines, unconfirmed_signers
-from remand.bootstrap.keys import listed_in, published_groups, write_end, write_trusted
-from remand.domain.key_requests import KeyRequest, is_key_request, key_request
-from remand.domain.keys import ID_DIGITS, MAX_NAME, PREFIX, PublicKey, public_key
+from remand.app.log.keys import (
+    EventCount,
+    Revocation,
+    TrustChange,
+    adopt_sessions,
+    find_adoptable,
+    plan_revocation,
+    preview_trust_change,
+    trusted_entry_text,
+    unconfirmed_lines,
+    unconfirmed_signers,
+)
+from remand.domain.access.keys import (
+    ID_DIGITS,
+    KEY_PREFIX,
+    MAX_KEY_NAME,
+    KeyRequest,
+    PublicKey,
+    is_key_request,
+    parse_key_request,
+    parse_public_key,
+)
+from remand.domain.access.team import Role
 from remand.domain.refusals import Refused
-from remand.domain.roles import Role
-from remand.interfaces.cli.context import Command, Context
+from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, table
+from remand.wiring.project import published_groups, trusted_in_working_tree, write_end, write_trusted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_HOW = "Commit that on the base branch, and push it where the base is a remote's. It holds from the next command on."
+
+_COMMIT_HINT = "Commit that on the base branch, and push it where the base is a remote's. It holds from the next command on."
 MOST_LINES = 100
 MOST_SESSIONS = 20
 MOST_SHOWN = 40
@@ -34,12 +50,12 @@ _WHERE = {
 }
 
 
-def _nothing(parser: ArgumentParser) -> None:
+def _add_no_arguments(parser: ArgumentParser) -> None:
     """Takes no arguments."""
 
 
 def _require_user(context: Context) -> None:
-    team = context.opened.settings.rules().team
+    team = context.opened_ledger.settings.rules().team
     actor = team.actor(context.actor(), confined=context.is_confined)
     if actor.confined or not actor.has(Role.USER):
         raise Refused("user_only", f"Only the user may see to keys; {actor.name} asks.")
@@ -47,8 +63,8 @@ def _require_user(context: Context) -> None:
 
 def _keys(context: Context) -> Result:
     _require_user(context)
-    opened = context.opened
-    settings, own = opened.settings.settings(), opened.ledger.keys.made()
+    opened = context.opened_ledger
+    settings, own = opened.settings.settings(), opened.ledger.keys.ensure_key()
     with opened.store.read() as view:
         withheld = view.unconfirmed.every()
         lines = unconfirmed_lines(view, opened.ledger.exchange, MOST_LINES)
@@ -96,8 +112,8 @@ def _page(data: dict[str, Any]) -> Any:
 
 def _request(context: Context) -> Result:
     _require_user(context)
-    own = context.opened.ledger.keys.made()
-    project = context.opened.settings.settings().project
+    own = context.opened_ledger.ledger.keys.ensure_key()
+    project = context.opened_ledger.settings.settings().project
     text = KeyRequest(project=project, key=own).text
     return Result(_plain(own) | {"project": project or None, "text": text}, text)
 
@@ -115,13 +131,17 @@ def _trust_arguments(parser: ArgumentParser) -> None:
 def _trust(context: Context) -> Result:
     _require_user(context)
     options = context.arguments
-    key = _requested(context, options.key) if is_key_request(options.key) else _named(context, options.key)
-    named = public_key(f"{key.text} {options.name or key.name}")
+    key = (
+        _parse_key_request(context, options.key)
+        if is_key_request(options.key)
+        else _find_key(context, options.key)
+    )
+    named = parse_public_key(f"{key.text} {options.name or key.name}")
     if named is None:
-        raise UsageError(f"--name must be printable and at most {MAX_NAME} characters long.")
+        raise UsageError(f"--name must be printable and at most {MAX_KEY_NAME} characters long.")
     data = {**_plain(named), "line": f'"{named.entry}",', "written": False}
-    here = {other.id: other for other in listed_in(context.place)}
-    known = {other.id: other for other in context.opened.settings.settings().trusted}
+    here = {other.id: other for other in trusted_in_working_tree(context.place)}
+    known = {other.id: other for other in context.opened_ledger.settings.settings().trusted}
     for listed in (known.get(key.id), here.get(key.id)):
         if listed and listed.until is not None:
             raise UsageError(
@@ -136,15 +156,15 @@ def _trust(context: Context) -> Result:
     told = (
         "is in remand.toml now" if options.write else "goes into `trusted = [ … ]` in `[keys]` of remand.toml"
     )
-    return Result(data, f"{data['line']}\nThis line {told}. {_HOW}")
+    return Result(data, f"{data['line']}\nThis line {told}. {_COMMIT_HINT}")
 
 
-def _requested(context: Context, text: str) -> PublicKey:
+def _parse_key_request(context: Context, text: str) -> PublicKey:
     """The key that another machine asks to have trusted in this project."""
-    request = key_request(text)
+    request = parse_key_request(text)
     if request is None:
         raise UsageError("That text is damaged. Copy the whole line that `remand keys request` prints there.")
-    project = context.opened.settings.settings().project
+    project = context.opened_ledger.settings.settings().project
     if request.project != project:
         raise UsageError(
             f"That text is of another project ({_project(request.project)}); this is {_project(project)}. "
@@ -171,20 +191,22 @@ def _revoke_arguments(parser: ArgumentParser) -> None:
 
 def _revoke(context: Context) -> Result:
     _require_user(context)
-    opened, options = context.opened, context.arguments
-    key = _named(context, options.key)
+    opened, options = context.opened_ledger, context.arguments
+    key = _find_key(context, options.key)
     listed = {other.id: other for other in opened.settings.settings().trusted}
-    here = {other.id: other for other in listed_in(context.place)}
+    here = {other.id: other for other in trusted_in_working_tree(context.place)}
     key = here.get(key.id) or listed.get(key.id) or key
     if key.id not in listed and key.id not in here:
         data = {**_plain(key), "line": "", "written": False}
         return Result(data, f"No configuration here trusts key {key.id}; there is nothing to revoke.")
     published = published_groups(opened)
     with opened.store.read() as view:
-        found = revocation(view, key, published, verifier=opened.ledger.verifier(view), start=options.start)
+        found = plan_revocation(
+            view, key, published, verifier=opened.ledger.verifier(view), start=options.start
+        )
     data = {
         **_plain(key),
-        "line": f"{entry_text(key, found.ends)},",
+        "line": f"{trusted_entry_text(key, found.ends)},",
         "written": False,
         "until": msgspec.to_builtins(found.ends),
         "source": found.source,
@@ -194,10 +216,10 @@ def _revoke(context: Context) -> Result:
         data["written"] = write_end(context.place, key, found.ends)
         _require_written(data)
     own = opened.ledger.keys.own()
-    return Result(data, _revoked_page(context, data, found, is_own=bool(own and own.id == key.id)))
+    return Result(data, _render_revocation(context, data, found, is_own=bool(own and own.id == key.id)))
 
 
-def _revoked_page(context: Context, data: dict[str, Any], found: Revocation, *, is_own: bool) -> str:
+def _render_revocation(context: Context, data: dict[str, Any], found: Revocation, *, is_own: bool) -> str:
     options = context.arguments
     where = _WHERE[found.source]
     rows = [f"Key {data['id']} counts up to {where}, and no further."]
@@ -212,7 +234,7 @@ def _revoked_page(context: Context, data: dict[str, Any], found: Revocation, *, 
         if options.write
         else "takes the place of the key's entry in `[keys]` of remand.toml"
     )
-    rows += [data["line"], f"This {told}. {_HOW}"]
+    rows += [data["line"], f"This {told}. {_COMMIT_HINT}"]
     if is_own:
         rows.append(
             "It is this machine's own key, which counts here as long as it is in use: move its file away "
@@ -270,14 +292,14 @@ def _adopt_arguments(parser: ArgumentParser) -> None:
 
 def _adopt(context: Context) -> Result:
     actor = context.user()
-    opened, options = context.opened, context.arguments
+    opened, options = context.opened_ledger, context.arguments
     reason = context.text(options.reason).strip()
     if options.yes and not reason:
         raise UsageError("Say why you vouch for these events: --reason TEXT. It is recorded.")
     with opened.store.read() as view:
-        found = [adoptable(view, name) for name in dict.fromkeys(options.sessions)]
-        change = trust_change(view, gained=[event for one in found for event in one.events])
-    adopted = adopt(opened.ledger, options.sessions, reason, actor) if options.yes else []
+        found = [find_adoptable(view, name) for name in dict.fromkeys(options.sessions)]
+        change = preview_trust_change(view, gained=[event for one in found for event in one.events])
+    adopted = adopt_sessions(opened.ledger, options.sessions, reason, actor) if options.yes else []
     data = {
         "sessions": [
             {"session": one.session, "events": len(one.events), "number": one.last or None} for one in found
@@ -304,17 +326,17 @@ def _require_written(data: dict[str, Any]) -> None:
         )
 
 
-def _named(context: Context, text: str) -> PublicKey:
+def _find_key(context: Context, text: str) -> PublicKey:
     """The key that is meant: written out, or by the id of one that is known here."""
-    if text.startswith(PREFIX):
-        key = public_key(text)
+    if text.startswith(KEY_PREFIX):
+        key = parse_public_key(text)
         if key is None:
             raise UsageError("That is no key. `remand keys` on its machine prints it as ed25519:…")
         return key
-    own = context.opened.ledger.keys.own()
+    own = context.opened_ledger.ledger.keys.own()
     known: list[PublicKey] = [
-        *context.opened.settings.settings().trusted,
-        *listed_in(context.place),
+        *context.opened_ledger.settings.settings().trusted,
+        *trusted_in_working_tree(context.place),
         *((own,) if own else ()),
     ]
     found = next((key for key in known if key.id == text), None)
@@ -328,9 +350,9 @@ def _named(context: Context, text: str) -> PublicKey:
 
 
 COMMANDS = {
-    "keys": Command(_nothing, _keys),
-    "keys request": Command(_nothing, _request),
-    "keys trust": Command(_trust_arguments, _trust),
-    "keys revoke": Command(_revoke_arguments, _revoke),
-    "keys adopt": Command(_adopt_arguments, _adopt),
+    "keys": CommandSpec(_add_no_arguments, _keys),
+    "keys request": CommandSpec(_add_no_arguments, _request),
+    "keys trust": CommandSpec(_trust_arguments, _trust),
+    "keys revoke": CommandSpec(_revoke_arguments, _revoke),
+    "keys adopt": CommandSpec(_adopt_arguments, _adopt),
 }

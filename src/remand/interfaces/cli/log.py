@@ -1,42 +1,103 @@
-"""Commands on the log."""
+"""Commands on the event log and on the journal of what agents ran."""
 
 from __future__ import annotations
 
 import os
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from remand.app.digest import digest
 from remand.app.errors import UsageError
-from remand.app.happenings import ABOUT_REJECTIONS, words
-from remand.app.importing import import_folder
-from remand.app.missing import Repair
-from remand.app.publish import publish_all, publish_task
-from remand.app.repairing import find_damage, look_closely, rebuild_from_files, repair
-from remand.app.restoring import restore
-from remand.app.verify import verify
-from remand.domain.events import Event
-from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.output import Result, as_json, one_line, table, write_whole
-from remand.interfaces.cli.task_views import find_task, shown_unconfirmed
+from remand.app.events.missing_lines import Repair
+from remand.app.history.activity import REJECTION_EVENTS, event_text
+from remand.app.log.exchange import import_folder, publish_all, publish_task
+from remand.app.log.repair import (
+    compare_with_base,
+    find_damage,
+    rebuild_from_files,
+    repair_damage,
+    restore_tables,
+)
+from remand.app.log.verification import state_digest, verify_log
+from remand.domain.events.event import Event
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result, as_json, clean, one_line, table, write_unwrapped
+from remand.interfaces.cli.tasks.views import find_task, unconfirmed_row
 from remand.ledger import codec
-from remand.ledger.order import place
+from remand.ledger.order import order_key
 from remand.ledger.signatures import Doubt
+from remand.wiring.evidence import journal_reader
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+
+_JOURNAL_COLUMNS = ("time", "agent", "host", "exit", "told twice", "what was run")
+
+
+def _journal_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id")
+    parser.add_argument("--agent", default="", help="only what this agent ran")
+    parser.add_argument(
+        "--transcripts", action="store_true", help="look whether the hosts' own transcripts tell the same"
+    )
+
+
+def _journal(context: Context) -> Result:
+    options = context.arguments
+    task, _ = find_task(context, options.id)
+    journal = journal_reader(context.opened_ledger.store.value("id"))
+    kept = journal.read_task(task.id)
+    runs = [run for run in kept.uses if options.agent in ("", run.agent)]
+    rows = [msgspec.structs.asdict(run) for run in runs]
+    if options.transcripts:
+        for run, row in zip(runs, rows, strict=True):
+            row["is_seconded"] = journal.find_in_transcripts(run) is not None
+    data = {
+        "task_id": task.id,
+        "runs": rows,
+        "is_chained": kept.is_chained,
+        "problems": list(kept.problems),
+    }
+    return Result(data, _render_journal(data))
+
+
+def _render_journal(data: dict[str, Any]) -> Callable[[Console], None]:
+    cells = [
+        (
+            row["ts"][:19],
+            row["agent"],
+            row["host"],
+            "" if row["exit_status"] is None else row["exit_status"],
+            {True: "yes", False: "no"}.get(row.get("is_seconded"), ""),
+            row["command"] or " ".join((row["tool"], *row["paths"])),
+        )
+        for row in data["runs"]
+    ]
+    nothing = "Nothing was run on this task that a hook has seen. `remand init --hosts` installs the hooks."
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        table(_JOURNAL_COLUMNS, cells, nothing)(out)
+        for problem in data["problems"]:
+            out.print(Text(clean(f"the journal: {problem}"), style="red"))
+
+    return show
+
+
+JOURNAL_COMMANDS = {"journal": CommandSpec(_journal_arguments, _journal)}
+
+
 _POLL_SECONDS = 0.3
-MADE_ANEW = (
-    "Every table was made anew from the event files. Run `remand log verify` again to see what is left."
-)
+REBUILT = "Every table was made anew from the event files. Run `remand log verify` again to see what is left."
 
 
-def _nothing(parser: ArgumentParser) -> None:
+def _add_no_arguments(parser: ArgumentParser) -> None:
     """Takes no arguments."""
 
 
@@ -45,7 +106,7 @@ def _tail_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-f", dest="follow", action="store_true", help="go on until interrupted")
 
 
-class Told(NamedTuple):
+class ListedEvent(NamedTuple):
     """An event of the log, and why it has no effect, if it has none."""
 
     event: Event
@@ -58,12 +119,14 @@ class Told(NamedTuple):
         return f"{self.event.name} ({mark})" if self.doubt else self.event.name
 
 
-def _latest(context: Context, count: int) -> list[Told]:
-    with context.opened.store.read() as view:
-        events = sorted(map(codec.recall, view.events.tail(count)), key=place)
+def _latest(context: Context, count: int) -> list[ListedEvent]:
+    with context.opened_ledger.store.read() as view:
+        events = sorted(map(codec.decode_stored_line, view.events.tail(count)), key=order_key)
         doubts = {found.event_id: found.doubt for found in view.unconfirmed.every()}
     return (
-        [Told(event, doubts.get(event.meta.id, Doubt.NONE)) for event in events[-count:]] if count > 0 else []
+        [ListedEvent(event, doubts.get(event.meta.id, Doubt.NONE)) for event in events[-count:]]
+        if count > 0
+        else []
     )
 
 
@@ -76,7 +139,7 @@ def _tail(context: Context) -> Result:
     return Result(data, table(("time", "event", "actor", "what"), rows, "The log is empty."))
 
 
-def _follow(context: Context, events: list[Told]) -> None:
+def _follow(context: Context, events: list[ListedEvent]) -> None:
     """Prints events as they come, one a line, until interrupted."""
     seen: set[str] = set()
     write = context.surroundings.stdout.write
@@ -88,16 +151,16 @@ def _follow(context: Context, events: list[Told]) -> None:
                 write(line + "\n")
         context.surroundings.stdout.flush()
         time.sleep(_POLL_SECONDS)
-        context.opened.ledger.refresh()
+        context.opened_ledger.ledger.refresh()
         events = _latest(context, 500)
 
 
-def _line(told: Told) -> str:
+def _line(told: ListedEvent) -> str:
     event = told.event
     return f"{event.ts[:23]}  {told.name:<18} {one_line(event.meta.actor, 16):<16} {_gist(event)}"
 
 
-def _plain(told: Told) -> dict[str, Any]:
+def _plain(told: ListedEvent) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(told.event)
     mark = {"unconfirmed": True} if told.doubt else {}
     if told.doubt is Doubt.VOID:
@@ -106,8 +169,8 @@ def _plain(told: Told) -> dict[str, Any]:
 
 
 def _gist(event: Event) -> str:
-    if isinstance(event, ABOUT_REJECTIONS):
-        return one_line(f"{event.task_id or event.handoff_id}: {words(event)}", 200)
+    if isinstance(event, REJECTION_EVENTS):
+        return one_line(f"{event.task_id or event.handoff_id}: {event_text(event)}", 200)
     fields = msgspec.to_builtins(event)
     skipped = ("ts", "meta", "event", "context", "epoch")
     parts = [f"{name}={value}" for name, value in fields.items() if name not in skipped and value]
@@ -115,15 +178,15 @@ def _gist(event: Event) -> str:
 
 
 def _verify(context: Context) -> Result:
-    opened = context.opened
-    look_closely(opened.ledger)
+    opened = context.opened_ledger
+    compare_with_base(opened.ledger)
     with opened.store.read() as tx:
         ledger = opened.ledger
-        found = verify(
+        found = verify_log(
             tx, ledger.exchange, ledger.marks, ledger.clock, ledger.verifier(tx), skew=ledger.clock_skew
         )
     if found.is_ledger_wrong:
-        restore(ledger)
+        restore_tables(ledger)
     problems = [msgspec.to_builtins(problem) for problem in found.problems]
     aside = [msgspec.to_builtins(one) for one in found.set_aside if os.path.exists(one.file)]
     for problem in (*problems, *aside):
@@ -132,8 +195,8 @@ def _verify(context: Context) -> Result:
             if os.path.isabs(problem["file"])
             else problem["file"]
         )
-    unconfirmed = [shown_unconfirmed(one) for one in found.unconfirmed]
-    given = [_shown_repair(one) for one in found.given_up]
+    unconfirmed = [unconfirmed_row(one) for one in found.unconfirmed]
+    given = [_repair_row(one) for one in found.given_up]
     data = {
         "events": found.events,
         "ok": found.ok,
@@ -160,12 +223,12 @@ def _verify(context: Context) -> Result:
     def show(out: Console) -> None:
         listed(out)
         if found.is_ledger_wrong:
-            write_whole(out, MADE_ANEW)
+            write_unwrapped(out, REBUILT)
 
     return Result(data, show, code=1)
 
 
-def _shown_repair(found: Repair) -> dict[str, Any]:
+def _repair_row(found: Repair) -> dict[str, Any]:
     lines, event = found.lines, found.event
     numbers = f"event {lines.first}" if lines.first == lines.last else f"events {lines.first} to {lines.last}"
     where = (
@@ -193,12 +256,12 @@ def _repair_arguments(parser: ArgumentParser) -> None:
 
 
 def _repair(context: Context) -> Result:
-    actor, ledger = context.user(), context.opened.ledger
-    look_closely(ledger)
+    actor, ledger = context.user(), context.opened_ledger.ledger
+    compare_with_base(ledger)
     found = find_damage(ledger)
     is_done = bool(found) and context.arguments.yes
     if is_done:
-        repair(ledger, actor, context.text(context.arguments.reason))
+        repair_damage(ledger, actor, context.text(context.arguments.reason))
     shown = [msgspec.to_builtins(replace(one, file=_relative(context, one.file))) for one in found]
     data = {"found": shown, "repaired": is_done}
     if not found:
@@ -212,17 +275,17 @@ def _repair(context: Context) -> Result:
 
 
 def _relative(context: Context, path: str) -> str:
-    return os.path.relpath(path, context.opened.place.root) if os.path.isabs(path) else path
+    return os.path.relpath(path, context.opened_ledger.place.root) if os.path.isabs(path) else path
 
 
 def _rebuild(context: Context) -> Result:
-    count = rebuild_from_files(context.opened.ledger)
+    count = rebuild_from_files(context.opened_ledger.ledger)
     return Result({"events": count}, f"Every table was made anew from {count} events.")
 
 
 def _digest(context: Context) -> Result:
-    with context.opened.store.read() as view:
-        text, count = digest(view)
+    with context.opened_ledger.store.read() as view:
+        text, count = state_digest(view)
     return Result({"digest": text, "events": count}, f"{text}  {count} events")
 
 
@@ -234,7 +297,7 @@ def _import(context: Context) -> Result:
     folder = os.path.join(context.surroundings.folder, context.arguments.folder)
     if not os.path.isdir(folder):
         raise UsageError(f"There is no folder {folder}.")
-    found = import_folder(context.opened.ledger, folder, context.user())
+    found = import_folder(context.opened_ledger.ledger, folder, context.user())
     data = {
         "files": found.files,
         "events": found.events,
@@ -259,12 +322,12 @@ def _publish_arguments(parser: ArgumentParser) -> None:
 
 
 def _publish(context: Context) -> Result:
-    ledger, publisher = context.opened.ledger, context.gateway.publisher
+    ledger, publisher = context.opened_ledger.ledger, context.gateway.publisher
     if context.arguments.task:
         task, _ = find_task(context, context.arguments.task)
         done = publish_task(ledger, publisher, task)
     else:
-        base = context.opened.settings.base()
+        base = context.opened_ledger.settings.base()
         done = publish_all(ledger, publisher, base)
     data = {"branch": done.branch, "commit": done.commit or None, "files": done.files, "events": done.events}
     if not done.commit:
@@ -275,11 +338,12 @@ def _publish(context: Context) -> Result:
 
 
 COMMANDS = {
-    "log tail": Command(_tail_arguments, _tail),
-    "log verify": Command(_nothing, _verify),
-    "log rebuild": Command(_nothing, _rebuild),
-    "log repair": Command(_repair_arguments, _repair),
-    "log import": Command(_import_arguments, _import),
-    "log publish": Command(_publish_arguments, _publish),
-    "log digest": Command(_nothing, _digest),
+    **JOURNAL_COMMANDS,
+    "log tail": CommandSpec(_tail_arguments, _tail),
+    "log verify": CommandSpec(_add_no_arguments, _verify),
+    "log rebuild": CommandSpec(_add_no_arguments, _rebuild),
+    "log repair": CommandSpec(_repair_arguments, _repair),
+    "log import": CommandSpec(_import_arguments, _import),
+    "log publish": CommandSpec(_publish_arguments, _publish),
+    "log digest": CommandSpec(_add_no_arguments, _digest),
 }

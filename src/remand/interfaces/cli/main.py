@@ -1,4 +1,4 @@
-"""One call of the command line, from its words to its exit code."""
+"""Runs one call of the command line, from its words to its exit code."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from importlib import import_module
 from typing import Any
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
-from remand.bootstrap.reminding import (
-    held_back,
-    key_warning,
-    look_after,
-    reminder,
-    unseen_at,
-    untrusted_key,
-    warning,
-)
 from remand.domain import refusals
 from remand.domain.refusals import MEANINGS, Refused
-from remand.interfaces.cli.arguments import Call, split
-from remand.interfaces.cli.context import Command, Context, Parser, Surroundings
+from remand.interfaces.cli.context import CallOrigin, CommandParser, CommandSpec, Context
 from remand.interfaces.cli.output import Result, as_json, clean, console
-from remand.interfaces.cli.registry import COMMANDS
+from remand.interfaces.cli.registry import COMMANDS, CommandCall, parse_call
 from remand.ledger.problems import BadLine
+from remand.wiring.reminders import (
+    held_events_warning,
+    key_warning,
+    log_warning,
+    read_unseen_at,
+    reminder,
+    run_after_call,
+    untrusted_key,
+)
 
 NOTHING_MORE: Mapping[str, str] = {}
 DONE, REFUSED, USAGE, ENVIRONMENT = 0, 1, 2, 3
@@ -33,18 +32,18 @@ LOCK_PATIENCE = 60
 _UNATTENDED = ("serve", "hook", "hook relay", "completion")
 """Commands after which nobody reads what is said, or an agent does, or a shell that starts."""
 
-__all__ = ["Surroundings", "command_parser", "run", "say_failure", "unknown"]
+__all__ = ["CallOrigin", "command_parser", "report_failure", "run", "unknown_command_message"]
 
 
-def run(arguments: list[str], surroundings: Surroundings) -> int:
+def run(arguments: list[str], surroundings: CallOrigin) -> int:
     """Runs a call and returns its exit code. Every failure is said, never thrown."""
-    asides = _Asides()
-    code = _run(split(arguments), surroundings, asides)
+    asides = _TrailingMessages()
+    code = _run(parse_call(arguments), surroundings, asides)
     surroundings.stderr.write(f"{asides.fault}{asides.key}{asides.held}{asides.warning}{asides.reminder}")
     return code
 
 
-class _Asides:
+class _TrailingMessages:
     """What is said after an answer."""
 
     def __init__(self) -> None:
@@ -56,43 +55,43 @@ class _Asides:
         return {"log_warning": self.warning.removeprefix("remand: ").strip()} if self.warning else {}
 
 
-def _run(call: Call, surroundings: Surroundings, asides: _Asides) -> int:
+def _run(call: CommandCall, surroundings: CallOrigin, asides: _TrailingMessages) -> int:
     """Runs a call; what is to be said after its answer is left aside."""
     try:
-        with _patience(call, surroundings):
+        with _lock_timeout(call, surroundings):
             result = _result(call, surroundings, asides)
     except (Refused, BadLine, RemandError, OSError) as error:
         if isinstance(error, LedgerReplaced) and surroundings.opened is not None:
             raise
         if clean(str(error)) in asides.fault:
             asides.fault = ""
-        return say_failure(call, surroundings, error, asides.data)
+        return report_failure(call, surroundings, error, asides.data)
     if call.is_json and asides.data and type(result.data) is dict:
         result = result._replace(data=result.data | asides.data)
     _show(call, surroundings, result)
     return result.code
 
 
-def say_failure(
-    call: Call,
-    surroundings: Surroundings,
+def report_failure(
+    call: CommandCall,
+    surroundings: CallOrigin,
     error: Refused | BadLine | RemandError | OSError,
     more: Mapping[str, str] = NOTHING_MORE,
 ) -> int:
     """Says why a call was not carried out; gives its exit code."""
     match error:
         case Refused():
-            return _say_refused(call, surroundings, error, more)
+            return _report_refusal(call, surroundings, error, more)
         case UsageError():
-            return _say_error(call, surroundings, "usage", str(error), USAGE)
+            return _report_error(call, surroundings, "usage", str(error), USAGE)
         case BadLine():
             message = f"The ledger is damaged: a line in it {error}. `remand log verify` says more."
-            return _say_error(call, surroundings, "environment", message, ENVIRONMENT)
+            return _report_error(call, surroundings, "environment", message, ENVIRONMENT)
         case _:
-            return _say_error(call, surroundings, "environment", str(error), ENVIRONMENT)
+            return _report_error(call, surroundings, "environment", str(error), ENVIRONMENT)
 
 
-def _result(call: Call, surroundings: Surroundings, asides: _Asides) -> Result:
+def _result(call: CommandCall, surroundings: CallOrigin, asides: _TrailingMessages) -> Result:
     if call.is_broken:
         raise UsageError(call.is_broken)
     if call.command in ("", "help") or (call.wants_help and call.command not in COMMANDS):
@@ -100,7 +99,7 @@ def _result(call: Call, surroundings: Surroundings, asides: _Asides) -> Result:
     if call.command == "--version":
         return _version()
     if call.command not in COMMANDS:
-        raise UsageError(unknown(call))
+        raise UsageError(unknown_command_message(call))
     command, parser = command_parser(call.command)
     if call.wants_help:
         return Result({"help": parser.format_help()}, parser.format_help().rstrip())
@@ -108,39 +107,39 @@ def _result(call: Call, surroundings: Surroundings, asides: _Asides) -> Result:
     try:
         result = command.run(context)
     finally:
-        _look_after(context, asides)
-    return _marked(result, context)
+        _run_after_command(context, asides)
+    return _mark_unconfirmed(result, context)
 
 
-def _marked(result: Result, context: Context) -> Result:
+def _mark_unconfirmed(result: Result, context: Context) -> Result:
     """The answer of a command that wrote events, marked where the base does not trust the key that signed them."""
     is_answer = isinstance(result.data, dict) and context.call.command not in _UNATTENDED
-    if not is_answer or not context.has_looked or not context.gateway.has_written:
+    if not is_answer or not context.has_opened_ledger or not context.gateway.has_written:
         return result
-    is_unconfirmed = bool(untrusted_key(context.place, context.gateway.opened_already))
+    is_unconfirmed = bool(untrusted_key(context.place, context.gateway.already_open_ledger))
     return result._replace(data={"unconfirmed": True} | result.data) if is_unconfirmed else result
 
 
-def _look_after(context: Context, asides: _Asides) -> None:
+def _run_after_command(context: Context, asides: _TrailingMessages) -> None:
     """Keeps the files in step with the ledger, warns of a damaged log, and reminds the user of open questions."""
     if context.call.command in _UNATTENDED:
         return
-    if context.has_looked:
-        found, fault = look_after(context.place, context.gateway.opened_already)
+    if context.has_opened_ledger:
+        found, fault = run_after_call(context.place, context.gateway.already_open_ledger)
         asides.fault = f"remand: {clean(fault)}\n" if fault else ""
-        asides.key = key_warning(untrusted_key(context.place, context.gateway.opened_already))
-        asides.held = held_back(context.gateway.opened_already)
+        asides.key = key_warning(untrusted_key(context.place, context.gateway.already_open_ledger))
+        asides.held = held_events_warning(context.gateway.already_open_ledger)
     else:
-        found = unseen_at(context.folder, context.surroundings.opened)
-    asides.warning = warning(found)
+        found = read_unseen_at(context.folder, context.surroundings.opened)
+    asides.warning = log_warning(found)
     asides.reminder = "" if context.is_confined else reminder(found)
 
 
-def command_parser(name: str) -> tuple[Command, Parser]:
+def command_parser(name: str) -> tuple[CommandSpec, CommandParser]:
     """A command and the parser of its arguments."""
     entry = COMMANDS[name]
-    command: Command = import_module(f"remand.interfaces.cli.{entry.module}").COMMANDS[name]
-    parser = Parser(
+    command: CommandSpec = import_module(f"remand.interfaces.cli.{entry.module}").COMMANDS[name]
+    parser = CommandParser(
         prog=f"remand {name}",
         description=f"{entry.help[0].upper()}{entry.help[1:]}.",
         epilog="Every command takes --json, -C DIR, --as NAME and --key KEY.",
@@ -151,7 +150,7 @@ def command_parser(name: str) -> tuple[Command, Parser]:
     return command, parser
 
 
-def unknown(call: Call) -> str:
+def unknown_command_message(call: CommandCall) -> str:
     """What to say of a command that there is not."""
     group = [name for name in COMMANDS if name.split(" ")[0] == call.command.split(" ")[0]]
     close = difflib.get_close_matches(call.command, COMMANDS, 1)
@@ -183,7 +182,7 @@ def _version() -> Result:
 
 
 @contextmanager
-def _patience(call: Call, surroundings: Surroundings) -> Iterator[None]:
+def _lock_timeout(call: CommandCall, surroundings: CallOrigin) -> Iterator[None]:
     """Ends a short call that waits too long for the ledger's lock; a coordinator has its own patience."""
     entry = COMMANDS.get(call.command)
     if entry is None or not entry.may_be_forwarded or surroundings.opened is not None:
@@ -205,7 +204,7 @@ def _patience(call: Call, surroundings: Surroundings) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _show(call: Call, surroundings: Surroundings, result: Result) -> None:
+def _show(call: CommandCall, surroundings: CallOrigin, result: Result) -> None:
     if call.is_json:
         surroundings.stdout.write(as_json(result.data) + "\n")
     elif isinstance(result.show, str):
@@ -222,7 +221,9 @@ def _show(call: Call, surroundings: Surroundings, result: Result) -> None:
         )
 
 
-def _say_refused(call: Call, surroundings: Surroundings, refusal: Refused, more: Mapping[str, str]) -> int:
+def _report_refusal(
+    call: CommandCall, surroundings: CallOrigin, refusal: Refused, more: Mapping[str, str]
+) -> int:
     if call.is_json:
         data = {"refused": refusal.code, "message": refusal.message, **more}
         surroundings.stdout.write(as_json(data) + "\n")
@@ -235,7 +236,7 @@ def _say_refused(call: Call, surroundings: Surroundings, refusal: Refused, more:
     return ENVIRONMENT if refusal.code in refusals.ENVIRONMENT else REFUSED
 
 
-def _say_error(call: Call, surroundings: Surroundings, kind: str, message: str, code: int) -> int:
+def _report_error(call: CommandCall, surroundings: CallOrigin, kind: str, message: str, code: int) -> int:
     if call.is_json:
         surroundings.stdout.write(as_json({"error": kind, "message": message}) + "\n")
     else:

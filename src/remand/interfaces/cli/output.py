@@ -1,4 +1,4 @@
-"""What people and programs are shown: JSON for programs, tables and colour for people, nothing hostile for either."""
+"""What is printed: JSON for programs, tables and colour for people, with control characters removed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from remand.domain.visible import visible
-from remand.interfaces.styles import STATUS_STYLES
+from remand.domain.text.visible import remove_invisible
+from remand.interfaces.terminal.styles import STATUS_STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ class RawJson(str):
 
 def clean(text: object) -> str:
     """Text without anything a terminal could take for a command, or an eye for other text."""
-    return visible(str(text), "�")
+    return remove_invisible(str(text), "�")
 
 
 def one_line(text: object, limit: int = 80) -> str:
@@ -100,7 +100,7 @@ def table(
             for name, cells in zip(columns, zip(*shown, strict=True), strict=True)
         ]
         around = _GAP * (len(columns) - 1) + _EDGES
-        widths = _fitted(wide, least, out.width - around)
+        widths = _fit_columns(wide, least, out.width - around)
         made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", width=sum(widths) + around)
         for place, (column, width) in enumerate(zip(columns, widths, strict=True), start=1):
             is_folded = wraps and place == len(columns)
@@ -114,7 +114,7 @@ def table(
     return show
 
 
-def _fitted(wide: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def _fit_columns(wide: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """The widths of columns in the room there is, the last ones cut first, none below what it needs."""
     widths = list(wide)
     needed = [*least[:-1], min(wide[-1], max(least[-1], _LEAST))]
@@ -130,7 +130,7 @@ def _id_width(cell: str) -> int:
     return min(ids.end() + 1, len(cell)) if ids else 0
 
 
-def write_whole(out: Console, text: str) -> None:
+def write_unwrapped(out: Console, text: str) -> None:
     """Writes text for people whose lines are never cut or broken: commands in it can be copied."""
     from rich.text import Text
 
@@ -186,7 +186,7 @@ class Page:
 
     def command(self, text: str) -> None:
         """A line of ours below a text; it is never broken, so that it can be copied."""
-        write_whole(self._out, f"{' ' * self._INDENT}{text}")
+        write_unwrapped(self._out, f"{' ' * self._INDENT}{text}")
 
     def _title(self, title: str) -> None:
         from rich.text import Text

@@ -1,4 +1,4 @@
-"""The scheduler: gives tasks to agents, starts them, and watches over them."""
+"""`remand run`: the scheduler in the foreground."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from remand.app.scheduling.loop import Loop
-from remand.app.scheduling.ports import Doors
-from remand.app.scheduling.staff import workers
-from remand.bootstrap.scheduling import Making, Shift
+from remand.app.scheduler.loop import SchedulerLoop
+from remand.app.scheduler.ports import AgentSockets
+from remand.app.tasks.staff import startable_workers
+from remand.domain.preconditions import require_trusted_key
 from remand.domain.refusals import Refused
-from remand.domain.rules import require_trusted_key
-from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.keeper import Bring, LookAt, doors_of
+from remand.interfaces.cli.agent_socket.server import ImportCommits, LookAt, make_sockets
+from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean
-from remand.interfaces.cli.top import follow, is_watched, show
+from remand.interfaces.cli.top import follow_events, is_interactive, show_live
+from remand.wiring.scheduler import SchedulerBuilder, SchedulerHandle
 
-ENVIRONMENT = 3
+EXIT_ENVIRONMENT = 3
 """The exit code of a single round that something is wrong with the system for."""
-NOBODY = (
+NO_COMMANDS = (
     "No member of the team has a command, so nobody is started. Give some one in remand.toml: command = […]."
 )
 
@@ -40,49 +40,53 @@ def _arguments(parser: ArgumentParser) -> None:
 def _run(context: Context) -> Result:
     if context.is_confined:
         raise Refused("user_only", "Agents are not started from an agent's place.")
-    opened, arguments = context.opened, context.arguments
-    require_trusted_key(opened.settings.rules().untrusted(opened.ledger.keys.made()), is_confined=True)
-    root, is_live = opened.place.root, is_watched(context) and not arguments.plain
-    shift = Making(opened, partial(_doors, root)).make(lambda text: None if is_live else _say(context, text))
+    opened, arguments = context.opened_ledger, context.arguments
+    require_trusted_key(
+        opened.settings.rules().untrusted_key_id(opened.ledger.keys.ensure_key()), is_confined=True
+    )
+    root, is_live = opened.place.root, is_interactive(context) and not arguments.plain
+    shift = SchedulerBuilder(opened, partial(_make_sockets, root)).build(
+        lambda text: None if is_live else _write_line(context, text)
+    )
     try:
         with _signals(shift):
-            _say(context, _introduced(root, shift))
-            if not workers(opened.settings.rules().team):
-                _say(context, NOBODY)
-            _go(context, shift, is_live=is_live)
+            _write_line(context, _introduction(root, shift))
+            if not startable_workers(opened.settings.rules().team):
+                _write_line(context, NO_COMMANDS)
+            _run_and_show(context, shift, is_live=is_live)
     finally:
         shift.close()
-    kept = shift.loop.kept_from
+    kept = shift.loop.blocked_reason
     told = f"Stopped. Nothing more could be begun: {clean(kept)}." if kept else "Stopped."
-    code = ENVIRONMENT if arguments.once and shift.loop.is_broken else 0
+    code = EXIT_ENVIRONMENT if arguments.once and shift.loop.is_broken else 0
     return Result({"stopped": True, "tier": shift.crew.tier, "waiting": kept or None}, told, code=code)
 
 
-def _doors(root: str, bring: Bring, look: LookAt) -> Doors:
-    return doors_of(root, bring=bring, look=look)
+def _make_sockets(root: str, bring: ImportCommits, look: LookAt) -> AgentSockets:
+    return make_sockets(root, bring=bring, look=look)
 
 
-def _go(context: Context, shift: Shift, *, is_live: bool) -> None:
+def _run_and_show(context: Context, shift: SchedulerHandle, *, is_live: bool) -> None:
     """Goes round in a thread; this one shows what happens, on a ledger that it opens for itself."""
-    going = _Going(shift.loop, once=context.arguments.once)
+    going = _SchedulerThread(shift.loop, once=context.arguments.once)
     try:
         if is_live:
             going.start()
-            show(context, going.is_over)
+            show_live(context, going.is_over)
         elif context.call.is_json:
             going.start()
             going.wait()
         else:
-            follow(context, going.is_over, going.start)
+            follow_events(context, going.is_over, going.start)
     finally:
         shift.loop.stop()
         going.wait()
 
 
-class _Going:
+class _SchedulerThread:
     """A scheduler that goes round in a thread of its own."""
 
-    def __init__(self, loop: Loop, *, once: bool) -> None:
+    def __init__(self, loop: SchedulerLoop, *, once: bool) -> None:
         self._loop = loop
         self._once = once
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="scheduler")
@@ -103,7 +107,7 @@ class _Going:
 
 
 @contextmanager
-def _signals(shift: Shift) -> Iterator[None]:
+def _signals(shift: SchedulerHandle) -> Iterator[None]:
     """Ends in order when asked to; asked twice, at once: agents end with their scheduler."""
 
     def stop(number: int, _: object) -> None:
@@ -118,17 +122,17 @@ def _signals(shift: Shift) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _introduced(root: str, shift: Shift) -> str:
+def _introduction(root: str, shift: SchedulerHandle) -> str:
     held = f"agents run in {shift.crew.tier} (tier 1)"
     if shift.crew.detail:
         held = f"agents are not confined (tier 0): {shift.crew.detail.rstrip('.')}"
     return f"Scheduler of {root} (pid {os.getpid()}): {held}."
 
 
-def _say(context: Context, text: str) -> None:
+def _write_line(context: Context, text: str) -> None:
     if not context.call.is_json:
         context.surroundings.stdout.write(f"{clean(text)}\n")
         context.surroundings.stdout.flush()
 
 
-COMMANDS = {"run": Command(_arguments, _run)}
+COMMANDS = {"run": CommandSpec(_arguments, _run)}

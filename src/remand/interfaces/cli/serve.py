@@ -1,4 +1,4 @@
-"""The resident coordinator."""
+"""`remand serve`: the coordinator, or a listener for the forge's webhooks; and the commands that poll the forge once."""
 
 from __future__ import annotations
 
@@ -10,22 +10,97 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import Any
 
-from remand.app.errors import LedgerReplaced, RemandError, UsageError
-from remand.app.forges.polling import Polled
-from remand.bootstrap.coordinator import make_coordinator
-from remand.bootstrap.forges import PATH, Forges, still_open
-from remand.bootstrap.ledger import Opened
-from remand.bootstrap.quick import find_socket
+import msgspec
+
+from remand.app.errors import EnvironmentFault, LedgerReplaced, RemandError, UsageError
+from remand.app.forge.poll import PollResult
+from remand.app.forge.ports import ForgeFault
 from remand.config import inherited_environment
-from remand.domain.event import KnownBy
+from remand.domain.events.event import KnownBy
 from remand.interfaces.cli import main
-from remand.interfaces.cli.arguments import split
-from remand.interfaces.cli.context import Command, Context, Surroundings
-from remand.interfaces.cli.entry import ENVIRONMENT
-from remand.interfaces.cli.forge import told
+from remand.interfaces.cli.context import CallOrigin, CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean
 from remand.interfaces.cli.registry import COMMANDS as COMMANDS_BY_NAME
+from remand.interfaces.cli.registry import FORWARDED_VARIABLES, parse_call
+from remand.wiring.coordinator import make_coordinator
+from remand.wiring.forges import WEBHOOK_PATH, Forges, SyncResult, reopen_if_replaced
+from remand.wiring.ledger import OpenLedger
+from remand.wiring.startup import find_socket
+
+EXIT_ENVIRONMENT = 3
+SHOWN = 20
+
+
+def _sync_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--again", action="store_true", help="try again what was given up on the forge")
+
+
+def _sync(context: Context) -> Result:
+    synced = Forges(context.opened_ledger, inherited_environment()).sync(is_again=context.arguments.again)
+    data: dict[str, Any] = msgspec.to_builtins(synced.polled)
+    data |= {"imported": msgspec.to_builtins(synced.imported), "acted": msgspec.to_builtins(synced.acted)}
+    text = "\n".join(filter(None, (render_poll(synced.polled), *_render_sync(synced))))
+    if not synced.trouble:
+        return Result(data, text)
+    data |= {"error": "environment", "message": synced.trouble}
+    return Result(data, text, code=EXIT_ENVIRONMENT)
+
+
+def _render_sync(synced: SyncResult) -> list[str]:
+    """What was done on the forge, and what could not be."""
+    acted = synced.acted
+    rows = [
+        f"  {one.task_id}: {one.text}{' (it was so already)' if one.is_found else ''}" for one in acted.done
+    ]
+    rows += [f"  {one.task_id} waits for {one.text}" for one in acted.waits]
+    rows += [f"  {one.alias} is {one.task_id}: {one.title}" for one in synced.imported.imported]
+    if acted.trouble and acted.trouble != synced.polled.trouble:
+        rows.append(f"Nothing could be done on the forge: {acted.trouble}")
+    return rows
+
+
+def _import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--label", default="", metavar="L", help="the label of issues that become tasks")
+    parser.add_argument("--dry-run", action="store_true", help="only show which would")
+
+
+def _import(context: Context) -> Result:
+    options = context.arguments
+    forges = Forges(context.opened_ledger, inherited_environment())
+    try:
+        found = forges.import_issues(options.label, is_dry=options.dry_run)
+    except ForgeFault as fault:
+        raise EnvironmentFault(str(fault)) from None
+    verb = "would become" if options.dry_run else "is now"
+    rows = [f"{one.alias} {verb} {one.task_id}: {one.title}" for one in found.imported]
+    rows += [f"{one.alias} was left out: {one.why}" for one in found.skipped]
+    rows.append(f"{len(found.imported)} imported, {len(found.known)} known, {len(found.skipped)} left out")
+    return Result(msgspec.to_builtins(found), "\n".join(rows))
+
+
+def render_poll(polled: PollResult) -> str:
+    """What came of a poll, in a few lines."""
+    rows = [f"{polled.trouble} Nothing is lost: the next poll asks again."] if polled.trouble else []
+    if polled.requests or not polled.trouble:
+        what = (
+            f"{polled.rejections} rejected, {polled.approvals} approved, "
+            f"{polled.comments} comments added, {polled.noted} not counted"
+        )
+        asked = f"{polled.requests} requests, {polled.not_modified} not modified"
+        seen = f"{polled.polled} pull requests, {polled.read} changed"
+        rows.append(f"{seen}: {what}, {polled.ignored} by others ({asked})")
+    waits = [f"  {one.task_id}: {one.text}" for one in polled.not_counted]
+    waits += [f"  {one.task_id} waits for {one.text}" for one in polled.waits]
+    more = len(waits) - SHOWN
+    return "\n".join([*rows, *waits[:SHOWN], *([f"  and {more} more"] if more > 0 else [])])
+
+
+FORGE_COMMANDS = {
+    "sync": CommandSpec(_sync_arguments, _sync),
+    "task import": CommandSpec(_import_arguments, _import),
+}
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -48,19 +123,21 @@ def _serve(context: Context) -> Result:
             "This version has no HTTP interface yet. Use `remand serve --no-http` for the coordinator, "
             "or `remand serve --webhooks` for the forge's webhooks."
         )
-    opened = context.opened
-    coordinator = make_coordinator(opened, lambda *call: _called(opened, *call))
+    opened = context.opened_ledger
+    coordinator = make_coordinator(opened, lambda *call: _run_forwarded_call(opened, *call))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: coordinator.stop())
     if context.arguments.until_closed:
-        threading.Thread(target=_wait_for_the_end, args=(coordinator.stop,), daemon=True).start()
-    _say(context, f"Coordinator of {opened.place.root} (pid {os.getpid()}): {find_socket(opened.place)}")
+        threading.Thread(target=_wait_until_stdin_closes, args=(coordinator.stop,), daemon=True).start()
+    _write_line(
+        context, f"Coordinator of {opened.place.root} (pid {os.getpid()}): {find_socket(opened.place)}"
+    )
     coordinator.serve()
     opened.store.close()
     return Result({"stopped": True}, "Stopped.")
 
 
-def _wait_for_the_end(stop: Callable[[], None]) -> None:
+def _wait_until_stdin_closes(stop: Callable[[], None]) -> None:
     """Reads what nobody writes, until nobody can any more."""
     while os.read(0, 4096):
         pass
@@ -69,29 +146,32 @@ def _wait_for_the_end(stop: Callable[[], None]) -> None:
 
 def _serve_webhooks(context: Context) -> Result:
     """Polls the forge at its interval, and at once when a webhook says that something has changed."""
-    polling = _Polling(context)
+    polling = _ForgePoller(context)
     woken: SimpleQueue[int] = SimpleQueue()
     listener = polling.forges.listener(context.arguments.host, context.arguments.port, woken.put)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     listener.start()
-    _say(context, f"Webhooks at http://{context.arguments.host}:{listener.port}{PATH} (pid {os.getpid()})")
+    _write_line(
+        context,
+        f"Webhooks at http://{context.arguments.host}:{listener.port}{WEBHOOK_PATH} (pid {os.getpid()})",
+    )
     with suppress(KeyboardInterrupt):
         # Whatever it is doing, it ends at once: what was not taken in yet is there for the next poll.
         only: set[int] = set()
         while True:
             polling.poll(only)
-            only = _next(woken, polling.seconds)
+            only = _next_pull_requests(woken, polling.seconds)
     listener.stop()
     return Result({"stopped": True}, "Stopped.")
 
 
-class _Polling:
+class _ForgePoller:
     """Polls again and again, through whatever goes wrong, on the ledger that is there now."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._opened = context.opened
+        self._opened = context.opened_ledger
         self._trouble = ""
         self.seconds = self.forges.settings.interval_seconds
 
@@ -103,18 +183,18 @@ class _Polling:
     def poll(self, only: set[int]) -> None:
         """Polls once, and says what came of it; trouble that goes on is said once."""
         try:
-            self._opened = still_open(self._opened)
+            self._opened = reopen_if_replaced(self._opened)
             polled = self.forges.sync(only).polled
             self.seconds = self.forges.settings.interval_seconds
         except (RemandError, OSError) as error:
-            polled = Polled(trouble=str(error))
+            polled = PollResult(trouble=str(error))
         is_new_trouble = bool(polled.trouble) and polled.trouble != self._trouble
         if polled.rejections or polled.approvals or polled.comments or polled.noted or is_new_trouble:
-            _say(self._context, clean(told(polled)))
+            _write_line(self._context, clean(render_poll(polled)))
         self._trouble = polled.trouble
 
 
-def _next(woken: SimpleQueue[int], seconds: float) -> set[int]:
+def _next_pull_requests(woken: SimpleQueue[int], seconds: float) -> set[int]:
     """The pull requests to look at next: those that webhooks named; none, which means all, after the interval."""
     try:
         first = woken.get(timeout=seconds)
@@ -123,24 +203,24 @@ def _next(woken: SimpleQueue[int], seconds: float) -> set[int]:
     return {first, *(woken.get_nowait() for _ in range(woken.qsize()))}
 
 
-def _say(context: Context, text: str) -> None:
+def _write_line(context: Context, text: str) -> None:
     if not context.call.is_json:
         context.surroundings.stdout.write(f"{text}\n")
         context.surroundings.stdout.flush()
 
 
-def _called(
-    opened: Opened, folder: str, settings: list[str], arguments: list[str]
+def _run_forwarded_call(
+    opened: OpenLedger, folder: str, settings: list[str], arguments: list[str]
 ) -> tuple[int, bytes, bytes]:
     """Runs a forwarded call of the command line in this process."""
-    call = split(arguments)
+    call = parse_call(arguments)
     entry = COMMANDS_BY_NAME.get(call.command)
     if entry is None or not entry.may_be_forwarded or not call.is_self_contained:
         return main.USAGE, b"", b"remand: this command is not run by a coordinator.\n"
-    environment = dict(zip(ENVIRONMENT, settings, strict=False))
-    is_terminal, width, *known_by = settings[len(ENVIRONMENT) :]
+    environment = dict(zip(FORWARDED_VARIABLES, settings, strict=False))
+    is_terminal, width, *known_by = settings[len(FORWARDED_VARIABLES) :]
     out, err = io.StringIO(), io.StringIO()
-    surroundings = Surroundings(
+    surroundings = CallOrigin(
         folder=folder,
         environment=environment,
         stdout=out,
@@ -165,4 +245,4 @@ def _called(
     )
 
 
-COMMANDS = {"serve": Command(_arguments, _serve)}
+COMMANDS = {**FORGE_COMMANDS, "serve": CommandSpec(_arguments, _serve)}

@@ -1,4 +1,4 @@
-"""Setting Remand up in a repository, and taking its hooks out again."""
+"""`remand init`: sets Remand up in a repository, and removes its hooks again."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from argparse import ArgumentParser
 
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.bootstrap import hooking, host_files
-from remand.bootstrap.host_settings import Installation, install_hosts, outdated_hosts, remove_hosts
-from remand.bootstrap.hosts import HOSTS
-from remand.bootstrap.keys import missing_lines, new_identity, request_for_trust
-from remand.bootstrap.ledger import prepare_folder
-from remand.bootstrap.projects import as_toml, propose
-from remand.bootstrap.quick import Place
-from remand.bootstrap.settings import SettingsSource
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.context import Command, Context, words
+from remand.interfaces.cli.context import CommandSpec, Context, split_commas
 from remand.interfaces.cli.output import Result
+from remand.wiring.hosts import checks, installation
+from remand.wiring.hosts.installation import Installation, install_hosts, outdated_hosts, remove_hosts
+from remand.wiring.hosts.registry import HOSTS
+from remand.wiring.ledger import prepare_folder
+from remand.wiring.project import as_toml, missing_lines, new_identity, propose_gates, request_for_trust
+from remand.wiring.settings import SettingsSource
+from remand.wiring.startup import LedgerLocation
 
 TEMPLATE = """\
 # Remand reads this file from the base branch. `remand doctor` checks it.
@@ -52,7 +51,7 @@ lease = "30m"
 
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--hosts", type=words, default=(), metavar="claude,codex", help="agent hosts to hook into"
+        "--hosts", type=split_commas, default=(), metavar="claude,codex", help="agent hosts to hook into"
     )
     parser.add_argument(
         "--portable",
@@ -80,11 +79,13 @@ def _init(context: Context) -> Result:
     if is_new:
         _write_config(context, path)
     hosts = _hosts(context)
-    done = install_hosts(place, hosts, _executable(), is_portable=options.portable) if hosts else NOTHING_DONE
-    unnamed = "" if is_new else _name_hosts(path, hosts)
-    settings = context.opened.settings.settings()
-    missing = [*missing_lines(context.opened), *([unnamed] if unnamed else [])]
-    request = request_for_trust(context.opened)
+    done = (
+        install_hosts(place, hosts, _executable(), is_portable=options.portable) if hosts else NO_INSTALLATION
+    )
+    unnamed = "" if is_new else _add_hosts_to_config(path, hosts)
+    settings = context.opened_ledger.settings.settings()
+    missing = [*missing_lines(context.opened_ledger), *([unnamed] if unnamed else [])]
+    request = request_for_trust(context.opened_ledger)
     data = {
         "root": place.root,
         "config": path,
@@ -96,34 +97,34 @@ def _init(context: Context) -> Result:
         "request": request or None,
     }
     rows = _page(context, is_new=is_new, is_first=is_first, missing=missing, hosts=hosts, done=done)
-    return Result(data, rows + _how_to_be_trusted(context, request))
+    return Result(data, rows + _trust_instructions(context, request))
 
 
-NOTHING_DONE = Installation([], [], [], [])
+NO_INSTALLATION = Installation([], [], [], [])
 
 
 def _hosts(context: Context) -> list[str]:
     """The hosts to look after: those that were asked for, that the project names, and that an earlier version set up."""
     asked = context.arguments.hosts
-    named = context.opened.settings.settings().hosts
+    named = context.opened_ledger.settings.settings().hosts
     return list(dict.fromkeys([*asked, *named, *outdated_hosts(context.place)]))
 
 
-def _name_hosts(path: str, hosts: list[str]) -> str:
+def _add_hosts_to_config(path: str, hosts: list[str]) -> str:
     """Has the configuration in the working tree name the hosts; gives the line to add where that takes a person."""
     if not hosts:
         return ""
-    text = host_files.read(path) or ""
+    text = installation.read_settings(path) or ""
     changed = config.with_hosts(text, hosts)
     if changed is None:
         return f"`{config.hosts_line(hosts)}` to `[project]`"
     if changed != text:
-        host_files.require_writable(path)
-        host_files.write(path, changed)
+        installation.require_writable(path)
+        installation.write_settings(path, changed)
     return ""
 
 
-def _require_files(place: Place) -> None:
+def _require_files(place: LedgerLocation) -> None:
     """Refuses a repository without files: what is written there could not be committed."""
     if place.root == place.common_dir:
         raise EnvironmentFault(
@@ -135,7 +136,7 @@ def _require_files(place: Place) -> None:
 def _write_config(context: Context, path: str) -> None:
     base = SettingsSource(context.gateway.repository).base() or "main"
     identity, hosts = new_identity(), list(dict.fromkeys(context.arguments.hosts))
-    proposed = propose(context.place.root, context.gateway.repository.tracked())
+    proposed = propose_gates(context.place.root, context.gateway.repository.tracked_files())
     gates = as_toml(proposed).strip() if proposed.gates else ""
     text = TEMPLATE.format(
         base=base,
@@ -165,7 +166,7 @@ def _page(
     done: Installation,
 ) -> str:
     place = context.place
-    settings = context.opened.settings.settings()
+    settings = context.opened_ledger.settings.settings()
     gates = ", ".join(settings.gates or ()) or "none"
     source = f" (read from {settings.source})" if settings.source else ""
     local = [path for path in sorted({*done.hooks, *done.servers}) if path not in done.shared]
@@ -181,7 +182,7 @@ def _page(
         *(f"  wrote {path} (this machine's; git ignores it)" for path in local),
         *(f"  wrote {path} (the project's; it calls `remand` on PATH)" for path in sorted({*done.shared})),
         *(f"  took the path of a machine out of {path}" for path in done.cleaned),
-        *(f"  note  {text}" for host in hosts for text in hooking.hints(host, _executable())),
+        *(f"  note  {text}" for host in hosts for text in checks.setup_hints(host, _executable())),
         *(f"  add   {line} in remand.toml, so that others have it, too" for line in missing),
         "",
         f"Next: commit {_to_commit(place, done)} on the base, then",
@@ -194,11 +195,11 @@ def _page(
     return "\n".join(rows)
 
 
-def _how_to_be_trusted(context: Context, request: str) -> str:
+def _trust_instructions(context: Context, request: str) -> str:
     """What to do where the base does not trust this machine's key; empty where it does."""
     if not request:
         return ""
-    base = context.opened.settings.rules().base_branch
+    base = context.opened_ledger.settings.rules().base_branch
     return "\n".join(
         [
             "",
@@ -213,7 +214,7 @@ def _how_to_be_trusted(context: Context, request: str) -> str:
     )
 
 
-def _to_commit(place: Place, done: Installation) -> str:
+def _to_commit(place: LedgerLocation, done: Installation) -> str:
     """The files that are to be committed."""
     changed = [os.path.relpath(path, place.worktree) for path in sorted({*done.cleaned, *done.shared})]
     return f"{', '.join(['remand.toml', *changed, '.got/.gitignore'])} and .got/.gitattributes"
@@ -227,7 +228,7 @@ def _remove(context: Context) -> Result:
     shown = [f"  took our hooks out of {path}" for path in done.hooks] or ["  there were no hooks of ours"]
     shown += [f"  took our MCP server out of {path}" for path in done.servers]
     shown += [f"  commit {path}" for path in done.shared]
-    named = context.opened.settings.settings().hosts
+    named = context.opened_ledger.settings.settings().hosts
     if named:
         shown.append(f"  delete {config.hosts_line(named)} in remand.toml if no clone is to have them")
     rows = [*shown, "Kept: remand.toml and .got/. Delete them to forget everything."]
@@ -235,4 +236,4 @@ def _remove(context: Context) -> Result:
     return Result(data, "\n".join(rows))
 
 
-COMMANDS = {"init": Command(_arguments, _init)}
+COMMANDS = {"init": CommandSpec(_arguments, _init)}

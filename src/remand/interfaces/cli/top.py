@@ -1,4 +1,4 @@
-"""The live view of the whole team, or the board once, or what happens line by line."""
+"""`remand top`: the live view, the board once, or one line for each event."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from contextlib import suppress
 import msgspec
 
 from remand.app.board import RECENT, Board
-from remand.app.decisions import answering
 from remand.app.errors import LedgerReplaced, RemandError
-from remand.app.escalations import Question
-from remand.app.happenings import Happening
-from remand.app.scheduling.status import SchedulerStatus
-from remand.bootstrap.watching import LedgerWatch
+from remand.app.history.activity import ActivityEntry
+from remand.app.inbox.decisions import command_for_answer
+from remand.app.inbox.questions import Question
+from remand.app.scheduler.status import SchedulerStatus
 from remand.config import inherited_environment
 from remand.domain.instant import Instant
 from remand.domain.refusals import Refused
-from remand.interfaces.cli.arguments import Call
-from remand.interfaces.cli.context import Command, Context
-from remand.interfaces.cli.inbox import carry_out
+from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, as_json
-from remand.interfaces.live import lines, showing
-from remand.interfaces.live.plain import plain
+from remand.interfaces.cli.registry import CommandCall
+from remand.interfaces.cli.tasks.inbox import give_answer
+from remand.interfaces.terminal import lines, view
+from remand.interfaces.terminal.screen import render_plain
 from remand.ledger.problems import BadLine
+from remand.wiring.watch import LedgerWatch
 
 _POLL_SECONDS = 0.2
 _THOROUGH_SECONDS = 2.0
-CONFINED = "This is an agent's place: only the user answers, and not from here."
+ANSWERS_CONFINED = "This is an agent's place: only the user answers, and not from here."
 
 
-class ContextDesk:
+class LedgerBoard:
     """A ledger as the live view looks at it, and the user's answers on their way to it.
 
     It opens the ledger for itself, so that nobody waits for whoever looks.
@@ -46,11 +46,11 @@ class ContextDesk:
         self._scheduler: SchedulerStatus | None = None
         self._open(recent)
         self.name = os.path.basename(context.place.root)
-        self.why_not = CONFINED if context.is_confined else ""
+        self.why_not = ANSWERS_CONFINED if context.is_confined else ""
 
     def _open(self, recent: int = 0) -> None:
         given = self._context
-        call = Call(
+        call = CommandCall(
             given.call.command,
             given.call.rest,
             folder=given.call.folder,
@@ -58,12 +58,12 @@ class ContextDesk:
             key=f"{given.call.key}.top" if given.call.key else "",
         )
         self._own = Context(call, Namespace(), given.surroundings)
-        self._watch = LedgerWatch(self._own.opened, recent)
+        self._watch = LedgerWatch(self._own.opened_ledger, recent)
         self._thorough_at = time.monotonic()
 
     def _open_again(self) -> None:
         """Goes on with the ledger that is in the place of the one that was there."""
-        gone = self._own.opened
+        gone = self._own.opened_ledger
         self._open()
         gone.store.close()
         gone.ledger.exchange.close()
@@ -77,7 +77,7 @@ class ContextDesk:
         """True when something has changed since it was last looked at."""
         return self._watch.has_changed()
 
-    def look(self, focus: str, *, is_thorough: bool = False) -> Board:
+    def read_board(self, focus: str, *, is_thorough: bool = False) -> Board:
         """The board as it is, of the ledger that is there now."""
         try:
             return self._watch.board(focus, is_thorough=is_thorough)
@@ -85,11 +85,11 @@ class ContextDesk:
             self._open_again()
             return self._watch.board(focus)
 
-    def news(self) -> tuple[tuple[Happening, ...], tuple[str, ...]]:
+    def news(self) -> tuple[tuple[ActivityEntry, ...], tuple[str, ...]]:
         """What has happened since it was last asked, and what the scheduler says of itself that is new."""
         try:
             if time.monotonic() - self._thorough_at >= _THOROUGH_SECONDS:
-                self._own.opened.ledger.refresh()
+                self._own.opened_ledger.ledger.refresh()
                 self._thorough_at = time.monotonic()
             if not self._watch.has_changed():
                 return (), ()
@@ -104,15 +104,15 @@ class ContextDesk:
         """Answers as `remand inbox answer` does."""
         self._answered += 1
         try:
-            ask = answering(question, option, guidance)
-            return carry_out(self._own, ask, option, step=self._answered)
+            ask = command_for_answer(question, option, guidance)
+            return give_answer(self._own, ask, option, step=self._answered)
         except Refused as refusal:
             return f"refused ({refusal.code}): {refusal.message}"
         except (RemandError, OSError) as error:
             return str(error)
 
 
-def is_watched(context: Context) -> bool:
+def is_interactive(context: Context) -> bool:
     """True when somebody sits at a terminal that can be drawn on and typed at."""
     around = context.surroundings
     if around.opened is not None or context.call.is_json or not (around.is_terminal and sys.stdin.isatty()):
@@ -122,17 +122,17 @@ def is_watched(context: Context) -> bool:
     return kind not in ("", "dumb", "unknown") and encoding == "utf8"
 
 
-def show(context: Context, stop: Callable[[], bool] = lambda: False) -> showing.Ending:
+def show_live(context: Context, stop: Callable[[], bool] = lambda: False) -> view.ExitReason:
     """Shows the live view on this process's terminal until somebody leaves it or `stop` says so."""
-    terminal = showing.Terminal(
+    terminal = view.Terminal(
         keyboard=sys.stdin.fileno(),
         write=context.surroundings.stdout,
         environment=inherited_environment(),
     )
-    return showing.show(ContextDesk(context), terminal, stop)
+    return view.show_view(LedgerBoard(context), terminal, stop)
 
 
-def follow(
+def follow_events(
     context: Context,
     stop: Callable[[], bool] = lambda: False,
     ready: Callable[[], None] = lambda: None,
@@ -142,23 +142,23 @@ def follow(
 
     Whatever happens once `ready` was called is written, up to what had happened when `stop` said so.
     """
-    desk, fault = ContextDesk(context, recent), ""
-    _tell(context, *desk.news())
+    desk, fault = LedgerBoard(context, recent), ""
+    _write_events(context, *desk.news())
     ready()
     while True:
         is_over = stop()
         try:
-            _tell(context, *desk.news())
+            _write_events(context, *desk.news())
             fault = ""
         except (RemandError, BadLine) as error:
             is_new, fault = str(error) != fault, str(error)
-            _tell(context, (), [lines.plain_line(desk.now(), "ledger", fault)] if is_new else ())
+            _write_events(context, (), [lines.plain_line(desk.now(), "ledger", fault)] if is_new else ())
         if is_over:
             return
         time.sleep(_POLL_SECONDS)
 
 
-def _tell(context: Context, happened: Iterable[Happening], more: Iterable[str]) -> None:
+def _write_events(context: Context, happened: Iterable[ActivityEntry], more: Iterable[str]) -> None:
     """Writes what has happened; more than that is for people alone."""
     if context.call.is_json:
         said = [as_json(msgspec.to_builtins(one)) for one in happened]
@@ -175,14 +175,14 @@ def _arguments(parser: ArgumentParser) -> None:
 def _top(context: Context) -> Result:
     if context.arguments.follow:
         with suppress(KeyboardInterrupt):
-            follow(context, recent=RECENT)
+            follow_events(context, recent=RECENT)
         return Result({"ended": "interrupted"}, "")
-    if is_watched(context):
-        ending = show(context)
+    if is_interactive(context):
+        ending = show_live(context)
         return Result({"ended": ending.value}, "")
-    desk = ContextDesk(context)
-    board = desk.look("")
-    return Result(msgspec.to_builtins(board), plain(board, desk.name, may_answer=not desk.why_not))
+    desk = LedgerBoard(context)
+    board = desk.read_board("")
+    return Result(msgspec.to_builtins(board), render_plain(board, desk.name, may_answer=not desk.why_not))
 
 
-COMMANDS = {"top": Command(_arguments, _top)}
+COMMANDS = {"top": CommandSpec(_arguments, _top)}

@@ -1,4 +1,4 @@
-"""The hook's first steps: is this call ours at all? Loads nothing heavy before that is known."""
+"""The hook's start: is this call from a session of ours? Loads nothing heavy before that is known."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from _thread import start_new_thread
 from importlib import import_module
 from time import sleep
 
-from remand.app.agent_socket import agent_socket
-from remand.bootstrap import hosts, quick
-from remand.bootstrap.hosts import Answer, Call
+from remand.app.agent_socket import find_agent_socket
+from remand.wiring import startup
+from remand.wiring.hosts import registry
+from remand.wiring.hosts.registry import HookAnswer, HookCall
 
 MAX_PAYLOAD = 32 << 20
 PROBE = "remand hook probe"
@@ -23,11 +24,11 @@ LATE = (
 )
 WATCH_MARGIN = 2.0
 """So much later than our own deadlines, and still before the host's."""
-LOST = (
+NO_LEDGER = (
     "This session works on task {task}, and there is no ledger where it runs. Go back to the repository of the "
     "task; if its ledger was deleted, tell the user."
 )
-BROKEN = (
+HOOK_FAILED = (
     "Remand's hook could not tell whether this session may stop: {why}. Go on with your task, or tell the "
     "user; `remand doctor` says more."
 )
@@ -36,116 +37,118 @@ BROKEN = (
 def run(arguments: list[str], environment: dict[str, str]) -> int:
     """Answers one call of a host, in a process of its own. A failure of our own is a no, never silence."""
     gc.disable()  # the process ends with the call, and looking for garbage takes longer than all that is left behind
-    found = named(arguments)
+    found = parse_arguments(arguments)
     if found is None:
-        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(hosts.HOSTS)} EVENT\n")
+        sys.stderr.write(f"remand: usage: remand hook --host {'|'.join(registry.HOSTS)} EVENT\n")
         return 2
     host, event, folder = found
-    module = hosts.host(host)
+    module = registry.load_host(host)
     if module is None:
         return 2
     if environment.get("REMAND_HOOK_PROBE"):
-        return _say(module.render(event, Answer.block(PROBE)))
+        return _write_rendered(module.render(event, HookAnswer.block(PROBE)))
     project = environment.get(module.SETUP.project, "") if module.SETUP.project else ""
-    door, kind = agent_socket(environment), event
+    door, kind = find_agent_socket(environment), event
     try:
         payload = sys.stdin.buffer.read(MAX_PAYLOAD + 1)
         call = module.read(event, payload)
         kind = call.event
-        late = Answer.block(LATE) if kind in hosts.ENDINGS else Answer.allow()
-        _watch(hosts.deadline(kind) + WATCH_MARGIN, module.render(event, late))
+        late = HookAnswer.block(LATE) if kind in registry.ENDINGS else HookAnswer.allow()
+        _start_watchdog(registry.deadline(kind) + WATCH_MARGIN, module.render(event, late))
         if door:
-            return _through(door, arguments, call, payload, environment)
+            return _forward_to_socket(door, arguments, call, payload, environment)
         said = answer(call, [call.cwd, project, folder or os.getcwd()], environment)
-        if said.kind not in hosts.KINDS:
+        if said.kind not in registry.KINDS:
             said = late
     except Exception as error:  # noqa: BLE001 - hosts let an agent go when its hook fails
-        why = BROKEN.format(why=f"{type(error).__name__}: {error}"[:600])
+        why = HOOK_FAILED.format(why=f"{type(error).__name__}: {error}"[:600])
         is_ours = environment.get("REMAND_TASK", "") or door
-        may_block = is_ours and kind in hosts.ENDINGS and quick.may_tell_again("broken", is_ours)
-        said = Answer.block(why) if may_block else Answer.allow(why if is_ours else "")
-    return _say(module.render(event, said))
+        may_block = is_ours and kind in registry.ENDINGS and startup.may_block_again("broken", is_ours)
+        said = HookAnswer.block(why) if may_block else HookAnswer.allow(why if is_ours else "")
+    return _write_rendered(module.render(event, said))
 
 
-def _through(door: str, arguments: list[str], call: Call, payload: bytes, environment: dict[str, str]) -> int:
+def _forward_to_socket(
+    door: str, arguments: list[str], call: HookCall, payload: bytes, environment: dict[str, str]
+) -> int:
     """Has the call answered at the agent's door, where all that counts of it is looked up. Raises `Lost`."""
     settings = [environment.get("REMAND_ACTOR", ""), environment.get("REMAND_TASK", ""), "", "", "", "", ""]
-    patience = hosts.deadline(call.event) + 2 * WATCH_MARGIN
+    patience = registry.deadline(call.event) + 2 * WATCH_MARGIN
     try:
-        code, out, errors = quick.forward(
+        code, out, errors = startup.forward_call(
             door,
             "",
-            [*settings, call.firing],
+            [*settings, call.firing_key],
             ["hook", *arguments],
-            given=payload[: quick.MAX_CALL],
+            given=payload[: startup.MAX_CALL],
             patience=patience,
         )
-    except quick.Lost as lost:
-        raise quick.Lost(f"the door of this run is closed ({lost})") from None
+    except startup.CoordinatorUnavailable as lost:
+        raise startup.CoordinatorUnavailable(f"the door of this run is closed ({lost})") from None
     if code == FAILED:
-        raise quick.Lost(errors.decode("utf-8", "replace"))
-    return _say((out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), code))
+        raise startup.CoordinatorUnavailable(errors.decode("utf-8", "replace"))
+    return _write_rendered((out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), code))
 
 
-def _watch(seconds: float, rendered: tuple[str, str, int]) -> None:
+def _start_watchdog(seconds: float, rendered: tuple[str, str, int]) -> None:
     """Answers in our stead should we hang on a lock or a socket: a host that waits in vain lets the agent go."""
 
     def speak() -> None:
         sleep(seconds)
-        os._exit(_say(rendered, is_last=True))
+        os._exit(_write_rendered(rendered, is_last=True))
 
     start_new_thread(speak, ())  # threading itself would cost a tenth of Python's start
 
 
-def answer(call: Call, folders: list[str], environment: dict[str, str]) -> Answer:
+def answer(call: HookCall, folders: list[str], environment: dict[str, str]) -> HookAnswer:
     """The answer to a call: silence for sessions that are not ours, and a word for those that are."""
     named = environment.get("REMAND_TASK", "")
     if not call.event or (not call.session and not named):
-        return Answer.allow()
+        return HookAnswer.allow()
     place = _place(folders)
     if place is None:
-        return _lost(call, named) if named and not call.subagent else Answer.allow()
-    bound = quick.bound_task(
+        return _answer_without_ledger(call, named) if named and not call.subagent else HookAnswer.allow()
+    bound = startup.find_session_task(
         place,
         call.session,
-        "" if call.event == hosts.SUBAGENT_STOP else named,
+        "" if call.event == registry.SUBAGENT_STOP else named,
         environment.get("REMAND_ACTOR", ""),
     )
-    if bound is None and not _may_bind(call):
-        return Answer.allow()
-    if call.is_broken and call.event not in hosts.ENDINGS:
-        return Answer.allow()
-    ours = import_module("remand.interfaces.hook.ours")
-    replied: Answer = ours.reply(call, place, bound, environment)
+    if bound is None and not _may_have_claimed(call):
+        return HookAnswer.allow()
+    if call.is_broken and call.event not in registry.ENDINGS:
+        return HookAnswer.allow()
+    ours = import_module("remand.interfaces.hook.dispatch")
+    replied: HookAnswer = ours.answer_call(call, place, bound, environment)
     return replied
 
 
-def _place(folders: list[str]) -> quick.Place | None:
+def _place(folders: list[str]) -> startup.LedgerLocation | None:
     """The first of the folders a session may be in that has a ledger: an agent may be anywhere when it stops."""
     for folder in folders:
-        place = quick.locate(folder) if folder and os.path.isdir(folder) else None
-        if place is not None and quick.ledger_id(place):
+        place = startup.locate(folder) if folder and os.path.isdir(folder) else None
+        if place is not None and startup.ledger_id(place):
             return place
     return None
 
 
-def _lost(call: Call, named: str) -> Answer:
+def _answer_without_ledger(call: HookCall, named: str) -> HookAnswer:
     """The answer to a session whose environment names a task where no ledger is: told a few times, then let go."""
-    if call.event not in hosts.ENDINGS or not quick.may_tell_again(named, call.session):
-        return Answer.allow()
-    return Answer.block(LOST.format(task=named))
+    if call.event not in registry.ENDINGS or not startup.may_block_again(named, call.session):
+        return HookAnswer.allow()
+    return HookAnswer.block(NO_LEDGER.format(task=named))
 
 
-def _may_bind(call: Call) -> bool:
+def _may_have_claimed(call: HookCall) -> bool:
     """True when the call tells of a command, or of a tool of ours, that may have claimed a task for this session."""
-    if call.tool is None or call.event not in hosts.AFTER_TOOLS:
+    if call.tool is None or call.event not in registry.TOOL_RESULT_EVENTS:
         return False
     command = call.tool.command
     is_command = "remand" in command and ("claim" in command or "accept" in command)
     return is_command or call.tool.name.endswith("next_task")
 
 
-def named(arguments: list[str]) -> tuple[str, str, str] | None:
+def parse_arguments(arguments: list[str]) -> tuple[str, str, str] | None:
     """The host, the event and the folder that a call names."""
     host = event = folder = ""
     words = iter(arguments)
@@ -155,10 +158,10 @@ def named(arguments: list[str]) -> tuple[str, str, str] | None:
             host, folder = (value, folder) if word == "--host" else (host, value)
         elif not word.startswith("-"):
             event = word
-    return (host, event, folder) if host in hosts.HOSTS and event else None
+    return (host, event, folder) if host in registry.HOSTS and event else None
 
 
-def _say(rendered: tuple[str, str, int], *, is_last: bool = False) -> int:
+def _write_rendered(rendered: tuple[str, str, int], *, is_last: bool = False) -> int:
     out, errors, code = rendered
     sys.stdout.write(out)
     sys.stderr.write(errors)

@@ -1,17 +1,216 @@
-"""Handoffs for Python programs: in the ledger of a repository, or in an event log of the program's own."""
+"""Handoffs and the director for Python programs, on a repository's ledger or on an event log of their own."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from remand.domain.reasons import DecisionType
+from remand.domain import ids
+from remand.domain.decisions import director
+from remand.domain.graph import EdgeType, NodeType, ThoughtGraph, ensure_node
+from remand.domain.policy import Policy
+from remand.domain.reasons import DecisionType, RejectionReason, status_after
 from remand.domain.rejection import RejectionDecision, TaskRejection
-from remand.domain.validation.assessment import IssueText
+from remand.domain.validation.assessment import Issue, IssueText, NamedTask, ValidationFacts
+from remand.domain.validation.field_text import dependency_names, mentioned_names
 from remand.domain.validation.validator import RejectionValidator
-from remand.interfaces.library.director import UNNAMED
 from remand.interfaces.library.projects import ProjectManager
+
+UNNAMED = Issue(
+    code="task_unnamed", field="task_id", message="Name the task, the handoff and the agent as the call does."
+)
+_ENDED = ("completed", "done", "cancelled", "infeasible")
+
+
+class TaskManager(Protocol):
+    """What the director asks of whoever keeps the tasks."""
+
+    @property
+    def graph(self) -> ThoughtGraph:
+        """The graph that the tasks are nodes of."""
+
+    def create_task(self, title: str, description: str, priority: str, category: str) -> str:
+        """Creates a task and gives its id."""
+
+    def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> Any:
+        """Changes a task's status, and notes what it became."""
+
+
+class GraphProject:
+    """Tasks that live in a graph and nowhere else, for programs that have no manager of their own."""
+
+    def __init__(self, graph: ThoughtGraph | None = None) -> None:
+        self.graph = graph if graph is not None else ThoughtGraph()
+        self._count = 0
+
+    def create_task(
+        self, title: str, description: str = "", priority: str = "medium", category: str = ""
+    ) -> str:
+        """Adds a task node."""
+        self._count += 1
+        while self.graph.get_node(f"task:T-{self._count}") or self.graph.get_node(f"T-{self._count}"):
+            self._count += 1
+        name = f"task:T-{self._count}"
+        told = {"description": description, "priority": priority, "category": category, "status": "pending"}
+        self.graph.add_node(name, NodeType.TASK, title, told)
+        return name
+
+    def update_task(self, task_id: str, *, status: str, properties: Mapping[str, Any]) -> None:
+        """Changes what a task node says; one that was not there is added."""
+        ensure_node(self.graph, task_id)
+        self.graph.nodes[task_id].properties.update({**properties, "status": status})
+
+
+class DirectorRejectionHandler:
+    """Answers rejections: an invalid one is overridden, a valid one leads to tasks, links and a new status.
+
+    Given a folder or a `ProjectManager`, it answers on the ledger of the repository there, once: what is answered
+    already is returned. Given another manager, it tells that one; given none, a graph keeps the tasks.
+    """
+
+    def __init__(
+        self,
+        manager: TaskManager | ProjectManager | str | os.PathLike[str] | None = None,
+        *,
+        policy: Policy | None = None,
+    ) -> None:
+        if isinstance(manager, str | os.PathLike):
+            manager = ProjectManager(manager)
+        self.manager: TaskManager | ProjectManager = manager if manager is not None else GraphProject()
+        self.validator = RejectionValidator()
+        self._limit = (policy or Policy()).max_invalid_rejections
+        self._invalid: Counter[tuple[str, ...]] = Counter()
+        self._slips: defaultdict[tuple[str, ...], list[set[str]]] = defaultdict(list)
+
+    def handle_rejection(
+        self, rejection: TaskRejection, task_context: Mapping[str, Any] | Any
+    ) -> RejectionDecision:
+        """Decides, and carries the decision out."""
+        if isinstance(self.manager, ProjectManager):
+            return self.manager.decide(rejection)
+        task_context = task_context if isinstance(task_context, Mapping) else {}
+        return self._decide(self.manager, rejection, task_context)
+
+    def _decide(
+        self, manager: TaskManager, rejection: TaskRejection, task_context: Mapping[str, Any]
+    ) -> RejectionDecision:
+        world = _world(manager.graph, rejection)
+        found = self.validator.assess(rejection, task_context, world)
+        if not isinstance(rejection.task_id, str) or not rejection.task_id:
+            return self._override(rejection, [UNNAMED, *found.issues])
+        if not found.is_valid:
+            return self._override(rejection, list(found.issues))
+        reason = rejection.reason or RejectionReason.BLOCKER
+        told = {**task_context, "id": rejection.task_id}
+        drawn = director.plan_decision(director.AUTOMATIC[reason], rejection, told, world)
+        # Before tasks are created: none may get the id of one that was named and is no node yet.
+        _ensure_named(manager.graph, rejection.task_id, drawn)
+        created = _create(manager, drawn)
+        _link(manager.graph, rejection.task_id, drawn, created)
+        status = status_after(drawn.decision, rejection.reason)
+        manager.update_task(
+            rejection.task_id, status=status, properties=_task_properties(rejection, drawn, created)
+        )
+        is_deferred = drawn.decision is DecisionType.ACCEPT_AND_DEFER
+        return RejectionDecision(
+            decision_type=drawn.decision,
+            rejection=rejection,
+            rationale=drawn.rationale(tuple(created)),
+            created_tasks=created,
+            deferred_task=rejection.task_id if is_deferred else "",
+        )
+
+    def _override(self, rejection: TaskRejection, issues: list[Issue]) -> RejectionDecision:
+        """Sends the work back; who has done this too often is not given it again."""
+        key = tuple(name if isinstance(name, str) else "" for name in (rejection.task_id, rejection.agent_id))
+        is_formal = director.is_formal_slip(issues, self._slips[key])
+        if is_formal:
+            self._slips[key].append({issue.code for issue in issues})
+        else:
+            self._invalid[key] += 1
+        is_last = not is_formal and self._invalid[key] >= self._limit
+        message = director.override_message(issues, is_last=is_last)
+        return RejectionDecision(
+            decision_type=DecisionType.OVERRIDE,
+            rejection=rejection,
+            rationale=f"Rejection validation failed: {', '.join(issue.code for issue in issues)}.",
+            override_message=director.slip_message(issues) if is_formal else message,
+            reassign_to="" if is_last else rejection.agent_id,
+        )
+
+
+def _ensure_named(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan) -> None:
+    """Adds the nodes of the tasks and decisions that a plan names."""
+    others = (other for sketch in drawn.sketches for other in sketch.tasks)
+    for name in (task_id, *drawn.waits_for, *others):
+        ensure_node(graph, name)
+
+
+def _create(manager: TaskManager, drawn: director.DecisionPlan) -> list[str]:
+    return [
+        manager.create_task(
+            title=sketch.title,
+            description=sketch.description,
+            priority=sketch.priority,
+            category=sketch.category,
+        )
+        for sketch in drawn.sketches
+    ]
+
+
+def _link(graph: ThoughtGraph, task_id: str, drawn: director.DecisionPlan, created: list[str]) -> None:
+    for name in created:
+        ensure_node(graph, name)
+    weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
+    for name in (*drawn.waits_for, *created):
+        if drawn.link == "DEPENDS_ON":
+            graph.add_edge(task_id, name, EdgeType.DEPENDS_ON, weight=1.0)
+        elif drawn.link == "BLOCKS":
+            graph.add_edge(name, task_id, EdgeType.BLOCKS, weight=1.0)
+        else:
+            graph.add_edge(name, task_id, EdgeType.REFINES, weight=weight)
+    for name, sketch in zip(created, drawn.sketches, strict=True):
+        for other in (*(created[index] for index in sketch.siblings), *sketch.tasks):
+            graph.add_edge(name, other, EdgeType.DEPENDS_ON, weight=1.0)
+
+
+def _world(graph: ThoughtGraph, rejection: TaskRejection) -> ValidationFacts:
+    """The tasks a rejection waits for that are nodes of the graph; others are believed to exist."""
+    known: list[NamedTask] = []
+    waited = dependency_names(rejection)
+    for name in (*waited, *mentioned_names(rejection)):
+        node_id = name if graph.get_node(name) else f"task:{name}"
+        node = graph.get_node(node_id)
+        if node is None and name in waited and ids.parse_task_id(name):
+            is_self = ids.parse_task_id(name) == ids.parse_task_id(str(rejection.task_id)[:200])
+            known.append(NamedTask(name=name, task_id=name, is_open=True, is_self=is_self))
+        elif node is not None:
+            is_self = node_id in (rejection.task_id, f"task:{rejection.task_id}")
+            status = str(node.properties.get("status", ""))
+            is_open = status not in _ENDED
+            known.append(
+                NamedTask(name=name, task_id=node_id, status=status, is_open=is_open, is_self=is_self)
+            )
+    return ValidationFacts(named=tuple(known))
+
+
+def _task_properties(
+    rejection: TaskRejection, drawn: director.DecisionPlan, created: list[str]
+) -> dict[str, Any]:
+    match drawn.decision:
+        case DecisionType.ACCEPT_AND_DECOMPOSE:
+            return {"decomposed_into": created}
+        case DecisionType.ACCEPT_AND_REFORMULATE:
+            return {"reformulated_as": created[0]}
+        case DecisionType.ACCEPT_AND_DEFER:
+            return {"waits_for": [*drawn.waits_for, *created]}
+        case _ if drawn.superseded_by:
+            return {"superseded_by": drawn.superseded_by}
+        case _:
+            return {"rejection": rejection.to_dict()}
+
 
 TaskContext = Callable[[str], Mapping[str, Any]]
 
@@ -40,7 +239,9 @@ class HandoffManager:
     ) -> None:
         if isinstance(event_log, str | os.PathLike):
             event_log = ProjectManager(event_log)
-        self._kept = event_log if isinstance(event_log, ProjectManager) else _Logged(event_log, task_context)
+        self._kept = (
+            event_log if isinstance(event_log, ProjectManager) else _LogHandoffs(event_log, task_context)
+        )
 
     def initiate_handoff(
         self,
@@ -76,7 +277,7 @@ def _agrees(stated: object, named: str) -> bool:
     return not stated or stated.removeprefix("handoff:") == named.removeprefix("handoff:")
 
 
-class _Logged:
+class _LogHandoffs:
     """Handoffs of a program that keeps a log of its own."""
 
     def __init__(self, event_log: EventLog, task_context: TaskContext | None) -> None:

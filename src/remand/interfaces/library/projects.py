@@ -8,31 +8,32 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from remand.app.asking import Accepted, Request, acting, is_agents
+from remand.app.events.signatures import confirmed_events
+from remand.app.events.task_folds import task_events
 from remand.app.graph import fold_graph
-from remand.app.naming import task_of_handoff
-from remand.app.rebuild import story
-from remand.app.rejection_views import RejectionView, rejections
-from remand.app.signatures import confirmed_events
-from remand.app.stories import handoffs
-from remand.bootstrap.directing import directing
-from remand.bootstrap.gateway import Gateway
-from remand.bootstrap.ledger import find_place
-from remand.bootstrap.quick import find_socket
+from remand.app.history.rejections import RejectionView, task_rejections
+from remand.app.history.task_history import task_handoffs
+from remand.app.requests import Acceptance, Request, actor_name, is_agent_environment
+from remand.app.tasks.lookup import task_of_handoff
 from remand.config import inherited_environment
-from remand.domain import answers, ids
 from remand.domain import commands as c
-from remand.domain import director as directors
-from remand.domain.event import Event
-from remand.domain.events import HandoffInitiated
-from remand.domain.reasons import DecisionType, decision_named
+from remand.domain import ids
+from remand.domain.decisions import director as directors
+from remand.domain.decisions import rejections
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import HandoffInitiated
+from remand.domain.graph import LedgerGraph
+from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
 from remand.domain.rejection import RejectionDecision, TaskRejection
-from remand.domain.rejection_graph import RecordedGraph
-from remand.domain.secrets import redacted_values
 from remand.domain.task import Task
+from remand.domain.text.redaction import redact_values
 from remand.domain.validation.validator import RejectionValidator
+from remand.wiring.coordinator import make_consultants
+from remand.wiring.gateway import Gateway
+from remand.wiring.ledger import find_place
+from remand.wiring.startup import find_socket
 
 T = TypeVar("T")
 _LEDGERS_OWN = ("task_id", "handoff_id", "agent_id", "rejected_at")
@@ -50,14 +51,14 @@ class ProjectManager:
         self._gateway = Gateway(find_place(os.fspath(folder)))
 
     @property
-    def graph(self) -> RecordedGraph:
+    def graph(self) -> LedgerGraph:
         """The graph of the ledger as it is now. It is made from the events, and cannot be written to."""
-        opened = self._gateway.opened
+        opened = self._gateway.opened_ledger
         opened.ledger.refresh()
         with opened.store.read() as view:
             statuses = {task.id: task.status.value for task in view.tasks.every()}
             graph = fold_graph(confirmed_events(view), statuses).graph
-        return RecordedGraph(graph, self._rejection_id)
+        return LedgerGraph(graph, self._rejection_id)
 
     def create_task(
         self,
@@ -72,12 +73,12 @@ class ProjectManager:
         said = (title, description, priority, category)
 
         def find() -> Task | None:
-            known = self._task(ids.task_id(task_id) or "")
+            known = self._task(ids.parse_task_id(task_id) or "")
             is_same = known and said == (known.title, known.scope, str(known.priority), known.category)
             return known if is_same else None
 
         ask = c.AddTask(title=title, scope=description, priority=priority, category=category, own_id=task_id)
-        return ids.task_node(_once(find, lambda: self._ask(ask).task).id)
+        return ids.task_node_id(_find_or_record(find, lambda: self._ask(ask).task).id)
 
     def log(self, event: str, /, **fields: Any) -> bool:
         """Records one of the protocol's events; returns what `reject_handoff` or `handle_rejection_response` does."""
@@ -95,7 +96,7 @@ class ProjectManager:
 
         def find() -> str | None:
             found = self._handoff(handoff_id) or {}
-            is_same = (found.get("task_id"), found.get("agent")) == (ids.task_id(task_id), target)
+            is_same = (found.get("task_id"), found.get("agent")) == (ids.parse_task_id(task_id), target)
             return found["handoff_id"] if is_same else None
 
         ask = c.InitiateHandoff(
@@ -106,29 +107,29 @@ class ProjectManager:
             made = (event for event in self._ask(ask).events if isinstance(event, HandoffInitiated))
             return next(made).handoff_id
 
-        return f"handoff:{_once(find, make)}"
+        return f"handoff:{_find_or_record(find, make)}"
 
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         """Files a rejection; False when it is not valid."""
         try:
-            return self._file(_named("handoff", handoff_id), _named("agent", agent), rejection)
+            return self._file(_require_text("handoff", handoff_id), _require_text("agent", agent), rejection)
         except Refused as refusal:
             task = self._task(self._task_of(handoff_id)) if refusal.code == "handoff_closed" else None
-            if task is None or RejectionValidator().validate(rejection, answers.context(task))[0]:
+            if task is None or RejectionValidator().validate(rejection, rejections.task_context(task))[0]:
                 raise
             return False
 
     def decide(self, rejection: TaskRejection) -> RejectionDecision:
         """The decision on a rejection: the recorded one, else the one that its reason leads to, which is then recorded."""
-        handoff = _named("handoff", rejection.handoff_id)
+        handoff = _require_text("handoff", rejection.handoff_id)
         if not (found := self._last(handoff)) or not found.is_of(rejection):
-            self._file(handoff, _named("agent", rejection.agent_id), rejection)
+            self._file(handoff, _require_text("agent", rejection.agent_id), rejection)
             found = self._last(handoff)
         if found and found.view.decision is None:
             reason = TaskRejection.from_dict(found.view.rejection).reason
             kind = directors.AUTOMATIC[reason] if reason else DecisionType.ACCEPT
             ask = c.AnswerRejection(handoff_id=handoff, decision=kind.name)
-            _once(lambda: self._is_answered(handoff) or None, lambda: bool(self._ask(ask)))
+            _find_or_record(lambda: self._is_answered(handoff) or None, lambda: bool(self._ask(ask)))
             found = self._last(handoff)
         if not found or found.view.decision is None:
             raise Refused("unknown_rejection", f"The ledger has no answer to the rejection of {handoff}.")
@@ -136,7 +137,7 @@ class ProjectManager:
 
     def respond(self, handoff_id: str, decision: RejectionDecision, director: str = "") -> bool:
         """Answers a rejection; True when the answer is recorded, by this call or before it."""
-        handoff = _named("handoff", handoff_id)
+        handoff = _require_text("handoff", handoff_id)
         kind = decision.decision_type
         ask = c.AnswerRejection(
             handoff_id=handoff,
@@ -151,7 +152,7 @@ class ProjectManager:
             found = self._last(handoff)
             return True if found and _is_recorded(decision, found.view) else None
 
-        return _once(find, lambda: bool(self._ask(ask, director)))
+        return _find_or_record(find, lambda: bool(self._ask(ask, director)))
 
     def status(self, handoff_id: str) -> dict[str, Any]:
         """A handoff as it stands: its status, the last rejection and the decision on it."""
@@ -161,8 +162,8 @@ class ProjectManager:
         return found
 
     def _handoff(self, handoff_id: str) -> dict[str, Any] | None:
-        bare = ids.handoff_id(handoff_id) or ""
-        found = next((one for one in handoffs(self._story(bare)) if one.handoff_id == bare), None)
+        bare = ids.parse_handoff_id(handoff_id) or ""
+        found = next((one for one in task_handoffs(self._task_events(bare)) if one.handoff_id == bare), None)
         if found is None:
             return None
         last = self._last(bare)
@@ -185,10 +186,10 @@ class ProjectManager:
 
         def find() -> bool | None:
             last = self._last(handoff_id)
-            is_own = last and last.view.agent == self._acting(agent)
+            is_own = last and last.view.agent == self._acting_name(agent)
             return True if last and is_own and last.stands and last.is_of(rejection) else None
 
-        return _once(find, lambda: self._file_anew(handoff_id, agent, rejection))
+        return _find_or_record(find, lambda: self._file_anew(handoff_id, agent, rejection))
 
     def _file_anew(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         last = self._last(handoff_id)
@@ -199,21 +200,21 @@ class ProjectManager:
         if task.filed is None:
             return False
         if not find_socket(self._gateway.place):
-            consultants = directing(self._gateway.opened, is_users_own=False)
+            consultants = make_consultants(self._gateway.opened_ledger, is_users_own=False)
             consultants.advise(task.id, task.filed.handoff_id)
-            consultants.direct(task.id, task.filed.handoff_id)
+            consultants.decide(task.id, task.filed.handoff_id)
         return task.filed.is_valid
 
     def _is_answered(self, handoff_id: str) -> bool:
         last = self._last(handoff_id)
         return last is not None and last.view.decision is not None
 
-    def _acting(self, named: str = "") -> str:
-        return acting(named, inherited_environment())
+    def _acting_name(self, named: str = "") -> str:
+        return actor_name(named, inherited_environment())
 
-    def _ask(self, ask: c.Ask, named: str = "", key: str = "") -> Accepted:
-        is_confined = is_agents(inherited_environment())
-        request = Request(ask=ask, actor=self._acting(named), confined=is_confined, key=key)
+    def _ask(self, ask: c.Ask, named: str = "", key: str = "") -> Acceptance:
+        is_confined = is_agent_environment(inherited_environment())
+        request = Request(ask=ask, actor=self._acting_name(named), confined=is_confined, key=key)
         answer = self._gateway.ask(request)
         if isinstance(answer, Refused):
             raise answer
@@ -221,41 +222,41 @@ class ProjectManager:
 
     def _rejection_id(self, rejection: TaskRejection) -> str:
         """The id under which the ledger has a rejection; empty when it has none like it."""
-        handoff = ids.handoff_id(str(rejection.handoff_id)[:200]) or ""
-        found = (filed for filed in reversed(self._filed(handoff)) if filed.is_of(rejection))
+        handoff = ids.parse_handoff_id(str(rejection.handoff_id)[:200]) or ""
+        found = (filed for filed in reversed(self._filed_rejections(handoff)) if filed.is_of(rejection))
         return next((filed.view.rejection_id for filed in found), "")
 
-    def _last(self, handoff_id: str) -> _Filed | None:
+    def _last(self, handoff_id: str) -> _FiledRejection | None:
         """The last rejection of a handoff."""
-        filed = self._filed(ids.handoff_id(handoff_id) or "")
+        filed = self._filed_rejections(ids.parse_handoff_id(handoff_id) or "")
         return filed[-1] if filed else None
 
-    def _filed(self, handoff_id: str) -> list[_Filed]:
-        events = self._story(handoff_id)
+    def _filed_rejections(self, handoff_id: str) -> list[_FiledRejection]:
+        events = self._task_events(handoff_id)
         keys = {getattr(event, "rejection_id", ""): event.meta.key for event in reversed(events)}
-        found = (view for view in rejections(events) if view.handoff_id == handoff_id)
-        return [_Filed(view=view, key=keys.get(view.rejection_id, "")) for view in found]
+        found = (view for view in task_rejections(events) if view.handoff_id == handoff_id)
+        return [_FiledRejection(view=view, key=keys.get(view.rejection_id, "")) for view in found]
 
-    def _story(self, handoff_id: str) -> list[Event]:
+    def _task_events(self, handoff_id: str) -> list[Event]:
         """The events of the task that a handoff is about."""
         task_id = self._task_of(handoff_id)
-        with self._gateway.opened.store.read() as view:
-            return story(view, task_id) if task_id else []
+        with self._gateway.opened_ledger.store.read() as view:
+            return task_events(view, task_id) if task_id else []
 
     def _task_of(self, handoff_id: str) -> str:
-        opened, bare = self._gateway.opened, ids.handoff_id(handoff_id) or ""
+        opened, bare = self._gateway.opened_ledger, ids.parse_handoff_id(handoff_id) or ""
         opened.ledger.refresh()
         with opened.store.read() as view:
             return task_of_handoff(view, bare)
 
     def _task(self, task_id: str) -> Task | None:
-        opened = self._gateway.opened
+        opened = self._gateway.opened_ledger
         opened.ledger.refresh()
         with opened.store.read() as view:
             return view.tasks.get(task_id) if task_id else None
 
 
-class _Filed(Record, kw_only=True):
+class _FiledRejection(Record, kw_only=True):
     """A rejection in the ledger, and the key that it was filed under."""
 
     view: RejectionView
@@ -278,11 +279,11 @@ class _Filed(Record, kw_only=True):
         """True when a record says the same: it was filed from it, or it was read from here."""
         if self.key.startswith(f"reject.{_content(rejection)}."):
             return True
-        said = TaskRejection.from_dict(redacted_values(rejection.to_dict())).to_dict()
+        said = TaskRejection.from_dict(redact_values(rejection.to_dict())).to_dict()
         return all(self.view.rejection.get(name) == said[name] for name in said if name not in _LEDGERS_OWN)
 
 
-def _once(find: Callable[[], T | None], make: Callable[[], T]) -> T:
+def _find_or_record(find: Callable[[], T | None], make: Callable[[], T]) -> T:
     """What is recorded already, else what is recorded now. What somebody else recorded meanwhile counts, too."""
     known = find()
     if known is not None:
@@ -306,7 +307,7 @@ def _digest(value: object) -> str:
     return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
-def _named(what: str, value: object) -> str:
+def _require_text(what: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise Refused("bad_value", f"Name the {what}: a text that is not empty.")
     return value
@@ -315,9 +316,9 @@ def _named(what: str, value: object) -> str:
 def _is_recorded(decision: RejectionDecision, view: RejectionView) -> bool:
     """True when a decision is the recorded one; what it leaves empty is taken as recorded."""
     known = view.decision
-    if known is None or decision_named(known.decision_type) is not decision.decision_type:
+    if known is None or parse_decision_type(known.decision_type) is not decision.decision_type:
         return False
-    created = {ids.task_id(name) or name for name in decision.created_tasks}
+    created = {ids.parse_task_id(name) or name for name in decision.created_tasks}
     if decision.decision_type is not DecisionType.OVERRIDE:
         return not created or created == set(known.created_tasks)
     pairs = ((decision.override_message, known.override_message), (decision.reassign_to, known.reassign_to))
@@ -332,6 +333,6 @@ def _decision(view: RejectionView, rejection: TaskRejection | None = None) -> Re
         rationale=decided.rationale if decided else "",
         override_message=decided.override_message if decided else "",
         reassign_to=decided.reassign_to if decided else "",
-        created_tasks=[ids.task_node(name) for name in decided.created_tasks] if decided else [],
-        deferred_task=ids.task_node(decided.deferred_task) if decided and decided.deferred_task else "",
+        created_tasks=[ids.task_node_id(name) for name in decided.created_tasks] if decided else [],
+        deferred_task=ids.task_node_id(decided.deferred_task) if decided and decided.deferred_task else "",
     )

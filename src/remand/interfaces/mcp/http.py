@@ -1,4 +1,4 @@
-"""Streamable HTTP: a port that only whoever has the token can use, and no page in a browser at all."""
+"""The MCP server over HTTP: only clients with the token are served, and no web page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from remand.app.errors import EnvironmentFault
-from remand.interfaces.mcp.desk import CommandLine
+from remand.interfaces.mcp.command_runner import CommandLineRunner
 from remand.interfaces.mcp.server import RemandServer
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -43,12 +43,12 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def over_http(desk: CommandLine, listening: socket.socket, token: str) -> None:
+def serve_http(desk: CommandLineRunner, listening: socket.socket, token: str) -> None:
     """Serves whoever has the token, until a signal ends it."""
-    asyncio.run(_over_http(desk, listening, token))
+    asyncio.run(_serve_http(desk, listening, token))
 
 
-async def _over_http(desk: CommandLine, listening: socket.socket, token: str) -> None:
+async def _serve_http(desk: CommandLineRunner, listening: socket.socket, token: str) -> None:
     host, port = listening.getsockname()[:2]
     app = RemandServer(desk).streamable_http_app(transport_security=_security(host, port), host=host)
     config = uvicorn.Config(

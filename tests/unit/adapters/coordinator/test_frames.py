@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remand.adapters.coordinator import frames
+from remand.adapters.coordinator import protocol
 
 SETTINGS = ["Alice", "T-1", ""]
 ARGUMENTS = ["task", "wait", "T-1", "--for", "a\nletter ü \udcff", ""]
@@ -12,31 +12,31 @@ ARGUMENTS = ["task", "wait", "T-1", "--for", "a\nletter ü \udcff", ""]
 
 @pytest.mark.parametrize("given", [b"", b"{}", b"\0\0with\0zeros"])
 def test_a_call_arrives_with_what_it_brings_along(given: bytes) -> None:
-    frame = frames.pack_call("/here", SETTINGS, ARGUMENTS, given)
-    found = frames.unpack(frame)
+    frame = protocol.pack_call("/here", SETTINGS, ARGUMENTS, given)
+    found = protocol.unpack(frame)
     assert found is not None
-    assert frames.unpack_given(*found[:2]) == ("/here", SETTINGS, ARGUMENTS, given)
+    assert protocol.unpack_call_with_input(*found[:2]) == ("/here", SETTINGS, ARGUMENTS, given)
     assert found[2] == len(frame)
 
 
 def test_a_call_that_brings_nothing_is_one_that_every_coordinator_knows() -> None:
-    kind, payload, _ = frames.unpack(frames.pack_call("/here", SETTINGS, ARGUMENTS)) or (b"", b"", 0)
-    assert kind == frames.CALL
-    assert frames.unpack_call(payload) == ("/here", SETTINGS, ARGUMENTS)
+    kind, payload, _ = protocol.unpack(protocol.pack_call("/here", SETTINGS, ARGUMENTS)) or (b"", b"", 0)
+    assert kind == protocol.CALL
+    assert protocol.unpack_call(payload) == ("/here", SETTINGS, ARGUMENTS)
 
 
 @pytest.mark.parametrize(
     ("kind", "payload"),
     [
-        (frames.ASKS, b"[]"),
-        (frames.CALL, b""),
-        (frames.GIVEN, b""),
-        (frames.GIVEN, b"\xff\xff\xff\xffx"),
-        (frames.GIVEN, b"\0\0\0\0"),
-        (frames.CALL, b"\0" * (frames.MAX_TEXTS + 1)),
+        (protocol.ASKS, b"[]"),
+        (protocol.CALL, b""),
+        (protocol.CALL_WITH_INPUT, b""),
+        (protocol.CALL_WITH_INPUT, b"\xff\xff\xff\xffx"),
+        (protocol.CALL_WITH_INPUT, b"\0\0\0\0"),
+        (protocol.CALL, b"\0" * (protocol.MAX_TEXTS + 1)),
         (b"?", b"anything"),
     ],
 )
 def test_what_is_no_call_is_not_taken_for_one(kind: bytes, payload: bytes) -> None:
     with pytest.raises((ValueError, IndexError)):
-        frames.unpack_given(kind, payload)
+        protocol.unpack_call_with_input(kind, payload)

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from remand.adapters.forges.transport import Reply
-from remand.app.forges.ports import Remembered
+from remand.adapters.forges.transport import ForgeReply
+from remand.app.forge.ports import CachedAnswer
 from remand.testing.forge_server import Dialect, Request
 
 
@@ -33,29 +33,29 @@ class Notes:
     """A memory that lasts as long as the test."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Remembered] = {}
+        self.kept: dict[str, CachedAnswer] = {}
 
-    def get(self, address: str) -> Remembered | None:
+    def get(self, address: str) -> CachedAnswer | None:
         return self.kept.get(address)
 
-    def put(self, address: str, answer: Remembered) -> None:
+    def put(self, address: str, answer: CachedAnswer) -> None:
         self.kept[address] = answer
 
 
-def reply(value: object, status: int = 200, **headers: str) -> Reply:
+def reply(value: object, status: int = 200, **headers: str) -> ForgeReply:
     """An answer in JSON; header names are written with underscores."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return Reply(status, {"content-type": "application/json", **named}, msgspec.json.encode(value))
+    return ForgeReply(status, {"content-type": "application/json", **named}, msgspec.json.encode(value))
 
 
 @dataclass
 class Table:
     """Answers each `METHOD path` from a table, page by page; what is not in it is not there."""
 
-    answers: dict[str, list[Reply] | Reply] = field(default_factory=dict)
+    answers: dict[str, list[ForgeReply] | ForgeReply] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         parts = urlsplit(url)
         asked = Asked(method, parts.path, parse_qs(parts.query), headers, body)
         self.asked.append(asked)
@@ -76,14 +76,14 @@ class Spoken:
     dialect: Dialect
     asked: list[Asked] = field(default_factory=list)
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> ForgeReply:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
         self.asked.append(Asked(method, parts.path, query, headers, body))
         last = {name: values[-1] for name, values in query.items()}
         answer = self.dialect.answer(Request(method, parts.path, last, dict(headers), body, "https://forge"))
         assert answer is not None
-        return Reply(answer.status, answer.headers, answer.body)
+        return ForgeReply(answer.status, answer.headers, answer.body)
 
     async def close(self) -> None:
         """Nothing is open."""

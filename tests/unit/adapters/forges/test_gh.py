@@ -5,17 +5,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from remand.adapters.forges.gh import NOT_LOGGED_IN, GhTransport, Ran, printed
-from remand.app.forges.ports import ForgeFault, Trouble
+from remand.adapters.forges.transport import NOT_LOGGED_IN, GhTransport, ProgramResult, parse_printed_reply
+from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 
 API = "https://api.github.com"
 
 
 class Recorded:
-    def __init__(self, ran: Ran | None) -> None:
+    def __init__(self, ran: ProgramResult | None) -> None:
         self.ran, self.commands = ran, list[tuple[Sequence[str], bytes]]()
 
-    async def run(self, command: Sequence[str], given: bytes) -> Ran | None:
+    async def run(self, command: Sequence[str], given: bytes) -> ProgramResult | None:
         self.commands.append((command, given))
         return self.ran
 
@@ -26,7 +26,7 @@ def sent(runner: Recorded, url: str, api: str = API, body: bytes = b"") -> Seque
     return runner.commands[-1][0]
 
 
-OK = Ran(0, b'HTTP/2.0 200 OK\nEtag: W/"1"\nContent-Type: application/json; charset=utf-8\n\n[1]')
+OK = ProgramResult(0, b'HTTP/2.0 200 OK\nEtag: W/"1"\nContent-Type: application/json; charset=utf-8\n\n[1]')
 
 
 def test_a_request_is_made_with_its_own_headers_and_the_token_left_to_gh() -> None:
@@ -51,13 +51,13 @@ def test_another_host_is_not_asked() -> None:
     with pytest.raises(ForgeFault) as raised:
         sent(Recorded(OK), "https://thief.example/repos/o/r/pulls")
 
-    assert raised.value.trouble is Trouble.GARBLED
+    assert raised.value.trouble is ForgeFaultKind.GARBLED
 
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 def test_status_headers_and_body_are_read_from_what_is_printed(newline: bytes) -> None:
     head = [b"HTTP/2.0 304 Not Modified", b'Etag: W/"1"', b"X-Ratelimit-Used: 7", b"", b""]
-    reply = printed(newline.join(head) + b'{"a": "1\r\n\r\n2"}')
+    reply = parse_printed_reply(newline.join(head) + b'{"a": "1\r\n\r\n2"}')
 
     assert reply.status == 304
     assert reply.headers == {"etag": 'W/"1"', "x-ratelimit-used": "7"}
@@ -67,15 +67,16 @@ def test_status_headers_and_body_are_read_from_what_is_printed(newline: bytes) -
 @pytest.mark.parametrize("output", [b"", b"gh: not found", b"HTTP/2.0", b"HTTP/2.0 abc\n\n", b"\xff\xfe\n\n"])
 def test_output_that_is_no_answer_is_a_fault(output: bytes) -> None:
     with pytest.raises(ForgeFault) as raised:
-        printed(output)
+        parse_printed_reply(output)
 
-    assert raised.value.trouble is Trouble.UNREACHABLE
+    assert raised.value.trouble is ForgeFaultKind.UNREACHABLE
 
 
 @pytest.mark.parametrize(
-    ("ran", "trouble"), [(None, Trouble.UNREACHABLE), (Ran(NOT_LOGGED_IN, b""), Trouble.DENIED)]
+    ("ran", "trouble"),
+    [(None, ForgeFaultKind.UNREACHABLE), (ProgramResult(NOT_LOGGED_IN, b""), ForgeFaultKind.DENIED)],
 )
-def test_a_program_that_cannot_answer_is_a_fault(ran: Ran | None, trouble: Trouble) -> None:
+def test_a_program_that_cannot_answer_is_a_fault(ran: ProgramResult | None, trouble: ForgeFaultKind) -> None:
     with pytest.raises(ForgeFault) as raised:
         sent(Recorded(ran), f"{API}/x")
 

@@ -7,8 +7,8 @@ import pytest
 from remand.adapters.forges.gitea import Gitea
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
-from remand.app.forges.ports import CheckState, ForgeFault, Remembered, Trouble
-from remand.domain.pulls.shapes import Account, Comment, PullState, ReviewState
+from remand.app.forge.ports import CachedAnswer, CheckState, ForgeFault, ForgeFaultKind
+from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_gitea import GiteaDialect
 from remand.testing.forge_state import TOKEN, ForgeState, Pull
@@ -252,7 +252,7 @@ def test_a_token_that_may_not_ask_for_permissions_is_a_fault(opened: Open) -> No
     with pytest.raises(ForgeFault) as raised:
         opened(carrier).may_write(Account(id="gitea:7", login="gitea:ann"))
 
-    assert raised.value.trouble is Trouble.DENIED
+    assert raised.value.trouble is ForgeFaultKind.DENIED
     assert "repo admins" in str(raised.value)
 
 
@@ -267,11 +267,11 @@ def test_a_hundred_pull_requests_that_did_not_change_cost_one_request(opened: Op
     state = ForgeState()
     numbers = [pull.number for pull in opened_pulls(state, 300)][-100:]
     carrier, memory = Spoken(GiteaDialect(state)), Notes()
-    first = opened(carrier, memory).glance(numbers)
+    first = opened(carrier, memory).change_marks(numbers)
     before = len(carrier.asked)
 
     assert before == 2
-    assert opened(carrier, memory).glance(numbers) == first
+    assert opened(carrier, memory).change_marks(numbers) == first
     assert len(carrier.asked) - before == 1
 
 
@@ -282,11 +282,11 @@ def test_what_changed_long_before_others_did_is_seen_all_the_same(opened: Open) 
     carrier, memory = Spoken(GiteaDialect(state)), Notes()
     forge = opened(carrier, memory)
     numbers = [pulls[0].number, pulls[1].number]
-    before = forge.glance(numbers)
+    before = forge.change_marks(numbers)
     state.remark(pulls[0], state.viewer, "Hm.")
     for pull in pulls[2:]:
         state.remark(pull, state.viewer, "Hm.")
-    after = forge.glance(numbers)
+    after = forge.change_marks(numbers)
 
     assert after[pulls[0].number] != before[pulls[0].number]
     assert after[pulls[1].number] == before[pulls[1].number]
@@ -299,22 +299,22 @@ def test_a_second_change_in_the_same_second_is_seen(opened: Open) -> None:
     for pull in pulls:
         pull.updated_at = pulls[-1].updated_at
     last = pulls[-1].number
-    before = forge.glance([last])
+    before = forge.change_marks([last])
     now = pulls[-1].updated_at
     state.remark(pulls[-1], state.viewer, "Hm.")
     pulls[-1].updated_at = now
 
-    assert forge.glance([last]) != before
+    assert forge.change_marks([last]) != before
 
 
 def test_a_memory_that_cannot_be_read_is_no_memory(opened: Open) -> None:
     state = ForgeState()
     number = opened_pulls(state, 60)[0].number
     carrier, memory = Spoken(GiteaDialect(state)), Notes()
-    first = opened(carrier, memory).glance([number])
-    memory.kept = {address: Remembered(etag="", body='{"seen": 7') for address in memory.kept}
+    first = opened(carrier, memory).change_marks([number])
+    memory.kept = {address: CachedAnswer(etag="", body='{"seen": 7') for address in memory.kept}
 
-    assert opened(carrier, memory).glance([number]) == first
+    assert opened(carrier, memory).change_marks([number]) == first
 
 
 # ------------------------------------------------------------------------------------------- what is left
@@ -323,8 +323,8 @@ def test_a_memory_that_cannot_be_read_is_no_memory(opened: Open) -> None:
 def test_a_review_is_left_at_lines_of_the_new_file(opened: Open) -> None:
     carrier = Table({f"POST {PLACE}/pulls/3/reviews": reply(review(70, "REQUEST_CHANGES"))})
     comments = [
-        Comment(id="", text="Leaks.", path="a.py", line=4),
-        Comment(id="", text="Whole.", path="b.py"),
+        ForgeComment(id="", text="Leaks.", path="a.py", line=4),
+        ForgeComment(id="", text="Whole.", path="b.py"),
     ]
 
     left = opened(carrier).request_changes(3, HEAD, "", comments)
@@ -350,9 +350,9 @@ def test_a_review_that_is_refused_for_good_is_a_fault(opened: Open) -> None:
         {f"POST {PLACE}/pulls/3/reviews": reply({"message": "review event requires a body"}, 422)}
     )
     with pytest.raises(ForgeFault) as raised:
-        opened(carrier).request_changes(3, HEAD, "No.", [Comment(id="", text="x", path="a.py", line=4)])
+        opened(carrier).request_changes(3, HEAD, "No.", [ForgeComment(id="", text="x", path="a.py", line=4)])
 
-    assert raised.value.trouble is Trouble.REFUSED
+    assert raised.value.trouble is ForgeFaultKind.REFUSED
     assert [asked.data["event"] for asked in carrier.asked] == [
         "REQUEST_CHANGES",
         "REQUEST_CHANGES",

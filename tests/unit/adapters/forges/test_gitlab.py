@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from remand.adapters.forges.gitlab import GitLab
-from remand.adapters.forges.gitlab_words import plain
+from remand.adapters.forges.gitlab import GitLab, escape_commands
 from remand.adapters.forges.transport import Transport
 from remand.app.errors import UsageError
-from remand.app.forges.ports import CheckState, ForgeFault, Trouble
-from remand.domain.pulls.shapes import Account, Comment, PullState, ReviewState
+from remand.app.forge.ports import CheckState, ForgeFault, ForgeFaultKind
+from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
 from remand.testing.forge_gitlab import GitLabDialect
 from remand.testing.forge_state import TOKEN, ForgeState, Said
@@ -433,10 +432,10 @@ def test_a_hundred_merge_requests_cost_one_request(opened: Open) -> None:
     numbers = [state.open(state.viewer).number for _ in range(230)][-100:]
     carrier = Spoken(GitLabDialect(state))
     forge = opened(carrier)
-    first = forge.glance(numbers)
+    first = forge.change_marks(numbers)
 
     assert (sorted(first), len(carrier.asked)) == (numbers, 1)
-    assert forge.glance(numbers) == first
+    assert forge.change_marks(numbers) == first
     assert (len(carrier.asked), forge.usage.not_modified, forge.usage.points) == (2, 1, 2)
 
 
@@ -491,13 +490,16 @@ def test_no_text_that_is_left_commands_gitlab(opened: Open, text: str) -> None:
 
 
 def test_a_slash_within_a_line_stays(opened: Open) -> None:
-    assert plain("see src/app.py and /etc/hosts") == "see src/app.py and /etc/hosts"
+    assert escape_commands("see src/app.py and /etc/hosts") == "see src/app.py and /etc/hosts"
 
 
 def test_a_reviewer_s_text_cannot_merge_the_work_it_is_about(opened: Open) -> None:
     state = ForgeState("group/sub".replace("/", "%2F"), "demo")
     pull = state.open(state.person("bob", "write"))
-    comments = [Comment(id="", text="Hm.\n/merge", path="src/app.py", line=3), Comment(id="", text="/merge")]
+    comments = [
+        ForgeComment(id="", text="Hm.\n/merge", path="src/app.py", line=3),
+        ForgeComment(id="", text="/merge"),
+    ]
     left = opened(Spoken(GitLabDialect(state))).request_changes(1, pull.head, "No.\n/merge", comments)
 
     assert (left, pull.state) == (ReviewState.CHANGES_REQUESTED, PullState.OPEN)
@@ -508,7 +510,7 @@ def test_threads_are_begun_at_lines_of_the_head_alone(opened: Open) -> None:
     carrier = table(reviewers=(reviewer("requested_changes"),))
     carrier.answers[f"POST {PLACE}/discussions"] = reply({"id": "x"}, 201)
     carrier.answers[f"POST {PLACE}/notes"] = reply(note(70, "10:00:00.000", "No."), 201)
-    comment = Comment(id="", text="Leaks.", path="src/app.py", line=4)
+    comment = ForgeComment(id="", text="Leaks.", path="src/app.py", line=4)
     forge = opened(carrier)
 
     assert forge.request_changes(3, HEAD, "No.", [comment]) is ReviewState.CHANGES_REQUESTED
@@ -565,7 +567,7 @@ def test_a_status_that_already_says_so_is_no_fault(opened: Open) -> None:
 
     with pytest.raises(ForgeFault) as raised:
         forge.set_status(HEAD, CheckState.SUCCESS, "")
-    assert raised.value.trouble is Trouble.REFUSED
+    assert raised.value.trouble is ForgeFaultKind.REFUSED
 
 
 @pytest.mark.parametrize("path", ["", "/approvals", "/discussions", "/versions", "/reviewers"])
@@ -575,4 +577,4 @@ def test_an_answer_of_another_shape_is_a_fault_of_the_whole(opened: Open, path: 
     with pytest.raises(ForgeFault) as raised:
         opened(carrier).pull_request(3)
 
-    assert raised.value.trouble is Trouble.GARBLED
+    assert raised.value.trouble is ForgeFaultKind.GARBLED

@@ -2,15 +2,22 @@
 
 import pytest
 
-from remand.adapters.forges.limits import LONGEST, PAUSE, WINDOW, is_limit, is_used_up, patience
-from remand.adapters.forges.transport import Reply
+from remand.adapters.forges.transport import (
+    LONGEST,
+    PAUSE,
+    WINDOW,
+    ForgeReply,
+    is_quota_empty,
+    is_rate_limited,
+    pause_seconds,
+)
 
 NOW = "2026-11-15T09:00:00.000000Z"
 EPOCH = 1794733200
 
 
-def reply(status: int = 429, **headers: str) -> Reply:
-    return Reply(status, {name.replace("_", "-"): value for name, value in headers.items()}, b"")
+def reply(status: int = 429, **headers: str) -> ForgeReply:
+    return ForgeReply(status, {name.replace("_", "-"): value for name, value in headers.items()}, b"")
 
 
 @pytest.mark.parametrize(
@@ -33,11 +40,11 @@ def reply(status: int = 429, **headers: str) -> Reply:
     ],
 )
 def test_a_limit_is_waited_for_as_told_and_never_for_ever(headers: dict[str, str], seconds: float) -> None:
-    assert patience(reply(**headers), NOW, 0) == seconds
+    assert pause_seconds(reply(**headers), NOW, 0) == seconds
 
 
 def test_limits_in_a_row_are_waited_for_twice_as_long_each_up_to_an_hour() -> None:
-    assert [patience(reply(), NOW, count) for count in (0, 1, 2, 3, 99)] == [60, 120, 240, 480, WINDOW]
+    assert [pause_seconds(reply(), NOW, count) for count in (0, 1, 2, 3, 99)] == [60, 120, 240, 480, WINDOW]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +63,10 @@ def test_limits_in_a_row_are_waited_for_twice_as_long_each_up_to_an_hour() -> No
 def test_a_limit_is_told_from_a_refusal(
     status: int, headers: dict[str, str], said: str, *, is_one: bool
 ) -> None:
-    assert is_limit(reply(status, **headers), said) is is_one
+    assert is_rate_limited(reply(status, **headers), said) is is_one
 
 
 def test_a_limit_is_used_up_when_nothing_remains() -> None:
-    assert is_used_up(reply(200, x_ratelimit_remaining="0"))
-    assert not is_used_up(reply(200, x_ratelimit_remaining="1"))
-    assert not is_used_up(reply(200))
+    assert is_quota_empty(reply(200, x_ratelimit_remaining="0"))
+    assert not is_quota_empty(reply(200, x_ratelimit_remaining="1"))
+    assert not is_quota_empty(reply(200))

@@ -4,11 +4,10 @@ import asyncio
 
 import pytest
 
-from remand.adapters.forges import rest as module
-from remand.adapters.forges.limits import Limits
-from remand.adapters.forges.rest import Rest, Service
-from remand.adapters.forges.transport import Reply
-from remand.app.forges.ports import ForgeFault, Trouble
+from remand.adapters.forges import client as module
+from remand.adapters.forges.client import ForgeService, RestClient
+from remand.adapters.forges.transport import ForgeReply, RateLimits
+from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 from remand.domain.record import Record
 from remand.testing.fakes import FakeClock
 from tests.unit.adapters.forges.carrying import Notes, Table, reply
@@ -22,20 +21,20 @@ class Thing(Record, kw_only=True):
     text: str = ""
 
 
-def rest_over(table: Table, memory: Notes | None = None) -> Rest:
+def rest_over(table: Table, memory: Notes | None = None) -> RestClient:
     notes = memory or Notes()
     headers = {"authorization": "token secret"}
-    service = Service("Forge", API, "secret", "FORGE_TOKEN", headers, "limit=2")
-    return Rest(service, table, Limits(FakeClock(), notes, API), notes)
+    service = ForgeService("Forge", API, "secret", "FORGE_TOKEN", headers, "limit=2")
+    return RestClient(service, table, RateLimits(FakeClock(), notes, API), notes)
 
 
 def things(*ids: int) -> list[dict[str, int]]:
     return [{"id": number} for number in ids]
 
 
-def listed(*pages: Reply) -> list[int]:
+def listed(*pages: ForgeReply) -> list[int]:
     rest = rest_over(Table({"GET /api/things": list(pages)}))
-    return [thing.id for thing in asyncio.run(rest.listed("/things", Thing))]
+    return [thing.id for thing in asyncio.run(rest.list_all("/things", Thing))]
 
 
 def test_a_list_is_read_along_its_links_to_the_last_page() -> None:
@@ -79,23 +78,23 @@ def test_a_list_that_is_too_long_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "MAX_LISTED", 100)
     with pytest.raises(ForgeFault) as raised:
         listed(reply([{"id": 1, "text": "x" * 200}]))
-    assert raised.value.trouble is Trouble.GARBLED
+    assert raised.value.trouble is ForgeFaultKind.GARBLED
 
 
 def test_a_page_of_another_shape_is_a_fault_and_no_empty_list() -> None:
     for body in ({"id": 1}, [{"text": "no id"}], None, "text"):
         with pytest.raises(ForgeFault) as raised:
             listed(reply(body))
-        assert raised.value.trouble is Trouble.GARBLED
+        assert raised.value.trouble is ForgeFaultKind.GARBLED
 
 
 def test_what_did_not_change_is_taken_from_memory() -> None:
     table, memory = Table(), Notes()
     rest = rest_over(table, memory)
     table.answers["GET /api/things"] = reply(things(1), etag='W/"a"')
-    first = asyncio.run(rest.again("/things"))
-    table.answers["GET /api/things"] = Reply(304, {}, b"")
-    second = asyncio.run(rest_over(table, memory).again("/things"))
+    first = asyncio.run(rest.get_if_changed("/things"))
+    table.answers["GET /api/things"] = ForgeReply(304, {}, b"")
+    second = asyncio.run(rest_over(table, memory).get_if_changed("/things"))
 
     assert table.asked[-1].headers["if-none-match"] == 'W/"a"'
     assert second.body == first.body
@@ -103,7 +102,7 @@ def test_what_did_not_change_is_taken_from_memory() -> None:
 
 def test_an_answer_without_a_validator_is_not_remembered() -> None:
     table, memory = Table({"GET /api/things": reply(things(1))}), Notes()
-    asyncio.run(rest_over(table, memory).again("/things"))
+    asyncio.run(rest_over(table, memory).get_if_changed("/things"))
 
     assert memory.kept == {}
 

@@ -7,7 +7,13 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from remand.adapters.forges.webhooks import MAX_BODY, Delivery, Ignored, Refused, read
+from remand.adapters.forges.webhooks import (
+    MAX_BODY,
+    Delivery,
+    IgnoredDelivery,
+    RefusedDelivery,
+    read_delivery,
+)
 
 SECRET = "a secret of the user's"
 PULL = {"repository": {"full_name": "octo/demo"}, "pull_request": {"number": 7}}
@@ -40,7 +46,7 @@ KINDS = {"github": PULL, "gitea": PULL, "forgejo": PULL, "gitlab": MERGE}
 def test_a_genuine_delivery_names_its_pull_request(kind: str) -> None:
     body = msgspec.json.encode(KINDS[kind])
 
-    assert read(kind, headers(kind, body), body, SECRET) == Delivery(
+    assert read_delivery(kind, headers(kind, body), body, SECRET) == Delivery(
         id="d-1", repository="octo/demo", number=7
     )
 
@@ -48,7 +54,7 @@ def test_a_genuine_delivery_names_its_pull_request(kind: str) -> None:
 def test_a_note_on_a_merge_request_names_it() -> None:
     body = msgspec.json.encode(NOTE)
 
-    assert read("gitlab", headers("gitlab", body), body, SECRET) == Delivery(
+    assert read_delivery("gitlab", headers("gitlab", body), body, SECRET) == Delivery(
         id="d-1", repository="octo/demo", number=7
     )
 
@@ -57,9 +63,9 @@ def test_a_note_on_a_merge_request_names_it() -> None:
 def test_another_s_secret_is_refused(kind: str) -> None:
     body = msgspec.json.encode(KINDS[kind])
 
-    assert isinstance(read(kind, headers(kind, body, "guessed"), body, SECRET), Refused)
-    assert isinstance(read(kind, {}, body, SECRET), Refused)
-    assert isinstance(read(kind, headers(kind, body, ""), body, ""), Refused)
+    assert isinstance(read_delivery(kind, headers(kind, body, "guessed"), body, SECRET), RefusedDelivery)
+    assert isinstance(read_delivery(kind, {}, body, SECRET), RefusedDelivery)
+    assert isinstance(read_delivery(kind, headers(kind, body, ""), body, ""), RefusedDelivery)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitea", "forgejo"])
@@ -69,14 +75,14 @@ def test_no_changed_body_is_genuine(kind: str) -> None:
     for _ in range(1000):
         changed = bytearray(body)
         changed[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
-        assert isinstance(read(kind, given, bytes(changed), SECRET), Refused)
+        assert isinstance(read_delivery(kind, given, bytes(changed), SECRET), RefusedDelivery)
 
 
 def test_the_older_signature_of_github_does_not_do() -> None:
     body = msgspec.json.encode(PULL)
     old = {"X-GitHub-Delivery": "d-1", "X-Hub-Signature": hmac.new(SECRET.encode(), body, "sha1").hexdigest()}
 
-    assert isinstance(read("github", old, body, SECRET), Refused)
+    assert isinstance(read_delivery("github", old, body, SECRET), RefusedDelivery)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,7 @@ def test_the_older_signature_of_github_does_not_do() -> None:
 def test_what_is_about_something_else_is_ignored(payload: object) -> None:
     body = msgspec.json.encode(payload)
 
-    assert isinstance(read("github", headers("github", body), body, SECRET), Ignored)
+    assert isinstance(read_delivery("github", headers("github", body), body, SECRET), IgnoredDelivery)
 
 
 def test_a_comment_on_a_pull_request_counts_as_about_it() -> None:
@@ -98,7 +104,7 @@ def test_a_comment_on_a_pull_request_counts_as_about_it() -> None:
         {"issue": {"number": 7, "pull_request": {"url": "…"}}, "repository": {"full_name": "octo/demo"}}
     )
 
-    assert read("github", headers("github", body), body, SECRET) == Delivery(
+    assert read_delivery("github", headers("github", body), body, SECRET) == Delivery(
         id="d-1", repository="octo/demo", number=7
     )
 
@@ -119,23 +125,23 @@ def test_a_comment_on_a_pull_request_counts_as_about_it() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(body: bytes) -> None:
-    assert isinstance(read("github", headers("github", body), body, SECRET), Refused)
+    assert isinstance(read_delivery("github", headers("github", body), body, SECRET), RefusedDelivery)
 
 
 def test_a_delivery_that_is_too_long_is_refused() -> None:
     body = msgspec.json.encode(PULL).ljust(MAX_BODY)
 
-    assert isinstance(read("github", headers("github", body), body, SECRET), Delivery)
+    assert isinstance(read_delivery("github", headers("github", body), body, SECRET), Delivery)
     body += b" "
-    assert isinstance(read("github", headers("github", body), body, SECRET), Refused)
+    assert isinstance(read_delivery("github", headers("github", body), body, SECRET), RefusedDelivery)
 
 
 def test_a_form_is_refused_with_what_to_set() -> None:
     body = b"payload=%7B%7D"
     given = {**headers("github", body), "Content-Type": "application/x-www-form-urlencoded"}
-    found = read("github", given, body, SECRET)
+    found = read_delivery("github", given, body, SECRET)
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedDelivery)
     assert "application/json" in found.why
 
 
@@ -144,8 +150,8 @@ def test_a_delivery_without_an_id_of_its_own_is_refused(id_: str) -> None:
     body = msgspec.json.encode(PULL)
     given = {**headers("github", body), "X-GitHub-Delivery": id_}
 
-    assert isinstance(read("github", given, body, SECRET), Refused)
+    assert isinstance(read_delivery("github", given, body, SECRET), RefusedDelivery)
 
 
 def test_a_forge_nobody_knows_is_refused() -> None:
-    assert isinstance(read("sourcehut", {}, b"{}", SECRET), Refused)
+    assert isinstance(read_delivery("sourcehut", {}, b"{}", SECRET), RefusedDelivery)

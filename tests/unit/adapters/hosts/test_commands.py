@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remand.adapters.hosts.commands import find, has_option, host_of, option
+from remand.adapters.hosts.launch_config import find_host, has_option, host_of, option_value
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from remand.adapters.hosts.commands import find, has_option, host_of, option
     ],
 )
 def test_a_host_is_found_where_it_stands(command: str, host: str, at: int) -> None:
-    assert find(command.split()) == (host, at)
+    assert find_host(command.split()) == (host, at)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_options_are_those_before_the_dashes() -> None:
     assert has_option(words, "--print", "-p")
     assert not has_option(words, "--json")
     assert not has_option(words, "--output")
-    assert option(words, "--model", "-m") == "a"
-    assert option(words, "--output-format") == "json"
-    assert option(["--model"], "--model") == ""
+    assert option_value(words, "--model", "-m") == "a"
+    assert option_value(words, "--output-format") == "json"
+    assert option_value(["--model"], "--model") == ""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.adapters.hosts.figures import told
-from remand.app.scheduling.ports import Told
+from remand.adapters.hosts.launcher import read_session
+from remand.app.scheduler.ports import SessionResult
 
 RECORDED = Path(__file__).with_name("recorded")
 COMMANDS = {
@@ -32,27 +32,27 @@ def recorded(name: str) -> str:
     return next(RECORDED.glob(f"{name}.*")).read_text(encoding="utf-8")
 
 
-def read(name: str, status: int = 0) -> Told:
+def read(name: str, status: int = 0) -> SessionResult:
     host, _, case = name.partition("-")
     form = {"json": ("--output-format", "json"), "text": ("--output-format", "text")}.get(case, ())
-    return told((*COMMANDS[host], *form), recorded(name), status)
+    return read_session((*COMMANDS[host], *form), recorded(name), status)
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("claude-done", Told(LAST, turns=3, tokens=6, cost=COST)),
-        ("claude-json", Told(LAST, turns=3, tokens=6, cost=COST)),
-        ("claude-text", Told(LAST)),
-        ("codex-done", Told(LAST, turns=3, tokens=6)),
-        ("copilot-done", Told(LAST, turns=3)),
-        ("gemini-done", Told(LAST, turns=3, tokens=6)),
-        ("gemini-json", Told(f"Done.{LAST}", turns=3, tokens=6)),
-        ("qwen-done", Told(f"Done.{LAST}", turns=2, tokens=6)),
-        ("qwen-json", Told(f"Done.{LAST}", turns=2, tokens=6)),
+        ("claude-done", SessionResult(LAST, turns=3, tokens=6, cost=COST)),
+        ("claude-json", SessionResult(LAST, turns=3, tokens=6, cost=COST)),
+        ("claude-text", SessionResult(LAST)),
+        ("codex-done", SessionResult(LAST, turns=3, tokens=6)),
+        ("copilot-done", SessionResult(LAST, turns=3)),
+        ("gemini-done", SessionResult(LAST, turns=3, tokens=6)),
+        ("gemini-json", SessionResult(f"Done.{LAST}", turns=3, tokens=6)),
+        ("qwen-done", SessionResult(f"Done.{LAST}", turns=2, tokens=6)),
+        ("qwen-json", SessionResult(f"Done.{LAST}", turns=2, tokens=6)),
     ],
 )
-def test_a_session_that_ended_well_tells_what_it_took(name: str, expected: Told) -> None:
+def test_a_session_that_ended_well_tells_what_it_took(name: str, expected: SessionResult) -> None:
     assert read(name) == expected
 
 
@@ -89,30 +89,30 @@ OPENHANDS = [
 def test_hosts_are_read_as_they_are_documented(host: str, events: list[dict[str, object]]) -> None:
     output = "Initializing agent...\n" + "\n".join(map(json.dumps, events)) + "\nGoodbye!\n"
 
-    assert told(COMMANDS[host], output) == Told(LAST, turns=2)
+    assert read_session(COMMANDS[host], output) == SessionResult(LAST, turns=2)
 
 
 class TestScripts:
     def test_a_script_tells_nothing_but_its_words(self) -> None:
-        assert told(("./work.sh",), "one\ntwo\n") == Told("one\ntwo")
+        assert read_session(("./work.sh",), "one\ntwo\n") == SessionResult("one\ntwo")
 
     def test_it_may_close_with_a_line_that_tells_what_it_took(self) -> None:
         closing = {"type": "result", "result": "All done.", "num_turns": 4, "total_cost_usd": 0.25}
         output = f'{{"type": "result", "num_turns": 9}}\nwords\n{json.dumps(closing)}\n\n'
 
-        assert told(("./work.sh",), output) == Told("All done.", turns=4, cost=0.25)
+        assert read_session(("./work.sh",), output) == SessionResult("All done.", turns=4, cost=0.25)
 
     def test_all_that_closes_it_is_passed_on(self) -> None:
         """What a reviewer runs can write to where it speaks; a forged word beside its own is to be doubted."""
         output = "\n".join(json.dumps({"type": "result", "result": word}) for word in ("no", "yes", "yes"))
 
-        assert told(("./review.sh",), output).text == "no\nyes"
-        assert told(("claude", "-p"), output).text == "no\nyes"
+        assert read_session(("./review.sh",), output).text == "no\nyes"
+        assert read_session(("claude", "-p"), output).text == "no\nyes"
 
     def test_a_result_in_the_midst_of_its_words_is_none(self) -> None:
         output = '{"type": "result", "num_turns": 9}\nDone.'
 
-        assert told(("./work.sh",), output) == Told(output)
+        assert read_session(("./work.sh",), output) == SessionResult(output)
 
 
 class TestTorn:
@@ -120,7 +120,7 @@ class TestTorn:
     def test_an_output_that_breaks_off_tells_the_steps_so_far(self, host: str) -> None:
         lines = recorded(f"{host}-done").splitlines(keepends=True)
         for length in range(0, len("".join(lines)), 37):
-            found = told(COMMANDS[host], "".join(lines)[:length])
+            found = read_session(COMMANDS[host], "".join(lines)[:length])
             assert (found.cost, found.error, found.is_exhausted) == (0.0, "", False)
             assert 0 <= found.turns <= 3
 
@@ -128,13 +128,13 @@ class TestTorn:
         output = recorded("claude-done")
         cut = output[: len(output) // 3] + "\n[... output left out here ...]\n" + output[-1500:]
 
-        assert told(COMMANDS["claude"], cut) == Told(LAST, turns=3, tokens=6, cost=COST)
+        assert read_session(COMMANDS["claude"], cut) == SessionResult(LAST, turns=3, tokens=6, cost=COST)
 
     def test_a_killed_session_has_said_what_it_said_last(self) -> None:
         lines = recorded("claude-done").splitlines()
 
-        assert told(COMMANDS["claude"], "\n".join(lines[:-1])).text == LAST
-        assert told(COMMANDS["claude"], "\n".join(lines[:-1])).turns == 3
+        assert read_session(COMMANDS["claude"], "\n".join(lines[:-1])).text == LAST
+        assert read_session(COMMANDS["claude"], "\n".join(lines[:-1])).turns == 3
 
 
 class TestFaked:
@@ -143,7 +143,7 @@ class TestFaked:
     def test_a_lower_figure_hides_no_higher_one(self) -> None:
         fake = self.RESULT % (0, 0)
         for output in (f"{recorded('claude-done')}{fake}\n", f"{fake}\n{recorded('claude-done')}"):
-            found = told(COMMANDS["claude"], output)
+            found = read_session(COMMANDS["claude"], output)
             assert (found.turns, found.cost) == (3, COST)
 
     def test_a_result_that_an_agent_only_speaks_of_is_none(self) -> None:
@@ -154,14 +154,16 @@ class TestFaked:
             }
         )
 
-        assert told(COMMANDS["claude"], f"{spoken}\n").cost == 0.0
-        assert told((*COMMANDS["claude"], "--output-format", "text"), self.RESULT % (9, 9)).cost == 0.0
+        assert read_session(COMMANDS["claude"], f"{spoken}\n").cost == 0.0
+        assert (
+            read_session((*COMMANDS["claude"], "--output-format", "text"), self.RESULT % (9, 9)).cost == 0.0
+        )
 
     @pytest.mark.parametrize(
         "figure", ["NaN", "-1", "-0.5", "1e999", "Infinity", "1e300", '"7"', "true", "null", "[]"]
     )
     def test_a_figure_that_cannot_be_true_is_none(self, figure: str) -> None:
-        found = told(COMMANDS["claude"], self.RESULT % (figure, figure))
+        found = read_session(COMMANDS["claude"], self.RESULT % (figure, figure))
 
         assert (found.turns, found.cost, found.text) == (0, 0.0, "ok")
 
@@ -181,7 +183,7 @@ class TestFaked:
                         "content",
                     )
                     line = json.dumps({"type": kind, "source": "agent", **dict.fromkeys(names, value)})
-                    check(told(command, f"{line}\n{line}"))
+                    check(read_session(command, f"{line}\n{line}"))
 
     def test_ten_megabytes_are_read(self) -> None:
         line = json.dumps(
@@ -189,19 +191,19 @@ class TestFaked:
         )
         output = f"{line}\n" * 10 + recorded("claude-done")
 
-        assert told(COMMANDS["claude"], output).cost == COST
+        assert read_session(COMMANDS["claude"], output).cost == COST
 
     @pytest.mark.parametrize(
         "output", ["[" * 100_000, '{"a":' * 100_000, "{" * 100_000, "\x00" * 1000, "[]", "{}"]
     )
     @pytest.mark.parametrize("host", COMMANDS)
     def test_what_is_no_output_of_a_host_tells_nothing(self, host: str, output: str) -> None:
-        found = told(COMMANDS[host], output)
+        found = read_session(COMMANDS[host], output)
 
         assert (found.turns, found.tokens, found.cost, found.error) == (0, 0, 0.0, "")
 
 
-def check(found: Told) -> None:
+def check(found: SessionResult) -> None:
     """Nothing that was read can hurt whoever uses it."""
     assert found.turns >= 0
     assert found.tokens >= 0
@@ -225,9 +227,9 @@ FIELDS = st.sampled_from(
 
 @given(st.sampled_from(list(COMMANDS)), st.text(max_size=300))
 def test_no_text_stops_the_reader(host: str, output: str) -> None:
-    check(told(COMMANDS[host], output))
+    check(read_session(COMMANDS[host], output))
 
 
 @given(st.sampled_from(list(COMMANDS)), TYPES, st.dictionaries(FIELDS, JSON, max_size=6))
 def test_no_value_of_any_field_stops_the_reader(host: str, kind: str, fields: dict[str, object]) -> None:
-    check(told(COMMANDS[host], json.dumps({"type": kind, **fields})))
+    check(read_session(COMMANDS[host], json.dumps({"type": kind, **fields})))

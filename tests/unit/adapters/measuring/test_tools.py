@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.adapters.measuring.tools import SystemTools
+from remand.adapters.gates.tools import SystemTools
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from remand.app.gates.ports import Ran
-from remand.bootstrap import parsers
-from remand.domain.gates.figures import Measurement
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement
+from remand.wiring import gate_environment
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMES = sorted(str(path.relative_to(FIXTURES).with_suffix("")) for path in FIXTURES.glob("*/*.status"))
@@ -26,7 +26,7 @@ _FOLDERS = {
 _SCRIPTS = ("eslint", "jest", "mocha", "node", "node-clean", "vitest")
 
 
-def recorded(name: str) -> Ran:
+def recorded(name: str) -> ToolOutput:
     """One run, named by its parser and case."""
     parser, _, case = name.partition("/")
     status = FIXTURES / f"{name}.status"
@@ -35,7 +35,7 @@ def recorded(name: str) -> Ran:
         path = status.with_suffix(f".{kind}")
         return path.read_bytes() if path.exists() else None
 
-    return Ran(
+    return ToolOutput(
         status=int(status.read_text()),
         output=stream("stdout") or b"",
         errors=stream("stderr") or b"",
@@ -44,9 +44,9 @@ def recorded(name: str) -> Ran:
     )
 
 
-def parse(parser: str, ran: Ran) -> Measurement:
+def parse(parser: str, ran: ToolOutput) -> Measurement:
     """What a parser reads of a run."""
-    known = parsers.parser(parser)
+    known = gate_environment.find_parser(parser)
     assert known is not None, f"there is no parser {parser}"
     return known.parse(ran)
 

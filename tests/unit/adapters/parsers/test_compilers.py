@@ -2,8 +2,8 @@
 
 import pytest
 
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 from tests.unit.adapters.parsers.recorded import measured, outcomes, parse, places, recorded
 
 FINISHED = b'{"reason":"build-finished","success":true}\n'
@@ -11,7 +11,7 @@ PASSED = b"test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtere
 
 
 def say(parser: str, output: bytes, status: int = 0, errors: bytes = b"") -> Measurement:
-    return parse(parser, Ran(status=status, output=output, errors=errors, root="/src"))
+    return parse(parser, ToolOutput(status=status, output=output, errors=errors, root="/src"))
 
 
 def test_what_the_compiler_repeats_for_every_target_counts_once() -> None:
@@ -25,17 +25,17 @@ def test_what_the_compiler_repeats_for_every_target_counts_once() -> None:
 def test_a_build_that_did_not_finish_has_measured_nothing() -> None:
     ran = recorded("cargo/clippy-clean")
 
-    with pytest.raises(Unreadable, match="did not say that the build finished"):
+    with pytest.raises(UnreadableReport, match="did not say that the build finished"):
         parse("cargo", ran._replace(output=ran.output.replace(FINISHED, b"")))
 
 
 def test_a_build_that_failed_over_nothing_contradicts_itself() -> None:
-    with pytest.raises(Unreadable, match="explains why"):
+    with pytest.raises(UnreadableReport, match="explains why"):
         say("cargo", FINISHED.replace(b"true", b"false"), status=101)
 
 
 def test_cargos_tests_have_a_parser_of_their_own() -> None:
-    with pytest.raises(Unreadable, match="cargo-test"):
+    with pytest.raises(UnreadableReport, match="cargo-test"):
         parse("cargo", recorded("cargo-test/failures-json"))
 
 
@@ -87,7 +87,7 @@ def test_code_that_does_not_compile_has_no_tests_and_the_compilers_errors() -> N
     ],
 )
 def test_a_test_binary_whose_words_do_not_add_up_is_not_believed(output: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         say("cargo-test", output)
 
 
@@ -103,7 +103,7 @@ def test_what_a_test_printed_is_no_test() -> None:
 def test_a_failed_exit_status_is_not_explained_by_what_tests_print() -> None:
     passed = b"running 1 test\ntest a ... ok\n" + PASSED
 
-    with pytest.raises(Unreadable, match="explains why"):
+    with pytest.raises(UnreadableReport, match="explains why"):
         say("cargo-test", passed, status=101, errors=b"error[E0308]: x\nerror: could not compile `x`\n")
 
 
@@ -134,12 +134,12 @@ def test_a_go_test_that_never_ended_failed_with_its_package() -> None:
 
 
 def test_a_package_that_passed_without_ending_its_tests_is_not_believed() -> None:
-    with pytest.raises(Unreadable, match="never ended"):
+    with pytest.raises(UnreadableReport, match="never ended"):
         say("go", event("run", "T") + event("pass"))
 
 
 def test_events_that_break_off_are_not_believed() -> None:
-    with pytest.raises(Unreadable, match="break off"):
+    with pytest.raises(UnreadableReport, match="break off"):
         say("go", event("run", "T") + event("pass", "T"))
 
 
@@ -173,7 +173,7 @@ def test_gos_silence_is_a_build_without_complaint() -> None:
     ],
 )
 def test_a_go_that_could_not_work_has_measured_nothing(status: int, errors: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         say("go", b"", status=status, errors=errors)
 
 
@@ -192,11 +192,11 @@ def test_a_complaint_of_tsc_about_no_file_is_an_error_unless_it_is_about_the_set
     about_types = b"error TS2688: Cannot find type definition file for 'node'.\n"
 
     assert say("tsc", about_types, status=2).figures["errors"] == 1
-    with pytest.raises(Unreadable, match="could not begin"):
+    with pytest.raises(UnreadableReport, match="could not begin"):
         say("tsc", b"error TS18003: No inputs were found in config file 'tsconfig.json'.\n", status=2)
 
 
 @pytest.mark.parametrize(("output", "errors"), [(b"Version 6.0.3\n", b""), (b"", b"warning: x\n")])
 def test_what_is_no_output_of_tsc_is_not_read(output: bytes, errors: bytes) -> None:
-    with pytest.raises(Unreadable, match="no output of tsc"):
+    with pytest.raises(UnreadableReport, match="no output of tsc"):
         say("tsc", output, errors=errors)

@@ -4,19 +4,20 @@ import json
 
 import pytest
 
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 from tests.unit.adapters.parsers.recorded import measured, parse, recorded
 
 
 def cobertura(attributes: str, inside: str = "") -> Measurement:
     return parse(
-        "cobertura", Ran(status=0, report=f"<coverage {attributes}>{inside}</coverage>".encode(), root="/src")
+        "cobertura",
+        ToolOutput(status=0, report=f"<coverage {attributes}>{inside}</coverage>".encode(), root="/src"),
     )
 
 
 def lcov(*lines: str) -> Measurement:
-    return parse("lcov", Ran(status=0, report="\n".join(lines).encode(), root="/src"))
+    return parse("lcov", ToolOutput(status=0, report="\n".join(lines).encode(), root="/src"))
 
 
 def test_three_reports_of_one_run_give_the_same_figures() -> None:
@@ -61,7 +62,7 @@ def test_a_bare_rate_is_a_figure_too() -> None:
     ],
 )
 def test_a_cobertura_report_that_counts_nothing_or_wrongly_is_not_read(attributes: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         cobertura(attributes)
 
 
@@ -100,7 +101,7 @@ def test_coberturas_files_lie_in_their_source_folder() -> None:
     ],
 )
 def test_an_lcov_report_that_breaks_off_or_counts_nothing_is_not_read(lines: tuple[str, ...]) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         lcov(*lines)
 
 
@@ -109,15 +110,17 @@ def test_totals_must_be_the_sum_of_the_files() -> None:
     report = json.loads(ran.report or b"")
     report["totals"]["covered_lines"] += 1
 
-    with pytest.raises(Unreadable, match="not the sum"):
+    with pytest.raises(UnreadableReport, match="not the sum"):
         parse("coverage-json", ran._replace(report=json.dumps(report).encode()))
 
 
 def test_a_report_of_no_files_has_measured_nothing() -> None:
     totals = {"covered_lines": 0, "num_statements": 0}
 
-    with pytest.raises(Unreadable, match="nothing was measured"):
-        parse("coverage-json", Ran(status=0, report=json.dumps({"files": {}, "totals": totals}).encode()))
+    with pytest.raises(UnreadableReport, match="nothing was measured"):
+        parse(
+            "coverage-json", ToolOutput(status=0, report=json.dumps({"files": {}, "totals": totals}).encode())
+        )
 
 
 def test_many_ranges_are_cut() -> None:

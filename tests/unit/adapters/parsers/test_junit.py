@@ -2,8 +2,8 @@
 
 import pytest
 
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 from tests.unit.adapters.parsers.recorded import measured, outcomes, parse, places, recorded
 
 FAILED = '<testcase classname="a" name="bad"><failure message="boom"/></testcase>'
@@ -12,7 +12,7 @@ PASSED = '<testcase classname="a" name="good"/>'
 
 def read(*cases: str, status: int = 0, suite: str = "unit", before: str = "") -> Measurement:
     text = f'{before}<testsuites><testsuite name="{suite}">{"".join(cases)}</testsuite></testsuites>'
-    return parse("junit", Ran(status=status, report=text.encode(), root="/src"))
+    return parse("junit", ToolOutput(status=status, report=text.encode(), root="/src"))
 
 
 def test_parameters_are_part_of_a_tests_id() -> None:
@@ -136,25 +136,25 @@ SUITE = (
 def test_a_report_of_pytest_has_every_failure_and_skip_that_its_head_counts(head: tuple[int, ...]) -> None:
     text = f"{SUITE.format(*head)}{FAILED}</testsuite></testsuites>"
 
-    with pytest.raises(Unreadable, match="than its own head counts"):
-        parse("junit", Ran(status=1, report=text.encode()))
+    with pytest.raises(UnreadableReport, match="than its own head counts"):
+        parse("junit", ToolOutput(status=1, report=text.encode()))
 
 
 def test_a_report_of_another_runner_has_every_test_that_its_head_counts() -> None:
     text = f'<testsuites><testsuite name="unit" tests="2">{PASSED}</testsuite></testsuites>'
 
-    with pytest.raises(Unreadable, match="than its own head counts"):
-        parse("junit", Ran(status=0, report=text.encode()))
+    with pytest.raises(UnreadableReport, match="than its own head counts"):
+        parse("junit", ToolOutput(status=0, report=text.encode()))
 
 
 @pytest.mark.parametrize("status", [2, 3, 4])
 def test_a_pytest_that_gave_up_has_measured_nothing(status: int) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         read(PASSED, FAILED, status=status, suite="pytest")
 
 
 def test_a_pytest_that_says_it_ran_nothing_cannot_report_tests() -> None:
-    with pytest.raises(Unreadable, match="reports 1"):
+    with pytest.raises(UnreadableReport, match="reports 1"):
         read(PASSED, status=5, suite="pytest")
 
 
@@ -168,8 +168,8 @@ def test_a_suite_without_a_name_is_not_pytests() -> None:
 
 @pytest.mark.parametrize("status", [0, 1, 5])
 def test_without_a_report_nothing_was_measured(status: int) -> None:
-    with pytest.raises(Unreadable, match="left no report"):
-        parse("junit", Ran(status=status, output=b"2 passed"))
+    with pytest.raises(UnreadableReport, match="left no report"):
+        parse("junit", ToolOutput(status=status, output=b"2 passed"))
 
 
 def test_failures_count_whatever_the_exit_status_says() -> None:
@@ -177,7 +177,7 @@ def test_failures_count_whatever_the_exit_status_says() -> None:
 
 
 def test_a_failed_run_without_a_failure_is_a_contradiction() -> None:
-    with pytest.raises(Unreadable, match="nothing that it reports explains why"):
+    with pytest.raises(UnreadableReport, match="nothing that it reports explains why"):
         read(PASSED, status=1)
 
 
@@ -202,8 +202,8 @@ def test_cut_output_does_not_matter_where_the_report_is_whole() -> None:
     ids=["empty", "text", "html", "case", "unbalanced", "nul", "deep", "utf-7", "rot13", "utf-16"],
 )
 def test_what_is_no_junit_report_is_not_read(content: bytes) -> None:
-    with pytest.raises(Unreadable):
-        parse("junit", Ran(status=0, report=content))
+    with pytest.raises(UnreadableReport):
+        parse("junit", ToolOutput(status=0, report=content))
 
 
 @pytest.mark.parametrize(
@@ -217,19 +217,19 @@ def test_what_is_no_junit_report_is_not_read(content: bytes) -> None:
     ids=["bomb", "external", "default", "subset"],
 )
 def test_a_report_declares_nothing(declared: str) -> None:
-    with pytest.raises(Unreadable, match="no XML that can be read"):
+    with pytest.raises(UnreadableReport, match="no XML that can be read"):
         read(PASSED, before=declared)
 
 
 def test_a_report_of_100_megabytes_is_not_read() -> None:
-    with pytest.raises(Unreadable, match="at most"):
-        parse("junit", Ran(status=0, report=bytes(100 << 20)))
+    with pytest.raises(UnreadableReport, match="at most"):
+        parse("junit", ToolOutput(status=0, report=bytes(100 << 20)))
 
 
 def test_a_report_in_utf_16_is_read() -> None:
     text = f'<?xml version="1.0"?><testsuites><testsuite name="unit">{FAILED}</testsuite></testsuites>'
 
-    assert parse("junit", Ran(status=1, report=text.encode("utf-16"))).figures["failures"] == 1
+    assert parse("junit", ToolOutput(status=1, report=text.encode("utf-16"))).figures["failures"] == 1
 
 
 def test_times_that_are_none_do_not_matter() -> None:

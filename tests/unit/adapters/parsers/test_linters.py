@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 from tests.unit.adapters.parsers.recorded import measured, parse, places
 
 VIOLATION = {"filename": "/src/a.py", "code": "F401", "location": {"row": 3}, "message": "unused"}
@@ -14,7 +14,7 @@ VIOLATION = {"filename": "/src/a.py", "code": "F401", "location": {"row": 3}, "m
 def say(parser: str, output: object, status: int = 1, **more: object) -> Measurement:
     """Reads what a tool printed: bytes as they are, everything else as JSON."""
     content = output if isinstance(output, bytes) else json.dumps(output).encode()
-    return parse(parser, Ran(status=status, output=content, root="/src")._replace(**more))
+    return parse(parser, ToolOutput(status=status, output=content, root="/src")._replace(**more))
 
 
 def sarif(*results: object, **run: object) -> Measurement:
@@ -45,19 +45,19 @@ def test_a_report_is_read_instead_of_the_output() -> None:
     "output", [b"", b" \n", b"All checks passed!\n", b"[{}]", b"{}", b"[1]", b"null", b"[", b"[]x"]
 )
 def test_what_is_no_report_of_ruff_is_not_read(output: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         say("ruff", output, status=0)
 
 
 @pytest.mark.parametrize("parser", ["eslint", "ruff"])
 def test_a_linter_that_failed_over_nothing_contradicts_itself(parser: str) -> None:
-    with pytest.raises(Unreadable, match="nothing that it reports explains why"):
+    with pytest.raises(UnreadableReport, match="nothing that it reports explains why"):
         say(parser, [])
 
 
 @pytest.mark.parametrize("parser", ["eslint", "mypy", "ruff", "sarif", "tsc"])
 def test_output_that_was_cut_is_not_read(parser: str) -> None:
-    with pytest.raises(Unreadable, match="more than is kept"):
+    with pytest.raises(UnreadableReport, match="more than is kept"):
         say(parser, [VIOLATION], is_cut=True)
 
 
@@ -82,7 +82,7 @@ def test_odd_json_is_read_all_the_same(odd: bytes) -> None:
     "odd", [b"[" * 100_000, b'{"a":' * 100_000, b'[{"filename": "a", "message": "m", "b": ' + b"[" * 9_999]
 )
 def test_json_that_is_nested_too_deeply_is_not_read(odd: bytes) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         say("ruff", odd)
 
 
@@ -111,17 +111,17 @@ def test_mypys_codes_are_read_from_text_and_from_json() -> None:
 
 
 def test_a_mypy_that_says_nothing_has_measured_nothing() -> None:
-    with pytest.raises(Unreadable, match="neither complained"):
+    with pytest.raises(UnreadableReport, match="neither complained"):
         say("mypy", b"", status=0)
 
 
 def test_a_mypy_that_speaks_of_more_errors_than_it_shows_is_not_believed() -> None:
-    with pytest.raises(Unreadable, match="speaks of 2"):
+    with pytest.raises(UnreadableReport, match="speaks of 2"):
         say("mypy", b"a.py:1: error: x  [y]\nFound 2 errors in 1 file (checked 1 source file)\n")
 
 
 def test_a_crash_of_mypy_is_no_error_of_the_code() -> None:
-    with pytest.raises(Unreadable, match="crashed"):
+    with pytest.raises(UnreadableReport, match="crashed"):
         say("mypy", b"a.py:1: error: INTERNAL ERROR -- Please try using mypy master\n", status=2)
 
 
@@ -200,5 +200,5 @@ def test_addresses_in_sarif_become_paths() -> None:
     ids=["version", "no run", "no results", "no tool", "failed"],
 )
 def test_a_sarif_log_of_no_whole_run_is_not_read(log: object) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         say("sarif", log, status=0)

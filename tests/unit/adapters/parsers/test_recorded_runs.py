@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.gates.figures import Unreadable
+from remand.domain.gate.gate import UnreadableReport
 from tests.unit.adapters.parsers.recorded import NAMES, measured
 
 LINTED = {
@@ -103,7 +103,7 @@ def test_the_figures_of_a_real_run_are_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_a_tool_that_could_not_work_has_measured_nothing(name: str) -> None:
-    with pytest.raises(Unreadable, match=UNREADABLE[name]):
+    with pytest.raises(UnreadableReport, match=UNREADABLE[name]):
         measured(name)
 
 

@@ -2,14 +2,15 @@
 
 import pytest
 
-from remand.app.gates.ports import Ran
-from remand.domain.gates.figures import Measurement, Unreadable
+from remand.app.gates.ports import ToolOutput
+from remand.domain.gate.gate import Measurement, UnreadableReport
 from tests.unit.adapters.parsers.recorded import measured, outcomes, parse, places
 
 
 def say(*lines: str, status: int = 0) -> Measurement:
     return parse(
-        "tap", Ran(status=status, output="\n".join(["TAP version 14", *lines, ""]).encode(), root="/src")
+        "tap",
+        ToolOutput(status=status, output="\n".join(["TAP version 14", *lines, ""]).encode(), root="/src"),
     )
 
 
@@ -80,12 +81,12 @@ def test_what_tests_print_is_no_test() -> None:
     ids=["no plan", "too few", "too many", "twice", "two plans", "inner plan", "open", "block", "text"],
 )
 def test_a_plan_that_is_not_kept_is_not_believed(lines: tuple[str, ...]) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReport):
         say(*lines)
 
 
 def test_giving_up_is_no_failure_of_the_code() -> None:
-    with pytest.raises(Unreadable, match="gave up: no database"):
+    with pytest.raises(UnreadableReport, match="gave up: no database"):
         say("1..2", "ok 1 - a", "Bail out! no database", status=1)
 
 
@@ -96,5 +97,5 @@ def test_giving_up_after_a_failure_is_that_failure() -> None:
 
 
 def test_a_failed_run_without_a_failure_is_a_contradiction() -> None:
-    with pytest.raises(Unreadable, match="explains why"):
+    with pytest.raises(UnreadableReport, match="explains why"):
         say("1..1", "ok 1 - a", status=1)

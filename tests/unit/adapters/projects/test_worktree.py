@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from remand.adapters.projects.worktree import MAX_BYTES, has_folder, text
+from remand.adapters.projects.project import MAX_BYTES, has_folder, read_text
 
 
 def test_odd_files_are_as_good_as_none(tmp_path: Path) -> None:
@@ -13,9 +13,9 @@ def test_odd_files_are_as_good_as_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
 
-    assert text(str(tmp_path), "plain") == "a\ufffd"
-    assert [text(str(tmp_path), name) for name in ("large", "link", "pipe", "folder", "none", "nul\0")] == [
-        ""
-    ] * 6
+    assert read_text(str(tmp_path), "plain") == "a\ufffd"
+    assert [
+        read_text(str(tmp_path), name) for name in ("large", "link", "pipe", "folder", "none", "nul\0")
+    ] == [""] * 6
     assert has_folder(str(tmp_path), "folder")
     assert not has_folder(str(tmp_path), "plain")

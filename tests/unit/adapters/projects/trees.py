@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from remand.adapters.projects.project import Project
-from remand.bootstrap.projects import propose_for
-from remand.domain.gates.gate import Gate
-from remand.domain.gates.proposal import Proposed
+from remand.domain.gate.gate import Gate, GateProposals
+from remand.wiring.project import propose_project_gates
 
 
 def project(files: Mapping[str, str], *folders: str) -> Project:
@@ -13,9 +12,9 @@ def project(files: Mapping[str, str], *folders: str) -> Project:
     return Project(paths=frozenset(files), read=files.__getitem__, has_folder=folders.__contains__)
 
 
-def proposed(files: Mapping[str, str], *folders: str) -> Proposed:
+def proposed(files: Mapping[str, str], *folders: str) -> GateProposals:
     """What is proposed for such a project."""
-    return propose_for(project(files, *folders))
+    return propose_project_gates(project(files, *folders))
 
 
 def gates(files: Mapping[str, str], *folders: str) -> dict[str, Gate]:

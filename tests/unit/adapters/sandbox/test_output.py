@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.adapters.sandbox.output import LEFT_OUT, Kept
+from remand.adapters.sandbox.processes import LEFT_OUT, BoundedOutput
 
 
-def kept(limit: int, *parts: bytes) -> Kept:
-    stream = Kept(limit)
+def kept(limit: int, *parts: bytes) -> BoundedOutput:
+    stream = BoundedOutput(limit)
     for part in parts:
         stream.add(part)
     return stream

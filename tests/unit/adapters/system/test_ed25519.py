@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from remand.adapters.system.ed25519 import Cryptography, Ed25519, OpenSsl, _openssl, ed25519
+from remand.adapters.system.keys import Cryptography, Ed25519, OpenSsl, _openssl, ed25519
 
 SEED = bytes.fromhex("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7")
 PUBLIC = bytes.fromhex("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025")

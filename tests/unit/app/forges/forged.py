@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from remand.app.asking import Rules
-from remand.app.forges.accounts import Accounts
-from remand.app.forges.polling import Polled, Poller
-from remand.app.forges.reporting import Reporter
-from remand.app.forges.taking import Taking
-from remand.app.rebuild import story
+from remand.app.events.task_folds import task_events
+from remand.app.forge.poll import ForgeReporter, Poller, PollResult
+from remand.app.forge.review_import import Accounts, ReviewImporter
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import Actor, Member, Role, Team
+from remand.domain.events.event import Event
 from remand.domain.policy import Policy
-from remand.domain.pulls.shapes import Account, Comment
-from remand.domain.roles import Actor, Member, Role, Team
+from remand.domain.pull_request.records import Account, ForgeComment
 from remand.domain.task import Task
-from remand.testing.builders import World
+from remand.testing.builders import FakeLedger
 from remand.testing.fakes import START
-from remand.testing.forges import MemoryForge, MemoryNotes, an_account
+from remand.testing.forge_fakes import MemoryForge, MemoryNotes, an_account
 
 LEAD, TESTER, STRANGER = an_account("octocat"), an_account("tess"), an_account("stranger")
 TEAM = Team(
@@ -34,16 +32,16 @@ TEAM = Team(
 PR = 12
 
 
-def a_remark(author: Account | None, text: str, **fields: Any) -> Comment:
+def a_remark(author: Account | None, text: str, **fields: Any) -> ForgeComment:
     """Something said in the discussion just now."""
-    return Comment(id="9", text=text, author=author, **{"updated_at": START, **fields})
+    return ForgeComment(id="9", text=text, author=author, **{"updated_at": START, **fields})
 
 
 class Forged:
     """A ledger, a forge, and a task whose work was handed in as a pull request."""
 
     def __init__(self, *, report: tuple[str, ...] = (), policy: Policy = Policy()) -> None:  # noqa: B008
-        self.world = World(rules=Rules(team=TEAM, gates=(), policy=policy))
+        self.world = FakeLedger(rules=Rules(team=TEAM, gates=(), policy=policy))
         self.forge, self.notes = MemoryForge(), MemoryNotes()
         self.forge.writers = {LEAD.id, TESTER.id, an_account("alice").id}
         self.obeyed: list[tuple[str, str, str]] = []
@@ -67,10 +65,10 @@ class Forged:
         self.world.ask(c.SubmitTask(task_id=task_id, agent=agent, commit=commit, pr=number), agent)
         return task_id, commit
 
-    def poll(self) -> Polled:
+    def poll(self) -> PollResult:
         """One poll, by a process that knows nothing but what was kept."""
         accounts = Accounts(self.world.rules.team, self.forge, self.notes)
-        taking = Taking(
+        taking = ReviewImporter(
             self.world.ledger,
             accounts,
             self.notes,
@@ -78,20 +76,22 @@ class Forged:
             home="https://github.com/owner/name",
             obey=self.obey,
         )
-        reporter = Reporter(self.forge, self.notes, "github", self.report, self.events)
-        return Poller(self.world.ledger, self.forge, self.notes, taking.take, reporter.tell).poll()
+        reporter = ForgeReporter(self.forge, self.notes, "github", self.report, self.events)
+        return Poller(
+            self.world.ledger, self.forge, self.notes, taking.import_pull_request, reporter.report
+        ).poll()
 
     def obey(self, actor: Actor, text: str, key: str) -> str:
         """Keeps what was said."""
         self.obeyed.append((actor.name, text, key))
         return "Done."
 
-    def events(self, task_id: str = "") -> list[e.Event]:
+    def events(self, task_id: str = "") -> list[Event]:
         """The task's events."""
         with self.world.store.read() as view:
-            return story(view, task_id or self.task_id)
+            return task_events(view, task_id or self.task_id)
 
-    def named(self, kind: type[e.Event]) -> list[e.Event]:
+    def named(self, kind: type[Event]) -> list[Event]:
         """The task's events of a kind."""
         return [event for event in self.events() if isinstance(event, kind)]
 

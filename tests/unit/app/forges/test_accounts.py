@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.forges.accounts import Accounts
-from remand.domain.pulls.shapes import Account
-from remand.domain.roles import Member, Role, Team
-from remand.testing.forges import MemoryForge, MemoryNotes
+from remand.app.forge.review_import import Accounts
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.pull_request.records import Account
+from remand.testing.forge_fakes import MemoryForge, MemoryNotes
 
 TEAM = Team(
     (
@@ -28,7 +28,7 @@ class Known:
         """The member behind an account that may write, asked by a process of its own."""
         account = Account(id=f"{kind}:{number}" if number else "", login=f"{kind}:{login}")
         self.forge.writers.add(account.id)
-        found = Accounts(TEAM, self.forge, self.notes).member(account)
+        found = Accounts(TEAM, self.forge, self.notes).writing_member(account)
         return found.name if found else ""
 
 
@@ -76,4 +76,4 @@ def test_a_member_may_have_accounts_on_several_forges(known: Known) -> None:
 def test_whoever_may_not_write_is_nobody(known: Known) -> None:
     account = Account(id="github:1", login="github:octocat")
 
-    assert Accounts(TEAM, known.forge, known.notes).member(account) is None
+    assert Accounts(TEAM, known.forge, known.notes).writing_member(account) is None

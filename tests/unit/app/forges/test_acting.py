@@ -2,24 +2,22 @@
 
 import pytest
 
-from remand.app.forges.acting import MOST
-from remand.app.forges.deeds import opening_text, reviewers, title_of
-from remand.app.forges.ports import ForgeFault, Trouble
+from remand.app.forge.actions import MAX_TASKS, pull_request_text, pull_request_title, reviewer_accounts
+from remand.app.forge.ports import ForgeFault, ForgeFaultKind
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.acts import Act
-from remand.domain.forging import PAUSES, waits_for
+from remand.domain.decisions.forge_actions import RETRY_DELAYS, describe_forge_wait
+from remand.domain.events.work import ActDone, ActFailed, ActIntended
 from remand.domain.policy import Policy
-from remand.domain.pulls.shapes import PullState, ReviewState
-from remand.domain.task import Status
+from remand.domain.pull_request.records import PullState, ReviewState
+from remand.domain.task import ForgeAction, Status
 from remand.testing.builders import a_submission, a_task
-from remand.testing.forges import a_review
+from remand.testing.forge_fakes import a_review
 from tests.unit.app.forges.workshop import DOWN, LEAD, NO, TEAM, Workshop
 
 LIFE = ["push", "open", "request", "merge", "close"]
 
 
-def acts(shop: Workshop, kind: type[e.ActDone | e.ActIntended] = e.ActDone) -> list[str]:
+def acts(shop: Workshop, kind: type[ActDone | ActIntended] = ActDone) -> list[str]:
     return [event.act for event in shop.events(kind)]  # type: ignore[attr-defined]
 
 
@@ -38,7 +36,7 @@ class TestALife:
         assert shop.forge.drafts == []
         assert [one.act for one in over.done] == ["merge", "close"]
         assert (shop.forge.merges, [number for number, _ in shop.forge.closed]) == ([(1, head)], [12])
-        assert acts(shop) == acts(shop, e.ActIntended) == LIFE
+        assert acts(shop) == acts(shop, ActIntended) == LIFE
         assert (shown.trouble, shown.waits, over.trouble, over.waits) == ("", (), "", ())
 
     def test_when_nothing_is_due_nothing_is_opened(self) -> None:
@@ -104,16 +102,16 @@ class TestALife:
         shop.hand_in()
         shop.is_alone = False
 
-        assert (shop.tick().done, shop.opened, acts(shop, e.ActIntended)) == ((), 0, [])
+        assert (shop.tick().done, shop.opened, acts(shop, ActIntended)) == ((), 0, [])
 
     def test_not_more_is_done_in_one_go_than_is_good(self) -> None:
         shop = Workshop(Policy())
-        names = [shop.from_issue(number) for number in range(100, 100 + MOST + 5)]
+        names = [shop.from_issue(number) for number in range(100, 100 + MAX_TASKS + 5)]
         for name in names:
             shop.world.ask(c.CancelTask(task_id=name))
         done = [len(shop.tick().done) for _ in range(3)]
 
-        assert done == [MOST, 5, 0]
+        assert done == [MAX_TASKS, 5, 0]
 
 
 class TestDeath:
@@ -142,7 +140,7 @@ class TestDeath:
         assert (again.done, shop.opened <= 5) == ((), True)
         assert len(shop.remote.pushes) == len(shop.forge.pulls) == 1
         assert (shop.forge.merges, len(shop.forge.closed)) == ([(1, head)], 1)
-        assert acts(shop) == acts(shop, e.ActIntended) == LIFE
+        assert acts(shop) == acts(shop, ActIntended) == LIFE
         return has_died
 
     def test_an_intent_whose_work_was_rejected_meanwhile_is_settled_and_not_carried_out(self) -> None:
@@ -154,8 +152,8 @@ class TestDeath:
         shop.tick()
 
         assert (shop.remote.pushes, shop.task.forge.intent) == ([], None)
-        assert [event.is_final for event in shop.events(e.ActFailed)] == [True]  # type: ignore[attr-defined]
-        assert waits_for(shop.task) == ""
+        assert [event.is_final for event in shop.events(ActFailed)] == [True]  # type: ignore[attr-defined]
+        assert describe_forge_wait(shop.task) == ""
 
     def test_an_intent_that_was_carried_out_before_the_rejection_is_known_as_done(self) -> None:
         shop = Workshop()
@@ -198,7 +196,7 @@ class TestFaults:
         back = shop.tick()
 
         assert waits == sorted(set(waits))
-        assert shop.events(e.ActFailed) == []
+        assert shop.events(ActFailed) == []
         assert [one.act for one in back.done] == ["push", "open", "request"]
         assert (back.trouble, back.until) == ("", "")
 
@@ -206,7 +204,7 @@ class TestFaults:
         shop = Workshop()
         shop.hand_in()
         until = "2026-11-16T09:00:00.000000Z"
-        shop.remote.faults = [ForgeFault(Trouble.LIMITED, "Patience.", until)]
+        shop.remote.faults = [ForgeFault(ForgeFaultKind.LIMITED, "Patience.", until)]
 
         assert shop.tick().until == until
 
@@ -231,7 +229,7 @@ class TestFaults:
         shop.approve()
         shop.forge.refuses = NO
         asked = []
-        for _ in range(len(PAUSES) + 3):
+        for _ in range(len(RETRY_DELAYS) + 3):
             acted = shop.tick()
             asked.append(len(acted.waits))
             assert shop.tick().done == ()
@@ -240,11 +238,11 @@ class TestFaults:
                 shop.wait_until(intent.until)
         shop.forge.refuses = None
         nothing = shop.tick()
-        given_up = waits_for(shop.task)
+        given_up = describe_forge_wait(shop.task)
         again = shop.tick(is_again=True)
 
-        assert asked == [1] * (len(PAUSES) + 1) + [0, 0]
-        assert [event.is_final for event in shop.events(e.ActFailed)] == [False] * len(PAUSES) + [True]  # type: ignore[attr-defined]
+        assert asked == [1] * (len(RETRY_DELAYS) + 1) + [0, 0]
+        assert [event.is_final for event in shop.events(ActFailed)] == [False] * len(RETRY_DELAYS) + [True]  # type: ignore[attr-defined]
         assert (nothing.done, "No." in given_up, shop.forge.merges) == ((), True, [(1, head)])
         assert [one.act for one in again.done] == ["merge", "close"]
 
@@ -259,12 +257,13 @@ class TestFaults:
         shop.forge.open_draft = opened_by_another  # type: ignore[method-assign, assignment]
         shop.tick()
 
-        assert (shop.task.pr, shop.events(e.ActFailed)) == (4, [])
+        assert (shop.task.pr, shop.events(ActFailed)) == (4, [])
 
     @pytest.mark.parametrize(
-        "trouble", [Trouble.DENIED, Trouble.MISSING, Trouble.GARBLED, Trouble.UNREACHABLE]
+        "trouble",
+        [ForgeFaultKind.DENIED, ForgeFaultKind.MISSING, ForgeFaultKind.GARBLED, ForgeFaultKind.UNREACHABLE],
     )
-    def test_a_fault_in_the_act_itself_is_the_acts(self, trouble: Trouble) -> None:
+    def test_a_fault_in_the_act_itself_is_the_acts(self, trouble: ForgeFaultKind) -> None:
         shop = Workshop()
         shop.hand_in()
         shop.remote.refuses = ForgeFault(trouble, "Not now.")
@@ -305,7 +304,7 @@ class TestWhatIsPushed:
         shop.tick()
 
         assert shop.remote.pushes == []
-        assert shop.world.task(name).forge.given_up[0].act is Act.PUSH
+        assert shop.world.task(name).forge.given_up[0].act is ForgeAction.PUSH
 
     @pytest.mark.parametrize("branch", ["main", "trunk"])
     def test_the_branch_that_work_is_merged_into_is_never_pushed_to(self, branch: str) -> None:
@@ -316,7 +315,7 @@ class TestWhatIsPushed:
         asked = [len(shop.tick().waits) for _ in range(2)]
 
         assert (shop.remote.pushes, asked) == ([], [1, 0])
-        assert shop.world.task(name).forge.given_up[0].act is Act.PUSH
+        assert shop.world.task(name).forge.given_up[0].act is ForgeAction.PUSH
 
 
 class TestWhatIsMerged:
@@ -355,7 +354,7 @@ class TestWhatIsMerged:
         shop.forge.change(1, state=PullState.CLOSED)
         shop.tick()
         shop.forge.change(1, state=PullState.OPEN)
-        shop.world.clock.advance(PAUSES[0] + 1)
+        shop.world.clock.advance(RETRY_DELAYS[0] + 1)
         shop.tick()
 
         assert shop.forge.merges == [(1, head)]
@@ -367,7 +366,7 @@ class TestWhatIsMerged:
         shop.forge.change(
             1, reviews=(a_review(LEAD, head), a_review(LEAD, head, ReviewState.APPROVED, id="R2"))
         )
-        shop.world.clock.advance(PAUSES[0] + 1)
+        shop.world.clock.advance(RETRY_DELAYS[0] + 1)
         shop.tick()
 
         assert "Lead requested changes" in held.waits[0].text
@@ -406,22 +405,22 @@ class TestWords:
     def test_reviewers_are_those_asked_here_else_leads_and_testers(self) -> None:
         task = a_task(status=Status.PROVISIONAL, submission=a_submission())
 
-        assert reviewers(task, TEAM, "github") == ["octocat", "77"]
-        assert reviewers(a_task(requested=("Tess",)), TEAM, "github") == ["77"]
-        assert reviewers(a_task(holders=("Lead", "Tess")), TEAM, "github") == ["owner"]
-        assert reviewers(task, TEAM, "gitlab") == []
+        assert reviewer_accounts(task, TEAM, "github") == ["octocat", "77"]
+        assert reviewer_accounts(a_task(requested=("Tess",)), TEAM, "github") == ["77"]
+        assert reviewer_accounts(a_task(holders=("Lead", "Tess")), TEAM, "github") == ["owner"]
+        assert reviewer_accounts(task, TEAM, "gitlab") == []
 
     def test_a_title_closes_no_issue_and_names_no_other_place(self) -> None:
         hostile = "Fixes #99,\n closes !7 and owner/name#8 <!-- x --> https://evil.example/x"
 
-        assert title_of(a_task(title=hostile)) == (
+        assert pull_request_title(a_task(title=hostile)) == (
             "Fixes 99, closes 7 and owner/name8 evil.example [link removed]"
         )
-        assert title_of(a_task(title="\u202e\u200b")) == a_task().id
+        assert pull_request_title(a_task(title="\u202e\u200b")) == a_task().id
 
     def test_nothing_of_the_tasks_text_is_in_what_a_pull_request_says(self) -> None:
         task = a_task(title="T1TLE", scope="SC0PE closes #99", submission=a_submission())
 
-        assert "T1TLE" not in opening_text(task, "c" * 40)
-        assert "SC0PE" not in opening_text(task, "c" * 40)
-        assert opening_text(task, "c" * 40).startswith(f"Left here by remand: {task.id}.")
+        assert "T1TLE" not in pull_request_text(task, "c" * 40)
+        assert "SC0PE" not in pull_request_text(task, "c" * 40)
+        assert pull_request_text(task, "c" * 40).startswith(f"Left here by remand: {task.id}.")

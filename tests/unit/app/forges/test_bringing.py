@@ -4,38 +4,38 @@ from typing import Any
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.forges.bringing import Bringing, Import, Source, said_by
-from remand.app.forges.ports import ForgeFault, Issue, Trouble
+from remand.app.forge.issue_import import IssueImport, IssueImporter, IssueSource, read_labels
+from remand.app.forge.ports import ForgeFault, ForgeFaultKind, ForgeIssue
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.pulls.shapes import Account
+from remand.domain.events.work import IssueImported
+from remand.domain.pull_request.records import Account
 from remand.domain.task import Priority
-from remand.testing.builders import LATER, MUCH_LATER, NOW, Session, World
-from remand.testing.forges import MemoryForge, an_account
+from remand.testing.builders import LATER, MUCH_LATER, NOW, FakeLedger, Session
+from remand.testing.forge_fakes import MemoryForge, an_account
 from tests.corpus.comments import MARKER, hostile_comments
 
 ANN, EVE = an_account("ann"), an_account("eve")
-SOURCE = Source("github", "octo/demo", "https://github.com/octo/demo")
+SOURCE = IssueSource("github", "octo/demo", "https://github.com/octo/demo")
 
 
 class Desk:
     """A ledger, and a forge with issues."""
 
-    def __init__(self, world: World | None = None) -> None:
-        self.world = world or World(rules=Rules(gates=()))
+    def __init__(self, world: FakeLedger | None = None) -> None:
+        self.world = world or FakeLedger(rules=Rules(gates=()))
         self.forge = MemoryForge()
         self.forge.writers = {ANN.id}
 
     def report(self, number: int, author: Account | None = ANN, **fields: Any) -> None:
         """Somebody opens an issue."""
         standard = {"title": f"Issue {number}", "labels": ("remand",), "opened_at": NOW, "author": author}
-        self.forge.listed[number] = Issue(number=number, **{**standard, **fields})
+        self.forge.listed[number] = ForgeIssue(number=number, **{**standard, **fields})
 
-    def bring_in(self, label: str = "remand", *, is_dry: bool = False, **fields: bool) -> Import:
+    def bring_in(self, label: str = "remand", *, is_dry: bool = False, **fields: bool) -> IssueImport:
         """Looks once, as a process of its own."""
-        bringing = Bringing(self.world.opened_again(), self.forge, SOURCE._replace(**fields))
-        return bringing.bring_in(label, is_dry=is_dry)
+        bringing = IssueImporter(self.world.reopen(), self.forge, SOURCE._replace(**fields))
+        return bringing.import_issues(label, is_dry=is_dry)
 
 
 def test_issues_with_the_label_become_tasks_the_oldest_first_and_once() -> None:
@@ -83,7 +83,7 @@ def test_when_the_forge_does_not_say_who_may_write_nothing_becomes_a_task() -> N
 
     def unknown(account: Account) -> bool:
         if account == EVE:
-            raise ForgeFault(Trouble.UNREACHABLE, "Away.")
+            raise ForgeFault(ForgeFaultKind.UNREACHABLE, "Away.")
         return True
 
     desk.forge.may_write = unknown  # type: ignore[method-assign]
@@ -122,7 +122,7 @@ def test_an_issue_is_known_although_its_task_lost_the_number() -> None:
 
 
 def test_two_ledgers_make_the_same_task_of_an_issue() -> None:
-    one, two = Desk(), Desk(World(session="20261115-090000-00000001", rules=Rules(gates=())))
+    one, two = Desk(), Desk(FakeLedger(session="20261115-090000-00000001", rules=Rules(gates=())))
     for desk in (one, two):
         desk.report(3)
 
@@ -162,7 +162,7 @@ def test_a_forge_whose_clock_is_ahead_makes_the_same_task_all_the_same() -> None
 def test_labels_tell_priority_and_skills(
     labels: tuple[str, ...], priority: str, skills: tuple[str, ...]
 ) -> None:
-    assert said_by(labels) == (priority, skills)
+    assert read_labels(labels) == (priority, skills)
     desk = Desk()
     desk.report(3, labels=("remand", *labels))
     (made,) = desk.bring_in().imported
@@ -195,10 +195,10 @@ def test_an_issue_without_a_title_is_called_by_its_number(title: str) -> None:
 
 
 def test_a_line_in_a_file_makes_no_task_an_issues() -> None:
-    world = World(rules=Rules(gates=()))
+    world = FakeLedger(rules=Rules(gates=()))
     name = world.add()
     session = Session(keys=None, clock=world.clock)
-    session.write(e.IssueImported(task_id=name, issue=12))
+    session.write(IssueImported(task_id=name, issue=12))
     world.exchange.put("forged.jsonl", session.lines)
     world.ledger.refresh()
 

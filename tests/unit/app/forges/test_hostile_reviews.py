@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from remand.app.prompts import prompt
-from remand.app.rejection_context import RejectionContext
-from remand.domain import events as e
-from remand.domain.pulls.shapes import Account, Comment, ReviewState
-from remand.testing.forges import a_review
+from remand.app.prompts import RejectionContext, render_prompt
+from remand.domain.events.reviews import ReviewRejected
+from remand.domain.pull_request.records import Account, ForgeComment, ReviewState
+from remand.testing.forge_fakes import a_review
 from tests.corpus.comments import MARKER, Hostile, hostile_comments
 from tests.unit.app.forges.forged import LEAD, PR, STRANGER, Forged, a_remark
 from tests.unit.domain.feedback.reading import headings, read
@@ -18,7 +17,7 @@ from tests.unit.domain.feedback.reading import headings, read
 PLACES = ("body", "line", "discussion")
 AUTHORS = ("member", "stranger", "own account")
 HONEST = Hostile("honest", "Nothing of the kind.", is_hidden=False)
-FINDING = Comment(id="2", text="BLOCKING: Honest.", author=LEAD, path="b.py", line=4)
+FINDING = ForgeComment(id="2", text="BLOCKING: Honest.", author=LEAD, path="b.py", line=4)
 
 
 class Case(NamedTuple):
@@ -51,7 +50,7 @@ def came_of(case: Case) -> Came:
     return Came(
         [event.name for event in events[before:]],
         bool(forged.obeyed),
-        prompt(forged.task, events, RejectionContext()),
+        render_prompt(forged.task, events, RejectionContext()),
     )
 
 
@@ -60,10 +59,11 @@ def said(case: Case, account: Account, head: str, *, is_own: bool) -> dict[str, 
     text = case.comment.text
     if case.place == "discussion":
         return {"remarks": (a_remark(account, text),)}
-    found = Comment(id="3", text=text, author=account, path="a.py", line=3)
+    found = ForgeComment(id="3", text=text, author=account, path="a.py", line=3)
     comments = (FINDING, found) if case.place == "line" else (FINDING,)
     own = tuple(
-        Comment(id=one.id, text=one.text, author=account, path=one.path, line=one.line) for one in comments
+        ForgeComment(id=one.id, text=one.text, author=account, path=one.path, line=one.line)
+        for one in comments
     )
     state = ReviewState.COMMENTED if is_own else ReviewState.CHANGES_REQUESTED
     body = text if case.place == "body" else "See below."
@@ -98,7 +98,7 @@ def test_a_hostile_comment_leads_to_what_an_honest_one_does(campaign: Callable[[
         ]
 
     assert wrong == []
-    assert honest["body", "member"].events.count(e.ReviewRejected.__struct_config__.tag) == 1
+    assert honest["body", "member"].events.count(ReviewRejected.__struct_config__.tag) == 1
     assert not any(came.events for (_, author), came in honest.items() if author == "stranger")
 
 

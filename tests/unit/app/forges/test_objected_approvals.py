@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.forges.polling import waits_for
+from remand.app.forge.poll import forge_wait
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.reviews import ReviewBypassed, ReviewNoted, ReviewRejected
 from remand.domain.policy import Policy
-from remand.domain.pulls.shapes import PullState, ReviewState
+from remand.domain.pull_request.records import PullState, ReviewState
 from remand.domain.task import Status
 from remand.testing.builders import Session
 from remand.testing.fakes import FakeKeys
-from remand.testing.forges import a_review
+from remand.testing.forge_fakes import a_review
 from tests.unit.app.forges.forged import LEAD, PR, Forged
 
 KEYS = FakeKeys("a stranger")
@@ -22,14 +22,14 @@ def objected(policy: Policy = Policy()) -> Forged:  # noqa: B008 - a frozen valu
     """Work that is handed in as a pull request, and that a stranger has rejected."""
     forged = Forged(policy=policy)
     session = Session("20261115-070000-000000ff", keys=KEYS)
-    session.write(e.ReviewRejected(task_id=forged.task_id, reviewer="Lead", commit=forged.head))
+    session.write(ReviewRejected(task_id=forged.task_id, reviewer="Lead", commit=forged.head))
     forged.world.exchange.put("/events/theirs.jsonl", session.lines)
     forged.world.ledger.refresh()
     return forged
 
 
 def dismiss(forged: Forged) -> None:
-    signer = KEYS.made().id
+    signer = KEYS.ensure_key().id
     forged.world.ask(c.DismissObjections(task_id=forged.task_id, signer=signer, reason="x"), "owner")
 
 
@@ -38,8 +38,8 @@ def test_an_approval_on_the_forge_is_not_lost_and_counts_once_the_user_has_answe
     forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, ReviewState.APPROVED))
 
     assert [forged.poll().approvals for _ in range(3)] == [0, 0, 0]
-    assert (forged.task.status, forged.named(e.ReviewNoted)) == (Status.PROVISIONAL, [])
-    assert "not trusted" in waits_for(forged.notes, forged.task_id)
+    assert (forged.task.status, forged.named(ReviewNoted)) == (Status.PROVISIONAL, [])
+    assert "not trusted" in forge_wait(forged.notes, forged.task_id)
     dismiss(forged)
 
     assert (forged.poll().approvals, forged.task.status) == (1, Status.DONE)
@@ -51,7 +51,7 @@ def test_a_merge_on_the_forge_goes_past_the_rules_and_is_accepted_after_the_answ
     forged.poll()
     accept = c.AnswerEscalation(task_id=forged.task_id, option="accept")
 
-    assert (forged.task.status, len(forged.named(e.ReviewBypassed))) == (Status.ESCALATED, 1)
+    assert (forged.task.status, len(forged.named(ReviewBypassed))) == (Status.ESCALATED, 1)
     assert forged.world.refusal(accept, "owner").code == "unconfirmed_no"
     dismiss(forged)
     assert forged.world.ask(accept, "owner").task.status == Status.DONE

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from remand.app.forges.polling import Polled, waits_for
-from remand.app.forges.ports import CheckState, ForgeFault, Trouble
+from remand.app.forge.poll import PollResult, forge_wait
+from remand.app.forge.ports import CheckState, ForgeFault, ForgeFaultKind
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.events.reviews import Finding, ReviewBypassed, ReviewNoted, ReviewRejected
 from remand.domain.policy import Policy
-from remand.domain.pulls.shapes import Account, Comment, PullState, ReviewState
+from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
 from remand.domain.task import Status
-from remand.testing.forges import a_review, an_account
+from remand.testing.forge_fakes import a_review, an_account
 from tests.unit.app.forges.forged import LEAD, PR, STRANGER, TESTER, Forged, a_remark
 
 
@@ -54,11 +54,11 @@ class TestRejections:
             forged.forge.put(PR, head, review)
             forged.poll()
 
-        assert len(forged.named(e.ReviewRejected)) == forged.task.rejection_count == 1
+        assert len(forged.named(ReviewRejected)) == forged.task.rejection_count == 1
 
     def test_a_review_of_work_handed_in_before_rejects_nothing_of_now(self, forged: Forged) -> None:
         forged.world.ask(
-            c.RejectReview(task_id=forged.task_id, commit="first", findings=(e.Finding(text="No"),)), "Lead"
+            c.RejectReview(task_id=forged.task_id, commit="first", findings=(Finding(text="No"),)), "Lead"
         )
         forged.hand_in("Bob", "second")
         forged.forge.put(PR, "second", a_review(LEAD, forged.head, id="R2"))
@@ -69,7 +69,7 @@ class TestRejections:
 
     def test_a_review_of_what_is_not_handed_in_yet_waits_for_it(self, forged: Forged) -> None:
         forged.world.ask(
-            c.RejectReview(task_id=forged.task_id, commit="first", findings=(e.Finding(text="No"),)), "Lead"
+            c.RejectReview(task_id=forged.task_id, commit="first", findings=(Finding(text="No"),)), "Lead"
         )
         pushed = forged.world.repository.add("second")
         forged.forge.put(
@@ -99,14 +99,14 @@ class TestRejections:
         assert (forged.poll().ignored, forged.task.status) == (1, Status.PROVISIONAL)
 
     def test_nits_alone_reject_nothing_and_are_kept(self, forged: Forged) -> None:
-        nit = Comment(id="1", text="nit: a blank line", author=LEAD, path="a.py", line=3)
+        nit = ForgeComment(id="1", text="nit: a blank line", author=LEAD, path="a.py", line=3)
         forged.forge.put(PR, forged.head, a_review(LEAD, forged.head, text="", comments=(nit,)))
         polled = forged.poll()
 
         assert (polled.noted, forged.task.status) == (1, Status.PROVISIONAL)
 
     def test_a_testers_word_beyond_its_paths_is_kept_and_rejects_nothing(self, forged: Forged) -> None:
-        comment = Comment(id="1", text="Wrong", author=TESTER, path="src/a.py", line=1)
+        comment = ForgeComment(id="1", text="Wrong", author=TESTER, path="src/a.py", line=1)
         forged.forge.put(PR, forged.head, a_review(TESTER, forged.head, text="", comments=(comment,)))
 
         assert (forged.poll().noted, forged.task.status) == (1, Status.PROVISIONAL)
@@ -116,7 +116,7 @@ class TestRejections:
         forged.forge.put(PR, forged.head, a_review(TESTER, forged.head))
         forged.poll()
 
-        assert (forged.task.status, len(forged.named(e.ReviewNoted))) == (Status.DONE, 1)
+        assert (forged.task.status, len(forged.named(ReviewNoted))) == (Status.DONE, 1)
 
     def test_two_reviewers_reject_once(self, forged: Forged) -> None:
         forged.forge.put(
@@ -159,7 +159,7 @@ class TestOwnPullRequests:
         polled = forged.poll()
 
         assert (before, polled.approvals) == (Status.PROVISIONAL, 0)
-        assert (forged.task.status, len(forged.named(e.ReviewBypassed))) == (Status.ESCALATED, 1)
+        assert (forged.task.status, len(forged.named(ReviewBypassed))) == (Status.ESCALATED, 1)
 
     def test_a_later_comment_takes_no_earlier_one_back(self, forged: Forged) -> None:
         reviews = [
@@ -169,11 +169,11 @@ class TestOwnPullRequests:
         forged.forge.put(PR, forged.head, *reviews, author=LEAD)
         forged.poll()
 
-        assert (forged.task.rejection_count, len(forged.named(e.ReviewRejected))) == (1, 2)
+        assert (forged.task.rejection_count, len(forged.named(ReviewRejected))) == (1, 2)
 
 
 class TestApprovals:
-    def approved(self, forged: Forged, **fields: object) -> Polled:
+    def approved(self, forged: Forged, **fields: object) -> PollResult:
         review = a_review(LEAD, forged.head, ReviewState.APPROVED, **fields)
         forged.forge.put(PR, forged.head, review)
         return forged.poll()
@@ -202,12 +202,12 @@ class TestApprovals:
             TESTER, forged.head, ReviewState.APPROVED, submitted_at="2026-11-14T00:00:00.000000Z"
         )
         forged.world.ask(
-            c.RejectReview(task_id=forged.task_id, commit="first", findings=(e.Finding(text="No"),)), "Lead"
+            c.RejectReview(task_id=forged.task_id, commit="first", findings=(Finding(text="No"),)), "Lead"
         )
         forged.world.repository.add("third", tree="another")
         forged.hand_in("Bob", "second")
         forged.world.ask(
-            c.RejectReview(task_id=forged.task_id, commit="second", findings=(e.Finding(text="No"),)), "Lead"
+            c.RejectReview(task_id=forged.task_id, commit="second", findings=(Finding(text="No"),)), "Lead"
         )
         held = forged.world.claim(forged.task_id, "Bob").claim
         assert held is not None
@@ -260,7 +260,7 @@ class TestMerges:
         forged.poll()
         forged.poll()
 
-        assert (forged.task.status, len(forged.named(e.ReviewBypassed))) == (Status.ESCALATED, 1)
+        assert (forged.task.status, len(forged.named(ReviewBypassed))) == (Status.ESCALATED, 1)
 
     def test_a_merge_of_what_was_never_handed_in_is_recorded(self, forged: Forged) -> None:
         forged.forge.put(PR, "d" * 40, state=PullState.MERGED, merged_by=LEAD)
@@ -303,7 +303,7 @@ class TestCommands:
 
     def test_a_command_that_could_not_be_carried_out_is_carried_out_later(self, forged: Forged) -> None:
         forged.forge.put(PR, forged.head, remarks=(a_remark(LEAD, "@remand unlock Alice for #42"),))
-        forged.forge.faults = [ForgeFault(Trouble.UNREACHABLE, "The forge is away.")]
+        forged.forge.faults = [ForgeFault(ForgeFaultKind.UNREACHABLE, "The forge is away.")]
         forged.poll()
         forged.poll()
 
@@ -312,24 +312,24 @@ class TestCommands:
 
 class TestFaults:
     @pytest.mark.parametrize("stage", [0, 1, 2])
-    @pytest.mark.parametrize("trouble", list(Trouble))
+    @pytest.mark.parametrize("trouble", list(ForgeFaultKind))
     def test_a_fault_at_any_stage_loses_and_doubles_nothing(
-        self, forged: Forged, stage: int, trouble: Trouble
+        self, forged: Forged, stage: int, trouble: ForgeFaultKind
     ) -> None:
         forged.forge.put(PR, forged.head, a_review(LEAD, forged.head))
         forged.forge.pull_request(PR)
         fault = ForgeFault(trouble, "The forge is away.", until="2026-11-15T11:00:00.000000Z")
         calls = iter(range(9))
-        asked = forged.forge._asked
+        asked = forged.forge._count_request
 
         def failing() -> None:
             asked()
             if next(calls) == stage:
                 raise fault
 
-        forged.forge._asked = failing  # type: ignore[method-assign]
+        forged.forge._count_request = failing  # type: ignore[method-assign]
         first = forged.poll()
-        forged.forge._asked = asked  # type: ignore[method-assign]
+        forged.forge._count_request = asked  # type: ignore[method-assign]
         second = forged.poll()
 
         assert ("away" in first.trouble, first.rejections) == (True, 0)
@@ -337,10 +337,11 @@ class TestFaults:
         assert (second.rejections, forged.task.rejection_count) == (1, 1)
 
     @pytest.mark.parametrize(
-        "trouble", [Trouble.GARBLED, Trouble.MISSING, Trouble.UNREACHABLE, Trouble.DENIED]
+        "trouble",
+        [ForgeFaultKind.GARBLED, ForgeFaultKind.MISSING, ForgeFaultKind.UNREACHABLE, ForgeFaultKind.DENIED],
     )
     def test_one_that_cannot_be_read_keeps_nobody_from_the_others(
-        self, forged: Forged, trouble: Trouble
+        self, forged: Forged, trouble: ForgeFaultKind
     ) -> None:
         others = [forged.another(PR + 1), forged.another(PR + 2)]
         forged.forge.put(PR, forged.head, a_review(LEAD, forged.head))
@@ -357,7 +358,7 @@ class TestFaults:
         others = [forged.another(PR + number) for number in range(1, 6)]
         for number, (_, head) in enumerate(others, PR + 1):
             forged.forge.put(number, head)
-            forged.forge.broken[number] = ForgeFault(Trouble.UNREACHABLE, "The forge is away.")
+            forged.forge.broken[number] = ForgeFault(ForgeFaultKind.UNREACHABLE, "The forge is away.")
         forged.forge.put(PR, forged.head)
         polled = forged.poll()
 
@@ -368,7 +369,7 @@ class TestFaults:
         _, head = forged.another(PR + 1)
         forged.forge.put(PR, forged.head)
         forged.forge.put(PR + 1, head)
-        limit = ForgeFault(Trouble.LIMITED, "Patience.", until="2026-11-15T11:00:00.000000Z")
+        limit = ForgeFault(ForgeFaultKind.LIMITED, "Patience.", until="2026-11-15T11:00:00.000000Z")
         forged.forge.broken = {PR: limit, PR + 1: limit}
         polled = forged.poll()
 
@@ -387,11 +388,11 @@ class TestFaults:
 
 class TestWaiting:
     def waits(self, forged: Forged) -> str:
-        return waits_for(forged.notes, forged.task_id)
+        return forge_wait(forged.notes, forged.task_id)
 
     def test_the_task_waits_while_the_forge_is_away_and_not_after(self, forged: Forged) -> None:
         forged.forge.put(PR, forged.head)
-        forged.forge.faults = [ForgeFault(Trouble.UNREACHABLE, "It is away.")]
+        forged.forge.faults = [ForgeFault(ForgeFaultKind.UNREACHABLE, "It is away.")]
         forged.poll()
         away = self.waits(forged)
         polled = forged.poll()
@@ -400,14 +401,14 @@ class TestWaiting:
 
     def test_what_was_found_is_said_until_it_is_so_no_more(self, forged: Forged) -> None:
         forged.world.ask(
-            c.RejectReview(task_id=forged.task_id, commit="first", findings=(e.Finding(text="No"),)), "Lead"
+            c.RejectReview(task_id=forged.task_id, commit="first", findings=(Finding(text="No"),)), "Lead"
         )
         pushed = forged.world.repository.add("second")
         forged.forge.put(
             PR, pushed, a_review(LEAD, pushed, id="R2", submitted_at="2026-11-16T00:00:00.000000Z")
         )
         forged.poll()
-        forged.forge.faults = [ForgeFault(Trouble.UNREACHABLE, "It is away.")]
+        forged.forge.faults = [ForgeFault(ForgeFaultKind.UNREACHABLE, "It is away.")]
         forged.poll()
         again = forged.poll()
         before = self.waits(forged)
@@ -452,7 +453,7 @@ class TestReports:
     def test_a_rejection_given_here_is_left_there_once(self) -> None:
         forged = Forged(report=("review", "status"))
         forged.forge.put(PR, forged.head)
-        findings = (e.Finding(text="Wrong", path="a.py", line=3),)
+        findings = (Finding(text="Wrong", path="a.py", line=3),)
         forged.world.ask(c.RejectReview(task_id=forged.task_id, commit="first", findings=findings), "Lead")
         forged.poll()
         forged.poll()
@@ -464,7 +465,7 @@ class TestReports:
     def test_what_we_left_there_is_not_read_back_as_somebodys_word(self) -> None:
         forged = Forged(report=("review",))
         forged.forge.put(PR, forged.head)
-        findings = (e.Finding(text="Wrong", path="a.py", line=3), e.Finding(text="Slow"))
+        findings = (Finding(text="Wrong", path="a.py", line=3), Finding(text="Slow"))
         forged.world.ask(c.RejectReview(task_id=forged.task_id, commit="first", findings=findings), "Lead")
         forged.poll()
         ((_, text, comments),) = forged.forge.left
@@ -475,7 +476,7 @@ class TestReports:
             forged.notes.kept.clear()
             forged.poll()
 
-        assert len(forged.named(e.ReviewRejected)) == 1
+        assert len(forged.named(ReviewRejected)) == 1
         assert len(forged.forge.left) == 1, "another machine leaves it again"
 
     def test_a_review_that_only_borrows_our_words_counts(self) -> None:
@@ -489,7 +490,7 @@ class TestReports:
     def test_a_retracted_rejection_is_not_left_any_more(self) -> None:
         forged = Forged(report=("review",))
         forged.forge.put(PR, forged.head)
-        findings = (e.Finding(text="Wrong"),)
+        findings = (Finding(text="Wrong"),)
         forged.world.ask(c.RejectReview(task_id=forged.task_id, commit="first", findings=findings), "Lead")
         forged.world.ask(c.RetractReview(task_id=forged.task_id, reason="My mistake"), "Lead")
         forged.poll()
@@ -499,7 +500,7 @@ class TestReports:
     def test_what_the_forge_will_not_take_is_said_and_stops_nothing(self) -> None:
         forged = Forged(report=("status",))
         forged.forge.put(PR, forged.head, a_review(LEAD, forged.head))
-        forged.forge.refuses = ForgeFault(Trouble.REFUSED, "No commit found.")
+        forged.forge.refuses = ForgeFault(ForgeFaultKind.REFUSED, "No commit found.")
         first, second = forged.poll(), forged.poll()
 
         assert (first.rejections, first.trouble, first.waits[0].text) == (

@@ -8,22 +8,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remand.app.asking import Rules
-from remand.app.forges.accounts import Accounts
-from remand.app.forges.acting import Acted, Acting
-from remand.app.forges.deeds import Deed, Standing, deeds
-from remand.app.forges.ports import ForgeFault, Issue, Trouble
-from remand.app.rebuild import story
+from remand.app.events.task_folds import task_events
+from remand.app.forge.actions import (
+    ActionContext,
+    ActionReport,
+    ForgeActionHandler,
+    ForgeActions,
+    action_handlers,
+)
+from remand.app.forge.ports import ForgeFault, ForgeFaultKind, ForgeIssue
+from remand.app.forge.review_import import Accounts
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.acts import Act
-from remand.domain.instant import moment
+from remand.domain.access.team import THE_COORDINATOR, Member, Role, Team
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import Finding
+from remand.domain.instant import parse_moment
 from remand.domain.policy import Policy
-from remand.domain.roles import THE_COORDINATOR, Member, Role, Team
-from remand.domain.task import Task
-from remand.testing.builders import NOW, World
-from remand.testing.fakes import Killed
-from remand.testing.forges import MemoryForge, MemoryNotes, MemoryRemote, an_account
+from remand.domain.task import ForgeAction, Task
+from remand.testing.builders import NOW, FakeLedger
+from remand.testing.fakes import ProcessKilled
+from remand.testing.forge_fakes import MemoryForge, MemoryNotes, MemoryRemote, an_account
 
 LEAD = an_account("octocat")
 TEAM = Team(
@@ -36,8 +41,8 @@ TEAM = Team(
     )
 )
 EVERYTHING = Policy(open_pr=True, request_review=True, merge_on_approve=True)
-DOWN = ForgeFault(Trouble.UNREACHABLE, "The forge cannot be reached.")
-NO = ForgeFault(Trouble.REFUSED, "No.")
+DOWN = ForgeFault(ForgeFaultKind.UNREACHABLE, "The forge cannot be reached.")
+NO = ForgeFault(ForgeFaultKind.REFUSED, "No.")
 
 
 class Tapped:
@@ -57,7 +62,7 @@ class Workshop:
     """A task whose work goes to the forge. Every tick is by a process that knows nothing but what was kept."""
 
     def __init__(self, policy: Policy = EVERYTHING, *, is_issue: bool = True) -> None:
-        self.world = World(rules=Rules(team=TEAM, gates=(), policy=policy))
+        self.world = FakeLedger(rules=Rules(team=TEAM, gates=(), policy=policy))
         self.forge, self.notes = MemoryForge(), MemoryNotes()
         self.remote = MemoryRemote(self.forge.tips)
         self.forge.writers = {LEAD.id}
@@ -72,7 +77,7 @@ class Workshop:
 
     def from_issue(self, number: int) -> str:
         """A task that an issue stands for."""
-        self.forge.listed[number] = Issue(number=number, title="It leaks", labels=("remand",))
+        self.forge.listed[number] = ForgeIssue(number=number, title="It leaks", labels=("remand",))
         ask = c.ImportIssue(
             title="It leaks",
             issue=number,
@@ -99,13 +104,13 @@ class Workshop:
 
     def reject(self, commit: str = "work") -> None:
         """The user rejects."""
-        finding = e.Finding(text="It leaks")
+        finding = Finding(text="It leaks")
         self.world.ask(c.RejectReview(task_id=self.task_id, commit=commit, findings=(finding,)))
 
-    def tick(self, *, is_again: bool = False) -> Acted:
+    def tick(self, *, is_again: bool = False) -> ActionReport:
         """One look by a process of its own."""
-        self.world.opened_again()
-        acting = Acting(
+        self.world.reopen()
+        acting = ForgeActions(
             self.world.ledger,
             self.notes,
             self.world.rules.policy,
@@ -120,7 +125,7 @@ class Workshop:
         self.calls, self.dies_at, self.dies_after = [], at, after
         try:
             self.tick()
-        except Killed:
+        except ProcessKilled:
             return True
         finally:
             self.dies_at = -1
@@ -128,7 +133,7 @@ class Workshop:
 
     def wait_until(self, until: str) -> None:
         """Lets time pass until then."""
-        self.world.clock.advance((moment(until) - moment(self.world.clock.now())).total_seconds())
+        self.world.clock.advance((parse_moment(until) - parse_moment(self.world.clock.now())).total_seconds())
 
     def set_policy(self, **fields: bool) -> None:
         """Changes the policy."""
@@ -140,17 +145,17 @@ class Workshop:
         """The task as it is now."""
         return self.world.task(self.task_id)
 
-    def events(self, *kinds: type[e.Event]) -> list[e.Event]:
+    def events(self, *kinds: type[Event]) -> list[Event]:
         """The task's events of these kinds."""
         with self.world.store.read() as view:
-            return [event for event in story(view, self.task_id) if isinstance(event, kinds)]
+            return [event for event in task_events(view, self.task_id) if isinstance(event, kinds)]
 
     @contextmanager
-    def _opened(self) -> Iterator[dict[Act, Deed]]:
+    def _opened(self) -> Iterator[dict[ForgeAction, ForgeActionHandler]]:
         self.opened += 1
         forge, remote = Tapped(self.forge, self._tap), Tapped(self.remote, self._tap)
         accounts = Accounts(TEAM, forge, self.notes)  # type: ignore[arg-type]
-        yield deeds(forge, remote, Standing("main", TEAM, "github"), accounts.member)  # type: ignore[arg-type]
+        yield action_handlers(forge, remote, ActionContext("main", TEAM, "github"), accounts.writing_member)  # type: ignore[arg-type]
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -160,10 +165,10 @@ class Workshop:
         self.calls.append(name)
         is_end = len(self.calls) - 1 == self.dies_at
         if is_end and not self.dies_after:
-            raise Killed
+            raise ProcessKilled
         found = call()
         if is_end:
-            raise Killed
+            raise ProcessKilled
         return found
 
 

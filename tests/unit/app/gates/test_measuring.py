@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remand.app.gates.measuring import Measuring, Terms
-from remand.app.gates.ports import Ended, Job
-from remand.domain.gates.gate import Gate, GatePolicy, Mode
-from remand.domain.gates.verdict import GateStatus
-from remand.testing.gates import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_workshop
+from remand.app.gates.known_results import MeasurementTerms
+from remand.app.gates.measurement import CommitMeasurement
+from remand.app.gates.ports import Job, JobResult
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy
+from remand.domain.gate.verdict import GateStatus
+from remand.testing.gate_fakes import FakeMirror, FakeSandbox, FixedTools, MemoryReports, a_gate_environment
 
 LINT = Gate(name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0})
 TESTS = Gate(name="tests", command=("tests",), parser="lines", require={"max_failures": 0.0})
 
 
-def said(text: str) -> Ended:
-    return Ended("exited", 0, text.encode())
+def said(text: str) -> JobResult:
+    return JobResult("exited", 0, text.encode())
 
 
 class Stage:
     """A base and a head, and what the gates say of each."""
 
-    def __init__(self, script: Callable[[str, str], Ended], **policy: object) -> None:
+    def __init__(self, script: Callable[[str, str], JobResult], **policy: object) -> None:
         self.mirror = FakeMirror()
         self.mirror.commit("base", {"a.py": b"1"})
         self.mirror.commit("head", {"a.py": b"2"}, parent="base")
-        self.workshop = a_workshop(self.mirror, lambda job: script(job.command[0], self._side(job)))
+        self.workshop = a_gate_environment(self.mirror, lambda job: script(job.command[0], self._side(job)))
         self.policy = GatePolicy(**{"gates": (LINT, TESTS), "integrity": False, **policy})
 
     def _side(self, job: Job) -> str:
         return next((name for name, tree in self.mirror.commits.items() if tree == job.folder), "other")
 
     def verdict(self, base: str = "base"):
-        return Measuring(self.workshop, self.policy).verdict(Terms(commit="head", base=base))
+        return CommitMeasurement(self.workshop, self.policy).verdict(
+            MeasurementTerms(commit="head", base=base)
+        )
 
     @property
     def jobs(self) -> list[Job]:
@@ -41,7 +44,7 @@ class Stage:
         return sandbox.jobs
 
 
-def clean(command: str, side: str) -> Ended:
+def clean(command: str, side: str) -> JobResult:
     return said("errors 0") if command == "lint" else said("pass t::one\npass t::two")
 
 
@@ -78,7 +81,7 @@ def test_the_base_is_measured_only_where_the_threshold_is_missed() -> None:
 
 
 def test_what_the_base_misses_already_is_no_failure_and_what_is_new_is_one() -> None:
-    def worse(command: str, side: str) -> Ended:
+    def worse(command: str, side: str) -> JobResult:
         return (
             said("errors 3" if side == "base" else "errors 4") if command == "lint" else clean(command, side)
         )
@@ -91,7 +94,7 @@ def test_what_the_base_misses_already_is_no_failure_and_what_is_new_is_one() -> 
 
 def test_strict_gates_do_not_look_at_the_base() -> None:
     strict = Gate(
-        name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0}, mode=Mode.STRICT
+        name="lint", command=("lint",), parser="lines", require={"max_errors": 0.0}, mode=GateMode.STRICT
     )
     stage = Stage(lambda command, side: said("errors 3"), gates=(strict,))
     assert stage.verdict().verdict.status is GateStatus.FAILED
@@ -107,15 +110,15 @@ def test_a_command_that_leaves_no_report_is_errored_and_never_kept() -> None:
 
 
 def test_a_command_that_does_not_end_is_timed_out_and_one_that_does_not_start_is_errored() -> None:
-    slow = Stage(lambda command, side: Ended("timed_out", 0), gates=(LINT,))
+    slow = Stage(lambda command, side: JobResult("timed_out", 0), gates=(LINT,))
     assert slow.verdict().verdict.status is GateStatus.TIMED_OUT
-    gone = Stage(lambda command, side: Ended("not_started", 0, detail="there is no lint"), gates=(LINT,))
+    gone = Stage(lambda command, side: JobResult("not_started", 0, detail="there is no lint"), gates=(LINT,))
     assert gone.verdict().verdict.status is GateStatus.ERRORED
     assert "there is no lint" in gone.verdict().verdict.gates[0].detail
 
 
 def test_a_failure_is_told_before_what_could_not_be_measured() -> None:
-    def mixed(command: str, side: str) -> Ended:
+    def mixed(command: str, side: str) -> JobResult:
         return said("garbage") if command == "lint" else said("fail t::one")
 
     assert Stage(mixed).verdict(base="").verdict.status is GateStatus.FAILED
@@ -190,7 +193,7 @@ def test_no_gate_sees_what_is_hidden_and_each_has_a_checkout_of_its_own() -> Non
 def test_a_tool_that_has_gone_since_the_base_was_measured_is_not_blamed_on_the_work() -> None:
     is_gone = False
 
-    def gone(command: str, side: str) -> Ended:
+    def gone(command: str, side: str) -> JobResult:
         return said("garbage") if is_gone else said("errors 3")
 
     stage = Stage(gone, gates=(LINT,))
@@ -202,7 +205,7 @@ def test_a_tool_that_has_gone_since_the_base_was_measured_is_not_blamed_on_the_w
 
 
 def test_what_was_measured_before_is_said_to_be_known() -> None:
-    def lint_gone(command: str, side: str) -> Ended:
+    def lint_gone(command: str, side: str) -> JobResult:
         return said("garbage") if command == "lint" else clean(command, side)
 
     stage = Stage(lint_gone)

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Request, Rules
 from remand.app.errors import EnvironmentFault
-from remand.app.escalations import open_escalations
-from remand.app.gates.claims import DoneClaims
-from remand.app.gates.outages import find_broken_gates, note_gates
-from remand.app.rebuild import story
+from remand.app.events.task_folds import task_events
+from remand.app.gates.done_claims import DoneClaims
+from remand.app.gates.known_results import note_measured_gates, read_broken_gates
+from remand.app.inbox.questions import open_escalations
+from remand.app.requests import Request, Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.verdict import GateResult, GateStatus
+from remand.domain.access.team import THE_COORDINATOR, Member, Role, Team
+from remand.domain.events.reviews import EscalationOpened
+from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.refusals import Refused
-from remand.domain.roles import THE_COORDINATOR, Member, Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, a_result, a_verdict
+from remand.testing.builders import FakeLedger, a_result, a_verdict
 
 TEAM = Team((Member(name="Alice"), Member(name="Bob"), Member(name="owner", roles=(Role.USER,))))
 RULES = Rules(gates=("tests", "lint"), gates_digest="p1", team=TEAM)
@@ -29,7 +29,7 @@ def broken(detail: str = MISSING, name: str = "tests", status: GateStatus = Gate
     return a_result(name, status, detail=detail)
 
 
-class Claims(World):
+class Claims(FakeLedger):
     """Done claims that are measured, one after the other."""
 
     def __init__(self, **rules: Any) -> None:
@@ -49,13 +49,13 @@ class Claims(World):
 
     def questions(self) -> list[Any]:
         with self.store.read() as view:
-            return open_escalations(view, self.rules.team, lambda name: story(view, name))
+            return open_escalations(view, self.rules.team, lambda name: task_events(view, name))
 
     def state(self) -> tuple[bool, bool]:
         """Whether nothing is started, and whether a gate is on trial."""
         with self.store.read() as view:
-            found = find_broken_gates(view, self.rules.gates_digest)
-        return bool(found.asked), found.is_on_trial
+            found = read_broken_gates(view, self.rules.gates_digest)
+        return bool(found.open_questions), found.is_on_trial
 
 
 def test_the_same_cause_twice_asks_the_user_about_the_gate_and_blames_nobody() -> None:
@@ -109,7 +109,7 @@ def test_two_gates_are_separate() -> None:
     world.measure(second, broken(name="lint"), by="Bob")
     assert [one.kind for one in world.questions()] == ["gate", "gate"]
 
-    note_gates(world.ledger, ["tests"])
+    note_measured_gates(world.ledger, ["tests"])
     (left,) = world.questions()
     assert "`lint`" in left.question
     assert world.state() == (True, False)
@@ -124,9 +124,9 @@ def test_a_cause_that_breaks_all_gates_of_a_verdict_is_one_question() -> None:
     (asked,) = world.questions()
     assert "`tests` and `lint`" in asked.question
 
-    note_gates(world.ledger, ["tests"])
+    note_measured_gates(world.ledger, ["tests"])
     assert len(world.questions()) == 1, "one of its gates is broken still"
-    note_gates(world.ledger, ["lint"])
+    note_measured_gates(world.ledger, ["lint"])
     assert world.questions() == []
 
 
@@ -135,7 +135,7 @@ def test_a_measurement_in_between_makes_the_count_begin_anew_for_whichever_task(
     first, second = world.add(), world.add()
     world.measure(first, broken())
     world.measure(second, WORKS, by="Bob")
-    note_gates(world.ledger, ["tests"])
+    note_measured_gates(world.ledger, ["tests"])
 
     assert world.measure(first, broken()) == ["gate.error"]
     assert world.questions() == []
@@ -172,9 +172,9 @@ def test_the_question_closes_by_itself_when_the_gate_is_measured_and_its_task_go
     for _ in range(2):
         world.measure(task, broken())
 
-    note_gates(world.ledger, ["lint"])
+    note_measured_gates(world.ledger, ["lint"])
     assert world.state() == (True, False), "another gate says nothing of this one"
-    note_gates(world.ledger, ["tests"])
+    note_measured_gates(world.ledger, ["tests"])
 
     assert world.questions() == []
     assert world.task(task).status == Status.NEEDS_CONTINUATION
@@ -190,7 +190,7 @@ def test_the_question_closes_when_the_rules_of_the_gates_change() -> None:
     world.rules = replace(world.rules, gates_digest="p2")
 
     assert world.state() == (False, False)
-    note_gates(world.ledger, [])
+    note_measured_gates(world.ledger, [])
     assert world.questions() == []
     assert world.measure(task, broken()) == ["gate.error"], "by these rules it is the first time"
 
@@ -228,11 +228,11 @@ def test_it_is_the_same_when_the_ledger_is_opened_again_or_made_anew_from_its_ev
     world = Claims()
     task = world.add()
     world.measure(task, broken())
-    world.opened_again()
+    world.reopen()
     world.measure(task, broken())
 
     with world.store.read() as view:
-        assert e.EscalationOpened in [type(event) for event in story(view, task)]
+        assert EscalationOpened in [type(event) for event in task_events(view, task)]
     assert world.state() == (True, False)
 
 

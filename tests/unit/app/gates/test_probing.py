@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from remand.app.errors import EnvironmentFault
-from remand.app.gates.ports import Change, Ended, Job
-from remand.app.gates.probing import SECONDS, SandboxProbes, is_allowed
-from remand.domain.gates.gate import GatePolicy
+from remand.app.gates.ports import Job, JobResult, TreeChange
+from remand.app.gates.runner import PROBE_SECONDS, EvidenceCommands, is_probe_allowed
+from remand.domain.gate.gate import GatePolicy
 from remand.testing.builders import SHA
 
 ALLOWED = (("pytest",), ("git", "grep", "-c"))
@@ -17,7 +17,7 @@ ALLOWED = (("pytest",), ("git", "grep", "-c"))
 class Mirror:
     """A mirror that has one commit."""
 
-    def bring(self, commit: str) -> str:
+    def fetch_commit(self, commit: str) -> str:
         if commit != SHA:
             raise EnvironmentFault("there is no such commit")
         return "tree"
@@ -25,7 +25,7 @@ class Mirror:
     def merge_base(self, commit: str, other: str) -> str:
         return ""
 
-    def changes(self, base_tree: str, tree: str) -> list[Change]:
+    def changes(self, base_tree: str, tree: str) -> list[TreeChange]:
         return []
 
     def file(self, tree: str, path: str) -> bytes | None:
@@ -60,18 +60,18 @@ class Folders:
 class Box:
     """A sandbox that ends every job the same way."""
 
-    def __init__(self, ended: Ended | None = None, tier: str = "bubblewrap") -> None:
-        self.ended = ended or Ended("exited", 1, b"3 failed")
+    def __init__(self, ended: JobResult | None = None, tier: str = "bubblewrap") -> None:
+        self.ended = ended or JobResult("exited", 1, b"3 failed")
         self.tier = tier
         self.jobs: list[Job] = []
 
-    def run(self, job: Job) -> Ended:
+    def run(self, job: Job) -> JobResult:
         self.jobs.append(job)
         return self.ended
 
 
-def probes(box: Box, folders: Folders | None = None, **policy: tuple[str, ...]) -> SandboxProbes:
-    return SandboxProbes(
+def probes(box: Box, folders: Folders | None = None, **policy: tuple[str, ...]) -> EvidenceCommands:
+    return EvidenceCommands(
         Mirror(), folders or Folders(), box, GatePolicy(probes=ALLOWED, **policy), root="/main", path=("/usr/bin",), hide=("/ledger",)
     )  # fmt: skip
 
@@ -125,14 +125,14 @@ def test_the_policys_own_folders_come_before_those_of_the_machine() -> None:
 def test_a_command_is_allowed_by_its_first_words_exactly(command: tuple[str, ...], may_run: bool) -> None:
     box = Box()
 
-    assert is_allowed(command, ALLOWED) is may_run
+    assert is_probe_allowed(command, ALLOWED) is may_run
     assert (probes(box).run(command, SHA) is not None) is may_run
     assert bool(box.jobs) is may_run
 
 
 def test_nothing_is_allowed_until_the_policy_lists_it() -> None:
-    assert not is_allowed(("pytest",), GatePolicy().probes)
-    assert not is_allowed(("pytest",), ((),))
+    assert not is_probe_allowed(("pytest",), GatePolicy().probes)
+    assert not is_probe_allowed(("pytest",), ((),))
 
 
 def test_nothing_runs_where_nothing_confines_it() -> None:
@@ -145,32 +145,32 @@ def test_nothing_runs_where_nothing_confines_it() -> None:
 @pytest.mark.parametrize(
     "ended",
     [
-        Ended("timed_out", 0),
-        Ended("signalled", 9),
-        Ended("not_started", 0, detail="no such program"),
-        Ended("exited", 127, b"", b"pytest: not found"),
-        Ended("exited", 126),
+        JobResult("timed_out", 0),
+        JobResult("signalled", 9),
+        JobResult("not_started", 0, detail="no such program"),
+        JobResult("exited", 127, b"", b"pytest: not found"),
+        JobResult("exited", 126),
     ],
     ids=str,
 )
-def test_what_did_not_run_to_its_end_shows_nothing(ended: Ended) -> None:
+def test_what_did_not_run_to_its_end_shows_nothing(ended: JobResult) -> None:
     assert probes(Box(ended)).run(("pytest",), SHA) is None
 
 
 def test_all_that_was_printed_is_shown_and_that_it_was_cut() -> None:
-    found = probes(Box(Ended("exited", 0, b"out \xff", b"err", is_cut=True))).run(("pytest",), SHA)
+    found = probes(Box(JobResult("exited", 0, b"out \xff", b"err", is_cut=True))).run(("pytest",), SHA)
 
     assert found == (0, "out \ufffd\nerr", True)
 
 
 def test_the_commands_of_a_rejection_share_their_time() -> None:
-    box = Box(Ended("exited", 0, seconds=SECONDS * 0.6))
+    box = Box(JobResult("exited", 0, seconds=PROBE_SECONDS * 0.6))
     running = probes(box)
 
     outcomes = [running.run(("pytest",), SHA) is not None for _ in range(3)]
 
     assert outcomes == [True, True, False]
-    assert [round(job.limits.seconds, 3) for job in box.jobs] == [SECONDS, SECONDS * 0.4]
+    assert [round(job.limits.seconds, 3) for job in box.jobs] == [PROBE_SECONDS, PROBE_SECONDS * 0.4]
 
 
 def test_a_commit_that_cannot_be_had_is_a_fault_and_no_answer() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.app.patterns.clusters import MOST_TASKS, Cluster, clusters
+from remand.app.analysis.statistics import MOST_TASKS, Cluster, cluster_texts
 
 
 def merged(*texts: str) -> list[tuple[int, str]]:
-    found = clusters([(text, f"T-{n}") for n, text in enumerate(texts)], 100)
+    found = cluster_texts([(text, f"T-{n}") for n, text in enumerate(texts)], 100)
     assert found.in_all == len(found.largest)
     return [(one.count, one.example) for one in found.largest]
 
@@ -59,7 +59,7 @@ def test_the_most_frequent_comes_first() -> None:
 
 def test_every_task_is_counted_once_and_the_first_of_them_are_named() -> None:
     said = [("Disk full", f"T-{n % 150:03d}") for n in range(300)]
-    (found,) = clusters([*said, ("disk full", "")], 10).largest
+    (found,) = cluster_texts([*said, ("disk full", "")], 10).largest
 
     assert (found.count, found.tasks_in_all, len(found.tasks)) == (301, 150, MOST_TASKS)
     assert found.tasks[:2] == ("T-000", "T-001")
@@ -71,7 +71,7 @@ def test_of_many_clusters_the_largest_are_given_and_all_are_counted() -> None:
     ]
     rng = random.Random(5)
     texts = [" ".join(rng.sample(words, 6)) for _ in range(40)]
-    found = clusters([(text, "T") for n, text in enumerate(texts) for _ in range(n + 1)], 5)
+    found = cluster_texts([(text, "T") for n, text in enumerate(texts) for _ in range(n + 1)], 5)
 
     assert found.in_all == 40
     assert [one.count for one in found.largest] == [40, 39, 38, 37, 36]
@@ -80,7 +80,7 @@ def test_of_many_clusters_the_largest_are_given_and_all_are_counted() -> None:
 @given(st.lists(st.text(max_size=30), max_size=20), st.randoms(use_true_random=False))
 def test_the_order_in_which_texts_come_does_not_matter(texts: list[str], rng: random.Random) -> None:
     def found() -> list[Cluster]:
-        return clusters([(text, f"T-{text[:3]}") for text in texts], 100).largest
+        return cluster_texts([(text, f"T-{text[:3]}") for text in texts], 100).largest
 
     before = found()
     rng.shuffle(texts)

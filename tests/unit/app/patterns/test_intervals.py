@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.app.patterns.intervals import quantile, share
+from remand.app.analysis.statistics import quantile, wilson_share
 
 
 @pytest.mark.parametrize(
@@ -20,20 +20,20 @@ from remand.app.patterns.intervals import quantile, share
     ],
 )
 def test_the_interval_of_a_share_is_wilsons(count: int, of: int, low: float, high: float) -> None:
-    found = share(count, of)
+    found = wilson_share(count, of)
 
     assert found.rate == count / of
     assert found.interval == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
 
 
 def test_without_any_there_is_no_rate() -> None:
-    assert (share(0, 0).rate, share(0, 0).interval) == (None, None)
+    assert (wilson_share(0, 0).rate, wilson_share(0, 0).interval) == (None, None)
 
 
 @given(st.integers(1, 5000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
 def test_a_share_lies_in_its_interval_and_that_between_none_and_all(case: tuple[int, int]) -> None:
     count, of = case
-    found = share(count, of)
+    found = wilson_share(count, of)
 
     assert found.interval is not None
     assert 0.0 <= found.interval[0] <= count / of + 1e-6

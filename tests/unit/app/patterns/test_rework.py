@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.patterns.rework import Rework, rework
-from remand.app.rebuild import story
+from remand.app.analysis.work_report import Rework, measure_rework
+from remand.app.events.task_folds import task_events
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import Role, Team
+from remand.domain.events.reviews import Finding
 from remand.domain.instant import Instant
-from remand.domain.roles import Role, Team
 from remand.domain.task import Status
-from remand.testing.builders import World, member
+from remand.testing.builders import FakeLedger, member
 
 TEAM = Team(
     (member("Alice"), member("Bob"), member("Carol"), member("Lead", Role.LEAD), member("Lea", Role.LEAD))
 )
-NO = (e.Finding(text="It leaks"),)
+NO = (Finding(text="It leaks"),)
 
 
-def reject(world: World, task: str, commit: str, by: str = "Lead") -> None:
+def reject(world: FakeLedger, task: str, commit: str, by: str = "Lead") -> None:
     world.ask(c.RejectReview(task_id=task, commit=commit, findings=NO), by)
 
 
-def approve(world: World, task: str, commit: str) -> None:
+def approve(world: FakeLedger, task: str, commit: str) -> None:
     world.ask(c.ApproveReview(task_id=task, commit=commit), "Lead")
 
 
-def hand_in(world: World, task: str, agent: str, commit: str) -> None:
+def hand_in(world: FakeLedger, task: str, agent: str, commit: str) -> None:
     world.claim(task, agent)
     world.submit(task, agent, commit)
 
 
-def figures(world: World, since: Instant = "") -> Rework:
+def figures(world: FakeLedger, since: Instant = "") -> Rework:
     with world.store.read() as view:
-        stories = [story(view, task.id) for task in view.tasks.every()]
-    return rework(stories, world.clock.now(), since)
+        stories = [task_events(view, task.id) for task in view.tasks.every()]
+    return measure_rework(stories, world.clock.now(), since)
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> FakeLedger:
     """Four tasks: reworked by a colleague, right at once, falsely rejected, and sent back by two reviewers."""
-    world = World(rules=Rules(team=TEAM, gates=()))
+    world = FakeLedger(rules=Rules(team=TEAM, gates=()))
     one, two, three, four = (world.add(f"Task {number}") for number in range(4))
     hand_in(world, one, "Alice", "one")
     reject(world, one, "one")
@@ -60,7 +60,7 @@ def world() -> World:
     return world
 
 
-def test_the_figures_are_those_counted_by_hand(world: World) -> None:
+def test_the_figures_are_those_counted_by_hand(world: FakeLedger) -> None:
     found = figures(world)
 
     assert (found.reviewed_tasks, found.done_tasks, found.reworked_tasks) == (4, 3, 2)
@@ -68,19 +68,19 @@ def test_the_figures_are_those_counted_by_hand(world: World) -> None:
     assert (found.rejections, found.retracted, found.false_rejection_rate.rate) == (4, 1, 0.25)
 
 
-def test_an_agents_submissions_are_counted_once_by_what_stands(world: World) -> None:
+def test_an_agents_submissions_are_counted_once_by_what_stands(world: FakeLedger) -> None:
     counted = {one.name: (one.reviewed, one.rejected, one.retracted) for one in figures(world).by_agent}
 
     assert counted == {"Alice": (3, 2, 0), "Bob": (2, 0, 1)}
 
 
-def test_a_reviewers_reviews_are_all_counted(world: World) -> None:
+def test_a_reviewers_reviews_are_all_counted(world: FakeLedger) -> None:
     counted = {one.name: (one.reviewed, one.rejected, one.retracted) for one in figures(world).by_reviewer}
 
     assert counted == {"Lead": (6, 2, 1), "Lea": (1, 1, 0)}
 
 
-def test_time_is_counted_in_each_status(world: World) -> None:
+def test_time_is_counted_in_each_status(world: FakeLedger) -> None:
     task = world.add("Slow")
     world.clock.advance(3600)
     hand_in(world, task, "Carol", "slow")
@@ -93,7 +93,7 @@ def test_time_is_counted_in_each_status(world: World) -> None:
     assert Status.DONE not in stays
 
 
-def test_only_what_happened_since_then_is_counted(world: World) -> None:
+def test_only_what_happened_since_then_is_counted(world: FakeLedger) -> None:
     world.clock.advance(10)
     found = figures(world, world.clock.now())
 

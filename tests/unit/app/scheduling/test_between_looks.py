@@ -1,30 +1,30 @@
 """Holds that what has changed is seen at once, whatever is left for the whole look that comes once a second."""
 
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.roles import Member
+from remand.domain.access.team import Member
+from remand.domain.events.reviews import Finding
 from remand.domain.task import Status
-from remand.testing.scheduling import Shop, commits
+from remand.testing.scheduler_fakes import FakeScheduler, committing_agent
 
 ALICE, BOB = (Member(name=name, command=("agent", name)) for name in ("Alice", "Bob"))
 
 
-def glance(shop: Shop, times: int = 3) -> None:
+def glance(shop: FakeScheduler, times: int = 3) -> None:
     """Looks at what has changed alone."""
     for _ in range(times):
         shop.scheduler.tick(is_whole=False)
 
 
 def test_a_task_is_begun_handed_in_and_given_to_another_by_glances_alone() -> None:
-    shop = Shop(ALICE, BOB)
-    shop.scripts |= {"Alice": commits("first"), "Bob": commits("second")}
-    shop.ticks()
+    shop = FakeScheduler(ALICE, BOB)
+    shop.scripts |= {"Alice": committing_agent("first"), "Bob": committing_agent("second")}
+    shop.tick()
     task_id = shop.world.add()
 
     glance(shop)
     assert shop.world.task(task_id).status == Status.PROVISIONAL
     shop.world.ask(
-        c.RejectReview(task_id=task_id, commit="first", findings=(e.Finding(text="Not like this."),)), "Lead"
+        c.RejectReview(task_id=task_id, commit="first", findings=(Finding(text="Not like this."),)), "Lead"
     )
     glance(shop)
 
@@ -33,10 +33,10 @@ def test_a_task_is_begun_handed_in_and_given_to_another_by_glances_alone() -> No
 
 
 def test_an_agent_whose_task_was_cancelled_is_ended_at_once() -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     shop.scripts["Alice"] = lambda *_: None
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     (running,) = shop.running
 
     glance(shop)
@@ -48,18 +48,18 @@ def test_an_agent_whose_task_was_cancelled_is_ended_at_once() -> None:
 
 
 def test_between_looks_only_those_are_looked_at_that_are_said_to_have_ended() -> None:
-    shop = Shop(ALICE, BOB)
+    shop = FakeScheduler(ALICE, BOB)
     asked: list[str] = []
     for name in ("Alice", "Bob"):
         shop.scripts[name] = lambda _, order: asked.append(order.agent)
     tasks = [shop.world.add(), shop.world.add()]
-    shop.ticks()
+    shop.tick()
     glance(shop)
     asked.clear()
 
     glance(shop, 5)
     assert asked == []
-    shop.ticks()
+    shop.tick()
     assert sorted(asked) == ["Alice", "Bob"], "a whole look looks at all"
     shop.running[0].stop()
     glance(shop, 1)

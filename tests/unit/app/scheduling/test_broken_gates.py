@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from remand.app.asking import Accepted
-from remand.app.gates.outages import note_measured
-from remand.app.scheduling.ports import CannotRun, Look, Order, Submitted, Workplace
+from remand.app.gates.known_results import note_measured_verdict
+from remand.app.requests import Acceptance
+from remand.app.scheduler.ports import AgentLaunch, CannotRun, ClaimAnswer, TaskWorktree, WorktreeState
 from remand.domain import commands as c
-from remand.domain.gates.verdict import GateResult, GateStatus
-from remand.domain.roles import THE_COORDINATOR, Member
+from remand.domain.access.team import THE_COORDINATOR, Member
+from remand.domain.gate.verdict import GateResult, GateStatus
 from remand.domain.task import Status
 from remand.testing.builders import a_result, a_verdict
-from remand.testing.scheduling import WORKED, Shop, commits, says
+from remand.testing.scheduler_fakes import WORKED, FakeScheduler, committing_agent, ending_agent
 
 MISSING = a_result(
     "tests", GateStatus.ERRORED, detail="There is no report. It said last: No module named pytest"
@@ -19,7 +19,7 @@ WORKS = a_result("tests", GateStatus.PASSED, measured={"failures": 0.0})
 FAILS = a_result("tests", GateStatus.FAILED, measured={"failures": 1.0}, excess=1.0)
 
 
-class BrokenShop(Shop):
+class BrokenShop(FakeScheduler):
     """A shop whose done claims are measured: `result` is what the gate shows, `unsubmitted` why nothing can be claimed."""
 
     def __init__(self, *names: str) -> None:
@@ -28,9 +28,9 @@ class BrokenShop(Shop):
         self.unsubmitted: CannotRun | None = None
         super().__init__(*(Member(name=name, command=("agent", name)) for name in names or ("Alice",)))
         for name in names or ("Alice",):
-            self.scripts[name] = commits("work")
+            self.scripts[name] = committing_agent("work")
 
-    def submit(self, workplace: Workplace, agent: str, commit: str) -> Submitted:
+    def submit(self, workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
         self.submissions.append(workplace.task_id)
         if self.unsubmitted is not None:
             raise self.unsubmitted
@@ -39,16 +39,16 @@ class BrokenShop(Shop):
         verdict = a_verdict(self.result, commit=commit)
         ask = c.RecordVerdict(task_id=task.id, agent=agent, handoff_id=task.claim.handoff_id, verdict=verdict)
         answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
-        assert isinstance(answer, Accepted)
-        note_measured(self.world.ledger, verdict)
+        assert isinstance(answer, Acceptance)
+        note_measured_verdict(self.world.ledger, verdict)
         if verdict.status is GateStatus.PASSED:
             return super().submit(workplace, agent, commit)
-        return Submitted("gate_errored" if verdict.status is GateStatus.ERRORED else "gate_rejected")
+        return ClaimAnswer("gate_errored" if verdict.status is GateStatus.ERRORED else "gate_rejected")
 
     def asked(self) -> list[str]:
         """The tasks that carry a question."""
         with self.world.store.read() as view:
-            return [task.id for task in view.tasks.escalated()]
+            return [task.id for task in view.tasks.escalated_tasks()]
 
     def answer(self, option: str = "retry") -> None:
         (task_id,) = self.asked()
@@ -59,7 +59,7 @@ def test_nothing_is_started_while_the_user_is_asked_about_a_gate() -> None:
     shop = BrokenShop("Alice", "Bob")
     tasks = [shop.world.add() for _ in range(4)]
 
-    shop.ticks(60)
+    shop.tick(60)
 
     assert len(shop.orders) == 2, "one run each; both failed the same way"
     assert len(shop.asked()) == 1
@@ -71,11 +71,11 @@ def test_nothing_is_started_while_the_user_is_asked_about_a_gate() -> None:
 def test_a_scheduler_that_is_started_anew_starts_nothing_either() -> None:
     shop = BrokenShop()
     shop.world.add()
-    shop.ticks(10)
+    shop.tick(10)
     count = len(shop.orders)
 
-    shop.started()
-    shop.ticks(30)
+    shop.restart()
+    shop.tick(30)
 
     assert len(shop.orders) == count == 2
 
@@ -86,16 +86,16 @@ def test_those_at_work_may_finish_and_are_measured_once() -> None:
         shop.world.add()
     is_done = False
 
-    def slow(shop: Shop, order: Order) -> object:
-        return commits("late")(shop, order) if is_done else None
+    def slow(shop: FakeScheduler, order: AgentLaunch) -> object:
+        return committing_agent("late")(shop, order) if is_done else None
 
     shop.scripts["Carol"] = slow  # type: ignore[assignment]
-    shop.ticks(10)
+    shop.tick(10)
     (late,) = [order.workplace.task_id for order in shop.orders if order.agent == "Carol"]
     assert shop.world.task(late).runs, "it is not ended"
 
     is_done = True
-    shop.ticks(30)
+    shop.tick(30)
 
     assert shop.submissions.count(late) == 1
     assert len(shop.orders) == 3
@@ -106,15 +106,15 @@ def test_reviews_go_on_meanwhile() -> None:
     shop = BrokenShop("Alice")
     shop.result = WORKS
     under_review = shop.world.add("Handed in")
-    shop.ticks(3)
+    shop.tick(3)
     assert shop.world.task(under_review).status == Status.PROVISIONAL
     shop.result = MISSING
     shop.world.add()
-    shop.ticks(10)
+    shop.tick(10)
     assert shop.asked()
 
     shop.reviewer = Member(name="Lead", command=("agent", "Lead"))
-    shop.ticks(2)
+    shop.tick(2)
 
     assert shop.orders[-1].agent == "Lead"
 
@@ -123,17 +123,17 @@ def test_after_retry_one_agent_at_a_time_goes_on_until_the_gate_is_measured() ->
     shop = BrokenShop("Alice", "Bob", "Carol")
     for _ in range(3):
         shop.world.add()
-    shop.ticks(10)
+    shop.tick(10)
     count = len(shop.orders)
 
     shop.answer()
-    shop.ticks(20)
+    shop.tick(20)
     assert len(shop.orders) == count + 1, "one was let through to try"
     assert len(shop.asked()) == 1, "and the user is asked again at once"
 
     shop.result = WORKS
     shop.answer()
-    shop.ticks(20)
+    shop.tick(20)
     assert shop.asked() == []
     with shop.world.store.read() as view:
         assert {task.status for task in view.tasks.every()} == {Status.PROVISIONAL}
@@ -142,12 +142,12 @@ def test_after_retry_one_agent_at_a_time_goes_on_until_the_gate_is_measured() ->
 def test_a_trial_run_that_has_nothing_to_measure_is_sent_back_like_any_other() -> None:
     shop = BrokenShop()
     task_id = shop.world.add()
-    shop.ticks(10)
-    shop.scripts["Alice"] = says(WORKED)
-    shop.workplaces.looks[task_id] = Look(head="work", uncommitted=("half.py",))
+    shop.tick(10)
+    shop.scripts["Alice"] = ending_agent(WORKED)
+    shop.workplaces.looks[task_id] = WorktreeState(head="work", uncommitted=("half.py",))
     shop.answer()
 
-    shop.ticks(40)
+    shop.tick(40)
 
     assert len(shop.orders) == 2 + 3, "two, and three with nothing to measure"
     (asked,) = shop.asked()
@@ -157,11 +157,11 @@ def test_a_trial_run_that_has_nothing_to_measure_is_sent_back_like_any_other() -
 def test_when_the_rules_of_the_gates_change_all_goes_on_by_itself() -> None:
     shop = BrokenShop()
     task_id = shop.world.add()
-    shop.ticks(10)
+    shop.tick(10)
 
     shop.result = WORKS
     shop.world.rules = replace(shop.world.rules, gates_digest="p2")
-    shop.ticks(5)
+    shop.tick(5)
 
     assert shop.asked() == []
     assert shop.world.task(task_id).status == Status.PROVISIONAL
@@ -170,11 +170,11 @@ def test_when_the_rules_of_the_gates_change_all_goes_on_by_itself() -> None:
 def test_a_measurement_of_somebody_else_lets_all_go_on_by_itself() -> None:
     shop = BrokenShop()
     task_id = shop.world.add()
-    shop.ticks(10)
+    shop.tick(10)
 
     shop.result = WORKS
-    note_measured(shop.world.ledger, a_verdict(WORKS))
-    shop.ticks(5)
+    note_measured_verdict(shop.world.ledger, a_verdict(WORKS))
+    shop.tick(5)
 
     assert shop.asked() == []
     assert shop.world.task(task_id).status == Status.PROVISIONAL
@@ -185,14 +185,14 @@ def test_work_that_cannot_even_be_submitted_is_asked_about_and_not_tried_for_eve
     shop.unsubmitted = CannotRun("gates", "A done claim could not be measured: exit 3")
     task_id = shop.world.add()
 
-    shop.ticks(120, seconds=60.0)
+    shop.tick(120, seconds=60.0)
 
     assert len(shop.orders) <= 3
     assert len(shop.submissions) <= 4
     assert shop.asked() == [task_id]
     shop.unsubmitted, shop.result = None, WORKS
     shop.answer()
-    shop.ticks(5)
+    shop.tick(5)
     assert shop.world.task(task_id).status == Status.PROVISIONAL
 
 
@@ -200,20 +200,22 @@ def test_a_rejection_is_not_counted_again_when_its_agent_could_not_be_started_at
     shop = BrokenShop()
     shop.result = FAILS
     task_id = shop.world.add()
-    shop.scripts["Alice"] = lambda _, order: commits("work")(shop, order) if len(shop.orders) == 1 else None
+    shop.scripts["Alice"] = lambda _, order: (
+        committing_agent("work")(shop, order) if len(shop.orders) == 1 else None
+    )
     submit = shop.submit
 
-    def submit_at_the_end(workplace: Workplace, agent: str, commit: str) -> Submitted:
+    def submit_at_the_end(workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
         answer = submit(workplace, agent, commit)
         shop.scheduler.stop()
         return answer
 
     shop.submit = submit_at_the_end  # type: ignore[method-assign]
-    shop.ticks(3)
+    shop.tick(3)
     assert (len(shop.orders), shop.world.task(task_id).gate_rejection_count) == (1, 1)
 
-    shop.started()
-    shop.ticks(5)
+    shop.restart()
+    shop.tick(5)
 
     assert len(shop.orders) == 2, "the agent goes on with the rejection"
     assert shop.submissions == [task_id]

@@ -1,14 +1,12 @@
 """Holds what a scheduler does between its looks: what it tells, what it remembers, and what it takes down."""
 
-from remand.app.scheduling import status
-from remand.app.scheduling.chores import Chores
-from remand.app.scheduling.loop import Chore, Loop
-from remand.app.scheduling.ports import CannotRun
-from remand.app.scheduling.reporting import FRESH_SECONDS, Reporting
+from remand.app.scheduler import status
+from remand.app.scheduler.loop import FRESH_SECONDS, Chore, SchedulerChores, SchedulerLoop, StatusWriter
+from remand.app.scheduler.ports import CannotRun
 from remand.domain import commands as c
-from remand.domain.roles import Member
+from remand.domain.access.team import Member
 from remand.domain.task import Status
-from remand.testing.scheduling import Shop
+from remand.testing.scheduler_fakes import FakeScheduler
 
 ALICE = Member(name="Alice", command=("agent",))
 
@@ -49,11 +47,11 @@ class Logs:
 class Desk:
     """A scheduler's chores on fakes."""
 
-    def __init__(self, shop: Shop, memory: Kept | None = None) -> None:
+    def __init__(self, shop: FakeScheduler, memory: Kept | None = None) -> None:
         self.shop, self.logs, self.file, self.memory = shop, Logs(), Kept(), memory or Kept()
-        loop = Loop(lambda: 0, lambda _: None)
-        loop.look_after(shop.scheduler, shop.floor, ())
-        self.reporting = Reporting(
+        loop = SchedulerLoop(lambda: 0, lambda _: None)
+        loop.attach(shop.scheduler, shop.floor, ())
+        self.reporting = StatusWriter(
             floor=shop.floor,
             crew=shop,
             loop=loop,
@@ -63,26 +61,26 @@ class Desk:
             pid=77,
         )
         books = shop.scheduler._books
-        made = Chores(books, shop.scheduler, shop.floor).all(
+        made = SchedulerChores(books, shop.scheduler, shop.floor).build(
             shop.workplaces, self.logs, self.reporting, self.memory
         )
         self.chores = {one.name: one for one in made}
 
     def do(self, name: str) -> str:
         chore = self.chores[name]
-        chore.do()
+        chore.run_now()
         return chore.trouble
 
     def told(self) -> status.SchedulerStatus:
-        found = status.read(self.file.content or b"")
+        found = status.decode_status(self.file.content or b"")
         assert found is not None
         return found
 
 
 def test_the_status_is_written_when_it_has_changed_and_now_and_then() -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     shop.world.add()
-    shop.ticks()
+    shop.tick()
     desk = Desk(shop)
 
     assert desk.do("status") == ""
@@ -99,10 +97,10 @@ def test_the_status_is_written_when_it_has_changed_and_now_and_then() -> None:
 
 
 def test_what_keeps_a_chore_from_being_done_is_told() -> None:
-    desk = Desk(Shop(ALICE))
+    desk = Desk(FakeScheduler(ALICE))
     failing = Chore("forge", 1.0, lambda: "it does not answer")
     desk.reporting.chores = (failing,)
-    failing.do()
+    failing.run_now()
 
     desk.do("status")
 
@@ -110,16 +108,16 @@ def test_what_keeps_a_chore_from_being_done_is_told() -> None:
 
 
 def test_what_is_wrong_stays_wrong_for_the_next_scheduler() -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     shop.fault = CannotRun("disk", "no room on the disk")
     shop.world.add()
     desk = Desk(shop)
-    shop.ticks(2)
+    shop.tick(2)
     desk.do("breaker")
     desk.do("breaker")
     assert desk.memory.times == 1
 
-    shop.started()
+    shop.restart()
     assert shop.floor.breaker.breaches == ()
     Desk(shop, desk.memory)
 
@@ -127,16 +125,16 @@ def test_what_is_wrong_stays_wrong_for_the_next_scheduler() -> None:
 
 
 def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     desk = Desk(shop)
     desk.do("places")
     assert shop.workplaces.retired == []
     shop.world.ask(c.CancelTask(task_id=task_id))
     desk.do("places")
     assert shop.workplaces.retired == [], "somebody is still there"
-    shop.ticks(3)
+    shop.tick(3)
     shop.workplaces.retired.clear()
 
     desk.do("places")
@@ -145,20 +143,20 @@ def test_the_place_of_a_task_that_has_ended_is_taken_down() -> None:
 
 
 def test_the_user_is_asked_about_those_nobody_is_left_for_when_the_team_has_changed() -> None:
-    shop = Shop(Member(name="Alice", command=("agent",), skills=("paint",)))
+    shop = FakeScheduler(Member(name="Alice", command=("agent",), skills=("paint",)))
     task_id = shop.world.add(skills=("paint",))
     desk = Desk(shop)
     desk.do("staff")
     assert shop.world.task(task_id).status == Status.INCOMING
 
-    shop.world.rules = Shop(ALICE).world.rules
+    shop.world.rules = FakeScheduler(ALICE).world.rules
     desk.do("staff")
 
     assert shop.world.task(task_id).status == Status.ESCALATED
 
 
 def test_the_user_is_asked_about_a_task_that_its_agent_has_given_up() -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     task_id = shop.world.add()
     shop.world.ask(c.ClaimTask(agent="Alice", task_id=task_id), "Alice")
     desk = Desk(shop)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from remand.app.scheduling.line import Line
-from remand.domain.roles import Actor, Role
+from remand.app.scheduler.scheduler import CandidateTasks
+from remand.domain.access.team import Actor, Role
 from remand.domain.task import Task
 from remand.testing.builders import a_task, task_id
 
@@ -19,13 +19,13 @@ def tasks(*skills: tuple[str, ...]) -> list[Task]:
 
 def test_everybody_is_given_the_first_that_suits_and_nothing_is_given_twice() -> None:
     roof, any_one, other = tasks(("roof",), (), ())
-    line = Line(iter([roof, any_one, other]))
+    line = CandidateTasks(iter([roof, any_one, other]))
 
     assert line.take(ALICE, has_team=True) == any_one
     assert line.take(BOB, has_team=True) == roof, "what was passed over for one is there for the next"
     assert line.take(ALICE, has_team=True) == other
     assert line.take(BOB, has_team=True) is None
-    assert not line.is_longer
+    assert not line.has_more
 
 
 def test_no_more_is_read_than_is_needed() -> None:
@@ -36,28 +36,28 @@ def test_no_more_is_read_than_is_needed() -> None:
             read.append(task.id)
             yield task
 
-    Line(reading()).take(ALICE, has_team=True)
+    CandidateTasks(reading()).take(ALICE, has_team=True)
 
     assert len(read) == 1
 
 
 def test_a_line_says_when_it_was_not_looked_through() -> None:
-    line = Line(iter(tasks(("roof",), ("roof",), ())), most=2)
+    line = CandidateTasks(iter(tasks(("roof",), ("roof",), ())), most=2)
 
     assert line.take(ALICE, has_team=True) is None
-    assert line.is_longer
+    assert line.has_more
 
 
 def test_a_line_is_empty_when_nothing_is_left_to_be_given() -> None:
     one, other = tasks((), ())
-    line = Line(iter([one, other]))
+    line = CandidateTasks(iter([one, other]))
 
     assert not line.is_empty
     assert line.take(ALICE, has_team=True) == one, "to ask takes nothing away"
     assert not line.is_empty
     assert line.take(ALICE, has_team=True) == other
     assert line.is_empty
-    longer = Line(iter(tasks((), (), ())), most=1)
+    longer = CandidateTasks(iter(tasks((), (), ())), most=1)
     longer.take(ALICE, has_team=True)
     assert not longer.is_empty
-    assert longer.is_longer, "however often it is asked"
+    assert longer.has_more, "however often it is asked"

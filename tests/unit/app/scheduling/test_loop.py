@@ -5,25 +5,25 @@ import threading
 import pytest
 
 from remand.app.errors import EnvironmentFault, LedgerReplaced
-from remand.app.scheduling.loop import Chore, Loop
-from remand.app.scheduling.ports import Ended
-from remand.domain.roles import Member, Role
+from remand.app.scheduler.loop import Chore, SchedulerLoop
+from remand.app.scheduler.ports import RunEnd
+from remand.domain.access.team import Member, Role
 from remand.domain.task import Status
-from remand.testing.scheduling import Shop, commits
+from remand.testing.scheduler_fakes import FakeScheduler, committing_agent
 
 ALICE = Member(name="Alice", command=("agent",), capacity=2)
 
 
-def loop_of(shop: Shop, *chores: Chore, said: list[str] | None = None) -> Loop:
+def loop_of(shop: FakeScheduler, *chores: Chore, said: list[str] | None = None) -> SchedulerLoop:
     counter = iter(range(1 << 30))
-    loop = Loop(lambda: next(counter), (said if said is not None else []).append)
-    loop.look_after(shop.scheduler, shop.floor, chores)
+    loop = SchedulerLoop(lambda: next(counter), (said if said is not None else []).append)
+    loop.attach(shop.scheduler, shop.floor, chores)
     return loop
 
 
 def test_once_begins_all_there_is_room_for_and_sees_it_to_its_end() -> None:
-    shop = Shop(ALICE)
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(ALICE)
+    shop.scripts["Alice"] = committing_agent("work")
     first = [shop.world.add() for _ in range(2)]
 
     loop_of(shop).run(once=True)
@@ -32,13 +32,13 @@ def test_once_begins_all_there_is_room_for_and_sees_it_to_its_end() -> None:
 
 
 def test_once_does_its_chores_first_and_last() -> None:
-    shop, done = Shop(ALICE), []
+    shop, done = FakeScheduler(ALICE), []
 
     def brings_work() -> str:
         done.append(shop.world.add())
         return ""
 
-    shop.scripts["Alice"] = commits("work")
+    shop.scripts["Alice"] = committing_agent("work")
     loop_of(shop, Chore("forge", 60.0, brings_work)).run(once=True)
 
     task_id, later = done
@@ -49,14 +49,14 @@ def test_once_does_its_chores_first_and_last() -> None:
 def test_once_has_everything_reviewed_that_somebody_can_review(monkeypatch: pytest.MonkeyPatch) -> None:
     """One who was busy when a submission came looks at it afterwards, though nothing more happens to it."""
     critic = Member(name="Rita", roles=(Role.LEAD,), command=("critic",))
-    shop = Shop(ALICE, critic)
-    shop.scripts["Alice"] = commits("work")
-    done = Ended("exited", 0, 1.0, output="It is well.")
+    shop = FakeScheduler(ALICE, critic)
+    shop.scripts["Alice"] = committing_agent("work")
+    done = RunEnd("exited", 0, 1.0, output="It is well.")
     looks = iter([*[None] * 9, *[done] * 99])
     shop.scripts["Rita"] = lambda *_: next(looks)
     shop.choose = lambda task, load: critic if load.has_room(critic) and not task.spent.runs > 1 else None
     tasks = [shop.world.add() for _ in range(2)]
-    monkeypatch.setattr(shop.scheduler._books, "news", set)
+    monkeypatch.setattr(shop.scheduler._books, "changed_tasks", set)
 
     loop_of(shop).run(once=True)
 
@@ -64,7 +64,7 @@ def test_once_has_everything_reviewed_that_somebody_can_review(monkeypatch: pyte
 
 
 def test_told_to_stop_it_ends_when_everybody_has_gone() -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     shop.world.add()
 
     def stop_when_somebody_works() -> str:
@@ -80,7 +80,7 @@ def test_told_to_stop_it_ends_when_everybody_has_gone() -> None:
 
 
 def test_what_goes_wrong_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop, said = Shop(ALICE), []
+    shop, said = FakeScheduler(ALICE), []
     loop = loop_of(shop, said=said)
     looks = 0
 
@@ -96,13 +96,13 @@ def test_what_goes_wrong_is_said_once_and_tried_again(monkeypatch: pytest.Monkey
 
     assert said == ["The disk is full."]
     assert looks > 3
-    assert loop.kept_from == "The disk is full."
+    assert loop.blocked_reason == "The disk is full."
 
 
 def test_a_ledger_that_was_replaced_ends_it_and_its_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop(ALICE)
+    shop = FakeScheduler(ALICE)
     shop.world.add()
-    shop.ticks()
+    shop.tick()
 
     def is_gone(*, is_whole: bool) -> None:
         raise LedgerReplaced("It is another file.")
@@ -122,14 +122,14 @@ def test_a_chore_is_done_again_when_its_time_has_come_and_its_trouble_is_kept() 
         raise EnvironmentFault("The forge does not answer.")
 
     chore = Chore("forge", 10.0, fails)
-    chore.begin_if_due(0.0)
+    chore.start_if_due(0.0)
     chore.wait(60.0)
     assert done.is_set()
     assert chore.trouble == "The forge does not answer."
     done.clear()
-    chore.begin_if_due(9.0)
+    chore.start_if_due(9.0)
     chore.wait(60.0)
     assert not done.is_set()
-    chore.begin_if_due(10.0)
+    chore.start_if_due(10.0)
     chore.wait(60.0)
     assert done.is_set()

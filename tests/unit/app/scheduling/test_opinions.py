@@ -6,23 +6,25 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from remand.app.asking import Accepted, Request, Rules
-from remand.app.ports import Difference
-from remand.app.scheduling.books import Books
-from remand.app.scheduling.opinions import Opinions, opinion
-from remand.app.scheduling.ports import Changes
-from remand.app.scheduling.staff import Load
+from remand.app.ports import CommitDifference
+from remand.app.requests import Acceptance, Request, Rules
+from remand.app.scheduler.ledger_client import LedgerClient
+from remand.app.scheduler.ports import SubmissionChanges
+from remand.app.scheduler.review_runs import ReviewRuns, request_from_answer
+from remand.app.tasks.staff import Load
 from remand.domain import commands as c
-from remand.domain import events as e
+from remand.domain.access.team import THE_COORDINATOR, Role, Team
+from remand.domain.events.reviews import Finding, LockoutSet, ReviewApproved, ReviewRejected
+from remand.domain.events.tasks import RejectionAnswered
+from remand.domain.events.work import Purpose
 from remand.domain.policy import Policy
 from remand.domain.refusals import Refused
-from remand.domain.reviewing.blocks import Unclear
-from remand.domain.roles import THE_COORDINATOR, Role, Team
-from remand.domain.runs import Run
+from remand.domain.reviewer.answer import UnclearAnswer
+from remand.domain.run import Run
 from remand.domain.task import Status, Task
-from remand.testing.builders import Session, World, member
+from remand.testing.builders import FakeLedger, Session, member
 from remand.testing.fakes import FakeKeys
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
 
 RUN = "RUN-20261115-090000-00000001"
 LOOKED = {"path": "roof.py", "line": 3, "text": "The guard holds for an empty list"}
@@ -49,23 +51,23 @@ def no(**fields: Any) -> str:
 class Scene:
     """A task that waits for the word of an agent, which is at work on it."""
 
-    def __init__(self, agent: str, purpose: e.Purpose, policy: Policy = Policy()) -> None:  # noqa: B008 - a frozen value
-        self.world = World(rules=Rules(gates=(), team=TEAM, policy=policy))
-        self.task_id, self.handoff = self.world.held(title=TITLE, scope=SCOPE)
+    def __init__(self, agent: str, purpose: Purpose, policy: Policy = Policy()) -> None:  # noqa: B008 - a frozen value
+        self.world = FakeLedger(rules=Rules(gates=(), team=TEAM, policy=policy))
+        self.task_id, self.handoff = self.world.add_claimed(title=TITLE, scope=SCOPE)
         self._prepare(purpose)
         ask = c.StartRun(task_id=self.task_id, agent=agent, run_id=RUN, purpose=purpose)
         answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
-        assert isinstance(answer, Accepted), answer
-        run = answer.task.run(RUN)
+        assert isinstance(answer, Acceptance), answer
+        run = answer.task.find_run(RUN)
         assert run is not None
         self.run: Run = run
 
-    def _prepare(self, purpose: e.Purpose) -> None:
-        if purpose == e.Purpose.DIRECT:
+    def _prepare(self, purpose: Purpose) -> None:
+        if purpose == Purpose.DIRECT:
             self.world.reject(self.handoff, a_rejection())
         else:
             sha = self.world.repository.add("work")
-            self.world.repository.differences[sha] = Difference(("roof.py",), "patch")
+            self.world.repository.differences[sha] = CommitDifference(("roof.py",), "patch")
             self.world.rules = replace(self.world.rules, base="base")
             self.world.submit(self.task_id)
 
@@ -73,21 +75,21 @@ class Scene:
     def task(self) -> Task:
         return self.world.task(self.task_id)
 
-    def says(self, text: str) -> Request | Unclear | None:
-        return opinion(self.run, self.task, text)
+    def says(self, text: str) -> Request | UnclearAnswer | None:
+        return request_from_answer(self.run, self.task, text)
 
-    def asks(self, text: str) -> Accepted | Refused:
+    def asks(self, text: str) -> Acceptance | Refused:
         request = self.says(text)
         assert isinstance(request, Request), request
         return self.world.ledger.ask(request)
 
 
 def a_review(agent: str = "Rita") -> Scene:
-    return Scene(agent, e.Purpose.REVIEW)
+    return Scene(agent, Purpose.REVIEW)
 
 
 def a_question(agent: str = "Dora") -> Scene:
-    return Scene(agent, e.Purpose.DIRECT, Policy(director=("human",)))
+    return Scene(agent, Purpose.DIRECT, Policy(director=("human",)))
 
 
 # Reviews.
@@ -105,9 +107,9 @@ def test_a_yes_is_the_reviewer_s_own_with_what_it_looked_at() -> None:
 
     answer = scene.asks(yes())
 
-    assert isinstance(answer, Accepted), answer
+    assert isinstance(answer, Acceptance), answer
     (event,) = answer.events
-    assert isinstance(event, e.ReviewApproved)
+    assert isinstance(event, ReviewApproved)
     assert (event.reviewer, event.meta.actor, scene.task.status) == ("Rita", "Rita", Status.DONE)
     assert [(one.path, one.line) for one in event.checked] == [("roof.py", 3)]
 
@@ -117,10 +119,10 @@ def test_a_no_sends_the_work_back_with_its_findings() -> None:
 
     answer = scene.asks(no())
 
-    assert isinstance(answer, Accepted)
+    assert isinstance(answer, Acceptance)
     assert scene.task.status == Status.REJECTED
     assert scene.task.is_locked_out("Alice")
-    assert isinstance(answer.events[0], e.ReviewRejected)
+    assert isinstance(answer.events[0], ReviewRejected)
     assert answer.events[0].findings[0].text == "It leaks when it rains"
 
 
@@ -142,7 +144,7 @@ def test_a_yes_that_does_not_say_what_was_looked_at_is_refused(text: str) -> Non
 
 
 def test_words_from_which_nothing_follows_ask_for_nothing() -> None:
-    assert isinstance(a_review().says("Looks good to me"), Unclear)
+    assert isinstance(a_review().says("Looks good to me"), UnclearAnswer)
 
 
 def test_an_answer_counts_once() -> None:
@@ -152,8 +154,8 @@ def test_an_answer_counts_once() -> None:
 
     first, second = scene.world.ledger.ask(request), scene.world.ledger.ask(request)
 
-    assert isinstance(first, Accepted)
-    assert isinstance(second, Accepted)
+    assert isinstance(first, Acceptance)
+    assert isinstance(second, Acceptance)
     assert first.events == second.events
     assert scene.task.rejection_count == 1
 
@@ -161,9 +163,9 @@ def test_an_answer_counts_once() -> None:
 @pytest.mark.parametrize("text", [yes(), no(), "nothing"])
 def test_who_spoke_through_its_door_is_not_heard_twice(text: str) -> None:
     for ask in (
-        c.RejectReview(task_id="", commit="work", findings=(e.Finding(text="No"),)),
+        c.RejectReview(task_id="", commit="work", findings=(Finding(text="No"),)),
         c.ApproveReview(
-            task_id="", commit="work", checked=(e.Finding(text="It holds for all input", path="roof.py"),)
+            task_id="", commit="work", checked=(Finding(text="It holds for all input", path="roof.py"),)
         ),
     ):
         scene = a_review()
@@ -174,11 +176,11 @@ def test_who_spoke_through_its_door_is_not_heard_twice(text: str) -> None:
 
 def test_what_it_found_goes_with_what_another_reviewer_found_meanwhile() -> None:
     scene = a_review()
-    findings = (e.Finding(text="Also this"),)
+    findings = (Finding(text="Also this"),)
     scene.world.ask(c.RejectReview(task_id=scene.task_id, commit="work", findings=findings), "user")
 
     assert scene.says(yes()) is None, "a yes adds nothing to a no"
-    assert isinstance(scene.asks(no()), Accepted)
+    assert isinstance(scene.asks(no()), Acceptance)
     assert scene.task.rejection_count == 1
     assert [review.reviewer for review in scene.task.rounds[0].reviews] == ["user", "Rita"]
 
@@ -208,7 +210,7 @@ def test_nobody_reviews_its_own_work_under_any_name(name: str, text: str) -> Non
     scene = a_review()
     begun = scene.world.ledger.ask_as(
         THE_COORDINATOR,
-        c.StartRun(task_id=scene.task_id, agent=name, run_id=RUN[:-1] + "2", purpose=e.Purpose.REVIEW),
+        c.StartRun(task_id=scene.task_id, agent=name, run_id=RUN[:-1] + "2", purpose=Purpose.REVIEW),
     )
     scene.run = replace(scene.run, agent=name)
 
@@ -247,8 +249,8 @@ def test_a_decision_is_the_director_s_own() -> None:
         json.dumps({"run": RUN, "decision_type": "ACCEPT_AND_DEFER", "rationale": "True enough"})
     )
 
-    assert isinstance(answer, Accepted), answer
-    assert isinstance(answer.events[0], e.RejectionAnswered)
+    assert isinstance(answer, Acceptance), answer
+    assert isinstance(answer.events[0], RejectionAnswered)
     assert (answer.events[0].meta.actor, scene.task.status) == ("Dora", Status.DEFERRED)
 
 
@@ -282,23 +284,23 @@ def test_nobody_answers_its_own_rejection_under_any_name(name: str) -> None:
 def test_a_run_that_works_on_the_task_has_no_opinion() -> None:
     scene = a_review()
 
-    assert opinion(replace(scene.run, purpose=e.Purpose.WORK), scene.task, yes()) is None
+    assert request_from_answer(replace(scene.run, purpose=Purpose.WORK), scene.task, yes()) is None
 
 
 def test_no_reviewer_is_started_while_an_approval_waits_for_the_users_answer() -> None:
-    world = World(rules=Rules(gates=(), team=TEAM))
-    task_id, _ = world.held(title=TITLE, scope=SCOPE)
+    world = FakeLedger(rules=Rules(gates=(), team=TEAM))
+    task_id, _ = world.add_claimed(title=TITLE, scope=SCOPE)
     world.submit(task_id)
-    books = Books(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
+    books = LedgerClient(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
     session = Session("20261115-070000-000000ff", keys=FakeKeys("a stranger"))
-    opinions = Opinions(books, cast(Changes, None), world.ids.hex)
+    opinions = ReviewRuns(books, cast(SubmissionChanges, None), world.ids.hex)
 
     def chosen() -> str:
         found = opinions.choosers.reviewer(world.task(task_id), Load({}))
         return found.name if found else ""
 
     assert chosen() == "Rita"
-    session.write(e.LockoutSet(task_id=task_id, agent="Alice"))
+    session.write(LockoutSet(task_id=task_id, agent="Alice"))
     world.exchange.put("/events/theirs.jsonl", session.lines)
     world.ledger.refresh()
     assert chosen() == ""

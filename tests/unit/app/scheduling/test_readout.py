@@ -6,67 +6,82 @@ import math
 
 import pytest
 
-from remand.app.asking import Rules
-from remand.app.rebuild import story
-from remand.app.scheduling.readout import Bill, No, Readout, no_of, readout
+from remand.app.analysis.work_report import (
+    RejectionEntry,
+    RunCost,
+    WorkReport,
+    build_work_report,
+    rejection_entry,
+)
+from remand.app.events.task_folds import task_events
+from remand.app.requests import Rules
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.gates.figures import GateFinding
-from remand.domain.gates.verdict import GateStatus
-from remand.domain.instant import plus
-from remand.domain.roles import Role, Team
+from remand.domain.access.team import Role, Team
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import EscalationAnswered, EscalationOpened, Finding, TaskReassigned
+from remand.domain.events.tasks import TaskCancelled
+from remand.domain.events.work import GateHeld, GateRejected, RunEnded, RunStarted
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.instant import add_seconds
 from remand.testing.builders import (
     H1,
     H2,
     LATER,
+    LEAKS,
+    NIT,
     NOW,
     T1,
-    World,
+    V1,
+    FakeLedger,
     a_result,
     a_verdict,
-    added,
-    claimed,
-    handed_in,
-    let_through,
+    gate_passed,
+    gate_passed_and_submitted,
+    lockout_set,
     member,
-    stamped,
+    rejection_answered,
+    rejection_filed,
+    review_rejected,
+    review_retracted,
+    stamp_events,
+    task_added,
+    task_claimed,
 )
-from remand.testing.rejecting import LAZY, SCOPE, TITLE, a_rejection
-from remand.testing.rejection_events import answered, filed
-from remand.testing.reviewing import LEAKS, NIT, V1, locked_out, rejected, retracted
+from remand.testing.rejection_records import LAZY, SCOPE, TITLE, a_rejection
 
 RUN, AGAIN = "RUN-20261115-090000-00000001", "RUN-20261115-090000-00000002"
 TEAM = Team((member("Alice"), member("Bob"), member("Lead", Role.LEAD), member("owner", Role.USER)))
 
 
-def started(run_id: str = RUN, agent: str = "Alice", handoff_id: str = H1) -> e.RunStarted:
-    return e.RunStarted(task_id=T1, run_id=run_id, agent=agent, handoff_id=handoff_id)
+def started(run_id: str = RUN, agent: str = "Alice", handoff_id: str = H1) -> RunStarted:
+    return RunStarted(task_id=T1, run_id=run_id, agent=agent, handoff_id=handoff_id)
 
 
-def ended(run_id: str = RUN, agent: str = "Alice", **fields: object) -> e.RunEnded:
+def ended(run_id: str = RUN, agent: str = "Alice", **fields: object) -> RunEnded:
     standard = {"how": "exited", "seconds": 60.0, "turns": 7, "tokens": 900, "cost": 0.5}
-    return e.RunEnded(**{**standard, "task_id": T1, "run_id": run_id, "agent": agent, **fields})
+    return RunEnded(**{**standard, "task_id": T1, "run_id": run_id, "agent": agent, **fields})
 
 
-def failed(number: int = 1) -> e.GateRejected:
+def failed(number: int = 1) -> GateRejected:
     gates = (
         a_result("tests", line="- Tests: 1 failure (requires 100% pass)"),
         a_result("lint", GateStatus.PASSED, line="- Lint: 0 errors"),
     )
-    return e.GateRejected(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(*gates), number=number)
+    return GateRejected(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(*gates), number=number)
 
 
-def held() -> e.GateHeld:
+def held() -> GateHeld:
     finding = GateFinding(path="tests/test_tax.py", line=4, code="test_deleted", text="1 test deleted")
     gate = a_result("integrity", GateStatus.HELD, findings=(finding,), suspicions=("abc",))
-    return e.GateHeld(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(gate))
+    return GateHeld(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(gate))
 
 
-def of(*events: e.Event, since: str = "") -> Readout:
-    return readout([stamped(added(), *events)], since)
+def of(*events: Event, since: str = "") -> WorkReport:
+    return build_work_report([stamp_events(task_added(), *events)], since)
 
 
-def the_no(found: Readout) -> No:
+def the_no(found: WorkReport) -> RejectionEntry:
     (no,) = found.noes
     return no
 
@@ -76,27 +91,27 @@ def the_no(found: Readout) -> No:
 
 def test_runs_are_added_up_by_agent_by_task_and_in_all() -> None:
     found = of(
-        claimed(),
+        task_claimed(),
         started(),
         ended(is_fault=True, status=1),
         started(AGAIN, "Bob", ""),
         ended(AGAIN, "Bob", seconds=30.0, turns=1, cost=0.25),
     )
 
-    alice = Bill(name="Alice", runs=1, faults=1, seconds=60.0, turns=7, tokens=900, cost=0.5)
-    bob = Bill(name="Bob", runs=1, seconds=30.0, turns=1, tokens=900, cost=0.25)
+    alice = RunCost(name="Alice", runs=1, faults=1, seconds=60.0, turns=7, tokens=900, cost=0.5)
+    bob = RunCost(name="Bob", runs=1, seconds=30.0, turns=1, tokens=900, cost=0.25)
     assert found.agents == (alice, bob)
-    assert found.total == Bill(name="all", runs=2, faults=1, seconds=90.0, turns=8, tokens=1800, cost=0.75)
+    assert found.total == RunCost(name="all", runs=2, faults=1, seconds=90.0, turns=8, tokens=1800, cost=0.75)
     assert found.tasks[0].bill.cost == found.total.cost
 
 
 def test_a_run_that_was_not_under_way_costs_nothing() -> None:
-    assert of(claimed(), started(), ended(), ended()).total.runs == 1
-    assert of(claimed(), ended()).agents == ()
+    assert of(task_claimed(), started(), ended(), ended()).total.runs == 1
+    assert of(task_claimed(), ended()).agents == ()
 
 
 def test_figures_that_are_none_count_as_nothing() -> None:
-    found = of(claimed(), started(), ended(cost=math.inf, seconds=-1.0, turns=-5))
+    found = of(task_claimed(), started(), ended(cost=math.inf, seconds=-1.0, turns=-5))
 
     assert (found.total.cost, found.total.seconds, found.total.turns) == (0.0, 0.0, 0)
 
@@ -105,37 +120,42 @@ def test_figures_that_are_none_count_as_nothing() -> None:
 
 
 def test_a_done_claim_that_the_gates_reject_is_told_by_what_it_missed_and_mended_by_whom() -> None:
-    no = the_no(of(claimed(), failed()))
+    no = the_no(of(task_claimed(), failed()))
     assert (no.kind, no.by, no.of, no.outcome) == ("gate", "the gates", "Alice", "")
     assert no.why == "Tests: 1 failure (requires 100% pass)"
 
-    mended = (claimed(), failed(), let_through())
+    mended = (task_claimed(), failed(), gate_passed())
     assert the_no(of(*mended)).outcome == "Alice mended it"
-    assert the_no(of(*mended, e.TaskCancelled(task_id=T1))).outcome == "Alice mended it"
+    assert the_no(of(*mended, TaskCancelled(task_id=T1))).outcome == "Alice mended it"
 
 
 def test_work_that_is_held_is_a_no_by_what_was_found() -> None:
-    assert the_no(of(claimed(), held())).why == "held: tests/test_tax.py: test_deleted"
-    cancelled = of(claimed(), held(), e.TaskCancelled(task_id=T1, reason="Not worth it"))
+    assert the_no(of(task_claimed(), held())).why == "held: tests/test_tax.py: test_deleted"
+    cancelled = of(task_claimed(), held(), TaskCancelled(task_id=T1, reason="Not worth it"))
     assert the_no(cancelled).outcome == "the task was cancelled"
 
 
-REVIEWED = (claimed(), *handed_in(), rejected(author="Alice", findings=(NIT, LEAKS)), locked_out())
+REVIEWED = (
+    task_claimed(),
+    *gate_passed_and_submitted(),
+    review_rejected(author="Alice", findings=(NIT, LEAKS)),
+    lockout_set(),
+)
 
 
 @pytest.mark.parametrize(
     ("after", "outcome"),
     [
         ((), ""),
-        ((e.TaskReassigned(task_id=T1, target="Bob"),), "on to Bob"),
-        ((claimed("Bob", H2, epoch=2),), "Bob went on"),
-        ((e.EscalationOpened(task_id=T1, reason="Who?"),), "the user was asked"),
-        ((e.TaskReassigned(task_id=T1, target="Bob"), retracted()), "taken back"),
-        ((e.TaskReassigned(task_id=T1, target="Bob"), retracted("V-9")), "on to Bob"),
+        ((TaskReassigned(task_id=T1, target="Bob"),), "on to Bob"),
+        ((task_claimed("Bob", H2, epoch=2),), "Bob went on"),
+        ((EscalationOpened(task_id=T1, reason="Who?"),), "the user was asked"),
+        ((TaskReassigned(task_id=T1, target="Bob"), review_retracted()), "taken back"),
+        ((TaskReassigned(task_id=T1, target="Bob"), review_retracted("V-9")), "on to Bob"),
     ],
 )
 def test_a_review_s_no_is_told_by_its_blocking_findings_and_what_came_of_it(
-    after: tuple[e.Event, ...], outcome: str
+    after: tuple[Event, ...], outcome: str
 ) -> None:
     no = the_no(of(*REVIEWED, *after))
 
@@ -145,13 +165,13 @@ def test_a_review_s_no_is_told_by_its_blocking_findings_and_what_came_of_it(
 
 
 def test_an_agent_s_no_is_told_by_its_reason_and_the_answer_to_that_very_rejection() -> None:
-    world = World(rules=Rules(team=TEAM, gates=()))
-    task_id, handoff_id = world.held("Alice", title=TITLE, scope=SCOPE)
+    world = FakeLedger(rules=Rules(team=TEAM, gates=()))
+    task_id, handoff_id = world.add_claimed("Alice", title=TITLE, scope=SCOPE)
     world.reject(handoff_id, LAZY)
     world.reject(handoff_id, a_rejection("BLOCKER"))
 
     with world.store.read() as view:
-        found = readout([story(view, task_id)])
+        found = build_work_report([task_events(view, task_id)])
 
     assert [(no.kind, no.by, no.outcome) for no in found.noes] == [
         ("agent", "Alice", "OVERRIDE"),
@@ -161,26 +181,28 @@ def test_an_agent_s_no_is_told_by_its_reason_and_the_answer_to_that_very_rejecti
 
 
 def test_an_answer_counts_for_the_rejection_that_it_answers() -> None:
-    found = of(claimed(), filed(T1, 1), filed(T1, 2), answered("ACCEPT", T1, 2))
+    found = of(
+        task_claimed(), rejection_filed(T1, 1), rejection_filed(T1, 2), rejection_answered("ACCEPT", T1, 2)
+    )
 
     assert [no.outcome for no in found.noes] == ["", "ACCEPT"]
 
 
 def test_the_second_lazy_no_says_who_got_the_task() -> None:
-    world = World(rules=Rules(team=TEAM, gates=()))
-    task_id, handoff_id = world.held("Alice", title=TITLE, scope=SCOPE)
+    world = FakeLedger(rules=Rules(team=TEAM, gates=()))
+    task_id, handoff_id = world.add_claimed("Alice", title=TITLE, scope=SCOPE)
     world.reject(handoff_id, LAZY)
     world.reject(handoff_id, LAZY)
 
     with world.store.read() as view:
-        found = readout([story(view, task_id)])
+        found = build_work_report([task_events(view, task_id)])
 
     assert [no.outcome for no in found.noes] == ["OVERRIDE", "OVERRIDE, on to Bob"]
 
 
 @pytest.mark.parametrize("why", ["a\x1b[31mb", "a\N{RIGHT-TO-LEFT OVERRIDE}b", "a\nb" * 1000])
 def test_what_others_wrote_is_one_short_visible_line(why: str) -> None:
-    no = no_of(rejected(findings=(e.Finding(text=why),)))
+    no = rejection_entry(review_rejected(findings=(Finding(text=why),)))
 
     assert no is not None
     assert len(no.why) <= 300
@@ -191,20 +213,20 @@ def test_what_others_wrote_is_one_short_visible_line(why: str) -> None:
 
 
 def test_questions_are_told_with_their_answers() -> None:
-    asked = e.EscalationOpened(task_id=T1, reason="All are locked out", kind="deadlock")
-    unlocked = e.EscalationAnswered(task_id=T1, escalation_id="E-1", option="unlock:Alice")
+    asked = EscalationOpened(task_id=T1, reason="All are locked out", kind="deadlock")
+    unlocked = EscalationAnswered(task_id=T1, escalation_id="E-1", option="unlock:Alice")
 
     (first, second) = of(asked, unlocked, asked).questions
 
     assert (first.why, first.answer) == ("All are locked out", "unlock:Alice")
     assert second.answer == ""
 
-    closed = e.EscalationAnswered(task_id=T1, escalation_id="E-2", option="wontfix")
+    closed = EscalationAnswered(task_id=T1, escalation_id="E-2", option="wontfix")
     assert [one.answer for one in of(asked, unlocked, asked, closed).questions] == ["unlock:Alice", "wontfix"]
 
 
 def test_tasks_are_told_by_where_they_are_in_the_order_of_their_life() -> None:
-    world = World(rules=Rules(team=TEAM, gates=()))
+    world = FakeLedger(rules=Rules(team=TEAM, gates=()))
     one, two, three = (world.add(f"Task {number}", aliases=(f"#{number}",)) for number in range(3))
     world.claim(one)
     world.submit(one)
@@ -212,7 +234,7 @@ def test_tasks_are_told_by_where_they_are_in_the_order_of_their_life() -> None:
     world.ask(c.CancelTask(task_id=two, reason="No"), "owner")
 
     with world.store.read() as view:
-        found = readout(story(view, task.id) for task in view.tasks.every())
+        found = build_work_report(task_events(view, task.id) for task in view.tasks.every())
 
     assert list(found.statuses.items()) == [("incoming", 1), ("done", 1), ("cancelled", 1)]
     told = {fate.task_id: (fate.label, fate.status, fate.author) for fate in found.tasks}
@@ -221,12 +243,12 @@ def test_tasks_are_told_by_where_they_are_in_the_order_of_their_life() -> None:
 
 
 def test_since_leaves_out_what_was_before_and_tasks_that_rested() -> None:
-    early = stamped(added(), claimed(), started(), ended(), failed())
-    late = plus(NOW, 3600)
-    both = [*early, *stamped(e.TaskCancelled(ts=plus(NOW, 7200), task_id=T1))]
+    early = stamp_events(task_added(), task_claimed(), started(), ended(), failed())
+    late = add_seconds(NOW, 3600)
+    both = [*early, *stamp_events(TaskCancelled(ts=add_seconds(NOW, 7200), task_id=T1))]
 
-    assert readout([early], late).tasks == ()
-    found = readout([both], late)
+    assert build_work_report([early], late).tasks == ()
+    found = build_work_report([both], late)
     assert (found.noes, found.total.runs, found.statuses) == ((), 0, {"cancelled": 1})
-    assert readout([early], NOW).total.runs == 1
+    assert build_work_report([early], NOW).total.runs == 1
     assert late > LATER

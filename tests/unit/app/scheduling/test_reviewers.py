@@ -6,23 +6,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from remand.app.scheduling.reviewers import able_reviewers, director_for, reviewer_for
-from remand.app.scheduling.staff import Load
+from remand.app.tasks.staff import Load, able_reviewers, choose_director, choose_reviewer
 from remand.domain import commands as c
-from remand.domain.events import Purpose
-from remand.domain.roles import Member, Role, Team
-from remand.domain.runs import Run
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.events.work import Purpose
+from remand.domain.run import Run
 from remand.domain.task import Status, Task
 from remand.testing.builders import (
     NOW,
     a_claim,
-    a_filed,
+    a_filed_rejection,
     a_lockout,
     a_submission,
     a_task,
-    decided,
+    decide_events,
     member,
-    refused,
+    refusal_code,
 )
 
 COMMAND = ("agent",)
@@ -45,7 +44,7 @@ def chosen(
     load: Load = IDLE,
     **options: Any,
 ) -> str:
-    found = reviewer_for(task, Team(members), lambda: changed, load, **options)
+    found = choose_reviewer(task, Team(members), lambda: changed, load, **options)
     return found.name if found else ""
 
 
@@ -140,19 +139,19 @@ def test_whoever_is_asked_may_approve(changed: tuple[str, ...] | None) -> None:
     for one in (LEA, RITA, TESS, DORA):
         who = team.actor(one.name)
         if one.name in able:
-            assert decided(task, approve, who, **facts)
+            assert decide_events(task, approve, who, **facts)
         else:
-            assert refused(task, approve, who, **facts)
+            assert refusal_code(task, approve, who, **facts)
 
 
 # Directors.
 
 
-WAITING = a_task(status=Status.BLOCKED, filed=a_filed())
+WAITING = a_task(status=Status.BLOCKED, filed=a_filed_rejection())
 
 
 def directing(task: Task, *members: Member, load: Load = IDLE) -> str:
-    found = director_for(task, Team(members), load)
+    found = choose_director(task, Team(members), load)
     return found.name if found else ""
 
 
@@ -166,8 +165,8 @@ def test_a_director_that_can_be_started_is_asked_about_what_waits() -> None:
     [
         a_task(),
         a_task(status=Status.BLOCKED),
-        a_task(status=Status.BLOCKED, filed=a_filed("ACCEPT")),
-        a_task(status=Status.CLAIMED, claim=a_claim(), filed=a_filed()),
+        a_task(status=Status.BLOCKED, filed=a_filed_rejection("ACCEPT")),
+        a_task(status=Status.CLAIMED, claim=a_claim(), filed=a_filed_rejection()),
         replace(WAITING, runs=(replace(REVIEW, purpose=Purpose.DIRECT),)),
     ],
 )
@@ -177,7 +176,7 @@ def test_no_director_is_asked_when_nothing_waits(task: Task) -> None:
 
 @pytest.mark.parametrize("name", ["Dora", "d"])
 def test_a_director_is_not_asked_about_its_own_rejection(name: str) -> None:
-    assert directing(replace(WAITING, filed=a_filed(agent=name)), DORA) == ""
+    assert directing(replace(WAITING, filed=a_filed_rejection(agent=name)), DORA) == ""
     assert directing(replace(WAITING, lockouts=(a_lockout(name),)), DORA) == ""
 
 

@@ -3,25 +3,33 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.app.scheduling.ports import CannotRun, Ended, Look, Order, Submitted
-from remand.app.scheduling.scheduler import FORGOTTEN_SECONDS, LINGER_SECONDS
-from remand.app.scheduling.settling import brought
+from remand.app.scheduler.ports import AgentLaunch, CannotRun, ClaimAnswer, RunEnd, WorktreeState
+from remand.app.scheduler.runs import import_agent_commits
+from remand.app.scheduler.scheduler import FORGOTTEN_SECONDS, LINGER_SECONDS
 from remand.domain import commands as c
-from remand.domain import events as e
-from remand.domain.instant import plus, seconds_from
-from remand.domain.roles import Member, Role
-from remand.domain.runs import Budget
+from remand.domain.access.team import Member, Role
+from remand.domain.events.reviews import Finding
+from remand.domain.events.work import How
+from remand.domain.instant import add_seconds, seconds_between
+from remand.domain.run import Budget
 from remand.domain.task import Status
 from remand.testing.builders import a_lockout, a_task
-from remand.testing.rejecting import SCOPE, TITLE, a_rejection
-from remand.testing.scheduling import CRASHED, LONGEST, WORKED, Shop, commits, says
+from remand.testing.rejection_records import SCOPE, TITLE, a_rejection
+from remand.testing.scheduler_fakes import (
+    CRASHED,
+    LONGEST,
+    WORKED,
+    FakeScheduler,
+    committing_agent,
+    ending_agent,
+)
 
 
 def agent(name: str = "Alice", **fields: object) -> Member:
     return Member(name=name, command=("agent", name), **fields)  # type: ignore[arg-type]
 
 
-def names(shop: Shop) -> list[str]:
+def names(shop: FakeScheduler) -> list[str]:
     return [order.agent for order in shop.orders]
 
 
@@ -29,10 +37,10 @@ def names(shop: Shop) -> list[str]:
 
 
 def test_a_free_task_is_given_to_a_free_agent_with_its_prompt_and_its_branch() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add("Mend the roof")
 
-    shop.ticks()
+    shop.tick()
 
     (order,) = shop.orders
     assert "Mend the roof" in order.prompt
@@ -43,11 +51,11 @@ def test_a_free_task_is_given_to_a_free_agent_with_its_prompt_and_its_branch() -
 
 
 def test_an_agent_that_is_started_on_a_sub_task_is_told_what_it_was_split_from() -> None:
-    shop = Shop(agent())
-    task, handoff = shop.world.held("Alice", title=TITLE, scope=SCOPE)
+    shop = FakeScheduler(agent())
+    task, handoff = shop.world.add_claimed("Alice", title=TITLE, scope=SCOPE)
     shop.world.reject(handoff, a_rejection("SCOPE_CREEP"), "Alice")
 
-    shop.ticks()
+    shop.tick()
 
     (order,) = shop.orders
     assert order.prompt.startswith("## Rejection context\n")
@@ -55,29 +63,29 @@ def test_an_agent_that_is_started_on_a_sub_task_is_told_what_it_was_split_from()
 
 
 def test_nobody_has_more_to_do_than_it_can() -> None:
-    shop = Shop(agent("Alice", capacity=2), agent("Bob"))
+    shop = FakeScheduler(agent("Alice", capacity=2), agent("Bob"))
     for _ in range(5):
         shop.world.add()
 
-    shop.ticks(5)
+    shop.tick(5)
 
     assert sorted(names(shop)) == ["Alice", "Alice", "Bob"]
 
 
 def test_what_is_next_goes_to_whom_can_take_on_most() -> None:
-    shop = Shop(agent("Alice", capacity=2), agent("Bob", capacity=3), agent("Carol"))
+    shop = FakeScheduler(agent("Alice", capacity=2), agent("Bob", capacity=3), agent("Carol"))
     given = []
     for _ in range(6):
         shop.world.add()
-        shop.ticks()
+        shop.tick()
         given.append(names(shop)[-1])
 
     assert given == ["Bob", "Alice", "Bob", "Carol", "Alice", "Bob"]
 
 
 def test_a_task_whose_end_is_being_answered_is_still_in_its_agent_s_hands() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
     first, second = shop.world.add(), shop.world.add()
     seen: list[str] = []
 
@@ -86,7 +94,7 @@ def test_a_task_whose_end_is_being_answered_is_still_in_its_agent_s_hands() -> N
         seen.append(shop.world.task(second).status)
 
     shop.meanwhile = measured
-    shop.ticks(2)
+    shop.tick(2)
 
     assert shop.world.task(first).status == Status.PROVISIONAL
     assert seen[0] == Status.INCOMING
@@ -94,8 +102,8 @@ def test_a_task_whose_end_is_being_answered_is_still_in_its_agent_s_hands() -> N
 
 def test_a_task_that_an_agent_may_not_have_does_not_keep_it_from_others() -> None:
     """The queue does not know lockouts from above a task."""
-    shop = Shop(agent("Alice"))
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent("Alice"))
+    shop.scripts["Alice"] = committing_agent("work")
     parent, other = shop.world.add(), shop.world.add(priority="low")
     with shop.world.store.write() as tx:
         above = shop.world.task(parent)
@@ -104,33 +112,33 @@ def test_a_task_that_an_agent_may_not_have_does_not_keep_it_from_others() -> Non
         )
         tx.tasks.put(a_task("T-9", parent=parent))
 
-    shop.ticks(3)
+    shop.tick(3)
 
     assert shop.world.task(other).status == Status.PROVISIONAL
     assert shop.world.task("T-9").status == Status.INCOMING
 
 
 def test_members_without_a_command_are_people() -> None:
-    shop = Shop(Member(name="Alice"))
+    shop = FakeScheduler(Member(name="Alice"))
     shop.world.add()
 
-    shop.ticks(3)
+    shop.tick(3)
 
     assert shop.orders == []
 
 
 def test_rejected_work_comes_before_new_work_and_goes_to_another_on_the_same_branch() -> None:
-    shop = Shop(agent("Alice"), agent("Bob"))
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent("Alice"), agent("Bob"))
+    shop.scripts["Alice"] = committing_agent("work")
     rejected = shop.world.add("First", branch="roof")
-    shop.ticks(2)
+    shop.tick(2)
     shop.scripts["Alice"] = lambda *_: None
     assert shop.world.task(rejected).status == Status.PROVISIONAL
     shop.world.add("Second", priority="critical")
-    finding = e.Finding(text="It leaks", path="roof.py", line=7)
+    finding = Finding(text="It leaks", path="roof.py", line=7)
     shop.world.ask(c.RejectReview(task_id=rejected, commit="work", findings=(finding,)), "Lead")
 
-    shop.ticks(1)
+    shop.tick(1)
 
     last = {order.agent: order for order in shop.orders}
     assert last["Bob"].environment["REMAND_TASK"] == rejected
@@ -140,12 +148,12 @@ def test_rejected_work_comes_before_new_work_and_goes_to_another_on_the_same_bra
 
 
 def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
-    shop = Shop(agent(), max_waiting_reviews=2)
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent(), max_waiting_reviews=2)
+    shop.scripts["Alice"] = committing_agent("work")
     for _ in range(4):
         shop.world.add()
 
-    shop.ticks(20)
+    shop.tick(20)
 
     statuses = sorted(task.status for task in shop.world.tasks().values())
     assert statuses == ["incoming", "incoming", "provisional", "provisional"]
@@ -153,24 +161,24 @@ def test_when_too_much_waits_for_review_nothing_new_is_begun() -> None:
 
 
 def test_work_on_its_way_to_review_counts_as_well() -> None:
-    shop = Shop(agent("Alice", capacity=4), max_waiting_reviews=2)
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent("Alice", capacity=4), max_waiting_reviews=2)
+    shop.scripts["Alice"] = committing_agent("work")
     for _ in range(7):
         shop.world.add()
 
-    shop.ticks(20)
+    shop.tick(20)
 
     assert sum(task.status == Status.PROVISIONAL for task in shop.world.tasks().values()) == 2
 
 
 def test_an_agent_is_told_what_an_earlier_run_left() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add()
-    shop.ticks()
-    shop.workplaces.looks[task_id] = Look(head="base", uncommitted=("half.py",))
-    shop.started()
+    shop.tick()
+    shop.workplaces.looks[task_id] = WorktreeState(head="base", uncommitted=("half.py",))
+    shop.restart()
 
-    shop.ticks(2)
+    shop.tick(2)
 
     assert "Uncommitted in this worktree: half.py" in shop.orders[-1].prompt
 
@@ -179,11 +187,11 @@ def test_an_agent_is_told_what_an_earlier_run_left() -> None:
 
 
 def test_work_that_is_committed_is_handed_in_when_its_agent_ends() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
 
-    shop.ticks(2)
+    shop.tick(2)
 
     task = shop.world.task(task_id)
     assert task.status == Status.PROVISIONAL
@@ -192,33 +200,33 @@ def test_work_that_is_committed_is_handed_in_when_its_agent_ends() -> None:
 
 
 def test_an_agent_that_is_rejected_at_the_gate_goes_on_under_its_claim() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
-    shop.answers = [Submitted("gate_rejected", "REJECTED: Quality gates failed")]
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
+    shop.answers = [ClaimAnswer("gate_rejected", "REJECTED: Quality gates failed")]
     task_id = shop.world.add()
 
-    shop.ticks(4)
+    shop.tick(4)
 
     task = shop.world.task(task_id)
     assert (task.status, task.attempt_count, task.spent.runs) == (Status.PROVISIONAL, 1, 2)
 
 
 def test_uncommitted_work_is_sent_back_with_its_names() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
 
-    def forgets(shop: Shop, order: Order) -> Ended:
-        shop.workplaces.looks[order.workplace.task_id] = Look(head="base", uncommitted=("roof.py",))
+    def forgets(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
+        shop.workplaces.looks[order.workplace.task_id] = WorktreeState(head="base", uncommitted=("roof.py",))
         return WORKED
 
     shop.scripts["Alice"] = forgets
     task_id = shop.world.add()
 
-    shop.ticks(2)
+    shop.tick(2)
 
     prompt = shop.orders[-1].prompt
     assert prompt.startswith("## You stopped before the task was done")
     assert "> You stopped with uncommitted changes: roof.py. Commit them." in prompt
-    shop.ticks(6)
+    shop.tick(6)
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
     assert task.escalation is not None
@@ -226,9 +234,9 @@ def test_uncommitted_work_is_sent_back_with_its_names() -> None:
 
 
 def test_an_agent_that_waits_is_not_started_again() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
 
-    def waits(shop: Shop, order: Order) -> Ended:
+    def waits(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
         ask = c.WaitTask(task_id=order.workplace.task_id, agent="Alice", reason="the key from ops")
         shop.world.ask(ask, "Alice", confined=True)
         return WORKED
@@ -236,25 +244,25 @@ def test_an_agent_that_waits_is_not_started_again() -> None:
     shop.scripts["Alice"] = waits
     task_id = shop.world.add()
 
-    shop.ticks(5)
+    shop.tick(5)
 
     assert len(shop.orders) == 1
     assert shop.world.task(task_id).status == Status.CLAIMED
 
 
 @pytest.mark.parametrize(
-    "ended", [CRASHED, Ended("signalled", 9, 1.0), Ended("timed_out", 9, 3600.0)], ids=lambda one: one.how
+    "ended", [CRASHED, RunEnd("signalled", 9, 1.0), RunEnd("timed_out", 9, 3600.0)], ids=lambda one: one.how
 )
-def test_a_failed_run_is_tried_again_later_then_the_user_is_asked(ended: Ended) -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = says(ended)
+def test_a_failed_run_is_tried_again_later_then_the_user_is_asked(ended: RunEnd) -> None:
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = ending_agent(ended)
     task_id = shop.world.add()
 
-    shop.ticks(2)
+    shop.tick(2)
     assert shop.world.task(task_id).status == Status.INCOMING
-    shop.ticks(2)
+    shop.tick(2)
     assert len(shop.orders) == 1, "not at once"
-    shop.ticks(60)
+    shop.tick(60)
 
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
@@ -262,12 +270,12 @@ def test_a_failed_run_is_tried_again_later_then_the_user_is_asked(ended: Ended) 
 
 
 def test_a_spent_budget_ends_in_a_question() -> None:
-    shop = Shop(agent(), budget=Budget(runs=2))
-    shop.scripts["Alice"] = commits("work")
-    shop.answers = [Submitted("gate_rejected", "REJECTED")] * 9
+    shop = FakeScheduler(agent(), budget=Budget(runs=2))
+    shop.scripts["Alice"] = committing_agent("work")
+    shop.answers = [ClaimAnswer("gate_rejected", "REJECTED")] * 9
     task_id = shop.world.add()
 
-    shop.ticks(9)
+    shop.tick(9)
 
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 2)
@@ -279,31 +287,31 @@ def test_a_spent_budget_ends_in_a_question() -> None:
 
 
 def test_when_every_task_fails_it_is_the_system_and_nothing_more_is_begun() -> None:
-    shop = Shop(agent(capacity=1))
-    shop.scripts["Alice"] = says(CRASHED)
+    shop = FakeScheduler(agent(capacity=1))
+    shop.scripts["Alice"] = ending_agent(CRASHED)
     for _ in range(20):
         shop.world.add()
 
-    shop.ticks(25)
+    shop.tick(25)
 
     assert len(shop.orders) == 3
     assert "agent ends with exit status 1 (ValueError: no)" in shop.scheduler.waiting
     assert not any(task.status == Status.ESCALATED for task in shop.world.tasks().values())
-    shop.scripts["Alice"] = commits("work")
-    shop.ticks(20)
+    shop.scripts["Alice"] = committing_agent("work")
+    shop.tick(20)
     assert shop.floor.breaker.breaches == ()
     assert len(shop.orders) > 4
 
 
 def test_one_that_is_let_through_to_try_costs_its_task_nothing() -> None:
-    shop = Shop(agent(), max_faults=2)
-    shop.scripts["Alice"] = says(CRASHED)
+    shop = FakeScheduler(agent(), max_faults=2)
+    shop.scripts["Alice"] = ending_agent(CRASHED)
     tasks = [shop.world.add() for _ in range(4)]
-    shop.ticks(5)
+    shop.tick(5)
     assert shop.floor.breaker.breaches
     before = {task_id: shop.world.task(task_id).spent for task_id in tasks}
 
-    shop.ticks(140)
+    shop.tick(140)
 
     runs = sum(shop.world.task(task_id).spent.runs for task_id in tasks)
     assert runs > sum(spent.runs for spent in before.values()), "nobody was let through"
@@ -314,34 +322,34 @@ def test_one_that_is_let_through_to_try_costs_its_task_nothing() -> None:
 
 @pytest.mark.parametrize("cause", ["disk", "sandbox", "door", "program"])
 def test_what_the_system_lacks_is_said_once_and_counts_against_nobody(cause: str) -> None:
-    shop = Shop(agent(), agent("Bob", skills=("x",)))
+    shop = FakeScheduler(agent(), agent("Bob", skills=("x",)))
     shop.fault = CannotRun(cause, "no room on the disk")
     for _ in range(5):
         shop.world.add()
 
-    shop.ticks(10)
+    shop.tick(10)
 
     tasks = shop.world.tasks().values()
     assert {task.status for task in tasks} == {Status.INCOMING}
     assert sum(task.spent.faults for task in tasks) == 0
     assert "no room on the disk" in shop.scheduler.waiting
     shop.fault = None
-    shop.ticks(40)
+    shop.tick(40)
     assert shop.floor.breaker.breaches == ()
 
 
 def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> None:
-    shop = Shop(agent(), budget=Budget(runs=3))
+    shop = FakeScheduler(agent(), budget=Budget(runs=3))
     shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
     task_id = shop.world.add()
-    shop.ticks(9)
+    shop.tick(9)
     before = shop.world.task(task_id)
     assert (before.attempt_count, before.spent.runs, before.spent.faults) == (0, 0, 0)
     assert before.spent.unbegun == 2, "later each time"
 
     shop.workplaces.fault = None
-    shop.scripts["Alice"] = commits("work")
-    shop.ticks(20)
+    shop.scripts["Alice"] = committing_agent("work")
+    shop.tick(20)
 
     after = shop.world.task(task_id)
     assert (after.status, after.attempt_count) == (Status.PROVISIONAL, 1)
@@ -349,11 +357,11 @@ def test_a_run_that_never_began_is_no_attempt_of_its_agent_s_and_no_fault() -> N
 
 
 def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     shop.workplaces.fault = CannotRun("git", "The branch main is checked out elsewhere.")
     task_id = shop.world.add(branch="main")
 
-    shop.ticks(60)
+    shop.tick(60)
 
     task = shop.world.task(task_id)
     assert task.status == Status.ESCALATED
@@ -363,44 +371,44 @@ def test_a_branch_that_cannot_be_had_is_the_task_s_own_trouble() -> None:
 
 
 def test_what_an_agent_left_in_the_way_is_told_to_it_and_keeps_nobody_else() -> None:
-    shop = Shop(agent("Alice", capacity=3), agent("Bob", skills=("paint",)))
-    shop.scripts["Alice"] = commits("work")
-    shop.scripts["Bob"] = commits("other work")
+    shop = FakeScheduler(agent("Alice", capacity=3), agent("Bob", skills=("paint",)))
+    shop.scripts["Alice"] = committing_agent("work")
+    shop.scripts["Bob"] = committing_agent("other work")
     shop.workplaces.hindrance = CannotRun("git", "Commit 1234 of the agent's cannot be taken.")
     theirs = [shop.world.add() for _ in range(3)]
 
-    shop.ticks(12)
+    shop.tick(12)
 
     assert any("Your work cannot be taken: Commit 1234" in order.prompt for order in shop.orders)
 
     assert {shop.world.task(task_id).status for task_id in theirs} == {Status.ESCALATED}
     shop.workplaces.hindrance = None
     painted = shop.world.add(skills=("paint",))
-    shop.ticks(3)
+    shop.tick(3)
     assert shop.world.task(painted).status == Status.PROVISIONAL
 
 
 def test_what_leads_from_a_place_to_the_repository_is_put_right_when_its_agent_has_gone() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
 
-    shop.ticks(2)
+    shop.tick(2)
 
     assert shop.workplaces.left == [task_id]
 
 
 def test_an_end_that_the_ledger_cannot_take_is_noted_as_soon_as_it_can() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     shop.world.exchange.fill_up()
 
-    shop.ticks(3)
+    shop.tick(3)
     assert len(shop.world.task(task_id).runs) == 1
     shop.world.exchange.fill_up(False)
-    shop.ticks(3)
+    shop.tick(3)
 
     task = shop.world.task(task_id)
     assert (task.runs, task.status) == ((), Status.PROVISIONAL)
@@ -410,18 +418,18 @@ def test_an_end_that_the_ledger_cannot_take_is_noted_as_soon_as_it_can() -> None
 
 
 def test_a_lease_is_renewed_while_its_agent_is_at_work() -> None:
-    shop = Shop(agent(), lease_seconds=60.0)
+    shop = FakeScheduler(agent(), lease_seconds=60.0)
     task_id = shop.world.add()
 
-    shop.ticks(200)
+    shop.tick(200)
 
     assert len(shop.orders) == 1
     assert shop.world.task(task_id).status == Status.CLAIMED
 
 
 def test_a_lease_is_renewed_while_the_work_is_measured() -> None:
-    shop = Shop(agent(), lease_seconds=60.0)
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent(), lease_seconds=60.0)
+    shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
 
     def takes_long() -> None:
@@ -430,18 +438,18 @@ def test_a_lease_is_renewed_while_the_work_is_measured() -> None:
             shop.scheduler.tick()
 
     shop.meanwhile = takes_long
-    shop.ticks(2)
+    shop.tick(2)
 
     assert shop.world.task(task_id).status == Status.PROVISIONAL
 
 
 def test_an_agent_whose_task_was_taken_away_is_ended() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     shop.world.ask(c.CancelTask(task_id=task_id, reason="not needed"))
 
-    shop.ticks(3)
+    shop.tick(3)
 
     assert shop.running[0].is_stopped
     task = shop.world.task(task_id)
@@ -450,9 +458,9 @@ def test_an_agent_whose_task_was_taken_away_is_ended() -> None:
 
 
 def test_an_agent_may_say_a_few_words_after_it_has_handed_in() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
 
-    def hands_in(shop: Shop, order: Order) -> None:
+    def hands_in(shop: FakeScheduler, order: AgentLaunch) -> None:
         task = shop.world.task(order.workplace.task_id)
         if task.status == Status.CLAIMED:
             shop.world.submit(task.id)
@@ -460,9 +468,9 @@ def test_an_agent_may_say_a_few_words_after_it_has_handed_in() -> None:
     shop.scripts["Alice"] = hands_in
     shop.world.add()
 
-    shop.ticks(20)
+    shop.tick(20)
     assert not shop.running[0].is_stopped
-    shop.ticks(20)
+    shop.tick(20)
     assert shop.running[0].is_stopped
 
 
@@ -470,33 +478,33 @@ def test_an_agent_may_say_a_few_words_after_it_has_handed_in() -> None:
 
 
 def test_told_to_stop_it_ends_its_agents_and_goes_on_with_them_when_it_is_started_again() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
 
     shop.scheduler.stop()
-    shop.ticks(2)
+    shop.tick(2)
     assert shop.floor.is_empty
     stopped = shop.world.task(task_id)
     assert (stopped.runs, stopped.status) == ((), Status.CLAIMED)
 
-    shop.started()
-    shop.ticks(2)
+    shop.restart()
+    shop.tick(2)
     assert names(shop) == ["Alice", "Alice"]
     again = shop.world.task(task_id)
     assert (again.attempt_count, again.spent.faults) == (1, 0)
 
 
 def test_killed_it_finds_what_it_had_begun_and_starts_nobody_twice() -> None:
-    shop = Shop(agent(), agent("Bob"))
+    shop = FakeScheduler(agent(), agent("Bob"))
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
 
-    shop.started()
+    shop.restart()
     lost = shop.world.task(task_id)
     assert (lost.runs, lost.status) == ((), Status.CLAIMED)
     assert shop.workplaces.kept == {task_id}
-    shop.ticks(5)
+    shop.tick(5)
 
     assert len(shop.world.task(task_id).runs) == 1
     assert [run.order.agent for run in shop.running] == ["Alice"]
@@ -510,37 +518,37 @@ def test_killed_it_finds_what_it_had_begun_and_starts_nobody_twice() -> None:
 def test_the_time_of_a_run_that_was_lost_is_counted_as_far_as_it_is_known(
     sign: float | None, seconds: float
 ) -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     (run,) = shop.world.task(task_id).runs
     if sign is not None:
-        shop.signs[run.id] = plus(run.started_at, sign)
-    shop.world.clock.advance(seconds_from(shop.world.clock.now(), plus(run.started_at, 300.0)))
+        shop.signs[run.id] = add_seconds(run.started_at, sign)
+    shop.world.clock.advance(seconds_between(shop.world.clock.now(), add_seconds(run.started_at, 300.0)))
 
-    shop.started()
+    shop.restart()
 
     assert shop.world.task(task_id).spent.seconds == pytest.approx(seconds, abs=0.01)
 
 
 def test_no_run_has_lasted_longer_than_it_may() -> None:
-    shop = Shop(agent(), lease_seconds=10 * LONGEST)
+    shop = FakeScheduler(agent(), lease_seconds=10 * LONGEST)
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     shop.world.clock.advance(3 * LONGEST)
 
-    shop.started()
+    shop.restart()
 
     assert shop.world.task(task_id).spent.seconds == LONGEST
 
 
 def test_a_time_budget_is_not_escaped_by_crashes() -> None:
-    shop = Shop(agent(), budget=Budget(seconds=250.0))
+    shop = FakeScheduler(agent(), budget=Budget(seconds=250.0))
     task_id = shop.world.add()
     for _ in range(3):
-        shop.ticks()
+        shop.tick()
         shop.world.clock.advance(100.0)
-        shop.started()
+        shop.restart()
 
     task = shop.world.task(task_id)
     assert (task.status, len(shop.orders)) == (Status.ESCALATED, 3)
@@ -549,12 +557,12 @@ def test_a_time_budget_is_not_escaped_by_crashes() -> None:
 
 
 def test_nor_when_its_lease_has_ended_before_anybody_looked() -> None:
-    shop = Shop(agent(), lease_seconds=600.0, budget=Budget(seconds=500.0))
+    shop = FakeScheduler(agent(), lease_seconds=600.0, budget=Budget(seconds=500.0))
     task_id = shop.world.add()
     for _ in range(2):
-        shop.ticks()
+        shop.tick()
         shop.world.clock.advance(3600.0)
-        shop.started()
+        shop.restart()
         shop.scheduler._books.settle_due()
 
     task = shop.world.task(task_id)
@@ -563,65 +571,65 @@ def test_nor_when_its_lease_has_ended_before_anybody_looked() -> None:
 
 
 def test_runs_of_another_ledger_are_left_alone() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     with shop.world.store.write() as tx:
         task = shop.world.task(task_id)
         claim = task.claim and replace(task.claim, runner="elsewhere")
         run = replace(task.runs[0], session="elsewhere")
         tx.tasks.put(replace(task, runs=(run,), claim=claim))
 
-    shop.started()
-    shop.ticks(3)
+    shop.restart()
+    shop.tick(3)
 
     assert [one.session for one in shop.world.task(task_id).runs] == ["elsewhere"]
     assert len(shop.orders) == 1
 
 
 def test_a_run_of_another_ledger_that_must_be_over_is_waited_for_no_longer() -> None:
-    shop = Shop(agent())
+    shop = FakeScheduler(agent())
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     with shop.world.store.write() as tx:
         task = shop.world.task(task_id)
         run = replace(task.runs[0], session="elsewhere")
         tx.tasks.put(replace(task, runs=(run,), claim=None, status=Status.INCOMING))
-    shop.started()
+    shop.restart()
 
-    shop.scheduler.end_forgotten()
+    shop.scheduler.end_forgotten_runs()
     assert len(shop.world.task(task_id).runs) == 1
     shop.world.clock.advance(LONGEST + FORGOTTEN_SECONDS)
-    shop.scheduler.end_forgotten()
+    shop.scheduler.end_forgotten_runs()
     task = shop.world.task(task_id)
     assert (task.runs, task.spent.seconds) == ((), LONGEST)
 
 
 def test_what_was_handed_in_stays_as_it_is() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     books, place = shop.scheduler._books, shop.orders[0].workplace
-    shop.workplaces.looks[task_id] = Look(head="work")
-    assert brought(books, shop.workplaces, place) == "work"
-    shop.ticks(2)
+    shop.workplaces.looks[task_id] = WorktreeState(head="work")
+    assert import_agent_commits(books, shop.workplaces, place) == "work"
+    shop.tick(2)
 
     with pytest.raises(CannotRun, match="not held any more"):
-        brought(books, shop.workplaces, place)
+        import_agent_commits(books, shop.workplaces, place)
 
 
 def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> None:
-    shop = Shop(agent())
-    shop.scripts["Alice"] = commits("work")
+    shop = FakeScheduler(agent())
+    shop.scripts["Alice"] = committing_agent("work")
     task_id = shop.world.add()
-    shop.ticks()
+    shop.tick()
     (run,) = shop.world.task(task_id).runs
-    shop.scheduler._books.ask(c.EndRun(task_id=task_id, run_id=run.id, how=e.How.EXITED))
-    shop.workplaces.looks[task_id] = Look(head="work")
+    shop.scheduler._books.ask(c.EndRun(task_id=task_id, run_id=run.id, how=How.EXITED))
+    shop.workplaces.looks[task_id] = WorktreeState(head="work")
 
-    shop.started()
-    shop.ticks(2)
+    shop.restart()
+    shop.tick(2)
 
     assert shop.world.task(task_id).status == Status.PROVISIONAL
     assert len(shop.orders) == 1
@@ -631,9 +639,9 @@ def test_a_stop_that_was_heard_and_not_answered_is_answered_by_the_next() -> Non
 
 
 def test_a_task_that_nobody_is_left_for_is_a_question() -> None:
-    shop = Shop(agent(skills=("frontend",)))
+    shop = FakeScheduler(agent(skills=("frontend",)))
     task_id = shop.world.add(skills=("frontend",))
-    shop.world.rules = Shop(agent()).world.rules
+    shop.world.rules = FakeScheduler(agent()).world.rules
 
     shop.scheduler.check_staff()
 
@@ -648,13 +656,13 @@ def test_a_task_that_nobody_is_left_for_is_a_question() -> None:
 
 def test_a_reviewer_that_is_an_agent_is_asked_and_its_place_taken_down_afterwards() -> None:
     critic = Member(name="Rita", roles=(Role.LEAD,), command=("critic",))
-    shop = Shop(agent(), critic)
-    shop.scripts["Alice"] = commits("work")
-    shop.scripts["Rita"] = says(Ended("exited", 0, 1.0, output="It leaks."))
+    shop = FakeScheduler(agent(), critic)
+    shop.scripts["Alice"] = committing_agent("work")
+    shop.scripts["Rita"] = ending_agent(RunEnd("exited", 0, 1.0, output="It leaks."))
     shop.reviewer = critic
     task_id = shop.world.add()
 
-    shop.ticks(4)
+    shop.tick(4)
 
     assert names(shop)[:2] == ["Alice", "Rita"]
     assert shop.workplaces.retired[0] == f"{task_id}-review"
@@ -665,9 +673,9 @@ def test_a_reviewer_that_is_an_agent_is_asked_and_its_place_taken_down_afterward
 
 
 def test_an_agent_that_has_rejected_its_task_may_end_by_itself() -> None:
-    shop = Shop(agent(), director=("human",))
+    shop = FakeScheduler(agent(), director=("human",))
     task_id = shop.world.add(TITLE, scope=SCOPE)
-    shop.ticks()
+    shop.tick()
     (running,) = shop.running
     claim = shop.world.task(task_id).claim
     assert claim is not None
@@ -676,7 +684,7 @@ def test_an_agent_that_has_rejected_its_task_may_end_by_itself() -> None:
     )
     assert shop.world.task(task_id).status == Status.BLOCKED
 
-    shop.ticks(2)
+    shop.tick(2)
     assert not running.is_stopped
-    shop.ticks(2, seconds=LINGER_SECONDS)
+    shop.tick(2, seconds=LINGER_SECONDS)
     assert running.is_stopped

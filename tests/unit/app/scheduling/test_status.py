@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from remand.app.scheduling.status import (
+from remand.app.scheduler.status import (
     MAX_SIZE,
-    AgentAtWork,
-    Measurement,
+    ActiveAgent,
+    ActiveMeasurement,
+    BreachStatus,
     SchedulerStatus,
-    ToldBreach,
-    read,
-    written,
+    decode_status,
+    encode_status,
 )
 from remand.testing.builders import LATER, NOW, T1
 
@@ -19,13 +19,13 @@ STATUS = SchedulerStatus(
     started_at=NOW,
     tick_at=LATER,
     tier="bubblewrap",
-    breaker=(ToldBreach(cause="disk", message="full", since=NOW, until=LATER),),
+    breaker=(BreachStatus(cause="disk", message="full", since=NOW, until=LATER),),
     waiting="ten submissions wait for review",
     forge="it does not answer",
     agents=(
-        AgentAtWork(run_id="R", task_id=T1, agent="Alice", purpose="work", started_at=NOW, last_line="…"),
+        ActiveAgent(run_id="R", task_id=T1, agent="Alice", purpose="work", started_at=NOW, last_line="…"),
     ),
-    gates=(Measurement(task_id=T1, agent="Alice", started_at=NOW),),
+    gates=(ActiveMeasurement(task_id=T1, agent="Alice", started_at=NOW),),
 )
 
 
@@ -34,8 +34,8 @@ def changed(**fields: object) -> bytes:
 
 
 def test_a_status_comes_back_as_it_was() -> None:
-    assert read(written(STATUS)) == STATUS
-    assert read(changed(of_a_newer_version=1)) == STATUS
+    assert decode_status(encode_status(STATUS)) == STATUS
+    assert decode_status(changed(of_a_newer_version=1)) == STATUS
 
 
 HOSTILE = {
@@ -43,7 +43,7 @@ HOSTILE = {
     "bytes": b"\x00\xff",
     "a list": b"[]",
     "no fields": b"{}",
-    "torn": written(STATUS)[:-5],
+    "torn": encode_status(STATUS)[:-5],
     "nested": b'{"pid":' + b"[" * 5000,
     "every process of ours": changed(pid=0),
     "every process": changed(pid=-1),
@@ -57,10 +57,10 @@ HOSTILE = {
         agents=[{"run_id": "R", "task_id": T1, "agent": "A", "purpose": "work", "started_at": ""}]
     ),
     "a text for a list": changed(gates="none"),
-    "too much": written(STATUS) + b" " * MAX_SIZE,
+    "too much": encode_status(STATUS) + b" " * MAX_SIZE,
 }
 
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_what_is_torn_hostile_or_no_status_is_none(what: str) -> None:
-    assert read(HOSTILE[what]) is None
+    assert decode_status(HOSTILE[what]) is None

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.corroboration.bearing import borne_out_by, read
-from remand.domain.tool_uses import ToolUse
+from remand.domain.evidence.attempts import ToolUse, find_supporting_use, read_calls
 
 NOW = "2026-11-15T09:00:00.000000Z"
 
@@ -146,20 +145,23 @@ ONLY_SAID = [
     ("attempt", "runs"), BORNE_OUT, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_what_was_run_bears_out_the_attempt(attempt: str, runs: list[ToolUse]) -> None:
-    assert borne_out_by(attempt, read(runs)) in runs
+    assert find_supporting_use(attempt, read_calls(runs)) in runs
 
 
 @pytest.mark.parametrize(
     ("attempt", "runs"), NOT_BORNE_OUT, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_what_was_not_run_bears_nothing_out(attempt: str, runs: list[ToolUse]) -> None:
-    assert borne_out_by(attempt, read(runs)) is None
+    assert find_supporting_use(attempt, read_calls(runs)) is None
 
 
 @pytest.mark.parametrize("command", ONLY_SAID)
 def test_a_text_that_was_only_printed_or_written_down_bears_nothing_out(command: str) -> None:
-    assert borne_out_by(SAID, read([shell(command, 0, SAID)])) is None
-    assert borne_out_by(f"`{SAID[4:37]}` fails with KeyError", read([shell(command, 0, SAID)])) is None
+    assert find_supporting_use(SAID, read_calls([shell(command, 0, SAID)])) is None
+    assert (
+        find_supporting_use(f"`{SAID[4:37]}` fails with KeyError", read_calls([shell(command, 0, SAID)]))
+        is None
+    )
 
 
 # Whatever was run, what was not run is not borne out by it.
@@ -217,7 +219,7 @@ def test_an_attempt_about_something_never_run_is_not_borne_out(story: tuple[str,
         run for run in runs if not (run.command.startswith(program) and command.split(" ")[-1] in run.excerpt)
     ]
 
-    assert borne_out_by(told, read(others)) is None
+    assert find_supporting_use(told, read_calls(others)) is None
 
 
 @given(stories(), st.integers(0, 6))
@@ -227,7 +229,7 @@ def test_an_attempt_is_borne_out_by_the_very_command_among_others(
     command, told, runs = story
     its_own = shell(f"cd /home/dev && {command} 2>&1 | tail -5", None, "something went wrong")
 
-    assert borne_out_by(told, read([*runs[:at], its_own, *runs[at:]])) is not None
+    assert find_supporting_use(told, read_calls([*runs[:at], its_own, *runs[at:]])) is not None
 
 
 @given(
@@ -235,7 +237,7 @@ def test_an_attempt_is_borne_out_by_the_very_command_among_others(
     st.lists(st.builds(shell, st.text(max_size=300), st.integers(0, 255), st.text(max_size=100)), max_size=5),
 )
 def test_no_text_whatever_it_is_fails(attempt: str, runs: list[ToolUse]) -> None:
-    found = borne_out_by(attempt, read(runs))
+    found = find_supporting_use(attempt, read_calls(runs))
 
     assert found is None or found in runs
 
@@ -247,4 +249,4 @@ def test_no_text_whatever_it_is_fails(attempt: str, runs: list[ToolUse]) -> None
 def test_a_text_without_end_is_read_in_time(unit: str) -> None:
     text = unit * 4000
 
-    borne_out_by(text, read([shell(text[:4096], 1, text[:2048])] * 5))
+    find_supporting_use(text, read_calls([shell(text[:4096], 1, text[:2048])] * 5))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from remand.domain.corroboration.calls import calls_in, program_name
+from remand.domain.evidence.shell_calls import parse_calls, program_name
 
 
 def made(command: str) -> list[str]:
     """The calls of a command line, each as its programs and words."""
-    return [" ".join(("+".join(call.programs), *call.words)) for call in calls_in(command)]
+    return [" ".join(("+".join(call.programs), *call.words)) for call in parse_calls(command)]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_only_talks_or_may_never_have_been_reached_makes_no_call(command: s
 
 
 def test_the_text_an_interpreter_carries_out_is_kept_apart() -> None:
-    (call,) = calls_in("python -c \"import requests; requests.get('https://example.org')\"")
+    (call,) = parse_calls("python -c \"import requests; requests.get('https://example.org')\"")
 
     assert call.words == ("-c",)
     assert "https://example.org" in call.code

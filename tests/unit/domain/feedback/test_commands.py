@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.feedback.commands import MAX_COMMANDS, commands_in
+from remand.domain.feedback.comments import MAX_COMMANDS, parse_comment_commands
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from remand.domain.feedback.commands import MAX_COMMANDS, commands_in
     ],
 )
 def test_a_whole_line_is_a_command(text: str, found: tuple[str, ...]) -> None:
-    assert commands_in(text) == found
+    assert parse_comment_commands(text) == found
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_whole_line_is_a_command(text: str, found: tuple[str, ...]) -> None:
     ],
 )
 def test_anything_else_is_none(text: str) -> None:
-    assert commands_in(text) == ()
+    assert parse_comment_commands(text) == ()
 
 
 def test_no_comment_has_endless_commands() -> None:
-    assert len(commands_in("@remand why A\n" * 500)) == MAX_COMMANDS
+    assert len(parse_comment_commands("@remand why A\n" * 500)) == MAX_COMMANDS

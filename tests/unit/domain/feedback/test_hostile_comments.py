@@ -1,10 +1,10 @@
 """Hundreds of hostile comments: what they hide is gone, what they show is text, and none of them commands."""
 
-from remand.domain.feedback.commands import commands_in
-from remand.domain.feedback.rounds import Feedback, FeedbackRound, Remark, ReviewSaid
-from remand.domain.feedback.sanitise import MAX_COMMENT, sanitise
-from remand.domain.feedback.section import section
-from remand.domain.review_events import Finding
+from remand.domain.events.reviews import Finding
+from remand.domain.feedback.comments import parse_comment_commands
+from remand.domain.feedback.prompt_section import render_section
+from remand.domain.feedback.rounds import FeedbackFinding, FeedbackRound, RoundReview, TaskFeedback
+from remand.domain.feedback.sanitiser import MAX_COMMENT, sanitise
 from remand.testing.builders import SHA, a_task
 from tests.corpus.comments import MARKER, SEEN, hostile_comments
 from tests.unit.domain.feedback.reading import headings, read
@@ -22,14 +22,14 @@ UNSEEN = {"\x1b", "\x9b", "\u202e", "\u200b", "\r", "\u2028", "\u00ad"}
 
 def shown(text: str) -> str:
     findings = [Finding(text=text, path="a.py", line=3), Finding(text="Honest.", path="b.py", line=4)]
-    review = ReviewSaid(
+    review = RoundReview(
         reviewer="Lead",
         at="2026-02-06T16:30:00.000000Z",
         source="github:1@c",
-        remarks=tuple(Remark(finding=finding) for finding in findings),
+        remarks=tuple(FeedbackFinding(finding=finding) for finding in findings),
     )
     one = FeedbackRound(number=1, commit=SHA, agent="Alice", reviews=(review,))
-    return section(a_task(), Feedback(rounds=(one,)))
+    return render_section(a_task(), TaskFeedback(rounds=(one,)))
 
 
 def places(text: str) -> list[str]:
@@ -63,6 +63,10 @@ def test_every_comment_has_its_size() -> None:
 
 
 def test_only_a_plain_line_commands() -> None:
-    wrong = [comment.name for comment in COMMENTS if bool(commands_in(comment.text)) != comment.may_command]
+    wrong = [
+        comment.name
+        for comment in COMMENTS
+        if bool(parse_comment_commands(comment.text)) != comment.may_command
+    ]
 
     assert wrong == []

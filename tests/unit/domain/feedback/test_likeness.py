@@ -2,15 +2,15 @@
 
 import pytest
 
-from remand.domain.feedback.likeness import gist, recurs, reverses
-from remand.domain.review_events import Finding
+from remand.domain.events.reviews import Finding
+from remand.domain.feedback.recurrence import is_recurrence, is_reversal, read_gist
 from tests.unit.domain.feedback.pairs import FIRST, SECOND, THIRD, Pair
 
 
 def told(pair: Pair) -> str:
-    before = gist(Finding(text=pair.before, path=pair.path, line=3))
-    now = gist(Finding(text=pair.now, path=pair.other_path or pair.path, line=90))
-    return "opposite" if reverses(now, before) else "same" if recurs(now, before) else "neither"
+    before = read_gist(Finding(text=pair.before, path=pair.path, line=3))
+    now = read_gist(Finding(text=pair.now, path=pair.other_path or pair.path, line=90))
+    return "opposite" if is_reversal(now, before) else "same" if is_recurrence(now, before) else "neither"
 
 
 @pytest.mark.parametrize(("pairs", "share"), [(FIRST, 1.0), (SECOND, 0.9), (THIRD, 0.9)], ids=["1", "2", "3"])
@@ -27,6 +27,6 @@ def test_no_finding_is_called_the_opposite_of_one_that_it_is_not(pair: Pair) -> 
 
 @pytest.mark.parametrize("text", ["Use tabs", "We'use tabs", "\u00e9 use tabs"])
 def test_a_word_that_says_what_is_preferred_is_found_whatever_stands_beside_it(text: str) -> None:
-    (choice,) = gist(Finding(text=text)).choices
+    (choice,) = read_gist(Finding(text=text)).choices
 
     assert "tab" in choice.this

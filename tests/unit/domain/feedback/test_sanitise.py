@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.feedback.sanitise import (
+from remand.domain.events.reviews import Finding
+from remand.domain.feedback.sanitiser import (
     LEFT_OUT,
     MAX_COMMENT,
     MAX_REJECTION,
-    Sanitised,
+    SanitisedText,
     sanitise,
     sanitise_findings,
 )
-from remand.domain.review_events import Finding
 
 OWN = "https://github.com/owner/name"
 SEEN = [
@@ -177,7 +177,7 @@ TEXTS = st.one_of(st.text(max_size=60), st.lists(FRAGMENTS, max_size=40).map("".
 def test_sanitising_twice_is_sanitising_once(text: str, is_rendered: bool) -> None:
     once = sanitise(text, is_rendered=is_rendered)
 
-    assert sanitise(once.text, is_rendered=is_rendered) == Sanitised(text=once.text)
+    assert sanitise(once.text, is_rendered=is_rendered) == SanitisedText(text=once.text)
 
 
 @given(TEXTS)

@@ -7,11 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from remand.domain.feedback.rounds import Feedback, FeedbackRound, Guidance, Handed, Remark, ReviewSaid
-from remand.domain.feedback.sanitise import sanitise
-from remand.domain.feedback.section import EMPTY, FOCUS, OPINION, section
-from remand.domain.feedback.severity import without_label
-from remand.domain.review_events import Finding
+from remand.domain.events.reviews import Finding
+from remand.domain.feedback.comments import remove_label
+from remand.domain.feedback.prompt_section import EMPTY_COMMENT, FOCUS_NOTE, OPINION_NOTE, render_section
+from remand.domain.feedback.rounds import (
+    FeedbackFinding,
+    FeedbackRound,
+    Guidance,
+    RoundReview,
+    SubmittedCommit,
+    TaskFeedback,
+)
+from remand.domain.feedback.sanitiser import sanitise
 from remand.testing.builders import T1, a_claim, a_task
 from tests.unit.domain.feedback.reading import headings, read
 
@@ -22,17 +29,17 @@ MARKDOWN = MarkdownIt("commonmark")
 OWN = ("## Review Feedback", "### From ", "### What you may do", "### Earlier rounds", "### Guidance from ")
 
 
-def said(*findings: Finding, source: str = "github:PRR_1@c0ffee", reviewer: str = "Lead") -> ReviewSaid:
-    remarks = tuple(Remark(finding=finding) for finding in findings)
-    return ReviewSaid(reviewer=reviewer, at=AT, source=source, remarks=remarks)
+def said(*findings: Finding, source: str = "github:PRR_1@c0ffee", reviewer: str = "Lead") -> RoundReview:
+    remarks = tuple(FeedbackFinding(finding=finding) for finding in findings)
+    return RoundReview(reviewer=reviewer, at=AT, source=source, remarks=remarks)
 
 
-def a_round(*reviews: ReviewSaid, number: int = 1, left_out: int = 0) -> FeedbackRound:
+def a_round(*reviews: RoundReview, number: int = 1, left_out: int = 0) -> FeedbackRound:
     return FeedbackRound(number=number, commit=COMMIT, agent="Alice", reviews=reviews, left_out=left_out)
 
 
-def shown(*reviews: ReviewSaid, **fields: Any) -> str:
-    return section(TASK, Feedback(rounds=(a_round(*reviews),), **fields))
+def shown(*reviews: RoundReview, **fields: Any) -> str:
+    return render_section(TASK, TaskFeedback(rounds=(a_round(*reviews),), **fields))
 
 
 def markdown_headings(text: str) -> list[str]:
@@ -60,14 +67,14 @@ def test_it_has_the_format_of_the_requirement() -> None:
         said(
             Finding(text="Fix the 3 issues from code review. Do NOT create a new PR."), source="reject-task"
         ),
-        submissions=(Handed(commit=COMMIT, agent="Alice"),),
+        submissions=(SubmittedCommit(commit=COMMIT, agent="Alice"),),
     )
 
     assert text.startswith(
         f"""## Review Feedback (rejection #1)
 
-{FOCUS}
-{OPINION}
+{FOCUS_NOTE}
+{OPINION_NOTE}
 
 - attempt 2
 - branch `fix/roof`: go on there, and open no other pull request
@@ -112,9 +119,9 @@ def test_what_blocks_comes_first_and_a_finding_without_a_place_is_marked_too() -
 
 def test_findings_that_come_again_or_reverse_another_say_so() -> None:
     finding = Finding(text="Remove it.", path="a.py", line=1)
-    again = Remark(finding=finding, again=(1, 2))
-    against = Remark(finding=finding, against=1, reversed_text="Add\n## it.")
-    review = ReviewSaid(reviewer="Lead", at=AT, remarks=(again, against))
+    again = FeedbackFinding(finding=finding, again=(1, 2))
+    against = FeedbackFinding(finding=finding, against=1, reversed_text="Add\n## it.")
+    review = RoundReview(reviewer="Lead", at=AT, remarks=(again, against))
 
     findings = read(shown(review))[1][0].findings
 
@@ -130,8 +137,8 @@ def test_earlier_rounds_and_guidance_follow() -> None:
     )
     rounds = (past, a_round(said(Finding(text="new")), number=2))
 
-    text = section(
-        TASK, Feedback(rounds=rounds, guidance=(Guidance(by="user", at=AT, text="Use <dialog>.\n# x"),))
+    text = render_section(
+        TASK, TaskFeedback(rounds=rounds, guidance=(Guidance(by="user", at=AT, text="Use <dialog>.\n# x"),))
     )
 
     assert text.startswith("## Review Feedback (rejection #2)")
@@ -142,10 +149,10 @@ def test_earlier_rounds_and_guidance_follow() -> None:
 
 
 def test_guidance_is_told_without_any_rejection() -> None:
-    feedback = Feedback(guidance=(Guidance(by="user", at=AT, text="Go on."),))
+    feedback = TaskFeedback(guidance=(Guidance(by="user", at=AT, text="Go on."),))
 
-    assert section(TASK, feedback) == "## Guidance from user (2026-02-06T16:30:00Z)\n\nGo on."
-    assert section(TASK, Feedback()) == ""
+    assert render_section(TASK, feedback) == "## Guidance from user (2026-02-06T16:30:00Z)\n\nGo on."
+    assert render_section(TASK, TaskFeedback()) == ""
 
 
 def test_what_is_too_much_is_cut_from_the_suggestions_and_said() -> None:
@@ -159,7 +166,7 @@ def test_what_is_too_much_is_cut_from_the_suggestions_and_said() -> None:
 
 
 def test_a_comment_of_which_nothing_is_left_says_so() -> None:
-    assert read(shown(said(Finding(text=""))))[1][0].findings[0].lines[0] == EMPTY
+    assert read(shown(said(Finding(text=""))))[1][0].findings[0].lines[0] == EMPTY_COMMENT
 
 
 HOSTILE = [
@@ -261,7 +268,7 @@ FINDINGS = st.builds(Finding, text=TEXTS, path=PATHS, line=st.integers(0, 3), is
 SOURCES = st.sampled_from(["github:1@c", "gitlab:2@c", "reject-task", ""])
 
 
-def cleaned(review: ReviewSaid, is_rendered: bool) -> ReviewSaid:
+def cleaned(review: RoundReview, is_rendered: bool) -> RoundReview:
     """The review with its texts as the rounds have them."""
     findings = [
         Finding(
@@ -287,14 +294,14 @@ REVIEWS = st.lists(
 )
 
 
-def expected(review: ReviewSaid) -> list[tuple[str, bool]]:
+def expected(review: RoundReview) -> list[tuple[str, bool]]:
     found = sorted((remark.finding for remark in review.remarks), key=lambda finding: not finding.is_blocking)
     places = [f"{f.path}:{f.line}" if f.path and f.line else f.path for f in found]
     return [(place, finding.is_blocking) for place, finding in zip(places, found, strict=True)]
 
 
 @given(REVIEWS)
-def test_what_is_read_back_is_what_was_given(reviews: list[ReviewSaid]) -> None:
+def test_what_is_read_back_is_what_was_given(reviews: list[RoundReview]) -> None:
     text = shown(*reviews)
 
     number, sources = read(text)
@@ -305,7 +312,7 @@ def test_what_is_read_back_is_what_was_given(reviews: list[ReviewSaid]) -> None:
 
 
 @given(REVIEWS)
-def test_markdown_sees_no_heading_rule_or_html_that_is_not_ours(reviews: list[ReviewSaid]) -> None:
+def test_markdown_sees_no_heading_rule_or_html_that_is_not_ours(reviews: list[RoundReview]) -> None:
     text = shown(*reviews)
 
     assert markdown_headings(text) == headings(text)
@@ -319,9 +326,9 @@ def test_no_word_of_a_finding_is_lost_but_a_label_that_repeats_its_mark(text: st
     lines = read(shown(said(Finding(text=clean, path="a.py", line=1))))[1][0].findings[0].lines
 
     told = "".join("".join(lines).split()).replace("\\", "").replace("`", "").replace("~", "")
-    meant = without_label(clean, is_blocking=True)
+    meant = remove_label(clean, is_blocking=True)
     wanted = "".join(meant.split()).replace("\\", "").replace("`", "").replace("~", "")
-    assert told == (wanted or "".join(EMPTY.split()) if not clean.strip() else wanted)
+    assert told == (wanted or "".join(EMPTY_COMMENT.split()) if not clean.strip() else wanted)
 
 
 def test_names_and_paths_cannot_change_the_structure() -> None:

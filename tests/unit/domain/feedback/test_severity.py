@@ -2,8 +2,8 @@
 
 import pytest
 
-from remand.domain.feedback.severity import finding_of, is_blocking, review_findings, without_label
-from remand.domain.review_events import Finding
+from remand.domain.events.reviews import Finding
+from remand.domain.feedback.comments import build_finding, is_blocking, remove_label, review_findings
 
 BLOCKS = [
     *("BLOCKING: x", "blocking - x", "[BLOCKING] x", "[blocking]: x", "**BLOCKING**: x", "**BLOCKING:** x"),
@@ -70,19 +70,19 @@ def test_any_other_comment_does_what_its_review_does(text: str) -> None:
 
 
 def test_a_finding_keeps_the_whole_text() -> None:
-    assert finding_of("nit (style): x", "a.py", 3) == Finding(
+    assert build_finding("nit (style): x", "a.py", 3) == Finding(
         text="nit (style): x", path="a.py", line=3, is_blocking=False
     )
-    assert finding_of("nit: x", line=-1) == Finding(text="nit: x", is_blocking=False)
+    assert build_finding("nit: x", line=-1) == Finding(text="nit: x", is_blocking=False)
 
 
 def test_what_a_review_says_as_a_whole_blocks_when_no_comment_does() -> None:
-    nit = finding_of("nit: x", "a.py", 3)
+    nit = build_finding("nit: x", "a.py", 3)
 
     assert [one.is_blocking for one in review_findings("nit: all of it", [nit])] == [True, False]
-    beside = review_findings("Please mend", [finding_of("it crashes")])
+    beside = review_findings("Please mend", [build_finding("it crashes")])
     assert [(one.text, one.is_blocking) for one in beside] == [("it crashes", True), ("Please mend", False)]
-    said = review_findings("BLOCKING: all", [finding_of("it crashes")])
+    said = review_findings("BLOCKING: all", [build_finding("it crashes")])
     assert [one.is_blocking for one in said] == [True, True]
     assert review_findings("  ", [nit]) == (nit,)
 
@@ -104,4 +104,4 @@ def test_what_a_review_says_as_a_whole_blocks_when_no_comment_does() -> None:
     ],
 )
 def test_a_label_that_only_repeats_the_mark_is_not_shown(text: str, blocks: bool, left: str) -> None:
-    assert without_label(text, is_blocking=blocks) == left
+    assert remove_label(text, is_blocking=blocks) == left

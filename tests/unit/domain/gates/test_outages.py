@@ -2,19 +2,19 @@
 
 import pytest
 
-from remand.domain.gates.outages import (
+from remand.domain.gate.state import (
     ANY_CAUSE,
     MAX_GATES,
     Outage,
-    after_verdict,
-    broken_gates,
-    cause_of,
-    measured_gates,
-    outages_of,
-    question,
-    summary,
+    broken_gate_names,
+    comparable_cause,
+    find_measured_gates,
+    find_outages,
+    outages_after_verdict,
+    render_outage_question,
+    summarise_cause,
 )
-from remand.domain.gates.verdict import RUNNER, GateResult, GateStatus, unstarted
+from remand.domain.gate.verdict import RUNNER_GATE, GateResult, GateStatus, make_unstarted_verdict
 from remand.testing.builders import SHA, a_result, a_verdict
 
 ERRORED, TIMED_OUT = GateStatus.ERRORED, GateStatus.TIMED_OUT
@@ -58,19 +58,19 @@ OTHER = {
 
 @pytest.mark.parametrize("pair", SAME.values(), ids=SAME)
 def test_a_cause_is_the_same_whatever_differs_from_time_to_time(pair: tuple[str, str]) -> None:
-    one, two = (cause_of(errored(detail)) for detail in pair)
+    one, two = (comparable_cause(errored(detail)) for detail in pair)
     assert one == two != ""
 
 
 @pytest.mark.parametrize("pair", OTHER.values(), ids=OTHER)
 def test_another_cause_is_another(pair: tuple[str, str]) -> None:
-    one, two = (cause_of(errored(detail)) for detail in pair)
+    one, two = (comparable_cause(errored(detail)) for detail in pair)
     assert one != two
 
 
 def test_running_out_of_time_is_one_cause_wherever_the_command_was() -> None:
     one, two = (
-        cause_of(a_result("tests", TIMED_OUT, detail=f"It did not end. It said last: {said}"))
+        comparable_cause(a_result("tests", TIMED_OUT, detail=f"It did not end. It said last: {said}"))
         for said in ("collecting", "half of it")
     )
     assert one == two
@@ -78,33 +78,33 @@ def test_running_out_of_time_is_one_cause_wherever_the_command_was() -> None:
 
 def test_very_much_text_costs_no_time_to_compare() -> None:
     for text in ("a" * 250_000, "/" * 250_000, "a/" * 100_000, "1a" * 100_000, "tmp" * 80_000):
-        assert len(cause_of(errored(text))) <= 200
-        assert len(summary(errored(text))) <= 310
+        assert len(comparable_cause(errored(text))) <= 200
+        assert len(summarise_cause(errored(text))) <= 310
 
 
 def test_the_same_cause_twice_breaks_a_gate_and_two_causes_do_not() -> None:
-    assert broken_gates([outage()], "p1") == frozenset()
-    assert broken_gates([outage(), outage()], "p1") == {"tests"}
-    assert broken_gates([outage(), outage(cause="no disk")], "p1") == frozenset()
+    assert broken_gate_names([outage()], "p1") == frozenset()
+    assert broken_gate_names([outage(), outage()], "p1") == {"tests"}
+    assert broken_gate_names([outage(), outage(cause="no disk")], "p1") == frozenset()
 
 
 def test_a_gate_that_fails_for_another_cause_each_time_is_broken_after_a_few() -> None:
     causes = [outage(cause=f"cause {'abc'[number]}") for number in range(ANY_CAUSE)]
-    assert broken_gates(causes[:-1], "p1") == frozenset()
-    assert broken_gates(causes, "p1") == {"tests"}
+    assert broken_gate_names(causes[:-1], "p1") == frozenset()
+    assert broken_gate_names(causes, "p1") == {"tests"}
 
 
 def test_two_gates_are_counted_apart() -> None:
-    assert broken_gates([outage("tests"), outage("lint")], "p1") == frozenset()
+    assert broken_gate_names([outage("tests"), outage("lint")], "p1") == frozenset()
 
 
 def test_what_could_not_be_measured_by_other_rules_does_not_count() -> None:
-    assert broken_gates([outage(policy="p0"), outage(policy="p1")], "p1") == frozenset()
+    assert broken_gate_names([outage(policy="p0"), outage(policy="p1")], "p1") == frozenset()
 
 
 def test_a_gate_that_is_not_required_has_no_outage() -> None:
     verdict = a_verdict(errored(is_required=False), a_result("lint", TIMED_OUT))
-    assert [one.gate for one in outages_of(verdict)] == ["lint"]
+    assert [one.gate for one in find_outages(verdict)] == ["lint"]
 
 
 @pytest.mark.parametrize(
@@ -120,34 +120,36 @@ def test_a_gate_that_is_not_required_has_no_outage() -> None:
     ids=["passed", "failed", "not run", "let pass by the user", "known from before", "errored"],
 )
 def test_only_figures_of_now_show_that_a_gate_can_be_measured(result: GateResult, is_measured: bool) -> None:
-    assert ("tests" in measured_gates(a_verdict(result))) is is_measured
+    assert ("tests" in find_measured_gates(a_verdict(result))) is is_measured
 
 
 def test_the_gates_can_be_started_again_once_any_of_them_was() -> None:
-    assert measured_gates(unstarted(SHA, "", "no sandbox")) == frozenset()
-    assert measured_gates(a_verdict(errored())) == {RUNNER}
+    assert find_measured_gates(make_unstarted_verdict(SHA, "", "no sandbox")) == frozenset()
+    assert find_measured_gates(a_verdict(errored())) == {RUNNER_GATE}
 
 
 def test_a_measurement_ends_the_outages_of_its_gate_alone() -> None:
     known = (outage("tests"), outage("lint"))
     verdict = a_verdict(a_result("tests", GateStatus.FAILED, measured={"failures": 1.0}))
-    assert after_verdict(known, verdict, "") == (outage("lint"),)
+    assert outages_after_verdict(known, verdict, "") == (outage("lint"),)
 
 
 def test_a_task_keeps_few_outages_whatever_a_file_says() -> None:
     known: tuple[Outage, ...] = ()
     for number in range(10):
         gates = (errored(str(number), f"{name}{'x' * 1000}") for name in range(100))
-        known = after_verdict(known, a_verdict(*gates), "")
+        known = outages_after_verdict(known, a_verdict(*gates), "")
     assert len(known) <= MAX_GATES * ANY_CAUSE
     assert all(len(one.gate) <= 80 and len(one.text) <= 310 for one in known)
 
 
 def test_of_a_long_cause_the_line_that_says_it_comes_first() -> None:
     detail = f"The prepare step `npm ci` failed: {'npm WARN old ' * 60}\nnpm ERR! no certificate"
-    assert summary(errored(detail)).startswith("npm ERR! no certificate (The prepare step `npm ci` failed")
+    assert summarise_cause(errored(detail)).startswith(
+        "npm ERR! no certificate (The prepare step `npm ci` failed"
+    )
     slow = a_result("tests", TIMED_OUT, detail="It did not end within 9 s. It said last: collecting")
-    assert summary(slow) == "It did not end within 9 s (collecting)"
+    assert summarise_cause(slow) == "It did not end within 9 s (collecting)"
 
 
 ADVICE = {
@@ -171,16 +173,16 @@ ADVICE = {
     ],
 )
 def test_a_missing_program_is_to_be_installed_however_that_is_said(why: str) -> None:
-    assert "Install what is missing" in question(outages_of(a_verdict(errored(why))))
+    assert "Install what is missing" in render_outage_question(find_outages(a_verdict(errored(why))))
 
 
 @pytest.mark.parametrize(("advice", "result"), ADVICE.items(), ids=ADVICE)
 def test_the_question_says_which_gate_why_what_to_change_and_how_to_try_again(
     advice: str, result: GateResult
 ) -> None:
-    asked = question(outages_of(a_verdict(result)))
+    asked = render_outage_question(find_outages(a_verdict(result)))
     assert "The gate `tests` could not be measured" in asked
-    assert summary(result) in asked
+    assert summarise_cause(result) in asked
     assert advice in asked
     assert f"`remand gate run --fresh --commit {SHA[:12]}`" in asked
     assert "retry" in asked
@@ -188,6 +190,8 @@ def test_the_question_says_which_gate_why_what_to_change_and_how_to_try_again(
 
 
 def test_gates_with_one_cause_are_asked_about_in_one_sentence() -> None:
-    asked = question(outages_of(a_verdict(errored("no disk", "lint"), errored("no disk", "tests"))))
+    asked = render_outage_question(
+        find_outages(a_verdict(errored("no disk", "lint"), errored("no disk", "tests")))
+    )
     assert asked.startswith("The gates `lint` and `tests` could not be measured")
     assert asked.count("no disk") == 1

@@ -5,15 +5,15 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from remand.domain.gates.gate import Gate, GatePolicy, Mode, Prepare, digest
-from remand.domain.gates.verdict import (
-    INTEGRITY,
+from remand.domain.gate.gate import Gate, GateMode, GatePolicy, GatePreparation, policy_digest
+from remand.domain.gate.verdict import (
+    INTEGRITY_GATE,
     RELEASING,
     UNMEASURED,
     GateResult,
     GateStatus,
     Verdict,
-    overall,
+    overall_status,
 )
 from remand.testing.builders import a_result, a_verdict
 
@@ -43,7 +43,7 @@ def of(*statuses: GateStatus) -> tuple[GateResult, ...]:
 def test_the_status_is_that_of_the_gate_that_matters_most(
     statuses: tuple[GateStatus, ...], expected: GateStatus
 ) -> None:
-    assert {overall(of(*order)) for order in permutations(statuses)} == {expected}
+    assert {overall_status(of(*order)) for order in permutations(statuses)} == {expected}
 
 
 @pytest.mark.parametrize("status", sorted(set(GateStatus)))
@@ -52,7 +52,7 @@ def test_a_gate_that_is_not_let_through_is_never_a_pass(status: GateStatus) -> N
 
     assert verdict.status is status
     assert verdict.is_release == (status in RELEASING)
-    assert bool(verdict.standing) == (status not in RELEASING)
+    assert bool(verdict.blocking_gates) == (status not in RELEASING)
 
 
 def test_every_status_lets_work_through_or_does_not() -> None:
@@ -66,7 +66,7 @@ def test_what_is_not_required_changes_nothing(status: GateStatus) -> None:
 
     verdict = a_verdict(a_result("lint", PASSED), extra)
 
-    assert (verdict.status, verdict.standing, verdict.suspicions) == (PASSED, (), ())
+    assert (verdict.status, verdict.blocking_gates, verdict.suspicions) == (PASSED, (), ())
     assert (verdict.failing_count, verdict.excess) == (0, 0)
 
 
@@ -76,12 +76,12 @@ def test_failing_tests_and_excess_are_summed_over_the_required_gates() -> None:
     verdict = a_verdict(*gates)
 
     assert (verdict.failing_count, verdict.excess) == (3, 5.5)
-    assert verdict.standing == ("lint", "tests")
+    assert verdict.blocking_gates == ("lint", "tests")
 
 
 @pytest.mark.parametrize("status", sorted(set(GateStatus)))
 def test_a_reviewer_settles_what_a_gate_holds_and_nothing_else(status: GateStatus) -> None:
-    verdict = a_verdict(a_result(INTEGRITY, status, suspicions=("f1", "f2")))
+    verdict = a_verdict(a_result(INTEGRITY_GATE, status, suspicions=("f1", "f2")))
 
     assert verdict.suspicions == (("f1", "f2") if status is HELD else ())
 
@@ -111,10 +111,10 @@ POLICY = GatePolicy(gates=(Gate(name="lint", command=("ruff",), require={"max_er
                 {"require": {"max_errors": 1}},
                 {"command": ("ruff", "check")},
                 {"parser": "ruff"},
-                {"mode": Mode.STRICT},
+                {"mode": GateMode.STRICT},
                 {"required": False},
                 {"paths": ("src/**",)},
-                {"prepare": Prepare(command=("uv",))},
+                {"prepare": GatePreparation(command=("uv",))},
                 {"retries": 1},
             )
         ),
@@ -122,7 +122,7 @@ POLICY = GatePolicy(gates=(Gate(name="lint", command=("ruff",), require={"max_er
     ids=str,
 )
 def test_the_digest_changes_with_any_rule(changed: GatePolicy) -> None:
-    assert digest(changed) != digest(POLICY)
+    assert policy_digest(changed) != policy_digest(POLICY)
 
 
 def test_the_digest_is_the_same_for_the_same_rules() -> None:
@@ -131,4 +131,4 @@ def test_the_digest_is_the_same_for_the_same_rules() -> None:
         for require in ({"max_errors": 0, "max_warnings": 1}, {"max_warnings": 1, "max_errors": 0})
     )
 
-    assert digest(GatePolicy(gates=gates[:1])) == digest(GatePolicy(gates=gates[1:]))
+    assert policy_digest(GatePolicy(gates=gates[:1])) == policy_digest(GatePolicy(gates=gates[1:]))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.gates.wording import limited, measured, number, title
+from remand.domain.gate.gate import format_number, gate_title, parse_thresholds, render_measurement
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from remand.domain.gates.wording import limited, measured, number, title
 def test_a_line_reads_as_in_the_requirements(
     name: str, parser: str, figures: dict[str, float], require: dict[str, float], line: str
 ) -> None:
-    assert measured(name, parser, figures, require) == line
+    assert render_measurement(name, parser, figures, require) == line
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_line_reads_as_in_the_requirements(
 def test_every_threshold_is_told_with_its_figure(
     name: str, parser: str, figures: dict[str, float], require: dict[str, float], line: str
 ) -> None:
-    assert measured(name, parser, figures, require) == line
+    assert render_measurement(name, parser, figures, require) == line
 
 
 @pytest.mark.parametrize(
@@ -95,23 +95,23 @@ def test_every_threshold_is_told_with_its_figure(
     ],
 )
 def test_a_figure_has_no_decimals_it_does_not_need(value: float, shown: str) -> None:
-    assert number(value) == number(float(value)) == shown
+    assert format_number(value) == format_number(float(value)) == shown
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_number_is_worded_all_the_same(value: float) -> None:
-    assert number(value) == str(value)
+    assert format_number(value) == str(value)
 
 
 @given(st.floats(0, 1e6))
 def test_a_figure_is_shown_as_it_is(value: float) -> None:
-    assert float(number(value)) == pytest.approx(value, abs=0.0051)
+    assert float(format_number(value)) == pytest.approx(value, abs=0.0051)
 
 
 @pytest.mark.parametrize(("name", "shown"), [("lint", "Lint"), ("e2e-ui", "E2e-ui"), ("", "")])
 def test_a_line_begins_with_the_gates_name(name: str, shown: str) -> None:
-    assert title(name) == shown
+    assert gate_title(name) == shown
 
 
 def test_thresholds_keep_their_order() -> None:
-    assert limited({"min_b": 1, "max_a_b": 2}) == [("b", "min", 1), ("a_b", "max", 2)]
+    assert parse_thresholds({"min_b": 1, "max_a_b": 2}) == [("b", "min", 1), ("a_b", "max", 2)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remand.domain.integrity.comparison import Weight
+from remand.integrity.suspicions import Weight
 from tests.unit.domain.integrity.changes import added, found, held, modified
 
 TESTS = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from remand.domain.integrity.comparison import Comparison, file_change
-from remand.domain.integrity.examine import examine
+from remand.integrity.comparison import Comparison, build_file_diff
+from remand.integrity.examination import examine
 from tests.unit.domain.integrity.changes import added, deleted, held, modified
 
 HOOKS = '{"hooks": {"Stop": [{"command": "remand hook"}]}, "model": "x"}'
@@ -27,7 +27,7 @@ def test_any_change_of_the_policy_or_a_hook_is_found(path: str) -> None:
 
 
 def test_what_the_policy_protects_is_protected() -> None:
-    change = file_change("M", "infra/main.tf", b"a", b"b")
+    change = build_file_diff("M", "infra/main.tf", b"a", b"b")
 
     assert not examine(Comparison(changes=(change,)))
     assert [item.code for item in examine(Comparison(changes=(change,), protected=("infra/*",)))] == [
@@ -36,7 +36,7 @@ def test_what_the_policy_protects_is_protected() -> None:
 
 
 def test_a_renamed_policy_is_found() -> None:
-    change = file_change("R", "old/policy.toml", b"a", b"a", old_path="remand.toml")
+    change = build_file_diff("R", "old/policy.toml", b"a", b"a", old_path="remand.toml")
 
     assert [item.code for item in examine(Comparison(changes=(change,)))] == ["control_changed"]
 

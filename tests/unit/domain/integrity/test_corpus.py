@@ -2,9 +2,8 @@
 
 import pytest
 
-from remand.domain.integrity.catalogue import KINDS
-from remand.domain.integrity.comparison import Weight
-from remand.domain.integrity.examine import examine
+from remand.integrity.examination import examine
+from remand.integrity.suspicions import KINDS, Weight
 from tests.corpus.gaming.reading import CorpusCase, corpus
 
 CASES = corpus()

@@ -1,10 +1,9 @@
 """Tests of one side on the code of the other tell honest changes from weakened tests."""
 
-from remand.domain.gates.figures import TestOutcome
-from remand.domain.integrity.catalogue import KINDS
-from remand.domain.integrity.comparison import Collected, Comparison, FileChange, Weight
-from remand.domain.integrity.crossing import cross_checks, judge_base_tests, judge_new_tests
-from remand.domain.integrity.examine import examine
+from remand.domain.gate.gate import TestOutcome
+from remand.integrity.comparison import CollectedTests, Comparison, FileDiff
+from remand.integrity.examination import examine, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.suspicions import KINDS, Weight
 from tests.unit.domain.integrity.changes import added, deleted, modified
 
 PRODUCT = modified("src/a.py", "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n")
@@ -17,10 +16,8 @@ def outcomes(**by_id: str) -> tuple[TestOutcome, ...]:
     return tuple(TestOutcome(id=names[name], outcome=outcome) for name, outcome in by_id.items())
 
 
-def collected(
-    *changes: FileChange, base: tuple[TestOutcome, ...], head: tuple[TestOutcome, ...]
-) -> list[str]:
-    comparison = Comparison(changes=changes, collected=(Collected(gate="tests", base=base, head=head),))
+def collected(*changes: FileDiff, base: tuple[TestOutcome, ...], head: tuple[TestOutcome, ...]) -> list[str]:
+    comparison = Comparison(changes=changes, collected=(CollectedTests(gate="tests", base=base, head=head),))
     return sorted(item.code for item in examine(comparison))
 
 
@@ -71,7 +68,7 @@ def test_the_trees_take_tests_and_harness_from_one_side_each() -> None:
     changed = modified("tests/test_a.py", TEST, TEST.replace("42", "44"))
     new = added("tests/test_new.py", "def test_new():\n    assert f(5) == 6\n")
     comparison = Comparison(changes=(PRODUCT, changed, new))
-    checks = cross_checks(
+    checks = plan_cross_checks(
         comparison, ["conftest.py", "src/a.py", "tests/test_a.py"], ["conftest.py", "src/a.py"]
     )
 
@@ -80,12 +77,12 @@ def test_the_trees_take_tests_and_harness_from_one_side_each() -> None:
 
 
 def test_without_changed_tests_nothing_needs_crossing() -> None:
-    checks = cross_checks(Comparison(changes=(PRODUCT,)), ["src/a.py"], ["src/a.py"])
+    checks = plan_cross_checks(Comparison(changes=(PRODUCT,)), ["src/a.py"], ["src/a.py"])
 
     assert (checks.from_base, checks.from_head) == ((), ())
 
 
-def base_tests(*changes: FileChange, head: str = "passed", crossed: str = "failed") -> list[str]:
+def base_tests(*changes: FileDiff, head: str = "passed", crossed: str = "failed") -> list[str]:
     found = judge_base_tests(
         Comparison(changes=(PRODUCT, *changes)),
         on_base=outcomes(a="passed", b="passed"),
@@ -126,7 +123,7 @@ def test_an_unchanged_test_that_only_the_heads_harness_lets_pass_is_found() -> N
 
 
 def new_tests(
-    crossed: str, *changes: FileChange, base: tuple[TestOutcome, ...] = outcomes(a="passed", b="passed")
+    crossed: str, *changes: FileDiff, base: tuple[TestOutcome, ...] = outcomes(a="passed", b="passed")
 ) -> list[str]:
     test = modified("tests/test_a.py", TEST, f"{TEST}\ndef test_new():\n    assert f(5) == 6\n")
     found = judge_new_tests(

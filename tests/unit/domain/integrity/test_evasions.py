@@ -2,13 +2,13 @@
 
 import pytest
 
-from remand.domain.integrity.comparison import FileChange
+from remand.integrity.comparison import FileDiff
 from tests.unit.domain.integrity.changes import added, deleted, held, modified
 
 PRODUCT = modified("src/shop.py", "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n")
 
 
-def in_python(before: str, after: str) -> FileChange:
+def in_python(before: str, after: str) -> FileDiff:
     """A Python test with another body."""
     return modified("tests/test_a.py", _python(before), _python(after))
 
@@ -17,7 +17,7 @@ def _python(body: str) -> str:
     return "def test_a(store):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
 
 
-def in_script(before: str, after: str) -> FileChange:
+def in_script(before: str, after: str) -> FileDiff:
     """A test in JavaScript with another body."""
     return modified("test/a.test.js", *(f"it('a', async () => {{ {body} }});\n" for body in (before, after)))
 
@@ -76,7 +76,7 @@ WEAKER = [
 
 
 @pytest.mark.parametrize(("code", "change"), WEAKER)
-def test_a_test_that_only_seems_to_ask_the_same_is_found(code: str, change: FileChange) -> None:
+def test_a_test_that_only_seems_to_ask_the_same_is_found(code: str, change: FileDiff) -> None:
     assert code in held(PRODUCT, change)
 
 
@@ -98,7 +98,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("change", SAME)
-def test_a_test_that_asks_the_same_in_other_words_is_none(change: FileChange) -> None:
+def test_a_test_that_asks_the_same_in_other_words_is_none(change: FileDiff) -> None:
     assert held(PRODUCT, change) == set()
 
 

@@ -5,9 +5,15 @@ import tomllib
 
 import pytest
 
-from remand.domain.integrity.comparison import Comparison, file_change
-from remand.domain.integrity.examine import examine
-from remand.domain.integrity.harness import harness_paths, is_steering, merged, mixed_paths, trusted_paths
+from remand.integrity.comparison import Comparison, build_file_diff
+from remand.integrity.examination import examine
+from remand.integrity.harness import (
+    harness_paths,
+    is_steering_path,
+    merge_configuration,
+    mixed_paths,
+    trusted_paths,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ from remand.domain.integrity.harness import harness_paths, is_steering, merged, 
     ],
 )
 def test_a_steering_file_is_taken_from_the_base(path: str) -> None:
-    assert is_steering(path)
+    assert is_steering_path(path)
     assert harness_paths([path], [path]) == (path,)
     assert harness_paths([path], []) == (path,), "one that was deleted comes back"
 
@@ -56,10 +62,10 @@ def test_a_new_conftest_stays_and_what_is_preferred_to_the_bases_own_goes() -> N
 
 
 def test_a_conftest_nothing_was_found_in_is_trusted() -> None:
-    honest = file_change(
+    honest = build_file_diff(
         "M", "tests/conftest.py", b"", b"import pytest\n@pytest.fixture\ndef db():\n    return {}\n"
     )
-    other = file_change(
+    other = build_file_diff(
         "M", "conftest.py", b"", b"def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"
     )
     comparison = Comparison(changes=(honest, other))
@@ -92,7 +98,7 @@ ignore_errors = true
 [tool.hatch.build]
 packages = ["src"]
 """
-    made = tomllib.loads((merged("pyproject.toml", before, after) or b"").decode())
+    made = tomllib.loads((merge_configuration("pyproject.toml", before, after) or b"").decode())
 
     assert made["project"] == {"dependencies": ["a>=2", "b"]}
     assert made["tool"] == {
@@ -103,12 +109,12 @@ packages = ["src"]
 
 
 def test_setup_cfg_and_cargo_are_merged_alike() -> None:
-    cfg = merged(
+    cfg = merge_configuration(
         "setup.cfg",
         b"[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n",
         b"[metadata]\nname = b\n[tool:pytest]\naddopts = -x\n",
     )
-    cargo = merged(
+    cargo = merge_configuration(
         "Cargo.toml",
         b'[package]\nname = "a"\n[lints.rust]\nunsafe_code = "deny"\n',
         b'[package]\nname = "b"\n',
@@ -121,7 +127,9 @@ def test_setup_cfg_and_cargo_are_merged_alike() -> None:
 def test_package_json_keeps_its_dependencies_and_gets_back_its_scripts() -> None:
     before = {"scripts": {"test": "jest"}, "dependencies": {"a": "1"}, "jest": {"bail": True}}
     after = {"scripts": {"test": "true"}, "dependencies": {"a": "2"}, "nyc": {"lines": 0}}
-    made = json.loads(merged("package.json", json.dumps(before).encode(), json.dumps(after).encode()) or b"")
+    made = json.loads(
+        merge_configuration("package.json", json.dumps(before).encode(), json.dumps(after).encode()) or b""
+    )
 
     assert made == {"dependencies": {"a": "2"}, "scripts": {"test": "jest"}, "jest": {"bail": True}}
 
@@ -136,7 +144,7 @@ def test_package_json_keeps_its_dependencies_and_gets_back_its_scripts() -> None
     ],
 )
 def test_what_cannot_be_merged_is_the_bases_whole_file(path: str, after: bytes) -> None:
-    assert merged(path, b'{"scripts": {}}', after) is None
+    assert merge_configuration(path, b'{"scripts": {}}', after) is None
 
 
 def test_files_to_merge_are_those_both_sides_have() -> None:

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.domain.integrity.comparison import MAX_TEXT, Comparison, Weight, file_change
-from remand.domain.integrity.examine import examine
-from remand.domain.integrity.scene import MAX_READ
+from remand.integrity.changeset import MAX_READ
+from remand.integrity.comparison import MAX_TEXT, Comparison, build_file_diff
+from remand.integrity.examination import examine
+from remand.integrity.suspicions import Weight
 
 PATHS = [
     "src/a.py",
@@ -32,7 +33,7 @@ PATHS = [
 
 
 def codes(path: str, before: bytes | None, after: bytes | None) -> set[str]:
-    return {item.code for item in examine(Comparison(changes=(file_change("M", path, before, after),)))}
+    return {item.code for item in examine(Comparison(changes=(build_file_diff("M", path, before, after),)))}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -117,7 +118,7 @@ def test_a_file_that_is_too_long_is_not_looked_into() -> None:
 def test_a_change_that_is_too_large_is_held_as_a_whole() -> None:
     text = b"def f(x):\n    return x\n" * 40_000
     count = 1 + MAX_READ // len(text)
-    changes = tuple(file_change("A", f"src/data/a{at}.txt", None, text) for at in range(count))
+    changes = tuple(build_file_diff("A", f"src/data/a{at}.txt", None, text) for at in range(count))
     (one,) = examine(Comparison(changes=changes))
 
     assert one.code == "too_much"
@@ -125,14 +126,16 @@ def test_a_change_that_is_too_large_is_held_as_a_whole() -> None:
 
 
 def test_ten_thousand_files_are_examined() -> None:
-    changes = tuple(file_change("M", f"src/a{at}.toml", b"x = 1\n", b"x = 2\n") for at in range(10_000))
+    changes = tuple(build_file_diff("M", f"src/a{at}.toml", b"x = 1\n", b"x = 2\n") for at in range(10_000))
 
     assert examine(Comparison(changes=changes)) == ()
 
 
 def test_findings_are_shown_without_control_characters() -> None:
     (one, *_) = examine(
-        Comparison(changes=(file_change("M", "tests/test_a.py", b"", b"import sys\nsys.exit('\x1b[31m')\n"),))
+        Comparison(
+            changes=(build_file_diff("M", "tests/test_a.py", b"", b"import sys\nsys.exit('\x1b[31m')\n"),)
+        )
     )
 
     assert "\x1b" not in one.text

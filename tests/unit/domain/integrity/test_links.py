@@ -2,18 +2,19 @@
 
 import pytest
 
-from remand.domain.integrity.comparison import LINK, Comparison, FileChange, Suspicion, file_change
-from remand.domain.integrity.examine import examine
-from remand.domain.integrity.links import destination
+from remand.integrity.comparison import LINK, Comparison, FileDiff, build_file_diff
+from remand.integrity.examination import examine
+from remand.integrity.paths import follow_links
+from remand.integrity.suspicions import Suspicion
 from tests.unit.domain.integrity.changes import added, deleted, renamed
 
 TEST = "def test_a():\n    assert total([1, 2]) == 3\n"
 
 
-def link(path: str, target: str, status: str = "A", **sides: str | None) -> FileChange:
+def link(path: str, target: str, status: str = "A", **sides: str | None) -> FileDiff:
     """A link as the head has it; `before` and `linked` are the texts it stands for."""
     before, linked = sides.get("before"), sides.get("linked")
-    return file_change(
+    return build_file_diff(
         status,
         path,
         None if before is None else before.encode(),
@@ -24,11 +25,11 @@ def link(path: str, target: str, status: str = "A", **sides: str | None) -> File
     )
 
 
-def examined(*changes: FileChange, links: dict[str, str] | None = None) -> list[Suspicion]:
+def examined(*changes: FileDiff, links: dict[str, str] | None = None) -> list[Suspicion]:
     return list(examine(Comparison(changes=changes, links=links or {})))
 
 
-def codes(*changes: FileChange, links: dict[str, str] | None = None) -> list[str]:
+def codes(*changes: FileDiff, links: dict[str, str] | None = None) -> list[str]:
     return [item.code for item in examined(*changes, links=links)]
 
 
@@ -227,10 +228,10 @@ def test_a_module_that_becomes_a_link_is_read_through_it() -> None:
     ],
 )
 def test_a_path_is_followed_through_links(path: str, links: dict[str, str], leads: str) -> None:
-    assert destination(path, links) == (leads, "")
+    assert follow_links(path, links) == (leads, "")
 
 
 def test_links_that_multiply_are_not_followed_for_ever() -> None:
     links = {f"l{at}": "/".join([f"../l{at + 1}"] * 500).removeprefix("../") for at in range(100)}
 
-    assert destination("l0", links).problem
+    assert follow_links("l0", links).problem

@@ -2,15 +2,15 @@
 
 import pytest
 
-from remand.domain.integrity.comparison import LINK, MAX_TEXT, SUBMODULE, Comparison, FileChange, file_change
-from remand.domain.integrity.examine import examine
+from remand.integrity.comparison import LINK, MAX_TEXT, SUBMODULE, Comparison, FileDiff, build_file_diff
+from remand.integrity.examination import examine
 from tests.unit.domain.integrity.changes import added, held, modified
 
 TURNING = "\u202e"
 ZERO_WIDTH = "\u200b"
 
 
-def codes(change: FileChange) -> list[str]:
+def codes(change: FileDiff) -> list[str]:
     return [item.code for item in examine(Comparison(changes=(change,)))]
 
 
@@ -68,19 +68,19 @@ def test_an_encoding_that_hides_what_code_says_is_found() -> None:
     ],
 )
 def test_a_program_is_found(path: str, content: bytes) -> None:
-    assert codes(file_change("A", path, None, content)) == ["binary_program"]
+    assert codes(build_file_diff("A", path, None, content)) == ["binary_program"]
 
 
 def test_a_picture_and_a_fixture_are_none() -> None:
-    assert codes(file_change("A", "docs/logo.png", None, b"\x89PNG\r\n\x00")) == []
-    assert codes(file_change("A", "tests/data/a.dat", None, b"\x00\x01\x02")) == []
+    assert codes(build_file_diff("A", "docs/logo.png", None, b"\x89PNG\r\n\x00")) == []
+    assert codes(build_file_diff("A", "tests/data/a.dat", None, b"\x00\x01\x02")) == []
 
 
 def test_a_text_too_large_to_read_is_found_but_for_what_tools_write() -> None:
     text = b"[1, 2]\n" * MAX_TEXT
 
-    assert codes(file_change("A", "data/model.json", None, text)) == ["unreadable"]
-    assert codes(file_change("A", "package-lock.json", None, text)) == []
+    assert codes(build_file_diff("A", "data/model.json", None, text)) == ["unreadable"]
+    assert codes(build_file_diff("A", "package-lock.json", None, text)) == []
 
 
 def test_packed_code_is_found_and_an_embedded_picture_is_not() -> None:
@@ -92,17 +92,17 @@ def test_packed_code_is_found_and_an_embedded_picture_is_not() -> None:
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "~/x", ".git/config", "a/../../../x"])
 def test_a_link_that_leads_out_is_found(target: str) -> None:
-    assert codes(file_change("A", "tests/data", None, target.encode(), mode=LINK)) == ["link_outside"]
+    assert codes(build_file_diff("A", "tests/data", None, target.encode(), mode=LINK)) == ["link_outside"]
 
 
 def test_a_link_inside_is_none_unless_it_takes_a_files_place() -> None:
-    assert codes(file_change("A", "CLAUDE.md", None, b"AGENTS.md", mode=LINK)) == []
-    assert codes(file_change("T", "tests/test_a.py", b"x", b"../a.py", mode=LINK)) == ["link_outside"]
+    assert codes(build_file_diff("A", "CLAUDE.md", None, b"AGENTS.md", mode=LINK)) == []
+    assert codes(build_file_diff("T", "tests/test_a.py", b"x", b"../a.py", mode=LINK)) == ["link_outside"]
 
 
 def test_a_submodule_is_found() -> None:
-    assert codes(FileChange(status="A", path="vendor/x", mode=SUBMODULE)) == ["submodule_changed"]
-    assert codes(file_change("M", ".gitmodules", b"a", b"b")) == ["submodule_changed"]
+    assert codes(FileDiff(status="A", path="vendor/x", mode=SUBMODULE)) == ["submodule_changed"]
+    assert codes(build_file_diff("M", ".gitmodules", b"a", b"b")) == ["submodule_changed"]
 
 
 @pytest.mark.parametrize(

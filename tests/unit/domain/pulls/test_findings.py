@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from remand.domain.pulls.findings import findings_of, is_rejection
-from remand.domain.pulls.shapes import Comment, ReviewState
+from remand.domain.pull_request.comments import findings_from_review, is_rejecting_review
+from remand.domain.pull_request.records import ForgeComment, ReviewState
 from remand.testing.builders import SHA
-from remand.testing.forges import a_review, an_account
+from remand.testing.forge_fakes import a_review, an_account
 
 LEAD, STRANGER = an_account("octocat"), an_account("stranger")
 
 
 def test_comments_are_findings_with_their_place_and_weight() -> None:
     comments = (
-        Comment(id="1", text="Fork start uses raw svgPos", author=LEAD, path="a.tsx", line=1709),
-        Comment(id="2", text="suggestion: compute once", author=LEAD, path="a.tsx", line=1826),
-        Comment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, reply_to="1"),
-        Comment(id="4", text="Settled", author=LEAD, path="b.tsx", line=1, is_resolved=True),
+        ForgeComment(id="1", text="Fork start uses raw svgPos", author=LEAD, path="a.tsx", line=1709),
+        ForgeComment(id="2", text="suggestion: compute once", author=LEAD, path="a.tsx", line=1826),
+        ForgeComment(id="3", text="I disagree", author=STRANGER, path="a.tsx", line=1709, reply_to="1"),
+        ForgeComment(id="4", text="Settled", author=LEAD, path="b.tsx", line=1, is_resolved=True),
     )
-    found = findings_of(a_review(LEAD, SHA, text="", comments=comments))
+    found = findings_from_review(a_review(LEAD, SHA, text="", comments=comments))
 
     assert [(one.path, one.line, one.is_blocking) for one in found] == [
         ("a.tsx", 1709, True),
@@ -33,9 +33,10 @@ def test_as_many_comments_as_a_rejection_takes_are_findings_and_the_rest_is_told
     count: int, last: str
 ) -> None:
     comments = tuple(
-        Comment(id=str(n), text=f"Finding {n}", author=LEAD, path="a.py", line=n + 1) for n in range(count)
+        ForgeComment(id=str(n), text=f"Finding {n}", author=LEAD, path="a.py", line=n + 1)
+        for n in range(count)
     )
-    found = findings_of(a_review(LEAD, SHA, text="", comments=comments))
+    found = findings_from_review(a_review(LEAD, SHA, text="", comments=comments))
 
     assert (len(found), last in found[-1].text) == (300, True)
 
@@ -53,4 +54,4 @@ def test_as_many_comments_as_a_rejection_takes_are_findings_and_the_rest_is_told
 def test_a_comment_says_no_only_where_nobody_could_request_changes(
     state: ReviewState, text: str, is_own: bool, is_no: bool
 ) -> None:
-    assert is_rejection(a_review(LEAD, SHA, state, text=text), is_own=is_own) == is_no
+    assert is_rejecting_review(a_review(LEAD, SHA, state, text=text), is_own=is_own) == is_no

@@ -8,32 +8,38 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain.instant import plus
-from remand.domain.pulls.judging import FOR_GOOD, FOR_NOW, Judged, Seen, judged, refused
-from remand.domain.pulls.shapes import Comment, PullRequest, ReviewState
-from remand.domain.pulls.sources import is_known
+from remand.domain.instant import add_seconds
+from remand.domain.pull_request.records import ForgeComment, PullRequest, ReviewState
+from remand.domain.pull_request.reviews import (
+    FINAL_REFUSALS,
+    PROVISIONAL_REFUSALS,
+    ReviewOutcome,
+    ReviewReading,
+    is_known_review,
+    judge_refusal,
+    judge_review,
+)
 from remand.domain.refusals import MEANINGS, Refused
 from remand.domain.task import Status
-from remand.testing.builders import LEAD, NOW, OTHER_SHA, SHA, TREE, a_submission, a_task
-from remand.testing.forges import a_review, an_account
-from remand.testing.reviewing import a_round
+from remand.testing.builders import LEAD, NOW, OTHER_SHA, SHA, TREE, a_round, a_submission, a_task
+from remand.testing.forge_fakes import a_review, an_account
 
 ACCOUNT = an_account("octocat")
 TASK = a_task(status=Status.PROVISIONAL, submission=a_submission("Alice"))
 PULL = PullRequest(number=12, head=SHA, author=an_account("alice"))
-BEFORE, AFTER = plus(NOW, -3600), plus(NOW, 3600)
+BEFORE, AFTER = add_seconds(NOW, -3600), add_seconds(NOW, 3600)
 NO, YES = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED
 
 
-def seen(state: ReviewState = NO, commit: str = SHA, at: str = AFTER, **fields: Any) -> Seen:
+def seen(state: ReviewState = NO, commit: str = SHA, at: str = AFTER, **fields: Any) -> ReviewReading:
     """A review by a member that may write, of the work that was handed in unless it says otherwise."""
     review = a_review(ACCOUNT, commit, state, submitted_at=at)
     standard = {"task": TASK, "pull": PULL, "review": review, "kind": "github", "member": LEAD}
     given = {**standard, "may_write": True, **fields}
-    return Seen(**{**given, "pull": replace(given["pull"], reviews=(given["review"],))})
+    return ReviewReading(**{**given, "pull": replace(given["pull"], reviews=(given["review"],))})
 
 
-def why(judgement: Judged) -> str:
+def why(judgement: ReviewOutcome) -> str:
     """Why a review is kept and does not count."""
     assert isinstance(judgement.ask, c.NoteReview), judgement
     return judgement.ask.why
@@ -43,8 +49,8 @@ def why(judgement: Judged) -> str:
 
 
 def test_a_review_of_nobody_is_ignored_and_one_of_a_member_waits_for_the_forges_word() -> None:
-    assert judged(seen(member=None, may_write=False)) == Judged(is_ignored=True)
-    barred = judged(seen(may_write=False))
+    assert judge_review(seen(member=None, may_write=False)) == ReviewOutcome(is_ignored=True)
+    barred = judge_review(seen(may_write=False))
 
     assert (barred.ask, barred.is_ignored, barred.is_unsettled) == (None, True, True)
     assert "octocat" in barred.waits_for
@@ -53,38 +59,40 @@ def test_a_review_of_nobody_is_ignored_and_one_of_a_member_waits_for_the_forges_
 def test_a_review_that_was_taken_in_is_known_whatever_it_is_bound_to_now() -> None:
     taken = replace(TASK, sources=(f"github:R1@{SHA}",))
 
-    assert is_known(taken, "github", a_review(ACCOUNT, OTHER_SHA, id="R1"))
-    assert not is_known(taken, "github", a_review(ACCOUNT, SHA, id="R11"))
-    assert not is_known(taken, "gitea", a_review(ACCOUNT, SHA, id="R1"))
+    assert is_known_review(taken, "github", a_review(ACCOUNT, OTHER_SHA, id="R1"))
+    assert not is_known_review(taken, "github", a_review(ACCOUNT, SHA, id="R11"))
+    assert not is_known_review(taken, "gitea", a_review(ACCOUNT, SHA, id="R1"))
 
 
 # What it says.
 
 
 def test_changes_requested_of_the_work_handed_in_reject_it() -> None:
-    ask = judged(seen()).ask
+    ask = judge_review(seen()).ask
 
     assert isinstance(ask, c.RejectReview)
     assert (ask.commit, ask.source, len(ask.findings)) == (SHA, f"github:R1@{SHA}", 1)
 
 
 def test_an_approval_of_the_work_handed_in_approves_it() -> None:
-    assert judged(seen(YES)).ask == c.ApproveReview(task_id=TASK.id, commit=SHA, source=f"github:R1@{SHA}")
+    assert judge_review(seen(YES)).ask == c.ApproveReview(
+        task_id=TASK.id, commit=SHA, source=f"github:R1@{SHA}"
+    )
 
 
 def test_nits_alone_and_what_was_dismissed_count_for_nothing() -> None:
-    nit = Comment(id="1", text="nit: a blank line", author=ACCOUNT, path="a.py", line=3)
+    nit = ForgeComment(id="1", text="nit: a blank line", author=ACCOUNT, path="a.py", line=3)
     review = a_review(ACCOUNT, SHA, text="", comments=(nit,))
 
-    assert "no blocking finding" in why(judged(seen(review=review)))
-    assert "dismissed" in why(judged(seen(ReviewState.DISMISSED)))
+    assert "no blocking finding" in why(judge_review(seen(review=review)))
+    assert "dismissed" in why(judge_review(seen(ReviewState.DISMISSED)))
 
 
 def test_who_opened_the_pull_request_rejects_and_does_not_approve() -> None:
     own = replace(PULL, author=ACCOUNT)
 
-    assert isinstance(judged(seen(pull=own)).ask, c.RejectReview)
-    assert "account that opened" in why(judged(seen(YES, pull=own)))
+    assert isinstance(judge_review(seen(pull=own)).ask, c.RejectReview)
+    assert "account that opened" in why(judge_review(seen(YES, pull=own)))
 
 
 # Which commit it is about.
@@ -98,21 +106,23 @@ def test_the_same_code_and_a_review_that_names_no_commit_are_of_the_work_handed_
         seen(state, OTHER_SHA, BEFORE, tree=TREE),
         seen(state, "", NOW),
     ):
-        assert not isinstance(judged(one).ask, c.NoteReview | None)
-    assert isinstance(judged(seen(state, "", BEFORE)).ask, c.NoteReview)
+        assert not isinstance(judge_review(one).ask, c.NoteReview | None)
+    assert isinstance(judge_review(seen(state, "", BEFORE)).ask, c.NoteReview)
 
 
 def test_a_no_to_what_was_pushed_on_top_counts_and_a_yes_to_it_does_not() -> None:
-    assert isinstance(judged(seen(NO, OTHER_SHA)).ask, c.RejectReview)
-    assert isinstance(judged(seen(NO, OTHER_SHA, plus(NOW, -299))).ask, c.RejectReview), "clocks apart"
-    assert "not the one handed in" in why(judged(seen(NO, OTHER_SHA, plus(NOW, -301))))
-    assert "not the one handed in" in why(judged(seen(YES, OTHER_SHA)))
+    assert isinstance(judge_review(seen(NO, OTHER_SHA)).ask, c.RejectReview)
+    assert isinstance(judge_review(seen(NO, OTHER_SHA, add_seconds(NOW, -299))).ask, c.RejectReview), (
+        "clocks apart"
+    )
+    assert "not the one handed in" in why(judge_review(seen(NO, OTHER_SHA, add_seconds(NOW, -301))))
+    assert "not the one handed in" in why(judge_review(seen(YES, OTHER_SHA)))
 
 
 def test_a_late_no_to_work_that_was_sent_back_before_counts_no_more() -> None:
     again = replace(TASK, rounds=(a_round(commit=OTHER_SHA, tree="other"),))
 
-    assert "not the one handed in" in why(judged(seen(NO, OTHER_SHA, task=again)))
+    assert "not the one handed in" in why(judge_review(seen(NO, OTHER_SHA, task=again)))
 
 
 @pytest.mark.parametrize("status", [Status.CLAIMED, Status.INCOMING, Status.REJECTED])
@@ -120,33 +130,33 @@ def test_a_review_of_what_nobody_has_handed_in_yet_waits_for_that(status: Status
     task = replace(TASK, status=status)
 
     for one in (task, replace(task, submission=None)):
-        early = judged(seen(NO, OTHER_SHA, AFTER, task=one))
+        early = judge_review(seen(NO, OTHER_SHA, AFTER, task=one))
         assert (early.ask, OTHER_SHA[:12] in early.waits_for, early.is_unsettled) == (None, True, False)
-    assert why(judged(seen(NO, OTHER_SHA, BEFORE, task=task)))
+    assert why(judge_review(seen(NO, OTHER_SHA, BEFORE, task=task)))
 
 
 def test_an_approval_needs_the_work_handed_in_to_be_the_head() -> None:
     on = replace(PULL, head=OTHER_SHA)
 
-    assert "has gone on" in why(judged(seen(YES, pull=on)))
-    assert isinstance(judged(seen(YES, pull=on, head_tree=TREE)).ask, c.ApproveReview)
+    assert "has gone on" in why(judge_review(seen(YES, pull=on)))
+    assert isinstance(judge_review(seen(YES, pull=on, head_tree=TREE)).ask, c.ApproveReview)
 
 
 def test_an_approval_from_before_a_rejection_of_the_same_work_does_not_count() -> None:
     again = replace(TASK, rounds=(a_round(),))
 
-    assert "rejected after it" in why(judged(seen(YES, at=BEFORE, task=again)))
-    assert isinstance(judged(seen(YES, at=AFTER, task=again)).ask, c.ApproveReview)
+    assert "rejected after it" in why(judge_review(seen(YES, at=BEFORE, task=again)))
+    assert isinstance(judge_review(seen(YES, at=AFTER, task=again)).ask, c.ApproveReview)
 
 
 # What the rules refuse.
 
 
 def test_what_no_later_poll_would_take_in_is_kept_and_the_rest_is_looked_at_again() -> None:
-    kept = refused(seen(), Refused("too_late", "It is done. " + "x" * 600))
-    waiting = refused(seen(), Refused("unknown_commit", "The repository has no such commit."))
+    kept = judge_refusal(seen(), Refused("too_late", "It is done. " + "x" * 600))
+    waiting = judge_refusal(seen(), Refused("unknown_commit", "The repository has no such commit."))
 
     assert why(kept) == ("It is done. " + "x" * 600)[:500]
     assert (waiting.ask, waiting.is_unsettled) == (None, True)
     assert "no such commit" in waiting.waits_for
-    assert {*FOR_GOOD, *FOR_NOW} <= set(MEANINGS)
+    assert {*FINAL_REFUSALS, *PROVISIONAL_REFUSALS} <= set(MEANINGS)

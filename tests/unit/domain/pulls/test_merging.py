@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from remand.domain import commands as c
-from remand.domain.pulls.merging import is_merge_of, is_news, judged_merge, merge_source
-from remand.domain.pulls.shapes import PullRequest, PullState
+from remand.domain.pull_request.records import PullRequest, PullState
+from remand.domain.pull_request.reviews import is_merge_of, is_new_merge, judge_merge, merge_source
 from remand.domain.task import Status, Task
 from remand.testing.builders import LEAD, OTHER_SHA, SHA, a_submission, a_task
-from remand.testing.forges import an_account
+from remand.testing.forge_fakes import an_account
 
 ACCOUNT = an_account("octocat")
 TASK = a_task(status=Status.PROVISIONAL, submission=a_submission("Alice"))
@@ -19,7 +19,7 @@ SOURCE = merge_source("github", PULL)
 
 
 def test_a_members_merge_of_what_was_handed_in_is_its_approval() -> None:
-    assert judged_merge(TASK, PULL, LEAD, SOURCE) == c.ApproveReview(
+    assert judge_merge(TASK, PULL, LEAD, SOURCE) == c.ApproveReview(
         task_id=TASK.id, commit=SHA, source=SOURCE
     )
 
@@ -37,23 +37,23 @@ def test_a_members_merge_of_what_was_handed_in_is_its_approval() -> None:
 def test_any_other_merge_went_past_the_rules(
     task: Task, pull: PullRequest, is_members: bool, why: str
 ) -> None:
-    ask = judged_merge(task, pull, LEAD if is_members else None, SOURCE)
+    ask = judge_merge(task, pull, LEAD if is_members else None, SOURCE)
 
     assert isinstance(ask, c.NoteMerge)
     assert (why in ask.why, ask.by) == (True, LEAD.name if is_members else "github:octocat")
 
 
 def test_an_account_that_is_gone_merged_it_too() -> None:
-    ask = judged_merge(TASK, replace(PULL, merged_by=None), None, SOURCE)
+    ask = judge_merge(TASK, replace(PULL, merged_by=None), None, SOURCE)
 
     assert isinstance(ask, c.NoteMerge)
     assert ask.by == "an account that is gone"
 
 
 def test_a_merge_is_news_once_and_of_work_that_is_not_done() -> None:
-    assert is_news(TASK, SOURCE)
-    assert not is_news(replace(TASK, sources=(SOURCE,)), SOURCE)
-    assert not is_news(replace(TASK, status=Status.DONE), SOURCE)
+    assert is_new_merge(TASK, SOURCE)
+    assert not is_new_merge(replace(TASK, sources=(SOURCE,)), SOURCE)
+    assert not is_new_merge(replace(TASK, status=Status.DONE), SOURCE)
 
 
 def test_a_merge_is_known_by_its_commit() -> None:

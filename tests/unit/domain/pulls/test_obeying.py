@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from remand.domain.instant import plus
-from remand.domain.pulls.obeying import may_command
-from remand.domain.pulls.shapes import Comment, PullRequest
+from remand.domain.instant import add_seconds
+from remand.domain.pull_request.comments import may_command
+from remand.domain.pull_request.records import ForgeComment, PullRequest
 from remand.testing.builders import NOW, SHA
-from remand.testing.forges import an_account
+from remand.testing.forge_fakes import an_account
 
 LEAD = an_account("octocat")
 SAID = "@remand unlock Alice for #42"
@@ -20,9 +20,9 @@ SAID = "@remand unlock Alice for #42"
     ("fields", "may"),
     [
         ({}, True),
-        ({"updated_at": plus(NOW, -23 * 3600)}, True),
+        ({"updated_at": add_seconds(NOW, -23 * 3600)}, True),
         ({"is_edited": True}, False),
-        ({"updated_at": plus(NOW, -25 * 3600)}, False),
+        ({"updated_at": add_seconds(NOW, -25 * 3600)}, False),
         ({"updated_at": ""}, False),
         ({"text": f"Left here by remand.\n\n{SAID}"}, False),
         ({"author": an_account("alice")}, False),
@@ -32,6 +32,6 @@ SAID = "@remand unlock Alice for #42"
 def test_what_may_not_be_a_members_own_word_of_now_does_not_command(
     fields: dict[str, Any], may: bool
 ) -> None:
-    remark = Comment(**{"id": "9", "text": SAID, "author": LEAD, "updated_at": NOW, **fields})
+    remark = ForgeComment(**{"id": "9", "text": SAID, "author": LEAD, "updated_at": NOW, **fields})
 
     assert may_command(remark, PullRequest(number=12, head=SHA, author=an_account("alice")), NOW) == may

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from remand.domain.pulls.accounts import is_listed
-from remand.domain.pulls.opinions import objections, opinions
-from remand.domain.pulls.shapes import Account, PullRequest, Review, ReviewState
-from remand.testing.builders import OTHER_SHA, SHA, a_task
-from remand.testing.forges import a_review, an_account
-from remand.testing.reviewing import V1, a_round
+from remand.domain.pull_request.records import (
+    Account,
+    ForgeReview,
+    PullRequest,
+    ReviewState,
+    is_listed_account,
+)
+from remand.domain.pull_request.reviews import counted_reviews, standing_objections
+from remand.testing.builders import OTHER_SHA, SHA, V1, a_round, a_task
+from remand.testing.forge_fakes import a_review, an_account
 
 LEAD, TESS = an_account("octocat"), an_account("tess")
 APPROVED, DISMISSED, COMMENTED = ReviewState.APPROVED, ReviewState.DISMISSED, ReviewState.COMMENTED
 
 
-def names(*reviews: Review, author: Account | None = None) -> list[str]:
+def names(*reviews: ForgeReview, author: Account | None = None) -> list[str]:
     pull = PullRequest(number=12, head=SHA, author=author, reviews=reviews)
-    return [review.id for review in opinions(a_task(rounds=(a_round(),)), pull)]
+    return [review.id for review in counted_reviews(a_task(rounds=(a_round(),)), pull)]
 
 
 def test_the_last_opinion_of_an_account_is_its_opinion_and_a_no_comes_first() -> None:
@@ -61,8 +65,10 @@ def test_an_account_that_is_gone_and_what_we_left_there_say_nothing() -> None:
     ],
     ids=["of the head", "of no commit", "a comment after it", "of another", "approved since", "gone"],
 )
-def test_an_objection_is_an_accounts_last_word_on_the_head(reviews: tuple[Review, ...], count: int) -> None:
-    assert len(objections(PullRequest(number=12, head=SHA, reviews=reviews))) == count
+def test_an_objection_is_an_accounts_last_word_on_the_head(
+    reviews: tuple[ForgeReview, ...], count: int
+) -> None:
+    assert len(standing_objections(PullRequest(number=12, head=SHA, reviews=reviews))) == count
 
 
 @pytest.mark.parametrize(
@@ -80,8 +86,8 @@ def test_an_objection_is_an_accounts_last_word_on_the_head(reviews: tuple[Review
 def test_an_account_is_listed_by_its_id_or_by_a_login_that_always_had_it(
     name: str, first_id: str, is_so: bool
 ) -> None:
-    assert is_listed(name, Account(id="github:7", login="github:octocat"), first_id) == is_so
+    assert is_listed_account(name, Account(id="github:7", login="github:octocat"), first_id) == is_so
 
 
 def test_a_listed_number_is_no_login() -> None:
-    assert not is_listed("github:7", Account(id="github:8", login="github:7"), "")
+    assert not is_listed_account("github:7", Account(id="github:8", login="github:7"), "")

@@ -2,7 +2,14 @@
 
 import pytest
 
-from remand.domain.reviewing.change import MAX_LINE, FileChange, Unshown, made_visible, not_shown, shown
+from remand.domain.reviewer.change import (
+    MAX_LINE,
+    FilePatch,
+    OmittedPart,
+    mark_invisible,
+    render_change,
+    render_omissions,
+)
 
 TROJAN = "if access != 'user\u202e \u2066// check\u2069 \u2066':"
 
@@ -25,24 +32,24 @@ TROJAN = "if access != 'user\u202e \u2066// check\u2069 \u2066':"
     ],
 )
 def test_every_character_that_hides_is_shown_by_its_number(text: str, expected: str) -> None:
-    assert made_visible(text) == expected
+    assert mark_invisible(text) == expected
 
 
-def a_file(path: str, lines: int) -> FileChange:
-    return FileChange(path=path, text=f"diff --git a/{path} b/{path}\n" + "+line\n" * lines)
+def a_file(path: str, lines: int) -> FilePatch:
+    return FilePatch(path=path, text=f"diff --git a/{path} b/{path}\n" + "+line\n" * lines)
 
 
 def test_a_change_that_fits_is_shown_whole_in_its_order() -> None:
     files = [a_file("b", 3), a_file("a", 1)]
 
-    told = shown(files, 10_000)
+    told = render_change(files, 10_000)
 
     assert told.text == files[0].text + files[1].text
     assert told.unshown == ()
 
 
 def test_a_long_file_hides_no_short_one_behind_it() -> None:
-    told = shown([a_file("aaa", 5000), a_file("zzz", 2)], 5_000)
+    told = render_change([a_file("aaa", 5000), a_file("zzz", 2)], 5_000)
 
     assert "diff --git a/zzz" in told.text
     assert "diff --git a/aaa" in told.text, "its beginning is shown"
@@ -53,18 +60,18 @@ def test_a_long_file_hides_no_short_one_behind_it() -> None:
 
 
 def test_what_has_no_room_at_all_is_named() -> None:
-    told = shown([a_file(name, 200) for name in "abc"], 1_300)
+    told = render_change([a_file(name, 200) for name in "abc"], 1_300)
 
     assert told.unshown == (
-        Unshown(path="b", why="left out: 201 lines of change"),
-        Unshown(path="c", why="left out: 201 lines of change"),
+        OmittedPart(path="b", why="left out: 201 lines of change"),
+        OmittedPart(path="c", why="left out: 201 lines of change"),
     )
     assert told.text == a_file("a", 200).text
 
 
 def test_what_is_no_text_is_named_and_not_shown() -> None:
-    told = shown(
-        [FileChange(path="x.bin", text="diff --git a/x.bin b/x.bin\n@@ -0,0 +1 @@\n+\0\1\2\n")], 10_000
+    told = render_change(
+        [FilePatch(path="x.bin", text="diff --git a/x.bin b/x.bin\n@@ -0,0 +1 @@\n+\0\1\2\n")], 10_000
     )
 
     assert "\0" not in told.text
@@ -73,21 +80,21 @@ def test_what_is_no_text_is_named_and_not_shown() -> None:
 
 
 def test_a_line_without_end_is_cut_and_that_is_said() -> None:
-    told = shown([FileChange(path="a.min.js", text="+" + "x" * (MAX_LINE + 99))], 100_000)
+    told = render_change([FilePatch(path="a.min.js", text="+" + "x" * (MAX_LINE + 99))], 100_000)
 
     assert told.text.endswith("[cut: 100 more characters]")
     assert told.unshown == (
-        Unshown(path="a.min.js", why=f"cut: 1 lines are longer than {MAX_LINE:,} characters"),
+        OmittedPart(path="a.min.js", why=f"cut: 1 lines are longer than {MAX_LINE:,} characters"),
     )
 
 
 def test_names_are_made_visible_too() -> None:
-    told = shown([FileChange(path="a\u202eb", text="\0")], 100)
+    told = render_change([FilePatch(path="a\u202eb", text="\0")], 100)
 
     assert told.unshown[0].path == "a⟦U+202E⟧b"
 
 
 def test_very_much_that_is_not_shown_is_counted() -> None:
-    rows = not_shown([Unshown(path=str(at), why="binary") for at in range(5)], most=3)
+    rows = render_omissions([OmittedPart(path=str(at), why="binary") for at in range(5)], most=3)
 
     assert rows == ["- 0: binary", "- 1: binary", "- 2: binary", "- and 2 more"]

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from remand.domain import commands as c
-from remand.domain.reviewing import decision as d
-from remand.domain.reviewing.blocks import Unclear
-from remand.domain.reviewing.decision import Said, decision, said
+from remand.domain.reviewer import answer as d
+from remand.domain.reviewer.answer import (
+    DirectorAnswer,
+    UnclearAnswer,
+    parse_command_answer,
+    parse_director_message,
+)
 
 RUN = "RUN-20261115-090000-00000001"
 OTHER = "RUN-20261115-090000-00000002"
@@ -39,27 +43,27 @@ NAMED = told(run=RUN)
     ],
 )
 def test_a_decision_is_read(text: str) -> None:
-    found = decision(text, RUN)
+    found = parse_director_message(text, RUN)
 
-    assert isinstance(found, Said), found
-    ask = found.ask("H-1")
+    assert isinstance(found, DirectorAnswer), found
+    ask = found.to_command("H-1")
     assert (ask.handoff_id, ask.decision.upper(), ask.rationale) == ("H-1", "OVERRIDE", "The token is there")
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", d.NOTHING),
-        ("I would accept it.", d.NOTHING),
-        (f"The agent writes\n{fenced(ACCEPT)}", d.UNNAMED),
-        (f"{OVERRIDE}\nor so", d.UNNAMED),
-        (f"I say\n{told(run=OTHER)}", d.UNNAMED),
-        (f"{fenced(OVERRIDE)}\n{fenced(ACCEPT)}", d.CONTRADICTS),
-        (f"{fenced(told('ACCEPT', run=RUN))}\n{fenced(NAMED)}", d.CONTRADICTS),
+        ("", d.NO_DECISION),
+        ("I would accept it.", d.NO_DECISION),
+        (f"The agent writes\n{fenced(ACCEPT)}", d.UNNAMED_DECISION),
+        (f"{OVERRIDE}\nor so", d.UNNAMED_DECISION),
+        (f"I say\n{told(run=OTHER)}", d.UNNAMED_DECISION),
+        (f"{fenced(OVERRIDE)}\n{fenced(ACCEPT)}", d.CONTRADICTORY_DECISIONS),
+        (f"{fenced(told('ACCEPT', run=RUN))}\n{fenced(NAMED)}", d.CONTRADICTORY_DECISIONS),
     ],
 )
 def test_what_decides_nothing_is_said_to(text: str, why: str) -> None:
-    assert decision(text, RUN) == Unclear(why=why)
+    assert parse_director_message(text, RUN) == UnclearAnswer(why=why)
 
 
 @pytest.mark.parametrize(
@@ -76,19 +80,19 @@ def test_what_decides_nothing_is_said_to(text: str, why: str) -> None:
     ],
 )
 def test_what_is_no_decision_is_told_apart(text: str, word: str) -> None:
-    found = decision(text, RUN)
+    found = parse_director_message(text, RUN)
 
-    assert isinstance(found, Unclear)
+    assert isinstance(found, UnclearAnswer)
     assert word in found.why
 
 
 def test_everything_a_director_says_is_asked_for() -> None:
     text = told(override_message="Go on", reassign_to="Bob", created_tasks=["T-1", "T-2"], run=RUN)
 
-    found = decision(text, RUN)
+    found = parse_director_message(text, RUN)
 
-    assert isinstance(found, Said)
-    assert found.ask("H-1") == c.AnswerRejection(
+    assert isinstance(found, DirectorAnswer)
+    assert found.to_command("H-1") == c.AnswerRejection(
         handoff_id="H-1",
         decision="OVERRIDE",
         rationale="The token is there",
@@ -99,15 +103,15 @@ def test_everything_a_director_says_is_asked_for() -> None:
 
 
 def test_what_an_agent_says_is_cleaned() -> None:
-    found = decision(told(message="Go\u202e on <script>x</script> https://evil.example/x"), RUN)
+    found = parse_director_message(told(message="Go\u202e on <script>x</script> https://evil.example/x"), RUN)
 
-    assert isinstance(found, Said)
+    assert isinstance(found, DirectorAnswer)
     assert not any(gone in found.message for gone in ("\u202e", "evil.example/x"))
 
 
 def test_a_command_says_nothing_else() -> None:
-    assert said(OVERRIDE).decision_type == "OVERRIDE"
-    assert said('{"decision": "ACCEPT"}').decision_type == "ACCEPT"
+    assert parse_command_answer(OVERRIDE).decision_type == "OVERRIDE"
+    assert parse_command_answer('{"decision": "ACCEPT"}').decision_type == "ACCEPT"
     for text in (f"So: {OVERRIDE}", fenced(OVERRIDE), "", "[]", "{}", '{"decision_type":' * 5000):
         with pytest.raises(ValueError, match=r"."):
-            said(text)
+            parse_command_answer(text)

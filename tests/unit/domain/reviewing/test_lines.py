@@ -2,8 +2,8 @@
 
 import pytest
 
-from remand.domain.events import Finding
-from remand.domain.reviewing.lines import finding, findings_in
+from remand.domain.events.reviews import Finding
+from remand.domain.reviewer.answer import parse_finding, parse_findings
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from remand.domain.reviewing.lines import finding, findings_in
     ],
 )
 def test_a_place_before_the_text_is_understood(text: str, path: str, line: int, said: str) -> None:
-    assert finding(text, is_blocking=True) == Finding(text=said, path=path, line=line)
+    assert parse_finding(text, is_blocking=True) == Finding(text=said, path=path, line=line)
 
 
 @pytest.mark.parametrize(
@@ -33,20 +33,20 @@ def test_a_place_before_the_text_is_understood(text: str, path: str, line: int, 
     ],
 )
 def test_what_says_that_it_does_not_block_is_a_suggestion(row: str) -> None:
-    (found,) = findings_in(row)
+    (found,) = parse_findings(row)
 
     assert not found.is_blocking
 
 
 def test_the_place_may_stand_behind_the_word() -> None:
-    assert findings_in("nit: src/a.py:3: a name\nBLOCKING: src/b.py:4: a leak") == (
+    assert parse_findings("nit: src/a.py:3: a name\nBLOCKING: src/b.py:4: a leak") == (
         Finding(text="nit: a name", path="src/a.py", line=3, is_blocking=False),
         Finding(text="BLOCKING: a leak", path="src/b.py", line=4),
     )
 
 
 def test_every_line_with_something_in_it_is_one_finding() -> None:
-    found = findings_in("- Fix fork snap\n\n* dedup mouse handler\r\n3) dedup SVG rendering\n---\n")
+    found = parse_findings("- Fix fork snap\n\n* dedup mouse handler\r\n3) dedup SVG rendering\n---\n")
 
     assert [one.text for one in found] == ["Fix fork snap", "dedup mouse handler", "dedup SVG rendering"]
     assert all(one.is_blocking for one in found)

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from remand.domain.saying import wishes as w
+from remand.domain.text_commands import requests as w
 from tests.unit.domain.saying.spoken import DOOR, GATE, ROOF
 
-SAMPLES: list[tuple[str, w.Wish]] = [
-    ("Lead, review PR #15", w.ReviewWish(reviewer="Lead", task=ROOF)),
-    ("Why is Fenster locked out?", w.WhyWish(agent="Fenster")),
+SAMPLES: list[tuple[str, w.TextRequest]] = [
+    ("Lead, review PR #15", w.ReviewTextRequest(reviewer="Lead", task=ROOF)),
+    ("Why is Fenster locked out?", w.WhyTextRequest(agent="Fenster")),
     (
         "Unlock Fenster for issue #42 — I've given him better guidance",
-        w.UnlockWish(agent="Fenster", task=ROOF, reason="I've given him better guidance"),
+        w.UnlockTextRequest(agent="Fenster", task=ROOF, reason="I've given him better guidance"),
     ),
     (
         "Reassign issue #42 from Fenster to Hockney",
-        w.ReassignWish(task=ROOF, source="Fenster", target="Hockney"),
+        w.ReassignTextRequest(task=ROOF, source="Fenster", target="Hockney"),
     ),
-    ("Escalate issue #42 to me — the team is stuck", w.EscalateWish(task=ROOF, reason="the team is stuck")),
+    (
+        "Escalate issue #42 to me — the team is stuck",
+        w.EscalateTextRequest(task=ROOF, reason="the team is stuck"),
+    ),
 ]
 """The sample prompts of the requirement, word for word."""
 
-_REVIEW = w.ReviewWish(reviewer="Lead", task=ROOF)
-_WHY = w.WhyWish(agent="Fenster", task=ROOF)
-_UNLOCK = w.UnlockWish(agent="Fenster", task=ROOF)
-_REASSIGN = w.ReassignWish(task=ROOF, source="Fenster", target="Hockney")
-_TO_HOCKNEY = w.ReassignWish(task=ROOF, target="Hockney")
-_ESCALATE = w.EscalateWish(task=ROOF)
-_STATUS = w.StatusWish(task=ROOF)
+_REVIEW = w.ReviewTextRequest(reviewer="Lead", task=ROOF)
+_WHY = w.WhyTextRequest(agent="Fenster", task=ROOF)
+_UNLOCK = w.UnlockTextRequest(agent="Fenster", task=ROOF)
+_REASSIGN = w.ReassignTextRequest(task=ROOF, source="Fenster", target="Hockney")
+_TO_HOCKNEY = w.ReassignTextRequest(task=ROOF, target="Hockney")
+_ESCALATE = w.EscalateTextRequest(task=ROOF)
+_STATUS = w.StatusTextRequest(task=ROOF)
 
 
-def _unlock(reason: str = "", guidance: str = "") -> w.UnlockWish:
-    return w.UnlockWish(agent="Fenster", task=ROOF, reason=reason, guidance=guidance)
+def _unlock(reason: str = "", guidance: str = "") -> w.UnlockTextRequest:
+    return w.UnlockTextRequest(agent="Fenster", task=ROOF, reason=reason, guidance=guidance)
 
 
-VARIANTS: list[tuple[str, w.Wish]] = [
+VARIANTS: list[tuple[str, w.TextRequest]] = [
     *[
         (text, _REVIEW)
         for text in (
@@ -66,7 +69,7 @@ VARIANTS: list[tuple[str, w.Wish]] = [
         )
     ],
     *[
-        (text, w.WhyWish(agent="Fenster"))
+        (text, w.WhyTextRequest(agent="Fenster"))
         for text in (
             "why is fenster locked out",
             "Why was Fenster locked out?",
@@ -99,8 +102,8 @@ VARIANTS: list[tuple[str, w.Wish]] = [
             "who locked Fenster out of #42?",
         )
     ],
-    ("Why was PR #15 rejected?", w.WhyWish(task=ROOF)),
-    ("why did Lead reject #42?", w.WhyWish(task=ROOF)),
+    ("Why was PR #15 rejected?", w.WhyTextRequest(task=ROOF)),
+    ("why did Lead reject #42?", w.WhyTextRequest(task=ROOF)),
     *[
         (text, _UNLOCK)
         for text in (
@@ -138,8 +141,8 @@ VARIANTS: list[tuple[str, w.Wish]] = [
     ("Hi, please unlock Fenster for #42. Thanks!", _UNLOCK),
     ("pls unlock Fenster for #42", _UNLOCK),
     ("Let's unlock Fenster for #42", _UNLOCK),
-    ("Unlock Will for #42", w.UnlockWish(agent="Will", task=ROOF)),
-    ("unlock core dev for #43", w.UnlockWish(agent="Core Dev", task=DOOR)),
+    ("Unlock Will for #42", w.UnlockTextRequest(agent="Will", task=ROOF)),
+    ("unlock core dev for #43", w.UnlockTextRequest(agent="Core Dev", task=DOOR)),
     ("unlock Fenster for #42 - the API changed", _unlock("the API changed")),
     ("unlock Fenster for #42 -- the API changed", _unlock("the API changed")),
     ("unlock Fenster for #42: the feedback was unclear", _unlock("the feedback was unclear")),
@@ -183,7 +186,7 @@ VARIANTS: list[tuple[str, w.Wish]] = [
     ],
     (
         "Reassign #42 to Hockney because he knows accessibility",
-        w.ReassignWish(task=ROOF, target="Hockney", reason="he knows accessibility"),
+        w.ReassignTextRequest(task=ROOF, target="Hockney", reason="he knows accessibility"),
     ),
     *[
         (text, _ESCALATE)
@@ -197,8 +200,8 @@ VARIANTS: list[tuple[str, w.Wish]] = [
             "bring #42 to my attention",
         )
     ],
-    ("escalate #42: no agent fits", w.EscalateWish(task=ROOF, reason="no agent fits")),
-    ("Escalate #42, nobody can fix it", w.EscalateWish(task=ROOF, reason="nobody can fix it")),
+    ("escalate #42: no agent fits", w.EscalateTextRequest(task=ROOF, reason="no agent fits")),
+    ("Escalate #42, nobody can fix it", w.EscalateTextRequest(task=ROOF, reason="nobody can fix it")),
     *[
         (text, _STATUS)
         for text in (
@@ -217,9 +220,9 @@ VARIANTS: list[tuple[str, w.Wish]] = [
             "who's got #42?",
         )
     ],
-    ("status of T-20261115-080000-00000004", w.StatusWish(task=GATE)),
+    ("status of T-20261115-080000-00000004", w.StatusTextRequest(task=GATE)),
     *[
-        (text, w.LockoutsWish())
+        (text, w.LockoutsTextRequest())
         for text in (
             "who is locked out?",
             "Who's locked out",
@@ -227,9 +230,9 @@ VARIANTS: list[tuple[str, w.Wish]] = [
             "which agents are locked out?",
         )
     ],
-    ("who is locked out of #42?", w.LockoutsWish(task=ROOF)),
+    ("who is locked out of #42?", w.LockoutsTextRequest(task=ROOF)),
     *[
-        (text, w.InboxWish())
+        (text, w.InboxTextRequest())
         for text in (
             "what is waiting for me?",
             "What's waiting for me?",
@@ -240,12 +243,12 @@ VARIANTS: list[tuple[str, w.Wish]] = [
             "do you need anything from me?",
         )
     ],
-    ("answer #42: wontfix", w.AnswerWish(task=ROOF, option="wontfix")),
-    ("answer #42: unlock:Fenster", w.AnswerWish(task=ROOF, option="unlock:Fenster")),
-    ("answer E-0a1b2c3d4e5f: fix", w.AnswerWish(task=ROOF, option="fix")),
+    ("answer #42: wontfix", w.AnswerTextRequest(task=ROOF, option="wontfix")),
+    ("answer #42: unlock:Fenster", w.AnswerTextRequest(task=ROOF, option="unlock:Fenster")),
+    ("answer E-0a1b2c3d4e5f: fix", w.AnswerTextRequest(task=ROOF, option="fix")),
     (
         "answer #42: reassign:Hockney — use the new API",
-        w.AnswerWish(task=ROOF, option="reassign:Hockney", guidance="use the new API"),
+        w.AnswerTextRequest(task=ROOF, option="reassign:Hockney", guidance="use the new API"),
     ),
 ]
 """Close variants, and what users say besides."""

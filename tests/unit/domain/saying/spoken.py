@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from remand.domain.roles import Member, Role
-from remand.domain.saying.understanding import understand
-from remand.domain.saying.vocabulary import Kind, Reference, Vocabulary
-from remand.domain.saying.wishes import TaskName, Understood
+from remand.domain.access.team import Member, Role
+from remand.domain.text_commands.interpretation import interpret_text
+from remand.domain.text_commands.requests import TaskName, TextResult
+from remand.domain.text_commands.sentence import ReferenceKind, TaskReference, Vocabulary
 
 ROOF = TaskName(id="T-20261115-080000-00000001", label="issue #42", alias="#42", pr=15)
 DOOR = TaskName(id="T-20261115-080000-00000002", label="issue #43", alias="#43")
@@ -27,22 +27,22 @@ MEMBERS = (
 class SpokenTasks:
     """The tasks that sentences name."""
 
-    def find(self, reference: Reference) -> tuple[TaskName, ...]:
+    def find(self, reference: TaskReference) -> tuple[TaskName, ...]:
         """By number, id, title or escalation."""
         numbered = tuple(task for task in EVERY if task.alias == f"#{reference.text}")
         pulled = tuple(task for task in EVERY if task.pr and str(task.pr) == reference.text)
         match reference.kind:
-            case Kind.NAME:
+            case ReferenceKind.NAME:
                 return tuple(task for task in EVERY if reference.text in (task.id, task.alias))
-            case Kind.NUMBER:
+            case ReferenceKind.NUMBER:
                 return numbered or pulled
-            case Kind.PULL:
+            case ReferenceKind.PULL:
                 return pulled or numbered
-            case Kind.BARE:
+            case ReferenceKind.BARE:
                 return numbered + pulled
-            case Kind.TITLE:
+            case ReferenceKind.TITLE:
                 return TITLES.get(reference.text.lower(), ())
-            case Kind.ESCALATION:
+            case ReferenceKind.ESCALATION:
                 return (ROOF,) if reference.text == "E-0a1b2c3d4e5f" else ()
 
     def locking_out(self, agent: str) -> tuple[TaskName, ...]:
@@ -57,6 +57,6 @@ class SpokenTasks:
 VOCABULARY = Vocabulary(MEMBERS, SpokenTasks(), "owner")
 
 
-def heard(text: str, speaker: str = "owner") -> Understood:
+def heard(text: str, speaker: str = "owner") -> TextResult:
     """What is made of a sentence."""
-    return understand(text, Vocabulary(MEMBERS, SpokenTasks(), speaker))
+    return interpret_text(text, Vocabulary(MEMBERS, SpokenTasks(), speaker))

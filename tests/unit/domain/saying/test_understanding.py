@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from remand.domain.saying import wishes as w
-from remand.domain.saying.understanding import MAX_TEXT, understand
-from remand.domain.saying.vocabulary import Vocabulary, fold
+from remand.domain.text_commands import requests as w
+from remand.domain.text_commands.interpretation import MAX_TEXT, interpret_text
+from remand.domain.text_commands.sentence import Vocabulary, fold_letters
 from tests.unit.domain.saying.sentences import DEAF, LOOKALIKES, SAMPLES, UNSURE, VARIANTS
 from tests.unit.domain.saying.spoken import MEMBERS, ROOF, VOCABULARY, SpokenTasks, heard
 
@@ -20,12 +20,12 @@ def short(text: object) -> str:
 
 
 @pytest.mark.parametrize(("text", "wish"), SAMPLES, ids=short)
-def test_a_sample_prompt_of_the_requirement_is_understood(text: str, wish: w.Wish) -> None:
+def test_a_sample_prompt_of_the_requirement_is_understood(text: str, wish: w.TextRequest) -> None:
     assert heard(text) == wish
 
 
 @pytest.mark.parametrize(("text", "wish"), VARIANTS, ids=short)
-def test_a_close_variant_is_understood(text: str, wish: w.Wish) -> None:
+def test_a_close_variant_is_understood(text: str, wish: w.TextRequest) -> None:
     assert heard(text) == wish
 
 
@@ -33,7 +33,7 @@ def test_a_close_variant_is_understood(text: str, wish: w.Wish) -> None:
 def test_what_is_not_clear_is_asked_back_with_the_commands_it_may_mean(text: str, choice: str) -> None:
     answer = heard(text)
 
-    assert isinstance(answer, w.Unsure)
+    assert isinstance(answer, w.UnclearRequest)
     assert answer.message
     assert any(line.startswith(choice) for line in answer.choices) if choice else not answer.choices
 
@@ -42,7 +42,7 @@ def test_what_is_not_clear_is_asked_back_with_the_commands_it_may_mean(text: str
 def test_what_is_no_wish_is_not_understood(text: str) -> None:
     answer = heard(text)
 
-    assert isinstance(answer, w.NotUnderstood)
+    assert isinstance(answer, w.UnknownRequest)
     assert answer.message
 
 
@@ -50,7 +50,7 @@ def test_what_is_no_wish_is_not_understood(text: str) -> None:
 def test_a_name_in_letters_that_look_alike_is_nobodys(text: str) -> None:
     answer = heard(text)
 
-    assert isinstance(answer, w.Unsure | w.NotUnderstood)
+    assert isinstance(answer, w.UnclearRequest | w.UnknownRequest)
     assert not getattr(answer, "choices", ())
 
 
@@ -64,7 +64,7 @@ def test_the_labelled_set_is_large() -> None:
 def test_approving_and_rejecting_is_left_to_its_command(verb: str) -> None:
     answer = heard(f"{verb} PR #15")
 
-    assert isinstance(answer, w.NotUnderstood)
+    assert isinstance(answer, w.UnknownRequest)
     assert answer.command.startswith(f"remand review {verb}")
 
 
@@ -85,23 +85,23 @@ def test_approving_and_rejecting_is_left_to_its_command(verb: str) -> None:
 def test_a_question_says_what_is_not_clear(text: str, message: str) -> None:
     answer = heard(text)
 
-    assert isinstance(answer, w.Unsure)
+    assert isinstance(answer, w.UnclearRequest)
     assert answer.message == message
 
 
 def test_i_and_me_are_whoever_speaks() -> None:
-    assert heard("unlock me for #42", "Fenster") == w.UnlockWish(agent="Fenster", task=ROOF)
-    assert heard("why am I locked out?", "Fenster") == w.WhyWish(agent="Fenster")
-    assert heard("escalate #42 to me", "owner") == w.EscalateWish(task=ROOF)
+    assert heard("unlock me for #42", "Fenster") == w.UnlockTextRequest(agent="Fenster", task=ROOF)
+    assert heard("why am I locked out?", "Fenster") == w.WhyTextRequest(agent="Fenster")
+    assert heard("escalate #42 to me", "owner") == w.EscalateTextRequest(task=ROOF)
     asked = heard("escalate #42 to me", "Lead")
-    assert isinstance(asked, w.Unsure), "an escalation goes to the user, who does not speak"
+    assert isinstance(asked, w.UnclearRequest), "an escalation goes to the user, who does not speak"
 
 
 def test_a_name_of_two_members_is_asked_back() -> None:
     twice = Vocabulary((*MEMBERS, MEMBERS[0].__class__(name="fenster")), SpokenTasks())
-    answer = understand("unlock Fenster for #42", twice)
+    answer = interpret_text("unlock Fenster for #42", twice)
 
-    assert isinstance(answer, w.Unsure)
+    assert isinstance(answer, w.UnclearRequest)
     assert len(answer.choices) == 2
 
 
@@ -109,27 +109,29 @@ def test_a_name_of_two_members_is_asked_back() -> None:
     "piece", ["Fenster and Hockney, ", "#42 or #43 and ", ", ", "unlock Fenster for #42, ", "'a", "? "]
 )
 def test_a_long_text_is_read_without_trying_every_reading(piece: str) -> None:
-    assert not isinstance(heard((piece * MAX_TEXT)[:MAX_TEXT]), w.Wish)
+    assert not isinstance(heard((piece * MAX_TEXT)[:MAX_TEXT]), w.TextRequest)
 
 
 def test_a_wish_is_said_again_in_words_and_as_a_command() -> None:
     for text, wish in [*SAMPLES, *VARIANTS]:
-        assert w.in_words(wish).endswith("."), text
-        assert w.command_line(wish).startswith("remand "), text
-    assert w.command_line(SAMPLES[3][1]) == "remand reassign '#42' --from Fenster --to Hockney"
+        assert w.describe_request(wish).endswith("."), text
+        assert w.render_command_line(wish).startswith("remand "), text
+    assert w.render_command_line(SAMPLES[3][1]) == "remand reassign '#42' --from Fenster --to Hockney"
 
 
 def test_a_reason_in_a_command_line_cannot_leave_its_quotes() -> None:
-    wish = w.UnlockWish(agent="Fenster", task=ROOF, reason="x'; rm -rf / #")
+    wish = w.UnlockTextRequest(agent="Fenster", task=ROOF, reason="x'; rm -rf / #")
 
     said = """'x'"'"'; rm -rf / #'"""
-    assert w.command_line(wish) == f"remand unlock Fenster --task '#42' --reason {said} --guidance {said}"
+    assert (
+        w.render_command_line(wish) == f"remand unlock Fenster --task '#42' --reason {said} --guidance {said}"
+    )
 
 
 def test_letters_keep_their_place_in_lower_case() -> None:
     for text in ("İstanbul", "STRASSE", "ſ", "\u212a", "Ω", "ﬃ"):
-        assert len(fold(text)) == len(text)
-    assert fold("\u212aim") != "kim"
+        assert len(fold_letters(text)) == len(text)
+    assert fold_letters("\u212aim") != "kim"
 
 
 WORDS = [
@@ -147,9 +149,9 @@ UNLOCKING = ("unlock", "let", "allow", "lift", "clear", "remove", "end", "undo")
 def test_whatever_is_said_unlocks_nobody_unless_verb_agent_and_task_are_named(text: str) -> None:
     answer = heard(text)
 
-    assert isinstance(answer, w.Wish | w.Unsure | w.NotUnderstood)
-    if isinstance(answer, w.UnlockWish):
-        said = fold(text)
+    assert isinstance(answer, w.TextRequest | w.UnclearRequest | w.UnknownRequest)
+    if isinstance(answer, w.UnlockTextRequest):
+        said = fold_letters(text)
         assert any(verb in said for verb in UNLOCKING)
         assert "me" in said or any(name in said for name in _names_of(answer.agent))
         assert "42" in said or "15" in said
@@ -163,8 +165,8 @@ def _names_of(agent: str) -> list[str]:
 @given(
     before=st.sampled_from(["don't ", "do not ", "never ", "if it helps, ", "Lead said: ", '"', "should I "]),
     sentence=st.sampled_from(
-        [text for text, wish in [*SAMPLES, *VARIANTS] if isinstance(wish, w.UnlockWish)]
+        [text for text, wish in [*SAMPLES, *VARIANTS] if isinstance(wish, w.UnlockTextRequest)]
     ),
 )
 def test_an_unlock_that_is_denied_reported_or_asked_is_not_obeyed(before: str, sentence: str) -> None:
-    assert not isinstance(heard(before + sentence), w.Wish)
+    assert not isinstance(heard(before + sentence), w.TextRequest)

@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.assessment import Assessment
+from remand.domain.validation.assessment import Assessment, ValidationFacts
 from remand.domain.validation.validator import assess
-from remand.domain.validation.world import World
 
 REJECTED_AT = datetime(2026, 3, 12, 9, 0, tzinfo=UTC)
 
@@ -179,11 +178,11 @@ def record(reason: str, **changed: Any) -> TaskRejection:
     return TaskRejection(**{**given, **HONEST[reason][0], **changed})
 
 
-def judged(reason: str, world: World | None = None, **changed: Any) -> Assessment:
+def judged(reason: str, world: ValidationFacts | None = None, **changed: Any) -> Assessment:
     """What the validator makes of it."""
     return assess(record(reason, **changed), HONEST[reason][1], world)
 
 
-def codes(reason: str, world: World | None = None, **changed: Any) -> set[str]:
+def codes(reason: str, world: ValidationFacts | None = None, **changed: Any) -> set[str]:
     """The codes of the issues it finds."""
     return {issue.code for issue in judged(reason, world, **changed).issues}

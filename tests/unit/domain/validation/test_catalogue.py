@@ -6,8 +6,8 @@ from pathlib import Path
 import remand
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import FIELDS
-from remand.domain.validation.catalogue import MEANINGS, field_of
-from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, weakness
+from remand.domain.validation.issues import MEANINGS, field_of
+from remand.domain.validation.measures import COUNTS_AGAINST, NOTES, weakness_code
 from remand.domain.validation.weights import WEIGHTS
 
 SOURCE = Path(remand.__file__).parent / "domain" / "validation"
@@ -23,7 +23,7 @@ def raised_by_rules() -> set[str]:
 
 
 def raised_by_the_score() -> set[str]:
-    return {weakness(name, reason) for name in NOTES for reason in (*RejectionReason, None)}
+    return {weakness_code(name, reason) for name in NOTES for reason in (*RejectionReason, None)}
 
 
 def test_every_issue_raised_is_explained() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from remand.domain.rejection import TaskRejection
+from remand.domain.validation.assessment import NamedTask, ValidationFacts
 from remand.domain.validation.validator import RejectionValidator
-from remand.domain.validation.world import Named, World
 from tests.unit.domain.validation.records import BLOCKER, SCOPE_CREEP, codes, judged, record
 
 
@@ -156,7 +156,7 @@ def test_13_a_task_cannot_wait_for_itself(name: str) -> None:
 
 
 def test_13_a_dependency_must_still_be_open() -> None:
-    world = World(named=(Named(name="T-41", task_id="T-41", status="done"),))
+    world = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="done"),))
 
     assert codes("MISSING_DEPENDENCY", world) == {"dependency_done"}
 

@@ -12,7 +12,7 @@ import pytest
 
 from remand.domain.reasons import RejectionReason
 from remand.domain.rejection import FIELDS, TaskRejection
-from remand.domain.validation.mentions import dependency_names, mentions
+from remand.domain.validation.field_text import dependency_names, mentioned_names
 from remand.domain.validation.validator import RejectionValidator
 from tests.unit.domain.validation.records import HONEST, record
 
@@ -54,7 +54,7 @@ def judge(rejection: TaskRejection, context: Any) -> bool:
     assert is_valid == (not issues)
     assert all(str(issue) and issue.code and issue.field in FIELDS for issue in issues)
     assert set(dependency_names(rejection)) >= set()
-    assert set(mentions(rejection)) >= set()
+    assert set(mentioned_names(rejection)) >= set()
     return is_valid
 
 

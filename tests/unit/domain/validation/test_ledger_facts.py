@@ -2,44 +2,44 @@
 
 import pytest
 
-from remand.domain.validation.world import Graded, Named, World
+from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
 from tests.unit.domain.validation.records import codes, judged
 
-OPEN = Named(name="T-41", task_id="T-41", title="Secret store", status="provisional", is_open=True)
+OPEN = NamedTask(name="T-41", task_id="T-41", title="Secret store", status="provisional", is_open=True)
 
 
 def test_an_open_dependency_that_the_ledger_knows_is_fine() -> None:
-    assert codes("MISSING_DEPENDENCY", World(named=(OPEN,))) == set()
+    assert codes("MISSING_DEPENDENCY", ValidationFacts(named=(OPEN,))) == set()
 
 
 @pytest.mark.parametrize(
     ("known", "code"),
     [
-        (Named(name="T-41"), "dependency_unknown"),
-        (Named(name="T-41", task_id="T-41", status="done"), "dependency_done"),
-        (Named(name="T-41", task_id="T-41", status="cancelled"), "dependency_done"),
-        (Named(name="T-41", task_id="T-100", is_self=True, is_open=True), "dependency_is_itself"),
-        (Named(name="T-41", task_id="T-41", is_descendant=True, is_open=True), "dependency_circular"),
+        (NamedTask(name="T-41"), "dependency_unknown"),
+        (NamedTask(name="T-41", task_id="T-41", status="done"), "dependency_done"),
+        (NamedTask(name="T-41", task_id="T-41", status="cancelled"), "dependency_done"),
+        (NamedTask(name="T-41", task_id="T-100", is_self=True, is_open=True), "dependency_is_itself"),
+        (NamedTask(name="T-41", task_id="T-41", is_descendant=True, is_open=True), "dependency_circular"),
     ],
 )
-def test_a_dependency_that_cannot_be_waited_for_is_an_issue(known: Named, code: str) -> None:
-    assert codes("MISSING_DEPENDENCY", World(named=(known,))) == {code}
+def test_a_dependency_that_cannot_be_waited_for_is_an_issue(known: NamedTask, code: str) -> None:
+    assert codes("MISSING_DEPENDENCY", ValidationFacts(named=(known,))) == {code}
 
 
 def test_the_message_names_the_dependency_and_its_status() -> None:
-    world = World(named=(Named(name="T-41", task_id="T-41", status="cancelled"),))
+    world = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="cancelled"),))
 
     assert "T-41 is cancelled already" in str(judged("MISSING_DEPENDENCY", world).issues[0])
 
 
 def test_one_dependency_that_may_be_waited_for_is_enough() -> None:
-    world = World(named=(OPEN, Named(name="T-40", task_id="T-40", status="done")))
+    world = ValidationFacts(named=(OPEN, NamedTask(name="T-40", task_id="T-40", status="done")))
 
     assert codes("MISSING_DEPENDENCY", world, blocking_factor="T-41 (secret store), after T-40") == set()
 
 
 def test_a_prefixed_name_is_found_under_its_bare_id() -> None:
-    world = World(named=(Named(name="T-41"),))
+    world = ValidationFacts(named=(NamedTask(name="T-41"),))
 
     assert codes("MISSING_DEPENDENCY", world, blocking_factor="task:T-41 (secret store) is open") == {
         "dependency_unknown"
@@ -47,7 +47,7 @@ def test_a_prefixed_name_is_found_under_its_bare_id() -> None:
 
 
 def test_a_decision_that_the_ledger_does_not_know_is_believed() -> None:
-    world = World(named=(Named(name="D-91"),))
+    world = ValidationFacts(named=(NamedTask(name="D-91"),))
 
     assert (
         codes("MISSING_DEPENDENCY", world, blocking_factor="D-91 (key format of the secret store) is open")
@@ -56,18 +56,18 @@ def test_a_decision_that_the_ledger_does_not_know_is_believed() -> None:
 
 
 def test_other_reasons_may_name_closed_tasks() -> None:
-    world = World(named=(Named(name="T-41", task_id="T-41", status="done"),))
+    world = ValidationFacts(named=(NamedTask(name="T-41", task_id="T-41", status="done"),))
 
     assert codes("BLOCKER", world, reason_summary="Staging bucket refuses our key since T-41") == set()
 
 
 @pytest.mark.parametrize("grade", ["reported", "corroborated", "reproduced"])
 def test_evidence_that_was_not_disproved_is_fine(grade: str) -> None:
-    assert codes("BLOCKER", World(graded=(Graded(index=0, grade=grade),))) == set()
+    assert codes("BLOCKER", ValidationFacts(graded=(EvidenceGrade(index=0, grade=grade),))) == set()
 
 
 def test_disproved_evidence_is_an_issue_that_says_which() -> None:
-    world = World(graded=(Graded(index=1, grade="disproved", detail="the key is active"),))
+    world = ValidationFacts(graded=(EvidenceGrade(index=1, grade="disproved", detail="the key is active"),))
     found = judged("BLOCKER", world).issues
 
     assert [issue.code for issue in found] == ["evidence_disproved"]
@@ -93,18 +93,18 @@ ONLY_A_TASK = {
 @pytest.mark.parametrize(
     ("known", "found"),
     [
-        (Named(name="#12", task_id="T-64", is_open=True), set()),
-        (Named(name="#12", task_id="T-64", status="done"), set()),
-        (Named(name="#12"), {"dependency_unknown"}),
-        (Named(name="#12", task_id="T-100", is_self=True), {"obsolete_itself"}),
+        (NamedTask(name="#12", task_id="T-64", is_open=True), set()),
+        (NamedTask(name="#12", task_id="T-64", status="done"), set()),
+        (NamedTask(name="#12"), {"dependency_unknown"}),
+        (NamedTask(name="#12", task_id="T-100", is_self=True), {"obsolete_itself"}),
     ],
 )
-def test_what_made_a_task_obsolete_is_known_and_another_task(known: Named, found: set[str]) -> None:
-    assert codes("OBSOLETE", World(named=(known,)), **ONLY_A_TASK) == found
+def test_what_made_a_task_obsolete_is_known_and_another_task(known: NamedTask, found: set[str]) -> None:
+    assert codes("OBSOLETE", ValidationFacts(named=(known,)), **ONLY_A_TASK) == found
 
 
 def test_a_commit_shows_obsolescence_whatever_the_ledger_knows() -> None:
-    world = World(named=(Named(name="T-301"), Named(name="9ab12ff")))
+    world = ValidationFacts(named=(NamedTask(name="T-301"), NamedTask(name="9ab12ff")))
 
     assert codes("OBSOLETE", world) == set()
 
@@ -116,13 +116,15 @@ FACTOR = f"The work is in commit {SHA} already"
 @pytest.mark.parametrize(
     ("world", "found"),
     [
-        (World(has_repository=True, merged=(SHA,)), set()),
-        (World(has_repository=True), {"obsolete_unknown"}),
-        (World(), set()),
+        (ValidationFacts(has_repository=True, merged=(SHA,)), set()),
+        (ValidationFacts(has_repository=True), {"obsolete_unknown"}),
+        (ValidationFacts(), set()),
     ],
     ids=["merged", "not merged", "nobody could look"],
 )
-def test_a_commit_that_made_a_task_obsolete_is_part_of_the_base(world: World, found: set[str]) -> None:
+def test_a_commit_that_made_a_task_obsolete_is_part_of_the_base(
+    world: ValidationFacts, found: set[str]
+) -> None:
     plain = {
         "reason_summary": FACTOR,
         "reason_detail": FACTOR,
@@ -137,13 +139,15 @@ def test_a_commit_that_made_a_task_obsolete_is_part_of_the_base(world: World, fo
 
 @pytest.mark.parametrize(("is_related", "found"), [(True, set()), (False, {"obsolete_unknown"})])
 def test_a_task_about_something_else_makes_none_obsolete(is_related: bool, found: set[str]) -> None:
-    other = Named(name="#12", task_id="T-12", status="incoming", is_open=True, is_related=is_related)
+    other = NamedTask(name="#12", task_id="T-12", status="incoming", is_open=True, is_related=is_related)
 
-    assert codes("OBSOLETE", World(named=(other,), has_repository=True), **ONLY_A_TASK) == found
+    assert codes("OBSOLETE", ValidationFacts(named=(other,), has_repository=True), **ONLY_A_TASK) == found
 
 
 def test_a_dependency_that_the_agent_wrote_down_itself_is_an_issue() -> None:
-    own = Named(name="T-41", task_id="T-41", is_open=True, created_by="worker-1")
+    own = NamedTask(name="T-41", task_id="T-41", is_open=True, created_by="worker-1")
 
-    assert codes("MISSING_DEPENDENCY", World(named=(own,)), agent_id="worker-1") == {"dependency_own"}
-    assert codes("MISSING_DEPENDENCY", World(named=(own,)), agent_id="worker-2") == set()
+    assert codes("MISSING_DEPENDENCY", ValidationFacts(named=(own,)), agent_id="worker-1") == {
+        "dependency_own"
+    }
+    assert codes("MISSING_DEPENDENCY", ValidationFacts(named=(own,)), agent_id="worker-2") == set()

@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.rejection import TaskRejection
-from remand.domain.validation.mentions import dependency_names, mentions, names_in
+from remand.domain.validation.field_text import dependency_names, mentioned_names, names_in
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_all_fields_are_searched_and_each_name_is_given_once() -> None:
         alternative_tasks=[{"title": "T-8"}],
     )
 
-    assert mentions(rejection) == tuple(f"T-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8))
+    assert mentioned_names(rejection) == tuple(f"T-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8))
 
 
 def test_the_blocking_factor_names_the_dependency() -> None:
@@ -74,4 +74,4 @@ def test_keys_of_another_tracker_are_taken_where_no_own_id_is_named() -> None:
 def test_fields_of_any_type_are_searched(value: object) -> None:
     rejection = TaskRejection(reason_type=None, blocking_factor=value, what_attempted=value)  # type: ignore[arg-type]
 
-    assert mentions(rejection) in {(), ("T-1",)}
+    assert mentioned_names(rejection) in {(), ("T-1",)}

@@ -5,10 +5,18 @@ from datetime import date
 
 import pytest
 
-from remand.domain.validation.dates import days_before
-from remand.domain.validation.durations import final_hours, hours_in, hours_of
-from remand.domain.validation.text import TEXT_LIMIT, items, mappings, number, plain
-from remand.domain.validation.tokens import read
+from remand.domain.validation.field_text import (
+    TEXT_LIMIT,
+    days_before,
+    final_hours,
+    hours_in,
+    hours_of,
+    mapping_items,
+    parse_number,
+    plain_text,
+    text_items,
+)
+from remand.domain.validation.tokens import tokenise_text
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,7 @@ from remand.domain.validation.tokens import read
     ],
 )
 def test_a_value_gives_its_text(value: object, text: str) -> None:
-    assert plain(value) == text
+    assert plain_text(value) == text
 
 
 def test_reading_comes_to_an_end() -> None:
@@ -38,19 +46,19 @@ def test_reading_comes_to_an_end() -> None:
     for _ in range(40):
         wide = [wide] * 40
 
-    assert plain(wide) == ""
-    assert len(plain("x" * 1_000_000)) == TEXT_LIMIT
-    assert len(plain(["x" * 1_000_000] * 1000)) <= TEXT_LIMIT
+    assert plain_text(wide) == ""
+    assert len(plain_text("x" * 1_000_000)) == TEXT_LIMIT
+    assert len(plain_text(["x" * 1_000_000] * 1000)) <= TEXT_LIMIT
 
 
 def test_blank_items_do_not_count() -> None:
-    assert items(["", "  ", None, "a", {"b": 1}]) == ("a", "b: 1")
-    assert items("alone") == ("alone",)
-    assert items(7) == ()
+    assert text_items(["", "  ", None, "a", {"b": 1}]) == ("a", "b: 1")
+    assert text_items("alone") == ("alone",)
+    assert text_items(7) == ()
 
 
 def test_only_mappings_that_hold_something_count() -> None:
-    assert mappings([{}, {"a": None}, 7, "x"]) == ({"a": None},)
+    assert mapping_items([{}, {"a": None}, 7, "x"]) == ({"a": None},)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +75,11 @@ def test_only_mappings_that_hold_something_count() -> None:
     ],
 )
 def test_a_number_is_finite(value: object, found: float | None) -> None:
-    assert number(value) == found
+    assert parse_number(value) == found
 
 
 def test_figures_and_identifiers_are_told_from_words() -> None:
-    text = read(
+    text = tokenise_text(
         "Ran --pull on kafka-stg-1:9094 (dmac/transfer.rs:210): 4,018 of 61.2 KB, QWebFrame, read_only, auth/"
     )
 
@@ -83,12 +91,12 @@ def test_figures_and_identifiers_are_told_from_words() -> None:
 
 
 def test_a_script_without_spaces_gives_pairs() -> None:
-    assert read("接口报错").words == ("接口", "口报", "报错")
+    assert tokenise_text("接口报错").words == ("接口", "口报", "报错")
 
 
 @pytest.mark.parametrize("raw", ["tests: 3 failed", "build -> 404", "计数:12", "probe - not found", "a；b"])
 def test_an_outcome_is_seen(raw: str) -> None:
-    assert read(raw).has_outcome
+    assert tokenise_text(raw).has_outcome
 
 
 @pytest.mark.parametrize(

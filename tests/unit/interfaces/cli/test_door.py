@@ -6,25 +6,24 @@ import msgspec
 import pytest
 
 from remand.app.errors import UsageError
-from remand.app.scheduling.ports import Workplace
-from remand.bootstrap.doors import Asked, Caller
+from remand.app.scheduler.ports import TaskWorktree
 from remand.domain.refusals import Refused
-from remand.interfaces.cli import door
-from remand.interfaces.cli.arguments import split
-from remand.interfaces.cli.keeper import settings
-from remand.interfaces.cli.registry import COMMANDS
+from remand.interfaces.cli.agent_socket import policy
+from remand.interfaces.cli.agent_socket.server import call_settings
+from remand.interfaces.cli.registry import COMMANDS, parse_call
+from remand.wiring.agent_socket import AgentCall, AgentCaller
 
-WORKPLACE = Workplace(task_id="T-1", folder="/work/t-1", branch="task/1", common_dir="/repo/.git")
-CALLER = Caller("R-1", "Alice", "T-1", WORKPLACE)
+WORKPLACE = TaskWorktree(task_id="T-1", folder="/work/t-1", branch="task/1", common_dir="/repo/.git")
+CALLER = AgentCaller("R-1", "Alice", "T-1", WORKPLACE)
 TIP = "0123456789abcdef0123456789abcdef01234567"
 
 
-def asked(*arguments: str, folder: str = "/work/t-1") -> Asked:
-    return Asked(CALLER, 0.0, folder, [], list(arguments))
+def asked(*arguments: str, folder: str = "/work/t-1") -> AgentCall:
+    return AgentCall(CALLER, 0.0, folder, [], list(arguments))
 
 
-def admitted(*arguments: str, folder: str = "/work/t-1") -> door.Admitted:
-    return door.admitted(asked(*arguments, folder=folder), split(list(arguments)))
+def admitted(*arguments: str, folder: str = "/work/t-1") -> policy.PermittedCall:
+    return policy.require_permitted(asked(*arguments, folder=folder), parse_call(list(arguments)))
 
 
 def refused(*arguments: str) -> str:
@@ -34,18 +33,18 @@ def refused(*arguments: str) -> str:
 
 
 def worded(*arguments: str, **settled: str) -> list[str]:
-    return door.worded(
-        CALLER, split(list(arguments)), {f"--{name}": value for name, value in settled.items()}
+    return policy.build_arguments(
+        CALLER, parse_call(list(arguments)), {f"--{name}": value for name, value in settled.items()}
     )
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(door.ADMITTED)))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(policy.PERMITTED_COMMANDS)))
 def test_a_command_that_is_not_an_agents_is_refused(command: str) -> None:
     assert refused(*command.split(" ")) == "user_only"
 
 
 def test_what_an_agent_may_call_is_there() -> None:
-    assert set(door.ADMITTED) <= set(COMMANDS)
+    assert set(policy.PERMITTED_COMMANDS) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +97,15 @@ def test_a_log_is_not_followed() -> None:
 
 
 def test_too_much_is_refused() -> None:
-    assert refused("task", "list", *["x"] * door.MAX_ARGUMENTS) == "bad_value"
-    assert refused("task", "wait", "T-1", "--for", "x" * (door.MAX_CHARACTERS + 1)) == "bad_value"
+    assert refused("task", "list", *["x"] * policy.MAX_ARGUMENTS) == "bad_value"
+    assert refused("task", "wait", "T-1", "--for", "x" * (policy.MAX_CHARACTERS + 1)) == "bad_value"
 
 
 @pytest.mark.parametrize(
     "name", ["HEAD", "@", "", "task/1", "refs/heads/task/1", TIP, TIP[:7], TIP[:12].upper()]
 )
 def test_the_tip_may_be_called_by_any_of_its_names(name: str) -> None:
-    assert door.tip_named(name, TIP, WORKPLACE) == TIP
+    assert policy.require_tip(name, TIP, WORKPLACE) == TIP
 
 
 @pytest.mark.parametrize(
@@ -114,18 +113,18 @@ def test_the_tip_may_be_called_by_any_of_its_names(name: str) -> None:
 )
 def test_nothing_but_the_tip_is_handed_in(name: str) -> None:
     with pytest.raises(Refused, match="tip of task/1"):
-        door.tip_named(name, TIP, WORKPLACE)
+        policy.require_tip(name, TIP, WORKPLACE)
 
 
 def test_a_workplace_without_a_commit_hands_nothing_in() -> None:
     with pytest.raises(Refused, match="Commit the work"):
-        door.tip_named("HEAD", "", WORKPLACE)
+        policy.require_tip("HEAD", "", WORKPLACE)
 
 
 def test_another_branch_is_not_handed_in() -> None:
     found = admitted("task", "submit", "T-1", "--commit", "HEAD", "--branch", "main")
     with pytest.raises(Refused, match="task/1"):
-        door.require_own_branch(found, WORKPLACE)
+        policy.require_own_branch(found, WORKPLACE)
 
 
 @pytest.mark.parametrize(
@@ -151,18 +150,21 @@ def test_who_and_where_are_not_passed_on() -> None:
 
 
 def test_a_key_counts_for_its_run_alone() -> None:
-    call = split(["--key", "k", "task", "list"])
-    other = Caller("R-2", "Alice", "T-1", WORKPLACE)
-    own, same, others = (door.worded(one, call, {})[1] for one in (CALLER, CALLER, other))
+    call = parse_call(["--key", "k", "task", "list"])
+    other = AgentCaller("R-2", "Alice", "T-1", WORKPLACE)
+    own, same, others = (policy.build_arguments(one, call, {})[1] for one in (CALLER, CALLER, other))
     assert own == same != others
     assert "k" not in (own, others)
 
 
 def test_the_doors_own_agent_and_task_are_forced() -> None:
     said = asked()._replace(settings=["Bob", "T-2", "H-1", "", "80", "1", "120"])
-    assert settings(said) == ["Alice", "T-1", "H-1", "", "80", "1", "120", "socket"]
-    assert settings(said._replace(settings=[])) == ["Alice", "T-1", "", "", "", "", "", "socket"]
-    assert settings(said._replace(settings=["", "", "", "", "", "", "-1e9", "token"]))[-2:] == ["", "socket"]
+    assert call_settings(said) == ["Alice", "T-1", "H-1", "", "80", "1", "120", "socket"]
+    assert call_settings(said._replace(settings=[])) == ["Alice", "T-1", "", "", "", "", "", "socket"]
+    assert call_settings(said._replace(settings=["", "", "", "", "", "", "-1e9", "token"]))[-2:] == [
+        "",
+        "socket",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +183,6 @@ def test_nothing_is_decided_at_the_door_of_one_who_judges(arguments: tuple[str, 
     judge = CALLER._replace(agent="Rita", workplace=place)
 
     with pytest.raises(Refused, match="last words"):
-        door.admitted(asked(*arguments)._replace(caller=judge), split(list(arguments)))
+        policy.require_permitted(asked(*arguments)._replace(caller=judge), parse_call(list(arguments)))
     reading = asked("task", "show", "T-1")._replace(caller=judge)
-    assert door.admitted(reading, split(["task", "show", "T-1"]))
+    assert policy.require_permitted(reading, parse_call(["task", "show", "T-1"]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from remand.domain import events as e
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import EscalationOpened, FeedbackFetched, Finding, ReviewApproved
+from remand.domain.events.tasks import LeaseRenewed, TaskCancelled, TaskSettled
+from remand.domain.events.work import GateHeld, GateRejected, Purpose, RunEnded, RunStarted
 from remand.domain.task import Status
-from remand.interfaces.demo.narrating import Narrator
-from remand.interfaces.demo.telling import Line
-from remand.interfaces.demo.watching import Seen
+from remand.interfaces.demo.environment import DemoLine, Narrator, ObservedEvent
 from remand.testing.builders import (
     H1,
     LATER,
@@ -16,74 +17,76 @@ from remand.testing.builders import (
     a_result,
     a_task,
     a_verdict,
-    claimed,
+    invalid_rejection_filed,
+    rejection_answered,
+    rejection_filed,
+    review_rejected,
+    task_claimed,
 )
-from remand.testing.rejection_events import answered, filed, filed_invalid
-from remand.testing.reviewing import rejected
 
 RUN = "RUN-20261115-090000-00000001"
 TITLE = "Mend the roof"
 
 
-def told(event: e.Event, log: str = "", status: Status = Status.CLAIMED) -> list[Line]:
-    return list(Narrator(lambda _: log).lines(Seen(event, a_task(status=status))))
+def told(event: Event, log: str = "", status: Status = Status.CLAIMED) -> list[DemoLine]:
+    return list(Narrator(lambda _: log).lines(ObservedEvent(event, a_task(status=status))))
 
 
-def ended(**fields: object) -> e.RunEnded:
-    return e.RunEnded(**{"task_id": T1, "run_id": RUN, "agent": "Alice", "how": "exited", **fields})
+def ended(**fields: object) -> RunEnded:
+    return RunEnded(**{"task_id": T1, "run_id": RUN, "agent": "Alice", "how": "exited", **fields})
 
 
 @pytest.mark.parametrize(
     ("event", "kind", "who"),
     [
-        (filed(), "agent", "Alice"),
-        (filed_invalid(), "agent", "Alice"),
+        (rejection_filed(), "agent", "Alice"),
+        (invalid_rejection_filed(), "agent", "Alice"),
         (
-            e.GateRejected(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(a_result())),
+            GateRejected(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(a_result())),
             "gate",
             "the gates",
         ),
         (
-            e.GateHeld(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(a_result())),
+            GateHeld(task_id=T1, handoff_id=H1, agent="Alice", verdict=a_verdict(a_result())),
             "gate",
             "the gates",
         ),
-        (rejected(), "reviewer", "Lead"),
-        (e.EscalationOpened(task_id=T1, reason="Who?"), "asked", ""),
-        (e.TaskCancelled(task_id=T1, reason="No"), "cancelled", ""),
-        (e.TaskSettled(task_id=T1, status="done"), "done", ""),
+        (review_rejected(), "reviewer", "Lead"),
+        (EscalationOpened(task_id=T1, reason="Who?"), "asked", ""),
+        (TaskCancelled(task_id=T1, reason="No"), "cancelled", ""),
+        (TaskSettled(task_id=T1, status="done"), "done", ""),
     ],
 )
-def test_noes_questions_and_ends_are_marked(event: e.Event, kind: str, who: str) -> None:
+def test_noes_questions_and_ends_are_marked(event: Event, kind: str, who: str) -> None:
     (line,) = told(event)
 
     assert (line.kind, line.title, line.who) == (kind, TITLE, who)
 
 
 def test_an_approval_is_told_with_what_was_looked_at_and_is_an_end_when_it_ends_the_task() -> None:
-    checked = (e.Finding(path="roof.py", line=7, text="holds"), e.Finding(text="more"))
-    event = e.ReviewApproved(task_id=T1, reviewer="Lead", commit="c", checked=checked)
+    checked = (Finding(path="roof.py", line=7, text="holds"), Finding(text="more"))
+    event = ReviewApproved(task_id=T1, reviewer="Lead", commit="c", checked=checked)
 
     assert told(event, status=Status.DONE) == [
-        Line("done", TITLE, "Lead", "approved by Lead: roof.py:7: holds")
+        DemoLine("done", TITLE, "Lead", "approved by Lead: roof.py:7: holds")
     ]
     assert told(event, status=Status.PROVISIONAL)[0].kind == ""
 
 
 def test_an_answer_says_what_was_decided_and_why() -> None:
-    assert told(answered("ACCEPT"))[0].text == "ACCEPT: So it is."
+    assert told(rejection_answered("ACCEPT"))[0].text == "ACCEPT: So it is."
 
 
 def test_who_begins_again_goes_on() -> None:
     narrator = Narrator(lambda _: "")
-    start = e.RunStarted(task_id=T1, run_id=RUN, agent="Alice", handoff_id=H1)
-    seen = Seen(start, a_task())
+    start = RunStarted(task_id=T1, run_id=RUN, agent="Alice", handoff_id=H1)
+    seen = ObservedEvent(start, a_task())
 
     assert [line.text for _ in range(2) for line in narrator.lines(seen)] == [
         "begins",
         "goes on, with what it was told",
     ]
-    review = e.RunStarted(task_id=T1, run_id=RUN, agent="Lead", purpose=e.Purpose.REVIEW)
+    review = RunStarted(task_id=T1, run_id=RUN, agent="Lead", purpose=Purpose.REVIEW)
     assert told(review) == []
 
 
@@ -100,7 +103,7 @@ def test_an_agent_s_words_are_told_when_its_session_has_ended_and_its_figures_ar
         (ended(how="lost"), "was lost with the scheduler"),
     ],
 )
-def test_a_run_that_failed_or_was_lost_is_nobody_s_blame(event: e.RunEnded, text: str) -> None:
+def test_a_run_that_failed_or_was_lost_is_nobody_s_blame(event: RunEnded, text: str) -> None:
     (line,) = told(event, "Traceback\n")
 
     assert line.text == f"{text} (nobody's blame; it is tried again)"
@@ -109,10 +112,10 @@ def test_a_run_that_failed_or_was_lost_is_nobody_s_blame(event: e.RunEnded, text
 @pytest.mark.parametrize(
     "event",
     [
-        claimed(),
-        e.LeaseRenewed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=LATER),
-        e.FeedbackFetched(task_id=T1, handoff_id=H1, agent="Alice", count=1),
+        task_claimed(),
+        LeaseRenewed(task_id=T1, handoff_id=H1, agent="Alice", lease_expires_at=LATER),
+        FeedbackFetched(task_id=T1, handoff_id=H1, agent="Alice", count=1),
     ],
 )
-def test_what_says_nothing_new_is_left_out(event: e.Event) -> None:
+def test_what_says_nothing_new_is_left_out(event: Event) -> None:
     assert told(event) == []

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from remand.bootstrap.quick import Place
-from remand.interfaces.hook.guarding import guarded, is_reading
-from remand.interfaces.hook.words import Words
+from remand.interfaces.hook.session import SessionCall
+from remand.interfaces.hook.tool_guard import find_guarded, is_read_only
+from remand.wiring.startup import LedgerLocation
 
-PLACE = Place(root="/repo", worktree="/repo", git_dir="/repo/.git", common_dir="/repo/.git")
+PLACE = LedgerLocation(root="/repo", worktree="/repo", git_dir="/repo/.git", common_dir="/repo/.git")
 
 
 def touched(command: str = "", *paths: str) -> list[str]:
-    return guarded(Words(event="pre_tool", host="claude", command=command, paths=paths), PLACE, "main")
+    return find_guarded(
+        SessionCall(event="pre_tool", host="claude", command=command, paths=paths), PLACE, "main"
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,9 +170,9 @@ def test_ordinary_work_is_left_alone(command: str) -> None:
 
 
 def test_where_a_session_is_counts_for_what_its_command_reaches() -> None:
-    words = Words(event="pre_tool", host="claude", command="rm -rf events", cwd="/repo/.got")
-    assert guarded(words, PLACE, "main") == ["events"]
-    assert guarded(replace(words, cwd="/repo/src"), PLACE, "main") == []
+    words = SessionCall(event="pre_tool", host="claude", command="rm -rf events", cwd="/repo/.got")
+    assert find_guarded(words, PLACE, "main") == ["events"]
+    assert find_guarded(replace(words, cwd="/repo/src"), PLACE, "main") == []
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_other_files_are_an_agents_to_write(path: str) -> None:
     ],
 )
 def test_looking_around_and_calling_us_is_reading(command: str) -> None:
-    assert is_reading(Words(event="pre_tool", host="claude", tool="Bash", command=command))
+    assert is_read_only(SessionCall(event="pre_tool", host="claude", tool="Bash", command=command))
 
 
 @pytest.mark.parametrize(
@@ -240,22 +242,22 @@ def test_looking_around_and_calling_us_is_reading(command: str) -> None:
     ],
 )
 def test_whatever_may_change_something_is_not_reading(command: str) -> None:
-    assert not is_reading(Words(event="pre_tool", host="claude", tool="Bash", command=command))
+    assert not is_read_only(SessionCall(event="pre_tool", host="claude", tool="Bash", command=command))
 
 
 @pytest.mark.parametrize(
     ("tool", "reads"), [("Read", True), ("Grep", True), ("Task", False), ("mcp__x", False)]
 )
 def test_tools_that_change_nothing_are_known_by_name(tool: str, reads: bool) -> None:
-    assert is_reading(Words(event="pre_tool", host="claude", tool=tool)) is reads
+    assert is_read_only(SessionCall(event="pre_tool", host="claude", tool=tool)) is reads
 
 
 def test_a_tool_that_names_a_file_it_writes_is_not_reading() -> None:
-    assert not is_reading(Words(event="pre_tool", host="claude", tool="Read", paths=("a.txt",)))
+    assert not is_read_only(SessionCall(event="pre_tool", host="claude", tool="Read", paths=("a.txt",)))
 
 
 STATE = "/home/somebody/state"
-STARTED = Place(
+STARTED = LedgerLocation(
     root="/repo",
     worktree=f"{STATE}/remand/20261116-080000-00000001/worktrees/T-1",
     git_dir="/repo/.git/worktrees/T-1",
@@ -285,6 +287,6 @@ def test_an_agent_that_we_started_works_in_our_state_folder_and_touches_its_own_
     monkeypatch: pytest.MonkeyPatch, command: str, path: str, is_touched: bool
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", STATE)
-    words = Words(event="pre_tool", host="claude", command=command, paths=(path,) if path else ())
+    words = SessionCall(event="pre_tool", host="claude", command=command, paths=(path,) if path else ())
 
-    assert bool(guarded(words, STARTED, "main")) is is_touched
+    assert bool(find_guarded(words, STARTED, "main")) is is_touched

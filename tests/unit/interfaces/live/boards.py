@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from remand.app.board import AtWork, Board, GatesRunning, Waiting
-from remand.app.escalations import Question
-from remand.app.happenings import Happening
-from remand.app.troubles import Trouble
-from remand.domain.escalations import Option
+from remand.app.board import ActiveWork, Board, BoardAlert, RunningGates, WaitingTask
+from remand.app.history.activity import ActivityEntry
+from remand.app.inbox.questions import Question
+from remand.domain.decisions.escalations import EscalationOption
 from remand.testing.builders import LATER, NOW, T1
 
 OPTIONS = ("fix", "unlock:Alice", "reassign:Bob", "reopen", "wontfix")
@@ -22,7 +21,7 @@ def a_question(number: int = 1, *keys: str, **fields: Any) -> Question:
         "title": f"Mend roof {number}",
         "kind": "asked",
         "question": f"Issue #{number} needs a decision: what now? Options: 1) Manual fix.",
-        "options": tuple(Option(key=key, text=f"Do {key}") for key in keys or OPTIONS),
+        "options": tuple(EscalationOption(key=key, text=f"Do {key}") for key in keys or OPTIONS),
         "deadline": LATER,
         "since": NOW,
         "tried": ("Lead rejected Alice's work: It leaks",),
@@ -40,7 +39,7 @@ def a_full_board(text: str = "Mend the roof", many: int = 30) -> Board:
     return a_board(
         counts={"incoming": 10_000, "claimed": many, "escalated": many, "done": 7},
         ready=9_000,
-        troubles=tuple(Trouble(kind="task", text=text, task_id=T1, label=text) for _ in range(many)),
+        troubles=tuple(BoardAlert(kind="task", text=text, task_id=T1, label=text) for _ in range(many)),
         questions=tuple(
             a_question(
                 number,
@@ -52,7 +51,7 @@ def a_full_board(text: str = "Mend the roof", many: int = 30) -> Board:
             for number in range(many)
         ),
         at_work=tuple(
-            AtWork(
+            ActiveWork(
                 task_id=T1,
                 label=text,
                 title=text,
@@ -68,13 +67,13 @@ def a_full_board(text: str = "Mend the roof", many: int = 30) -> Board:
             )
             for _ in range(many)
         ),
-        gates=tuple(GatesRunning(task_id=T1, label=text, agent=text, since=NOW) for _ in range(many)),
+        gates=tuple(RunningGates(task_id=T1, label=text, agent=text, since=NOW) for _ in range(many)),
         waiting=tuple(
-            Waiting(task_id=T1, label=text, title=text, status="provisional", whom=(text,), author=text)
+            WaitingTask(task_id=T1, label=text, title=text, status="provisional", whom=(text,), author=text)
             for _ in range(many)
         ),
         happenings=tuple(
-            Happening(at=NOW, event="task.claim", task_id=T1, label=text, text=text, is_unconfirmed=True)
+            ActivityEntry(at=NOW, event="task.claim", task_id=T1, label=text, text=text, is_unconfirmed=True)
             for _ in range(15)
         ),
     )

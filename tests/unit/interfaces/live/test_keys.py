@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remand.interfaces.live.keys import (
+from remand.interfaces.terminal.state import (
     BACKSPACE,
     DOWN,
     ENTER,
@@ -14,7 +14,7 @@ from remand.interfaces.live.keys import (
     MAX_PENDING,
     UP,
     Keyboard,
-    Pressed,
+    KeyPress,
 )
 
 
@@ -48,7 +48,7 @@ def test_an_escape_is_a_key_once_nothing_follows_it() -> None:
 
     assert keyboard.feed(b"\x1b") == []
     assert keyboard.is_waiting
-    assert keyboard.rest() == [Pressed(ESCAPE)]
+    assert keyboard.rest() == [KeyPress(ESCAPE)]
     assert not keyboard.is_waiting
     assert keyboard.rest() == []
 
@@ -58,7 +58,7 @@ def test_half_a_sequence_that_never_ends_is_no_key() -> None:
     keyboard.feed(b"\x1b[1;")
 
     assert keyboard.rest() == []
-    assert keyboard.feed(b"q") == [Pressed("q")]
+    assert keyboard.feed(b"q") == [KeyPress("q")]
 
 
 @given(st.lists(st.integers(0, 30), max_size=5))
@@ -69,7 +69,7 @@ def test_nothing_that_is_pasted_is_a_key(cuts: list[int]) -> None:
         found += keyboard.feed(data[begin:cut])
         begin = max(begin, min(cut, len(data)))
 
-    assert found == [Pressed("j"), Pressed(pasted="1yq\nx"), Pressed("k")]
+    assert found == [KeyPress("j"), KeyPress(pasted="1yq\nx"), KeyPress("k")]
 
 
 def test_a_paste_is_waited_for_to_its_end_however_long_it_is() -> None:
@@ -81,7 +81,7 @@ def test_a_paste_is_waited_for_to_its_end_however_long_it_is() -> None:
         assert keyboard.feed(b"1yq" * MAX_PENDING) == []
     (press,) = keyboard.feed(b"end\x1b[201~")
     assert press.key == ""
-    assert keyboard.feed(b"q") == [Pressed("q")]
+    assert keyboard.feed(b"q") == [KeyPress("q")]
 
 
 @given(st.binary(max_size=200))

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from remand.app.scheduling.status import SchedulerStatus, ToldBreach
-from remand.interfaces.live.lines import event_line, status_lines
-from remand.testing.builders import LATER, NOW, Session, added, claimed
+from remand.app.scheduler.status import BreachStatus, SchedulerStatus
+from remand.interfaces.terminal.lines import event_line, status_lines
+from remand.testing.builders import LATER, NOW, Session, task_added, task_claimed
 from tests.unit.interfaces.live.test_screen import HOSTILE
 
-DISK = ToldBreach(cause="disk", message="The disk is full", since=NOW)
+DISK = BreachStatus(cause="disk", message="The disk is full", since=NOW)
 
 
 def a_status(**fields: Any) -> SchedulerStatus:
@@ -15,7 +15,7 @@ def a_status(**fields: Any) -> SchedulerStatus:
 
 
 def test_an_event_is_one_line_with_its_time_its_task_and_what_happened() -> None:
-    event = Session().write(claimed(), at=NOW)
+    event = Session().write(task_claimed(), at=NOW)
 
     assert event_line(event, "issue #42") == (
         "2026-11-15T09:00:00Z  issue #42                        Alice took it, attempt 1"
@@ -23,7 +23,7 @@ def test_an_event_is_one_line_with_its_time_its_task_and_what_happened() -> None
 
 
 def test_whatever_an_event_says_it_is_one_line_that_commands_nothing() -> None:
-    line = event_line(Session().write(added(title=HOSTILE), at=NOW), HOSTILE)
+    line = event_line(Session().write(task_added(title=HOSTILE), at=NOW), HOSTILE)
 
     assert line.isprintable()
     assert "evil" in line

@@ -7,14 +7,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from remand.app.board import Board
-from remand.app.scheduling.status import SchedulerStatus
-from remand.app.troubles import Trouble
-from remand.domain.instant import plus
-from remand.interfaces.live.keys import Pressed
-from remand.interfaces.live.plain import plain
-from remand.interfaces.live.screen import screen
-from remand.interfaces.live.state import State, begun, pressed
+from remand.app.board import Board, BoardAlert
+from remand.app.scheduler.status import SchedulerStatus
+from remand.domain.instant import add_seconds
+from remand.interfaces.terminal.screen import render_plain, render_screen
+from remand.interfaces.terminal.state import KeyPress, ViewState, handle_key, initial_state
 from remand.testing.builders import NOW
 from tests.unit.interfaces.live.boards import a_board, a_full_board, a_question
 
@@ -22,11 +19,14 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066\u200b\n\t\r\x9b31m" + "界" *
 SIZES = [(80, 24), (120, 40), (139, 24), (140, 24), (250, 60), (250, 24), (40, 10), (80, 5), (20, 3)]
 
 
-def drawn(board: Board, state: State | None = None, size: tuple[int, int] = (80, 24)) -> list[str]:
+def drawn(board: Board, state: ViewState | None = None, size: tuple[int, int] = (80, 24)) -> list[str]:
     """The rows that are drawn, without colours."""
     out = io.StringIO()
     console = Console(file=out, width=size[0], height=size[1], color_system=None, highlight=False)
-    console.print(screen(board, state or begun(board.questions), size, plus(NOW, 125), "shop"), end="")
+    console.print(
+        render_screen(board, state or initial_state(board.questions), size, add_seconds(NOW, 125), "shop"),
+        end="",
+    )
     return out.getvalue().removesuffix("\n").split("\n")
 
 
@@ -37,7 +37,7 @@ def test_whatever_is_on_the_board_fits_the_screen_and_commands_it_nothing(
 ) -> None:
     board = a_full_board(text)
     for key in ("", "j", "?", "g", "1"):
-        state, _ = pressed(begun(board.questions), board.questions, Pressed(key), 9.0)
+        state, _ = handle_key(initial_state(board.questions), board.questions, KeyPress(key), 9.0)
         rows = drawn(board, state, size)
 
         assert len(rows) == size[1]
@@ -51,7 +51,7 @@ def test_a_hostile_board_colours_nothing_by_itself() -> None:
         file=out, width=80, height=24, force_terminal=True, color_system="truecolor", _environ={}
     )
     board = a_full_board(HOSTILE)
-    console.print(screen(board, begun(board.questions), (80, 24), NOW, HOSTILE))
+    console.print(render_screen(board, initial_state(board.questions), (80, 24), NOW, HOSTILE))
 
     left = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert "\x1b" not in left
@@ -66,7 +66,7 @@ def test_without_colour_nothing_but_weight_is_sent() -> None:
         file=out, width=80, height=24, force_terminal=True, no_color=True, _environ={"TERM": "xterm"}
     )
     board = a_full_board()
-    console.print(screen(board, begun(board.questions), (80, 24), NOW))
+    console.print(render_screen(board, initial_state(board.questions), (80, 24), NOW))
 
     codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", out.getvalue()) for code in found.split(";")}
     assert codes <= {"0", "1", "2", "4", ""}
@@ -91,11 +91,11 @@ def test_a_wide_screen_has_what_goes_on_beside_what_is_asked() -> None:
 
 def test_the_question_that_is_looked_at_is_in_sight_with_its_options() -> None:
     questions = tuple(a_question(number) for number in range(1, 40))
-    trouble = tuple(Trouble(kind="task", text="is failed", label="#1") for _ in range(40))
+    trouble = tuple(BoardAlert(kind="task", text="is failed", label="#1") for _ in range(40))
     board = a_board(questions=questions, troubles=trouble)
-    state = begun(questions)
+    state = initial_state(questions)
     for _ in range(30):
-        state, _ = pressed(state, questions, Pressed("j"), 9.0)
+        state, _ = handle_key(state, questions, KeyPress("j"), 9.0)
 
     rows = drawn(board, state)
 
@@ -112,7 +112,7 @@ def test_the_question_that_is_looked_at_is_in_sight_with_its_options() -> None:
 
 
 def test_what_is_left_out_is_counted() -> None:
-    board = a_board(troubles=tuple(Trouble(kind="task", text="is failed") for _ in range(40)))
+    board = a_board(troubles=tuple(BoardAlert(kind="task", text="is failed") for _ in range(40)))
 
     assert "Problems  19 of 40 lines" in drawn(board)
 
@@ -147,9 +147,9 @@ def test_the_last_rows_say_what_is_typed_and_what_keys_mean(
     keys: list[str], message: str, meaning: str
 ) -> None:
     board = a_board(questions=(a_question(),))
-    state = begun(board.questions)
+    state = initial_state(board.questions)
     for key in keys:
-        state, _ = pressed(state, board.questions, Pressed(key), 9.0)
+        state, _ = handle_key(state, board.questions, KeyPress(key), 9.0)
 
     *_, said, known = drawn(board, state)
 
@@ -159,8 +159,8 @@ def test_the_last_rows_say_what_is_typed_and_what_keys_mean(
 
 def test_of_a_long_guidance_the_end_is_seen() -> None:
     board = a_board(questions=(a_question(),))
-    state, _ = pressed(begun(board.questions), board.questions, Pressed("g"), 9.0)
-    state, _ = pressed(state, board.questions, Pressed(pasted="x" * 200 + "界end"), 9.0)
+    state, _ = handle_key(initial_state(board.questions), board.questions, KeyPress("g"), 9.0)
+    state, _ = handle_key(state, board.questions, KeyPress(pasted="x" * 200 + "界end"), 9.0)
 
     assert drawn(board, state)[-2].endswith("x界end▏")
     assert cell_len(drawn(board, state)[-2]) <= 80
@@ -169,15 +169,15 @@ def test_of_a_long_guidance_the_end_is_seen() -> None:
 def test_in_an_agents_place_the_screen_says_that_it_is_only_to_look_at() -> None:
     board = a_board(questions=(a_question(),))
 
-    assert drawn(board, begun(board.questions, why_not="Only the user answers."))[-1].startswith(
+    assert drawn(board, initial_state(board.questions, why_not="Only the user answers."))[-1].startswith(
         "Only the user answers. · j k move"
     )
 
 
 def test_the_plain_board_has_everything_and_says_how_to_answer() -> None:
-    text = plain(a_full_board(many=2), "shop")
+    text = render_plain(a_full_board(many=2), "shop")
 
     assert text.count("Answer: remand inbox answer E-") == 2
     assert "40  Do reassign:Mend the roof39" in text
-    assert "Answer:" not in plain(a_full_board(many=2), "shop", may_answer=False)
-    assert all(row.isprintable() for row in plain(a_full_board(HOSTILE), HOSTILE).split("\n"))
+    assert "Answer:" not in render_plain(a_full_board(many=2), "shop", may_answer=False)
+    assert all(row.isprintable() for row in render_plain(a_full_board(HOSTILE), HOSTILE).split("\n"))

@@ -9,11 +9,11 @@ from typing import TextIO
 
 import pytest
 
-from remand.app.board import WITH_STORY, Board
+from remand.app.board import MAX_WITH_HISTORY, Board
 from remand.app.errors import EnvironmentFault
-from remand.app.escalations import Question
+from remand.app.inbox.questions import Question
 from remand.domain.instant import Instant
-from remand.interfaces.live.showing import Desk, Ending, Terminal, show
+from remand.interfaces.terminal.view import BoardSource, ExitReason, Terminal, show_view
 from remand.testing.builders import NOW
 from tests.unit.interfaces.live.boards import a_board, a_question
 
@@ -37,7 +37,7 @@ class FakeDesk:
     def has_changed(self) -> bool:
         return self.is_changed
 
-    def look(self, focus: str, *, is_thorough: bool = False) -> Board:
+    def read_board(self, focus: str, *, is_thorough: bool = False) -> Board:
         self.looks.append((focus, is_thorough))
         self.is_changed = False
         if self.fault:
@@ -60,7 +60,7 @@ class Seat:
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def watch(self, desk: Desk, *steps: Callable[[], object]) -> Ending:
+    def watch(self, desk: BoardSource, *steps: Callable[[], object]) -> ExitReason:
         """Shows the desk; each step is taken again and again until it gives something true."""
         left = list(steps)
 
@@ -70,7 +70,7 @@ class Seat:
                 left.pop(0)
             return not left
 
-        ending = show(desk, self.terminal, stop)
+        ending = show_view(desk, self.terminal, stop)
         self._read()
         return ending
 
@@ -104,7 +104,7 @@ def pressing(seat: Seat, keys: str) -> Callable[[], bool]:
 
 
 def test_the_view_ends_when_whoever_started_it_says_so(seat: Seat) -> None:
-    assert seat.watch(FakeDesk(), seat.has_drawn("no scheduler")) is Ending.STOPPED
+    assert seat.watch(FakeDesk(), seat.has_drawn("no scheduler")) is ExitReason.STOPPED
 
 
 def test_the_board_is_read_once_more_when_something_has_changed(seat: Seat) -> None:
@@ -163,24 +163,24 @@ def test_looking_again_is_thorough(seat: Seat) -> None:
 
 
 def test_of_many_questions_the_story_of_the_one_looked_at_is_read(seat: Seat) -> None:
-    desk = FakeDesk(*(a_question(number) for number in range(WITH_STORY + 1)))
+    desk = FakeDesk(*(a_question(number) for number in range(MAX_WITH_HISTORY + 1)))
     seat.watch(desk, seat.has_drawn("Mend roof 0"), pressing(seat, "j"), lambda: len(desk.looks) > 1)
 
     assert desk.looks[1] == ("E-000000000001", False)
 
 
 def test_the_view_is_left_by_its_key(seat: Seat) -> None:
-    assert seat.watch(FakeDesk(), pressing(seat, "q"), lambda: False) is Ending.QUIT
+    assert seat.watch(FakeDesk(), pressing(seat, "q"), lambda: False) is ExitReason.QUIT
 
 
 def test_where_the_terminal_has_gone_the_view_ends(seat: Seat) -> None:
     reader, writer = os.pipe()
     os.close(writer)
 
-    ending = show(FakeDesk(), seat.terminal._replace(keyboard=reader))
+    ending = show_view(FakeDesk(), seat.terminal._replace(keyboard=reader))
     os.close(reader)
 
-    assert ending is Ending.GONE
+    assert ending is ExitReason.GONE
 
 
 def test_a_ledger_that_cannot_be_read_at_all_is_left_to_whoever_called(seat: Seat) -> None:
@@ -188,4 +188,4 @@ def test_a_ledger_that_cannot_be_read_at_all_is_left_to_whoever_called(seat: Sea
     desk.fault = "The disk is full."
 
     with pytest.raises(EnvironmentFault):
-        show(desk, seat.terminal)
+        show_view(desk, seat.terminal)

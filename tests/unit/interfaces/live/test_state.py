@@ -3,19 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from remand.app.escalations import Question
-from remand.interfaces.live import keys as k
-from remand.interfaces.live.keys import Pressed
-from remand.interfaces.live.state import (
+from remand.app.inbox.questions import Question
+from remand.interfaces.terminal import state as k
+from remand.interfaces.terminal.state import (
     MAX_GUIDANCE,
     OPTION_KEYS,
     STEADY_SECONDS,
-    Mode,
-    State,
-    Wish,
-    begun,
-    followed,
-    pressed,
+    KeyPress,
+    ViewMode,
+    ViewRequest,
+    ViewState,
+    handle_key,
+    initial_state,
+    update_questions,
 )
 from tests.unit.interfaces.live.boards import OPTIONS, a_question
 
@@ -24,16 +24,16 @@ THREE_QUESTIONS = (ONE, TWO, THREE)
 
 
 def after(
-    *presses: str | Pressed,
-    state: State | None = None,
+    *presses: str | KeyPress,
+    state: ViewState | None = None,
     questions: tuple[Question, ...] = THREE_QUESTIONS,
     at: float = 100.0,
-) -> tuple[State, list[Wish]]:
+) -> tuple[ViewState, list[ViewRequest]]:
     """The state after these keys, and everything they asked for."""
-    state = begun(questions) if state is None else state
+    state = initial_state(questions) if state is None else state
     wishes = []
     for one in presses:
-        state, wish = pressed(state, questions, Pressed(one) if isinstance(one, str) else one, at)
+        state, wish = handle_key(state, questions, KeyPress(one) if isinstance(one, str) else one, at)
         wishes += [wish] if wish else []
     return state, wishes
 
@@ -45,32 +45,32 @@ def after(
 def test_one_key_answers_the_question_that_is_looked_at(key: str, option: str) -> None:
     state, wishes = after(key)
 
-    assert wishes == [Wish("answer", ONE, option)]
-    assert state.mode is Mode.LOOK
+    assert wishes == [ViewRequest("answer", ONE, option)]
+    assert state.mode is ViewMode.LOOK
 
 
 def test_another_question_is_answered_once_it_is_looked_at() -> None:
-    assert after("j", k.DOWN, "k", "1")[1] == [Wish("answer", TWO, "fix")]
-    assert after(k.UP, "k", "1")[1] == [Wish("answer", ONE, "fix")]
-    assert after("j", "j", "j", "j", "1")[1] == [Wish("answer", THREE, "fix")]
+    assert after("j", k.DOWN, "k", "1")[1] == [ViewRequest("answer", TWO, "fix")]
+    assert after(k.UP, "k", "1")[1] == [ViewRequest("answer", ONE, "fix")]
+    assert after("j", "j", "j", "j", "1")[1] == [ViewRequest("answer", THREE, "fix")]
 
 
 def test_what_closes_a_task_is_asked_once_more() -> None:
     state, wishes = after("5")
 
-    assert (state.mode, wishes) == (Mode.CONFIRM, [])
-    assert after("y", state=state)[1] == [Wish("answer", ONE, "wontfix")]
+    assert (state.mode, wishes) == (ViewMode.CONFIRM, [])
+    assert after("y", state=state)[1] == [ViewRequest("answer", ONE, "wontfix")]
 
 
 @pytest.mark.parametrize("key", ["n", "5", "Y", k.ENTER, k.ESCAPE, "q"])
 def test_any_other_key_leaves_it_open(key: str) -> None:
     state, wishes = after("5", key)
 
-    assert (state.mode, wishes) == (Mode.LOOK, [])
+    assert (state.mode, wishes) == (ViewMode.LOOK, [])
 
 
 def test_a_paste_closes_nothing_and_answers_nothing() -> None:
-    pasted = Pressed(pasted="1y\n")
+    pasted = KeyPress(pasted="1y\n")
 
     assert after(pasted)[1] == []
     assert after("5", pasted)[1] == []
@@ -78,7 +78,7 @@ def test_a_paste_closes_nothing_and_answers_nothing() -> None:
 
 @pytest.mark.parametrize("key", ["6", "9", "a", "0", "Z", "é", k.ENTER, k.ESCAPE, ""])
 def test_a_key_that_stands_for_no_option_does_nothing(key: str) -> None:
-    assert after(key) == (begun(THREE_QUESTIONS), [])
+    assert after(key) == (initial_state(THREE_QUESTIONS), [])
 
 
 def test_every_option_has_a_key_and_none_of_them_means_something_else() -> None:
@@ -98,21 +98,21 @@ def test_without_a_question_no_key_answers() -> None:
 
 def test_where_nothing_can_be_answered_keys_say_so() -> None:
     for key in ("1", "5", "g"):
-        state, wishes = after(key, state=begun(THREE_QUESTIONS, why_not="Not from here."))
+        state, wishes = after(key, state=initial_state(THREE_QUESTIONS, why_not="Not from here."))
 
-        assert (state.mode, wishes, state.message) == (Mode.LOOK, [], "Not from here.")
+        assert (state.mode, wishes, state.message) == (ViewMode.LOOK, [], "Not from here.")
 
 
 @pytest.mark.parametrize(("key", "kind"), [("q", "quit"), ("r", "refresh")])
 def test_leaving_and_looking_again_are_asked_for(key: str, kind: str) -> None:
-    assert after(key)[1] == [Wish(kind)]
+    assert after(key)[1] == [ViewRequest(kind)]
 
 
 def test_help_goes_with_the_next_key_which_means_nothing_else() -> None:
     state, wishes = after("?")
-    assert state.mode is Mode.HELP
+    assert state.mode is ViewMode.HELP
     state, wishes = after("1", state=state)
-    assert (state.mode, wishes) == (Mode.LOOK, [])
+    assert (state.mode, wishes) == (ViewMode.LOOK, [])
 
 
 # Guidance.
@@ -120,33 +120,33 @@ def test_help_goes_with_the_next_key_which_means_nothing_else() -> None:
 
 def test_guidance_goes_along_with_the_answer_that_follows() -> None:
     state, wishes = after("g", *"use 1 blue", k.ENTER)
-    assert (state.mode, state.guidance, wishes) == (Mode.LOOK, "use 1 blue", [])
+    assert (state.mode, state.guidance, wishes) == (ViewMode.LOOK, "use 1 blue", [])
 
     state, wishes = after("3", state=state)
-    assert wishes == [Wish("answer", ONE, "reassign:Bob", "use 1 blue")]
+    assert wishes == [ViewRequest("answer", ONE, "reassign:Bob", "use 1 blue")]
     assert state.guidance == ""
 
 
 def test_guidance_goes_along_with_closing_too() -> None:
-    assert after("g", "n", "o", k.ENTER, "5", "y")[1] == [Wish("answer", ONE, "wontfix", "no")]
+    assert after("g", "n", "o", k.ENTER, "5", "y")[1] == [ViewRequest("answer", ONE, "wontfix", "no")]
 
 
 def test_dismissing_an_objection_asks_for_the_reason_that_is_recorded() -> None:
     objected = a_question(1, "dismiss", "dismiss_all")
-    state, wishes = after("1", state=begun((objected,)), questions=(objected,))
-    assert (state.mode, wishes) == (Mode.TYPE, [])
+    state, wishes = after("1", state=initial_state((objected,)), questions=(objected,))
+    assert (state.mode, wishes) == (ViewMode.TYPE, [])
 
     _, wishes = after("n", "o", k.ENTER, state=state, questions=(objected,))
-    assert wishes == [Wish("answer", objected, "dismiss", "no")]
+    assert wishes == [ViewRequest("answer", objected, "dismiss", "no")]
 
 
 def test_unlocking_asks_for_guidance_and_takes_none_as_well() -> None:
     state, wishes = after("2")
-    assert (state.mode, wishes) == (Mode.TYPE, [])
+    assert (state.mode, wishes) == (ViewMode.TYPE, [])
 
-    assert after(k.ENTER, state=state)[1] == [Wish("answer", ONE, "unlock:Alice")]
-    assert after("o", "k", k.ENTER, state=state)[1] == [Wish("answer", ONE, "unlock:Alice", "ok")]
-    assert after("g", "x", k.ENTER, "2")[1] == [Wish("answer", ONE, "unlock:Alice", "x")]
+    assert after(k.ENTER, state=state)[1] == [ViewRequest("answer", ONE, "unlock:Alice")]
+    assert after("o", "k", k.ENTER, state=state)[1] == [ViewRequest("answer", ONE, "unlock:Alice", "ok")]
+    assert after("g", "x", k.ENTER, "2")[1] == [ViewRequest("answer", ONE, "unlock:Alice", "x")]
 
 
 def test_what_is_typed_can_be_mended_and_left() -> None:
@@ -155,18 +155,18 @@ def test_what_is_typed_can_be_mended_and_left() -> None:
     assert after(*typed, k.ERASE_LINE)[0].guidance == ""
 
     state, wishes = after("2", "x", k.ESCAPE)
-    assert (state.mode, state.guidance, state.option, wishes) == (Mode.LOOK, "", "", [])
+    assert (state.mode, state.guidance, state.option, wishes) == (ViewMode.LOOK, "", "", [])
 
 
 def test_what_is_pasted_becomes_one_line_of_guidance() -> None:
-    state, _ = after("g", "x", Pressed(pasted=" two\nlines\x1b[31m\u202e"))
+    state, _ = after("g", "x", KeyPress(pasted=" two\nlines\x1b[31m\u202e"))
 
-    assert (state.mode, state.guidance) == (Mode.TYPE, "xtwo lines[31m")
-    assert len(after("g", *[Pressed(pasted="y" * 3000)] * 3)[0].guidance) == MAX_GUIDANCE
+    assert (state.mode, state.guidance) == (ViewMode.TYPE, "xtwo lines[31m")
+    assert len(after("g", *[KeyPress(pasted="y" * 3000)] * 3)[0].guidance) == MAX_GUIDANCE
 
 
 def test_guidance_stays_with_its_question() -> None:
-    assert after("g", "x", k.ENTER, "j", "1")[1] == [Wish("answer", TWO, "fix")]
+    assert after("g", "x", k.ENTER, "j", "1")[1] == [ViewRequest("answer", TWO, "fix")]
 
 
 # When questions change by themselves.
@@ -175,24 +175,24 @@ def test_guidance_stays_with_its_question() -> None:
 def test_the_same_question_is_looked_at_while_others_come_and_go() -> None:
     state, _ = after("j", "g", "x")
 
-    assert followed(state, THREE_QUESTIONS, (a_question(9), TWO), 100.0) == state
+    assert update_questions(state, THREE_QUESTIONS, (a_question(9), TWO), 100.0) == state
 
 
 def test_when_the_question_is_settled_the_keys_rest_for_a_moment() -> None:
     state, _ = after("j")
-    state = followed(state, THREE_QUESTIONS, (ONE, THREE), 100.0)
+    state = update_questions(state, THREE_QUESTIONS, (ONE, THREE), 100.0)
 
     assert state.selected == THREE.escalation_id
     held, wishes = after("1", state=state, questions=(ONE, THREE), at=100.0 + STEADY_SECONDS / 2)
     assert wishes == []
     assert "just changed" in held.message
     assert after("1", state=state, questions=(ONE, THREE), at=101.0 + STEADY_SECONDS)[1] == [
-        Wish("answer", THREE, "fix")
+        ViewRequest("answer", THREE, "fix")
     ]
 
 
 def test_a_question_that_just_came_up_is_not_answered_by_a_key_that_was_meant_for_none() -> None:
-    state = followed(begun(()), (), (ONE,), 100.0)
+    state = update_questions(initial_state(()), (), (ONE,), 100.0)
 
     assert state.selected == ONE.escalation_id
     assert after("1", state=state, questions=(ONE,), at=100.1)[1] == []
@@ -201,29 +201,29 @@ def test_a_question_that_just_came_up_is_not_answered_by_a_key_that_was_meant_fo
 @pytest.mark.parametrize("begin", ["5", "2"])
 def test_what_was_begun_is_given_up_when_its_question_goes(begin: str) -> None:
     state, _ = after(begin)
-    state = followed(state, THREE_QUESTIONS, (TWO, THREE), 100.0)
+    state = update_questions(state, THREE_QUESTIONS, (TWO, THREE), 100.0)
 
-    assert (state.mode, state.option, state.guidance) == (Mode.LOOK, "", "")
+    assert (state.mode, state.option, state.guidance) == (ViewMode.LOOK, "", "")
     assert state.message == "That question is settled."
     assert after("y", k.ENTER, state=state, questions=(TWO, THREE))[1] == []
 
 
 def test_what_was_begun_is_given_up_when_the_options_change() -> None:
     changed = replace(ONE, options=ONE.options[1:])
-    state = followed(after("5")[0], THREE_QUESTIONS, (changed, TWO, THREE), 100.0)
+    state = update_questions(after("5")[0], THREE_QUESTIONS, (changed, TWO, THREE), 100.0)
 
-    assert (state.mode, state.message) == (Mode.LOOK, "The options have changed.")
+    assert (state.mode, state.message) == (ViewMode.LOOK, "The options have changed.")
     assert after("4", state=state, questions=(changed,), at=100.1)[1] == []
 
 
 def test_what_came_of_an_answer_is_still_said_when_its_question_goes() -> None:
-    state = replace(begun(THREE_QUESTIONS), message="Bob takes it over")
+    state = replace(initial_state(THREE_QUESTIONS), message="Bob takes it over")
 
-    assert followed(state, THREE_QUESTIONS, (TWO, THREE), 100.0).message == "Bob takes it over"
+    assert update_questions(state, THREE_QUESTIONS, (TWO, THREE), 100.0).message == "Bob takes it over"
 
 
 def test_when_the_last_question_goes_none_is_looked_at() -> None:
-    state = followed(begun((ONE,)), (ONE,), (), 100.0)
+    state = update_questions(initial_state((ONE,)), (ONE,), (), 100.0)
 
     assert state.selected == ""
     assert len(OPTIONS) == len(ONE.options)

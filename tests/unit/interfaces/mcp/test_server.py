@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from remand.interfaces.mcp import agents
-from remand.interfaces.mcp.desk import Answer, Failed
-from remand.interfaces.mcp.server import RemandServer, plain
+from remand.interfaces.mcp import task_tools
+from remand.interfaces.mcp.command_runner import CommandError, CommandResult
+from remand.interfaces.mcp.server import RemandServer, without_titles
 
 PASSED = {
     "task_id": "T-1",
@@ -25,20 +25,20 @@ class HeldDesk:
     def __init__(self) -> None:
         self.go = asyncio.Event()
 
-    async def call(self, command: str, *_: str, **__: object) -> Answer:
+    async def call(self, command: str, *_: str, **__: object) -> CommandResult:
         if command == "task submit":
             await self.go.wait()
-            return Answer(0, PASSED)
+            return CommandResult(0, PASSED)
         if command == "whoami":
-            return Answer(0, {"name": "Fenster", "roles": ["agent"], "confined": False, "task": None})
-        raise Failed("There is nothing here. Make something.")
+            return CommandResult(0, {"name": "Fenster", "roles": ["agent"], "confined": False, "task": None})
+        raise CommandError("There is nothing here. Make something.")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_that_waits_for_gates_is_told_that_they_run_and_others_are_answered(
     monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr(agents, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(task_tools, "PROGRESS_SECONDS", 0.01)
 
     async def scene() -> tuple[Any, list[str | None]]:
         desk = HeldDesk()
@@ -95,4 +95,4 @@ def test_a_schema_keeps_a_field_that_is_called_title() -> None:
         "anyOf": [{"title": "x"}],
     }
 
-    assert plain(schema) == {"properties": {"title": {"type": "string"}}, "anyOf": [{}]}
+    assert without_titles(schema) == {"properties": {"title": {"type": "string"}}, "anyOf": [{}]}

@@ -1,0 +1,129 @@
+"""The coordinator's socket protocol and its client: frames of a length, a kind and a payload. Imports almost nothing, because every command starts here."""
+
+from __future__ import annotations
+
+from _socket import AF_UNIX, SOCK_STREAM, socket
+from time import sleep
+
+HEADER = 4
+MAX_FRAME = 8 << 20
+MAX_TEXTS = 4096
+"""How many texts a call may have: taking millions of them apart would keep everyone else waiting."""
+ASKS = b"A"
+CALL = b"C"
+CALL_WITH_INPUT = b"G"
+"""A call that brings along what it would have read from files or standard input. Only doors take these."""
+ANSWER = b"R"
+
+
+def pack(kind: bytes, payload: bytes) -> bytes:
+    """One frame."""
+    return (len(payload) + 1).to_bytes(HEADER, "big") + kind + payload
+
+
+def unpack(buffer: bytes | bytearray) -> tuple[bytes, bytes, int] | None:
+    """The first frame in a buffer: kind, payload and the bytes it took; None when it is not whole yet."""
+    if len(buffer) < HEADER:
+        return None
+    length = int.from_bytes(buffer[:HEADER], "big")
+    if not 0 < length <= MAX_FRAME:
+        raise ValueError(f"a frame of {length} bytes")
+    end = HEADER + length
+    if len(buffer) < end:
+        return None
+    return bytes(buffer[HEADER : HEADER + 1]), bytes(buffer[HEADER + 1 : end]), end
+
+
+def pack_call(folder: str, settings: list[str], arguments: list[str], given: bytes = b"") -> bytes:
+    """A call of the command line, forwarded as it is."""
+    texts = [folder, *settings, *arguments]
+    head = bytes([len(settings)])
+    call = head + b"\0".join(text.encode("utf-8", "surrogateescape") for text in texts)
+    return (
+        pack(CALL_WITH_INPUT, len(call).to_bytes(HEADER, "big") + call + given) if given else pack(CALL, call)
+    )
+
+
+def unpack_call(payload: bytes) -> tuple[str, list[str], list[str]]:
+    """The folder, settings and arguments of a forwarded call."""
+    if payload.count(b"\0") >= MAX_TEXTS:
+        raise ValueError(f"a call of more than {MAX_TEXTS} texts")
+    count = payload[0]
+    folder, *rest = [part.decode("utf-8", "surrogateescape") for part in payload[1:].split(b"\0")]
+    return folder, rest[:count], rest[count:]
+
+
+def unpack_call_with_input(kind: bytes, payload: bytes) -> tuple[str, list[str], list[str], bytes]:
+    """The folder, settings and arguments of a call of either kind, and what came along with it."""
+    if kind == CALL:
+        return (*unpack_call(payload), b"")
+    end = HEADER + int.from_bytes(payload[:HEADER], "big")
+    if kind != CALL_WITH_INPUT or not HEADER < end <= len(payload):
+        raise ValueError(f"kind {kind!r}")
+    return (*unpack_call(payload[HEADER:end]), payload[end:])
+
+
+def pack_result(code: int, output: bytes, errors: bytes) -> bytes:
+    """What a forwarded call led to."""
+    return pack(ANSWER, bytes([code]) + len(output).to_bytes(HEADER, "big") + output + errors)
+
+
+def unpack_result(payload: bytes) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of a forwarded call."""
+    length = int.from_bytes(payload[1 : 1 + HEADER], "big")
+    start = 1 + HEADER
+    return payload[0], payload[start : start + length], payload[start + length :]
+
+
+PATIENCE = 60.0
+ROOM_SECONDS = 0.05
+"""How long to wait before another try where too many wait to be let in."""
+
+
+class CoordinatorUnavailable(Exception):  # noqa: N818 - it is the coordinator that is lost
+    """The coordinator is not there, or went away before it answered."""
+
+
+class Connection:
+    """One conversation with a coordinator."""
+
+    def __init__(self, path: str, patience: float = 0.0) -> None:
+        self._patience = patience or PATIENCE
+        self._socket = socket(AF_UNIX, SOCK_STREAM)
+        self._socket.settimeout(self._patience)
+        try:
+            self._connect(path)
+        except OSError as error:
+            self._socket.close()
+            raise CoordinatorUnavailable(str(error)) from None
+
+    def _connect(self, path: str) -> None:
+        """Connects; where too many wait already, as soon as there is room."""
+        for _ in range(int(self._patience / ROOM_SECONDS)):
+            try:
+                return self._socket.connect(path)
+            except BlockingIOError:
+                sleep(ROOM_SECONDS)
+        return self._socket.connect(path)
+
+    def exchange(self, frame: bytes) -> bytes:
+        """Sends a frame and returns the payload of the answer."""
+        try:
+            self._socket.sendall(frame)
+            buffer = b""
+            while (found := unpack(buffer)) is None:
+                part = self._socket.recv(1 << 18)
+                if not part:
+                    raise CoordinatorUnavailable("the coordinator went away")
+                buffer += part
+        except TimeoutError:
+            raise CoordinatorUnavailable(
+                f"the coordinator did not answer within {self._patience:.0f} s"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise CoordinatorUnavailable(str(error)) from None
+        return found[1]
+
+    def close(self) -> None:
+        """Ends the conversation."""
+        self._socket.close()

@@ -1,0 +1,93 @@
+"""The ledger over the coordinator's socket: how requests and answers are encoded, and a client that sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from remand.adapters.coordinator import protocol
+from remand.adapters.coordinator.protocol import Connection
+from remand.app.errors import EnvironmentFault
+from remand.app.requests import Acceptance, Answer, Request
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.ledger import codec
+
+
+class WireAnswer(Record, kw_only=True):
+    """An answer: the events and the task, a refusal, or a fault of the environment."""
+
+    events: tuple[msgspec.Raw, ...] = ()
+    task: Task | None = None
+    refused: str = ""
+    message: str = ""
+    fault: str = ""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_requests = msgspec.json.Decoder(list[Request]).decode
+_decode_answers = msgspec.json.Decoder(list[WireAnswer]).decode
+
+
+def encode_requests(requests: list[Request]) -> bytes:
+    """Asks on their way to the coordinator."""
+    return _encode(requests)
+
+
+def decode_requests(payload: bytes) -> list[Request]:
+    """Asks from anyone; raises msgspec's errors on what is none."""
+    return _decode_requests(payload)
+
+
+def encode_answers(answers: list[Answer | EnvironmentFault]) -> bytes:
+    """Answers on their way back."""
+    return _encode([_encode_answer(answer) for answer in answers])
+
+
+def _encode_answer(answer: Answer | EnvironmentFault) -> WireAnswer:
+    match answer:
+        case Acceptance():
+            return WireAnswer(
+                events=tuple(msgspec.Raw(_encode(event)) for event in answer.events), task=answer.task
+            )
+        case Refused():
+            return WireAnswer(refused=answer.code, message=answer.message)
+        case _:
+            return WireAnswer(fault=str(answer))
+
+
+def decode_answers(payload: bytes) -> list[Answer]:
+    """Answers as the ledger gave them; a fault is raised."""
+    return [_decode_answer(wire) for wire in _decode_answers(payload)]
+
+
+def _decode_answer(wire: WireAnswer) -> Answer:
+    if wire.refused:
+        return Refused(wire.refused, wire.message)
+    if wire.task is None:
+        raise EnvironmentFault(wire.fault or "The coordinator gave an answer that says nothing.")
+    return Acceptance(
+        events=tuple(codec.decode_trusted_line(bytes(raw)) for raw in wire.events), task=wire.task
+    )
+
+
+class RemoteLedger:
+    """Asks a running coordinator; raises `Lost` when it goes away."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = Connection(path)
+
+    def ask(self, request: Request) -> Answer:
+        """Answers one ask."""
+        return self.ask_all([request])[0]
+
+    def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answers asks in their order."""
+        frame = protocol.pack(protocol.ASKS, encode_requests(list(requests)))
+        return decode_answers(self._connection.exchange(frame))
+
+    def close(self) -> None:
+        """Ends the conversation."""
+        self._connection.close()

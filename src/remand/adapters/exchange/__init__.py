@@ -1,1 +1,0 @@
-"""Events as files that travel with git."""

@@ -1,0 +1,58 @@
+"""What is remembered between two polls of a forge: answers for conditional requests, and marks of what was read."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+
+from remand.app.forge.ports import CachedAnswer
+
+
+class ForgeCache(Protocol):
+    """Keeps texts under keys where nobody else can change them."""
+
+    def get(self, key: str) -> bytes | None:
+        """What was kept under a key."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keeps something under a key."""
+
+
+class StoredAnswers:
+    """The last answer of each address."""
+
+    def __init__(self, cache: ForgeCache) -> None:
+        self._cache = cache
+
+    def get(self, address: str) -> CachedAnswer | None:
+        """What was answered there last."""
+        kept = self._cache.get(_key("answer", address))
+        try:
+            return msgspec.json.decode(kept, type=CachedAnswer) if kept else None
+        except msgspec.MsgspecError:
+            return None
+
+    def put(self, address: str, answer: CachedAnswer) -> None:
+        """Keeps an answer."""
+        self._cache.put(_key("answer", address), msgspec.json.encode(answer))
+
+
+class StoredMarks:
+    """Short notes under short names."""
+
+    def __init__(self, cache: ForgeCache) -> None:
+        self._cache = cache
+
+    def get(self, key: str) -> str:
+        """What was noted; empty when nothing was."""
+        return (self._cache.get(_key("mark", key)) or b"").decode("utf-8", "replace")
+
+    def put(self, key: str, value: str) -> None:
+        """Notes it."""
+        self._cache.put(_key("mark", key), value.encode())
+
+
+def _key(kind: str, name: str) -> str:
+    return sha256(f"{kind} {name}".encode()).hexdigest()

@@ -1,0 +1,82 @@
+"""Gate runs that continue in the background and are found again by name."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+
+LOOK_AGAIN_SECONDS = 0.02
+
+
+class BackgroundRuns:
+    """Each run holds a lock for as long as it lives, so that one that was killed is not waited for."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Starts a run in a session of its own, unless one of that name is going on."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        lock = os.open(self._path(name, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return
+        os.set_inheritable(lock, True)
+        try:
+            with open(self._path(name, "out"), "wb") as output:
+                subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.DEVNULL,
+                    env=dict(environment),
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                )
+        finally:
+            os.close(lock)
+
+    def is_running(self, name: str) -> bool:
+        """True while a run of that name goes on."""
+        try:
+            lock = os.open(self._path(name, "lock"), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def wait(self, name: str, seconds: float) -> bool:
+        """Waits for a run to end; False when it still goes on after that time."""
+        until = time.monotonic() + seconds
+        while self.is_running(name):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(LOOK_AGAIN_SECONDS)
+        return True
+
+    def take(self, name: str) -> bytes | None:
+        """What a run that has ended said, given out once; None when there is nothing."""
+        path = self._path(name, "out")
+        try:
+            with open(path, "rb") as file:
+                said = file.read()
+        except OSError:
+            return None
+        with suppress(OSError):
+            os.unlink(path)
+        return said or None
+
+    def _path(self, name: str, kind: str) -> str:
+        return os.path.join(self._folder, f"{sha256(name.encode()).hexdigest()[:32]}.{kind}")

@@ -1,0 +1,170 @@
+"""Gate results in files outside the repository: the sealed cache, reports, and the user's pause."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import NamedTuple
+
+from remand.app.gates.ports import ResultCache
+from remand.domain.instant import Instant, add_seconds, is_instant
+
+KEPT_RESULTS = 2000
+_RESULT_KEY = re.compile(r"[0-9a-f]{64}")
+_SEAL = 32
+
+
+class FileCache:
+    """One file a result. What is damaged, or sealed by someone else, is not there."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._secret = b""
+
+    def get(self, key: str) -> bytes | None:
+        """What was kept under a key."""
+        try:
+            with open(self._path(key), "rb") as file:
+                content = file.read()
+        except OSError:
+            return None
+        seal, value = content[:_SEAL], content[_SEAL:]
+        return value if hmac.compare_digest(seal, self._seal(key, value)) else None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keeps something under a key, whole or not at all. A full disk only means that it is not kept."""
+        path = self._path(key)
+        draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.draft"
+        with suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._make_room()
+            try:
+                with open(draft, "xb") as file:
+                    file.write(self._seal(key, value) + value)
+                os.replace(draft, path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(draft)
+
+    def _path(self, key: str) -> str:
+        if not _RESULT_KEY.fullmatch(key):
+            raise ValueError(f"{key!r} is no key of a result")
+        return os.path.join(self._folder, key)
+
+    def _seal(self, key: str, value: bytes) -> bytes:
+        return hmac.digest(self._own_secret(), key.encode() + b"\0" + value, sha256)
+
+    def _own_secret(self) -> bytes:
+        """This folder's secret, made once; whoever comes second takes the first one's."""
+        if not self._secret:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            path = os.path.join(self._folder, "secret")
+            if not os.path.exists(path):
+                draft = f"{path}.{os.urandom(4).hex()}.draft"
+                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(os.urandom(32))
+                with suppress(FileExistsError):
+                    os.link(draft, path)
+                os.unlink(draft)
+            with open(path, "rb") as file:
+                self._secret = file.read()
+        return self._secret
+
+    def _make_room(self) -> None:
+        """Lets go of the oldest results when there are many."""
+        names = [name for name in os.listdir(self._folder) if _RESULT_KEY.fullmatch(name)]
+        if len(names) < KEPT_RESULTS:
+            return
+        paths = sorted((os.path.join(self._folder, name) for name in names), key=os.path.getmtime)
+        for path in paths[: KEPT_RESULTS // 4]:
+            with suppress(OSError):
+                os.unlink(path)
+
+
+LONGEST = 7 * 86400.0
+_PAUSE_KEY = sha256(b"pause").hexdigest()
+
+
+class Pause(NamedTuple):
+    """Until when every session may stop, who said so, and why."""
+
+    until: Instant
+    actor: str
+    reason: str
+
+
+def begin_pause(cache: ResultCache, until: Instant, actor: str, reason: str) -> None:
+    """Writes the pause down; a later one takes its place."""
+    cache.put(_PAUSE_KEY, f"{until}\n{actor}\n{reason}\n".encode())
+
+
+def current_pause(cache: ResultCache, now: Instant) -> Pause | None:
+    """The pause, until its end."""
+    text = (cache.get(_PAUSE_KEY) or b"").decode("utf-8", "replace")
+    until, actor, reason = (*text.rstrip("\n").split("\n", 2), "", "")[:3]
+    return (
+        Pause(until, actor, reason)
+        if is_instant(until) and now < until <= add_seconds(now, LONGEST)
+        else None
+    )
+
+
+def end_pause(cache: ResultCache) -> None:
+    """Takes the pause away."""
+    cache.put(_PAUSE_KEY, b"")
+
+
+MAX_REPORT = 128 << 20
+KEPT_REPORTS = 200
+
+
+class FileReports:
+    """Reports in a folder of ours, and short-lived ones in the system's."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def folder(self) -> Iterator[str]:
+        """An empty folder for one run of a tool, gone afterwards."""
+        from tempfile import TemporaryDirectory  # loaded when something is measured
+
+        with TemporaryDirectory(prefix="remand-report-", ignore_cleanup_errors=True) as path:
+            yield path
+
+    def read(self, path: str) -> bytes | None:
+        """What a tool has written there: a plain file of a bearable size, else None."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPORT:
+            os.close(handle)
+            return None
+        with os.fdopen(handle, "rb") as file:
+            return file.read(MAX_REPORT)
+
+    def write(self, name: str, content: str) -> str:
+        """Keeps a full report and returns its name; empty when it cannot be kept."""
+        path = os.path.join(self._folder, f"{name}.md")
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._make_room()
+            with open(path, "w", encoding="utf-8", errors="replace") as file:
+                file.write(content)
+        except OSError:
+            return ""
+        return name
+
+    def _make_room(self) -> None:
+        paths = [entry.path for entry in os.scandir(self._folder) if entry.name.endswith(".md")]
+        for path in sorted(paths, key=os.path.getmtime)[:-KEPT_REPORTS]:
+            with suppress(OSError):
+                os.unlink(path)

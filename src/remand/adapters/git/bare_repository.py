@@ -1,0 +1,524 @@
+"""A bare repository of our own, configured by nobody else, and its objects: trees, blobs and commits by id."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import IO, NamedTuple, Protocol
+
+from remand.adapters.git.repository import SAFE
+from remand.app.errors import EnvironmentFault
+
+SECONDS = 60.0
+COSMETIC = (
+    *("badDate", "badEmail", "badName", "badTimezone", "missingAuthor", "missingEmail"),
+    *("missingNameBeforeEmail", "missingSpaceBeforeDate", "missingSpaceBeforeEmail", "missingTaggerEntry"),
+    *("multipleAuthors", "nulInCommit", "zeroPaddedDate", "zeroPaddedFilemode"),
+    *("gitmodulesBlob", "gitmodulesLarge", "gitmodulesMissing", "gitmodulesName", "gitmodulesParse"),
+    *("gitmodulesPath", "gitmodulesSymlink", "gitmodulesUpdate", "gitmodulesUrl"),
+)
+"""What git finds wrong in old commits that does no harm here: who wrote when, and submodules, which are not used."""
+_ALONE = SAFE | {
+    "GIT_ALLOC_LIMIT": "1g",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+_CONFIG = f"""\
+[core]
+	repositoryformatversion = 1
+	bare = true
+	attributesfile = {os.devnull}
+	excludesfile = {os.devnull}
+	hookspath = {os.devnull}
+	fsmonitor = false
+	usereplacerefs = false
+	commitgraph = false
+	multipackindex = false
+	logallrefupdates = false
+	bigfilethreshold = 16m
+	fsync = none
+[extensions]
+	objectformat = {{algorithm}}
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[pack]
+	usebitmaps = false
+[protocol]
+	allow = never
+[submodule]
+	recurse = false
+[fsck]
+{"".join(f"	{name} = ignore" + chr(10) for name in COSMETIC)}"""
+_MAX_SAID = 600
+
+
+class DamagedRepository(EnvironmentFault):
+    """Objects are missing or cannot be read. Where our own repository is at fault, making it anew helps."""
+
+
+class BareRepository:
+    """A bare repository. It is made when it is first needed, and can be thrown away at any time."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def is_made(self, id_length: int) -> bool:
+        """True when it is there, configured as it is to be, for ids of that length."""
+        try:
+            with open(os.path.join(self.path, "config"), encoding="utf-8", errors="replace") as file:
+                return file.read(1 << 16) == _config(id_length)
+        except OSError:
+            return False
+
+    def make(self, id_length: int) -> None:
+        """Makes it anew, at a stroke: killed in between, it is not there."""
+        self.remove()
+        draft = tempfile.mkdtemp(prefix="new-", dir=os.path.dirname(self.path))
+        for name in ("objects/info", "objects/pack", "refs/heads"):
+            os.makedirs(os.path.join(draft, name), mode=0o700)
+        for name, text in (("HEAD", "ref: refs/heads/none\n"), ("config", _config(id_length))):
+            with open(os.path.join(draft, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        os.rename(draft, self.path)
+
+    def remove(self) -> None:
+        """Takes it away, and what a killed process has left of others."""
+        folder, name = os.path.split(self.path)
+        if os.path.lexists(self.path):
+            os.rename(self.path, tempfile.mkdtemp(prefix="old-", dir=folder))
+        for left in os.listdir(folder):
+            if left != name and left.startswith(("new-", "old-")):
+                shutil.rmtree(os.path.join(folder, left), ignore_errors=True)
+
+    def is_sound(self) -> bool:
+        """Reads everything again; True when nothing is missing or damaged."""
+        return not self.run("fsck", "--full", "--no-dangling", "--no-progress", seconds=600).returncode
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The whole environment of a git process here."""
+        own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": self.path, "GIT_DIR": self.path}
+        return own | _ALONE | dict(more or {})
+
+    def start(
+        self,
+        *arguments: str,
+        stdin: int | IO[bytes],
+        stdout: int,
+        stderr: int | IO[bytes] = subprocess.DEVNULL,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Starts git here."""
+        try:
+            return subprocess.Popen(
+                ["git", *arguments],
+                cwd=self.path,
+                env=self.environment(environment),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+            )
+        except OSError as error:
+            raise _no_start(self.path, error) from None
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        seconds: float = SECONDS,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs git here to its end."""
+        try:
+            return subprocess.run(
+                ["git", *arguments],
+                cwd=self.path,
+                env=self.environment(environment),
+                input=stdin,
+                capture_output=True,
+                timeout=seconds,
+                check=False,
+            )
+        except OSError as error:
+            raise _no_start(self.path, error) from None
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFault(f"git {arguments[0]} did not end within {seconds:.0f} s.") from None
+
+    def ask(self, *arguments: str) -> bytes:
+        """What git answers; raises EnvironmentFault when it cannot."""
+        answer = self.run(*arguments)
+        if answer.returncode:
+            raise DamagedRepository(f"git {arguments[0]} failed: {git_error(answer.stderr)}")
+        return answer.stdout
+
+
+def _no_start(folder: str, error: OSError) -> EnvironmentFault:
+    return EnvironmentFault(f"git cannot be started in {folder}: {error.strerror}. Is it installed, on PATH?")
+
+
+def git_error(errors: bytes) -> str:
+    """What git complained of, in one line without control characters."""
+    text = re.sub(r"\s+", " ", errors[-_MAX_SAID:].decode("utf-8", "replace")).strip()
+    return "".join(letter if letter.isprintable() else "?" for letter in text) or "it gave no reason"
+
+
+def _config(id_length: int) -> str:
+    return _CONFIG.format(algorithm="sha256" if id_length == 64 else "sha1")
+
+
+MAX_FILES = 1_000_000
+MAX_DEPTH = 200
+
+
+class TreeEntry(NamedTuple):
+    """What a name stands for in a tree."""
+
+    mode: str
+    id: str
+
+    @property
+    def is_tree(self) -> bool:
+        """True for a folder; old tools wrote its mode with a nought in front."""
+        return self.mode in ("40000", "040000")
+
+    @property
+    def is_file(self) -> bool:
+        """True for a plain file, executable or not."""
+        return self.mode.startswith("100")
+
+    @property
+    def is_link(self) -> bool:
+        """True for a symbolic link."""
+        return self.mode == "120000"
+
+
+Tree = Mapping[bytes, TreeEntry]
+_NOTHING: Tree = {}
+
+
+class Trees(Protocol):
+    """Where trees are read from."""
+
+    def tree(self, tree_id: str) -> Tree:
+        """What is in a tree."""
+
+    def trees(self, tree_ids: Iterable[str]) -> dict[str, Tree]:
+        """What is in each of many trees."""
+
+
+class TreeDifference(NamedTuple):
+    """A path at which two trees have different files; None where one has none."""
+
+    path: bytes
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+def parse_tree(content: bytes, id_size: int) -> dict[bytes, TreeEntry]:
+    """The entries of a tree object."""
+    found: dict[bytes, TreeEntry] = {}
+    start = 0
+    while start < len(content):
+        space = content.index(b" ", start)
+        end = content.index(b"\x00", space)
+        mode = content[start:space].decode("ascii", "replace")
+        object_id = content[end + 1 : end + 1 + id_size].hex()
+        found[content[space + 1 : end]] = TreeEntry(mode, object_id)
+        start = end + 1 + id_size
+    return found
+
+
+def write_tree(repository: BareRepository, entries: Tree, id_length: int) -> str:
+    """Writes a tree into a repository of ours and returns its id."""
+    rows = sorted(entries.items(), key=_sort_key)
+    content = b"".join(
+        b"%s %s\x00%s" % (entry.mode.encode(), name, bytes.fromhex(entry.id)) for name, entry in rows
+    )
+    return write_object(repository, "tree", content, id_length)
+
+
+def write_object(repository: BareRepository, kind: str, content: bytes, id_length: int) -> str:
+    """Writes an object into a repository of ours and returns its id."""
+    whole = b"%s %d\x00" % (kind.encode(), len(content)) + content
+    object_id = new_hash(id_length, whole).hexdigest()
+    _write_once(
+        os.path.join(repository.path, "objects", object_id[:2]), object_id[2:], zlib.compress(whole, 1)
+    )
+    return object_id
+
+
+def new_hash(id_length: int, start: bytes) -> hashlib._Hash:
+    """What makes ids of that length."""
+    return (hashlib.sha256 if id_length == 64 else hashlib.sha1)(start, usedforsecurity=False)
+
+
+def entry_at(trees: Trees, tree_id: str, path: bytes) -> TreeEntry | None:
+    """What a path stands for in a tree; None when it is not there."""
+    entry = TreeEntry("40000", tree_id)
+    for name in path.split(b"/"):
+        found = trees.tree(entry.id).get(name) if entry.is_tree else None
+        if found is None:
+            return None
+        entry = found
+    return entry
+
+
+def differences(trees: Trees, before: str, after: str) -> Iterator[TreeDifference]:
+    """Where two trees differ, files and links alike; an empty id stands for nothing at all."""
+    pending = [(b"", before, after)]
+    while pending:
+        known = trees.trees(one for _, *pair in pending for one in pair if one)
+        below: list[tuple[bytes, str, str]] = []
+        for folder, first, second in pending:
+            old, new = known.get(first, _NOTHING), known.get(second, _NOTHING)
+            for name in old.keys() | new.keys():
+                one, other = old.get(name), new.get(name)
+                if one == other:
+                    continue
+                path = folder + name
+                if _tree_id(one) or _tree_id(other):
+                    below.append((path + b"/", _tree_id(one), _tree_id(other)))
+                if _leaf(one) or _leaf(other):
+                    yield TreeDifference(path, _leaf(one), _leaf(other))
+        pending = below
+
+
+def require_bounded(trees: Trees, tree_id: str) -> None:
+    """Raises EnvironmentFault when a tree has more files, or deeper folders, than anyone keeps on purpose."""
+    levels = _levels(trees, tree_id)
+    files: dict[str, int] = {}
+    for level in reversed(levels):
+        for one in level:
+            inside = trees.tree(one).values()
+            files[one] = sum(files.get(_tree_id(entry), 0) if entry.is_tree else 1 for entry in inside)
+    if len(levels) > MAX_DEPTH or files[tree_id] > MAX_FILES:
+        raise EnvironmentFault(
+            f"Tree {tree_id[:12]} has over {MAX_FILES:,} files, or folders over {MAX_DEPTH} deep. "
+            "It is not checked out."
+        )
+
+
+def _levels(trees: Trees, tree_id: str) -> list[set[str]]:
+    """The trees inside a tree, by how deep they are; those at several depths count at each."""
+    levels = [{tree_id}]
+    while len(levels) <= MAX_DEPTH:
+        known = trees.trees(levels[-1])
+        below = {entry.id for tree in known.values() for entry in tree.values() if entry.is_tree}
+        if not below:
+            break
+        levels.append(below)
+    return levels
+
+
+def _tree_id(entry: TreeEntry | None) -> str:
+    return entry.id if entry is not None and entry.is_tree else ""
+
+
+def _leaf(entry: TreeEntry | None) -> TreeEntry | None:
+    return None if entry is None or entry.is_tree else entry
+
+
+def _sort_key(item: tuple[bytes, TreeEntry]) -> bytes:
+    """Where git puts a name in a tree: a folder as if it ended in a slash."""
+    name, entry = item
+    return name + b"/" if entry.is_tree else name
+
+
+def _write_once(folder: str, name: str, content: bytes) -> None:
+    """Writes a file under the name of what it holds; one that is there is marked as used."""
+    path = os.path.join(folder, name)
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="tmp_obj_", delete=False) as draft:
+            draft.write(content)
+        os.replace(draft.name, path)
+
+
+MAX_TREE = 64 << 20
+_ATTEMPTS = 2
+"""A process that was killed, or whose repository was made anew, is replaced once."""
+_AT_ONCE = 128
+"""How many questions are sent before the first answer is read; all fit into a pipe."""
+_CHUNK = 1 << 20
+_KEPT_TREES = 32_768
+_FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+Sink = Callable[[], IO[bytes]]
+"""Opens the file that an object's content is written over."""
+
+
+class TooLarge(EnvironmentFault):
+    """An object is larger than the caller wants to read."""
+
+
+class _ProcessEnded(Exception):  # noqa: N818 - it says what is so
+    """The process has ended."""
+
+
+class Objects:
+    """The objects of a repository. A process that has ended is started again with the next question."""
+
+    def __init__(self, repository: BareRepository) -> None:
+        self._repository = repository
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ends: Callable[[], object] = _no_process
+        self._trees: dict[str, Tree] = {}
+
+    def read(self, object_id: str, kind: str, limit: int) -> bytes | None:
+        """An object's content, None when it is missing or of another kind; raises TooLarge above the limit."""
+        return self._all([object_id], kind, limit)[0]
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit; empty when there is no such commit."""
+        content = self.read(commit, "commit", MAX_TREE) or b""
+        return content[5 : 5 + len(commit)].decode("ascii", "replace")
+
+    def tree(self, tree_id: str) -> Tree:
+        """What is in a tree; raises Damaged when there is no such tree."""
+        found = self._trees.get(tree_id)
+        return self.trees([tree_id])[tree_id] if found is None else found
+
+    def trees(self, tree_ids: Iterable[str]) -> dict[str, Tree]:
+        """What is in each of many trees."""
+        wanted = set(tree_ids)
+        found = {tree_id: self._trees[tree_id] for tree_id in wanted if tree_id in self._trees}
+        missing = [tree_id for tree_id in wanted if tree_id not in found]
+        for tree_id, content in zip(missing, self._all(missing, "tree", MAX_TREE), strict=True):
+            if content is None:
+                raise DamagedRepository(f"The mirror has no tree {tree_id[:12]}. Bring its commit first.")
+            found[tree_id] = parse_tree(content, len(tree_id) // 2)
+        if len(self._trees) > _KEPT_TREES:
+            self._trees = {}
+        self._trees |= found
+        return found
+
+    def copy(self, wanted: Iterable[tuple[str, Sink]]) -> None:
+        """Writes the content of each of many files to where it belongs."""
+        rest = iter(wanted)
+        while batch := list(islice(rest, _AT_ONCE)):
+            with self._lock:
+                self._copy(batch)
+
+    def close(self) -> None:
+        """Ends the process and forgets what was read."""
+        with self._lock:
+            self._end()
+            self._trees = {}
+
+    def _all(self, object_ids: Sequence[str], kind: str, limit: int) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for start in range(0, len(object_ids), _AT_ONCE):
+            with self._lock:
+                found += self._batch(object_ids[start : start + _AT_ONCE], kind, limit)
+        return found
+
+    def _batch(self, object_ids: Sequence[str], kind: str, limit: int) -> list[bytes | None]:
+        for _ in range(_ATTEMPTS):
+            try:
+                return list(self._answers(object_ids, kind, limit))
+            except (OSError, _ProcessEnded):
+                self._end()
+            except TooLarge:  # what is not read would stand in the way of the next answer
+                self._end()
+                raise
+        raise DamagedRepository(f"The mirror cannot read object {object_ids[0][:12]}.")
+
+    def _answers(self, object_ids: Sequence[str], kind: str, limit: int) -> Iterator[bytes | None]:
+        pipe = self._request(object_ids)
+        for object_id in object_ids:
+            found, size = _header(pipe)
+            if size > limit:
+                raise TooLarge(f"Object {object_id[:12]} has {size:,} bytes.")
+            content = b"".join(_content(pipe, size)) if found else b""
+            yield content if found == kind else None
+
+    def _copy(self, batch: Sequence[tuple[str, Sink]]) -> None:
+        try:
+            pipe = self._request([object_id for object_id, _ in batch])
+            for object_id, sink in batch:
+                kind, size = _header(pipe)
+                if kind != "blob":
+                    raise DamagedRepository(f"The mirror has no file {object_id[:12]}.")
+                with sink() as file:
+                    file.writelines(_content(pipe, size))
+                    file.truncate()
+        except _ProcessEnded:
+            self._end()
+            raise DamagedRepository(f"The mirror cannot read object {batch[0][0][:12]}.") from None
+        except (OSError, EnvironmentFault):
+            self._end()
+            raise
+
+    def _request(self, object_ids: Sequence[str]) -> IO[bytes]:
+        """Asks for objects and returns the pipe that the answers come through."""
+        if self._process is None:
+            self._process = self._repository.start(
+                "cat-file", "--batch", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            self._ends = weakref.finalize(self, _end, self._process)
+        if self._process.stdin is None or self._process.stdout is None:
+            raise _ProcessEnded
+        self._process.stdin.write("".join(f"{object_id}\n" for object_id in object_ids).encode())
+        self._process.stdin.flush()
+        return self._process.stdout
+
+    def _end(self) -> None:
+        self._ends()
+        self._process = None
+
+
+def require_id(object_id: str) -> str:
+    """The id itself, when it is a full one; nothing else is ever passed to git."""
+    if not _FULL_ID.fullmatch(object_id):
+        raise EnvironmentFault(f"{object_id[:80]!r} is no full commit or tree id. Pass all 40 digits of it.")
+    return object_id
+
+
+def _header(pipe: IO[bytes]) -> tuple[str, int]:
+    """The kind and size of the object that comes next; no kind when it is missing."""
+    words = pipe.readline().split()
+    if words[1:] == [b"missing"]:
+        return "", 0
+    if len(words) != 3:
+        raise _ProcessEnded
+    return words[1].decode("ascii", "replace"), int(words[2])
+
+
+def _content(pipe: IO[bytes], size: int) -> Iterator[bytes]:
+    """The content of an object, chunk by chunk, and no byte of what follows it."""
+    while size:
+        chunk = pipe.read(min(size, _CHUNK))
+        if not chunk:
+            raise _ProcessEnded
+        size -= len(chunk)
+        yield chunk
+    if pipe.read(1) != b"\n":
+        raise _ProcessEnded
+
+
+def _no_process() -> None:
+    """Ends nothing: no process was started yet."""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except OSError:
+                continue

@@ -1,0 +1,428 @@
+"""Commits copied out of repositories that agents can write: every object is checked, and nothing of theirs is run or trusted."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO
+
+from remand.adapters.git.bare_repository import (
+    COSMETIC,
+    BareRepository,
+    DamagedRepository,
+    Objects,
+    git_error,
+    require_bounded,
+)
+from remand.adapters.git.files import list_below, open_folder_below
+from remand.app.errors import EnvironmentFault
+
+SECONDS = 900.0
+"""How long a first transfer may take."""
+NEWS_SECONDS = 180.0
+"""How long one may take that leaves out what we know."""
+_MIRROR_STRICT = "--strict=" + ",".join(f"{name}=ignore" for name in COSMETIC)
+_MAX_CUTS = 4 << 20
+_PACKING = ("pack-objects", "--revs", "--stdout", "-q", "--window=0", "--compression=1")
+
+
+def receive_commit(own: BareRepository, source: str, commit: str, known: Sequence[str]) -> None:
+    """Brings a commit and all it needs from a git folder; `known` are commits that we have already."""
+    objects = os.path.join(source, "objects")
+    _require_whole(source, objects)
+    _require_plain(objects)
+    there = _present(own, objects, [commit, *known])
+    if commit not in there:
+        raise EnvironmentFault(f"There is no commit {commit} in {source}. Commit the work, then repeat.")
+    reason = ""
+    for base, cut in _transfer_plans(own, source, [one for one in known if one in there]):
+        reason = _send_commit(own, objects, commit, base, cut)
+        if not reason:
+            _record_shallow(own, cut)
+            return
+        if base and not own.is_sound():
+            break
+    raise DamagedRepository(
+        f"Commit {commit[:12]} cannot be taken from {source}: {reason}. Something it needs is missing there, "
+        "or is not what it says it is. `git fsck` tells more; `git fetch --refetch` mends a partial clone."
+    )
+
+
+def has_grown(own: BareRepository, source: str) -> bool:
+    """True when our history was cut where the source's was, and the source has all of it by now."""
+    return bool(_shallow_commits(own.path)) and not _shallow_commits(source)
+
+
+def _require_whole(source: str, objects: str) -> None:
+    """Objects borrowed from elsewhere are not read: a path in a file of the agent's says where that is."""
+    for name in ("alternates", "http-alternates"):
+        if os.path.lexists(os.path.join(objects, "info", name)):
+            raise EnvironmentFault(
+                f"{source} borrows objects from another repository, which is not followed. "
+                f"Run `git repack -a -d` there, remove objects/info/{name}, then repeat."
+            )
+
+
+def _require_plain(objects: str) -> None:
+    """A pipe among the objects would keep git waiting, and a link would lead it elsewhere."""
+    try:
+        for folder in _list_folders(objects):
+            _list_folders(folder)
+    except OSError as error:
+        raise EnvironmentFault(f"{objects} cannot be read: {error.strerror}.") from None
+
+
+def _list_folders(folder: str) -> list[str]:
+    """The folders in a folder of plain files."""
+    with os.scandir(folder) as found:
+        others = [entry for entry in found if not entry.is_file(follow_symlinks=False)]
+    for entry in others:
+        if not entry.is_dir(follow_symlinks=False):
+            raise EnvironmentFault(
+                f"{entry.path} is no plain file, so nothing is read there. Remove it, then repeat."
+            )
+    return [entry.path for entry in others]
+
+
+def _present(own: BareRepository, objects: str, commits: Sequence[str]) -> set[str]:
+    answer = own.run(
+        "cat-file",
+        "--batch-check=%(objectname) %(objecttype)",
+        stdin="".join(f"{commit}\n" for commit in commits).encode(),
+        environment={"GIT_OBJECT_DIRECTORY": objects},
+    )
+    rows = (row.split() for row in answer.stdout.decode("ascii", "replace").splitlines())
+    return {row[0] for row in rows if row[1:] == ["commit"]}
+
+
+def _transfer_plans(own: BareRepository, source: str, known: list[str]) -> Iterator[tuple[list[str], str]]:
+    """What to leave out and where history is cut, likeliest first. A cut is believed only where all else fails."""
+    yield known, ""
+    if known:
+        yield [], ""
+    cuts = _shallow_commits(source)
+    if cuts:
+        path = os.path.join(own.path, "cuts")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("".join(f"{cut}\n" for cut in sorted(cuts | _shallow_commits(own.path))))
+        yield known, path
+        yield [], path
+
+
+def _shallow_commits(git_dir: str) -> set[str]:
+    """Where the history of a shallow clone ends."""
+    try:
+        with open(os.path.join(git_dir, "shallow"), encoding="ascii", errors="replace") as file:
+            rows = file.read(_MAX_CUTS).split()
+    except OSError:
+        return set()
+    return {row for row in rows if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", row)}
+
+
+def _record_shallow(own: BareRepository, path: str) -> None:
+    """Remembers where our own history ends: where parents are really nowhere to be had."""
+    if not path:
+        return
+    with open(path, encoding="ascii") as file:
+        parents = _parents(own, set(file.read().split()))
+    here = _present(
+        own, os.path.join(own.path, "objects"), [one for some in parents.values() for one in some]
+    )
+    ends = sorted(commit for commit, some in parents.items() if not here.issuperset(some))
+    draft = os.path.join(own.path, "shallow.new")
+    with open(draft, "w", encoding="ascii") as file:
+        file.writelines(f"{commit}\n" for commit in ends)
+    os.replace(draft, os.path.join(own.path, "shallow"))
+
+
+def _parents(own: BareRepository, commits: set[str]) -> dict[str, list[str]]:
+    """The parents that commits of ours name, whatever else says that they have none."""
+    asked = "".join(f"{commit}\n" for commit in commits).encode()
+    found: dict[str, list[str]] = {}
+    commit = ""
+    for row in own.run("cat-file", "--batch", stdin=asked).stdout.decode("utf-8", "replace").split("\n"):
+        words = row.split(" ")
+        if words[0] in commits and words[1:2] == ["commit"]:
+            commit = words[0]
+            found[commit] = []
+        elif words[0] == "parent" and commit and len(words) == 2:
+            found[commit].append(words[1])
+        elif not row:
+            commit = ""
+    return found
+
+
+def _send_commit(own: BareRepository, objects: str, commit: str, known: Sequence[str], cut: str) -> str:
+    """Sends a commit from an object folder to our own repository; returns why it failed."""
+    environment = {"GIT_SHALLOW_FILE": cut} if cut else {}
+    return pipe_commits(
+        own,
+        [commit],
+        known,
+        sends=environment | {"GIT_OBJECT_DIRECTORY": objects},
+        keeps=environment,
+        keeping=("index-pack", "--stdin", _MIRROR_STRICT),
+    )
+
+
+def pipe_commits(
+    own: BareRepository,
+    commits: Sequence[str],
+    known: Sequence[str],
+    *,
+    sends: Mapping[str, str],
+    keeps: Mapping[str, str],
+    keeping: Sequence[str],
+) -> str:
+    """Sends commits, without what known ones have, from one object folder to another; returns why it failed.
+
+    `sends` and `keeps` are what the two sides' environments have besides, `keeping` is the receiving command.
+    """
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
+        asked.write("\n".join((*commits, "--not", *known, "")).encode())
+        asked.seek(0)
+        packing = own.start(*_PACKING, stdin=asked, stdout=subprocess.PIPE, stderr=errors, environment=sends)
+        with packing:
+            receiving = _start_receiver(own, packing.stdout, keeping, errors, keeps)
+            with receiving:
+                is_done = _all_succeeded(packing, receiving, seconds=NEWS_SECONDS if known else SECONDS)
+        if is_done:
+            return ""
+        errors.seek(0)
+        return git_error(errors.read())
+
+
+def _start_receiver(
+    own: BareRepository,
+    pack: IO[bytes] | None,
+    command: Sequence[str],
+    errors: IO[bytes],
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Starts the side that names every object by its content and wants all of them to be there."""
+    if pack is None:
+        raise EnvironmentFault("git cannot be asked.")
+    with pack:
+        return own.start(
+            *command, stdin=pack, stdout=subprocess.DEVNULL, stderr=errors, environment=environment
+        )
+
+
+def _all_succeeded(*processes: subprocess.Popen[bytes], seconds: float) -> bool:
+    """True when all ended well and in time."""
+    deadline = time.monotonic() + seconds
+    try:
+        codes = [process.wait(max(0.0, deadline - time.monotonic())) for process in processes]
+    except subprocess.TimeoutExpired:
+        for process in processes:
+            process.kill()
+        return False
+    return not any(codes)
+
+
+MAX_FILES = 200_000
+MAX_BYTES = 2 << 30
+"""How many files of objects an agent's folder may have, and how large they may be together."""
+MAX_NEWS = 1 << 30
+MAX_OBJECTS = 500_000
+"""How large new files may be together, unpacked, and how many objects they may be."""
+FEW = 500
+"""So many objects are kept one by one, as git does it; more stay a pack."""
+_HARMLESS = [name for name in COSMETIC if not name.startswith("gitmodules")]
+_AGENT_STRICT = "--strict=" + ",".join(f"{name}=ignore" for name in _HARMLESS)
+_LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
+_LOOSE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}")
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says when there is no room."""
+_PACKED = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx)")
+
+
+class StagedCommit:
+    """A commit that was taken and found sound, with all that is new with it, before it is handed over."""
+
+    def __init__(
+        self, repository: BareRepository, commit: str, known: Sequence[str], common_dir: str
+    ) -> None:
+        self._repository = repository
+        self._commit = commit
+        self._known = known
+        self._real = os.path.join(common_dir, "objects")
+        shallow = os.path.join(common_dir, "shallow")
+        self._cuts = {"GIT_SHALLOW_FILE": shallow} if os.path.exists(shallow) else {}
+        self._count = 0
+
+    @property
+    def objects(self) -> str:
+        """Where it is; what it needs from the repository is found there, too."""
+        return os.path.join(self._repository.path, "objects")
+
+    def receive(self, offered: str) -> None:
+        """Takes it from an object folder."""
+        _write_alternates(offered, self._real)
+        _write_alternates(self.objects, self._real)
+        sends = self._cuts | {"GIT_OBJECT_DIRECTORY": offered}
+        self._count = _count_new_objects(self._repository, self._commit, self._known, sends)
+        reason = self._pipe(
+            sends, self._cuts, ("index-pack", "--stdin", _AGENT_STRICT, f"--max-input-size={MAX_BYTES}")
+        )
+        if reason:
+            raise EnvironmentFault(
+                f"Commit {self._commit[:12]} of the agent's cannot be taken: {reason}. Something it needs is "
+                "missing, or is not what it says it is."
+            )
+        _require_bounded(self._repository, self._commit)
+
+    def is_ancestor(self, commit: str) -> bool:
+        """True when another commit is part of its history."""
+        asked = ("merge-base", "--is-ancestor", commit, self._commit)
+        return not self._repository.run(*asked, environment=self._cuts).returncode
+
+    def hand_over(self) -> None:
+        """Brings it into the repository's own object folder."""
+        keeping = ("unpack-objects", "-q") if self._count <= FEW else ("index-pack", "--stdin")
+        reason = self._pipe(self._cuts, self._cuts | {"GIT_OBJECT_DIRECTORY": self._real}, keeping)
+        if reason:
+            raise EnvironmentFault(
+                f"Commit {self._commit[:12]} cannot be brought into {self._real}: {reason}"
+            )
+
+    def _pipe(self, sends: Mapping[str, str], keeps: Mapping[str, str], keeping: Sequence[str]) -> str:
+        return pipe_commits(
+            self._repository, [self._commit], self._known, sends=sends, keeps=keeps, keeping=keeping
+        )
+
+
+@contextmanager
+def stage_commit(
+    private_dir: str, common_dir: str, commit: str, known: Sequence[str], scratch: str
+) -> Iterator[StagedCommit]:
+    """Takes a commit from a git folder of an agent's; `known` are commits of the repository."""
+    with tempfile.TemporaryDirectory(prefix="taking-", dir=scratch) as place:
+        offered = os.path.join(place, "offered")
+        _link_objects(private_dir, offered)
+        repository = BareRepository(os.path.join(place, "git"))
+        repository.make(len(commit))
+        stage = StagedCommit(repository, commit, known, common_dir)
+        stage.receive(offered)
+        yield stage
+
+
+def alternates(*folders: str) -> str:
+    """What names further object folders to git."""
+    return "".join(f"{_quote_path(folder)}\n" for folder in folders)
+
+
+def _quote_path(path: str) -> str:
+    if path.startswith(('"', "#")) or "\n" in path:
+        inner = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{inner}"'
+    return path
+
+
+def _write_alternates(objects: str, real: str) -> None:
+    os.makedirs(os.path.join(objects, "info"), mode=0o700, exist_ok=True)
+    path = os.path.join(objects, "info", "alternates")
+    with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(alternates(real))
+
+
+def _link_objects(private_dir: str, target: str) -> None:
+    """Links the files of objects in an agent's folder into one of ours. What is no plain file is left out."""
+    os.makedirs(os.path.join(target, "pack"), mode=0o700)
+    files = size = 0
+    for folder, name in _object_files(private_dir):
+        os.makedirs(os.path.join(target, folder), mode=0o700, exist_ok=True)
+        path = os.path.join(target, folder, name)
+        files, size = files + 1, size + _link_file(private_dir, folder, name, path)
+        if files > MAX_FILES or size > MAX_BYTES:
+            raise EnvironmentFault(
+                f"The agent's objects are more than {MAX_FILES:,} files or {MAX_BYTES >> 20:,} MiB. They are not taken."
+            )
+
+
+def _link_file(private_dir: str, folder: str, name: str, path: str) -> int:
+    """Links one file, and gives its size. A link leads to the same thing for ever, so it is looked at afterwards."""
+    try:
+        handle = open_folder_below(private_dir, f"objects/{folder}")
+        try:
+            os.link(name, path, src_dir_fd=handle, follow_symlinks=False)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        return 0  # git packs and prunes meanwhile; what is missing in the end is said
+    status = os.lstat(path)
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size
+    os.unlink(path)
+    return 0
+
+
+def _object_files(private_dir: str) -> Iterator[tuple[str, str]]:
+    for folder in list_below(private_dir, "objects"):
+        wanted = _PACKED if folder == "pack" else _LOOSE if _LOOSE_FOLDER.fullmatch(folder) else None
+        if wanted is not None:
+            names = [name for name in list_below(private_dir, f"objects/{folder}") if wanted.fullmatch(name)]
+            yield from ((folder, name) for name in names)
+
+
+def _count_new_objects(
+    repository: BareRepository, commit: str, known: Sequence[str], environment: Mapping[str, str]
+) -> int:
+    """The number of new objects; raises EnvironmentFault when they are too many or too large to be work."""
+    new = ("rev-list", "--objects", "--no-object-names", commit, "--not", *known)
+    listing = repository.start(
+        *new, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, environment=environment
+    )
+    with listing:
+        sizing = repository.start(
+            *("cat-file", "--batch-check=%(objectsize)", "--buffer"),
+            stdin=listing.stdout or subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            environment=environment,
+        )
+        with sizing:
+            ending = threading.Timer(NEWS_SECONDS, listing.kill)
+            ending.start()
+            try:
+                count, size = _sum(sizing)
+            finally:
+                ending.cancel()
+                for process in (listing, sizing):
+                    process.kill()
+    if count > MAX_OBJECTS or size > MAX_NEWS:
+        raise EnvironmentFault(
+            f"The agent's commits bring over {MAX_OBJECTS:,} objects or {MAX_NEWS >> 20:,} MiB. "
+            "They are not taken. Leave large files out of git, or commit them yourself."
+        )
+    return count
+
+
+def _sum(sizing: subprocess.Popen[bytes]) -> tuple[int, int]:
+    count = size = 0
+    for row in sizing.stdout or ():
+        count += 1
+        size += int(row) if row.rstrip().isdigit() else 0
+        if count > MAX_OBJECTS or size > MAX_NEWS:
+            break
+    return count, size
+
+
+def _require_bounded(repository: BareRepository, commit: str) -> None:
+    objects = Objects(repository)
+    try:
+        tree = objects.tree_of(commit)
+        if not tree:
+            raise EnvironmentFault(f"{commit[:12]} of the agent's is no commit. It is not taken.")
+        require_bounded(objects, tree)
+    finally:
+        objects.close()

@@ -1,0 +1,352 @@
+"""What a commit holds and changes: bounded reads of its files, and its patch as text."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Sequence
+from functools import cache, cached_property
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.git.repository import SAFE, SETTINGS, GitRepository, run_git
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import Commit
+from remand.domain.gate.control_files import CONTROL_FOLDER
+from remand.domain.reviewer.change import FilePatch, OmittedPart, mark_invisible, render_change
+
+LONGEST = 400_000
+MAX_SHOWN_FILE = 1 << 20
+"""How many bytes a file may have, before and after together, to be shown."""
+MAX_READ = 8 << 20
+"""How many bytes of files are read, the smallest files first."""
+MAX_FILES = 2_000
+_AT_ONCE = 200
+
+_TREES = ("-c", "core.quotePath=false", "diff-tree", "-r", "--no-renames")
+_AS_TEXT = (
+    "-p",
+    "--text",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+_BEGINNING = b"diff --git "
+_SUBMODULE = "160000"
+_ABSENT = 1 << 60
+"""The size of what the repository does not have."""
+_QUOTED = re.compile(rb"[\x00-\x1f\x7f\"\\]")
+_SHORT = dict(zip(b'\a\b\t\n\v\f\r"\\', b'abtnvfr"\\', strict=True))
+
+
+class Patch(NamedTuple):
+    """The change between two commits. What is no text, or too long, is named and not shown."""
+
+    text: str
+    unshown: tuple[OmittedPart, ...] = ()
+
+    @property
+    def is_cut(self) -> bool:
+        """True when something is not shown."""
+        return bool(self.unshown)
+
+
+class _ChangedFile(NamedTuple):
+    """A file that differs, and how many bytes there are to compare."""
+
+    path: str
+    size: int
+
+
+def fork_point(place: LedgerLocation, base: str, commit: str) -> str:
+    """Where a commit has left the base; empty when the two have nothing in common."""
+    found = run_git(place.worktree, "merge-base", base, commit)
+    return "" if found.returncode else found.stdout.decode().strip()
+
+
+def changed_paths(place: LedgerLocation, one: str, other: str) -> tuple[str, ...] | None:
+    """The files that two commits have differently; None when one of them is not there."""
+    found = run_git(
+        place.worktree, *_TREES, "-z", "--name-only", one, other, "--", ":(top)", ":(top,exclude).got"
+    )
+    if found.returncode:
+        return None
+    return tuple(path.decode("utf-8", "replace") for path in found.stdout.split(b"\0") if path)
+
+
+def read_patch(
+    place: LedgerLocation,
+    since: str,
+    commit: str,
+    paths: Sequence[str] = (),
+    longest: int = LONGEST,
+    *,
+    control: Sequence[str] = (),
+) -> Patch:
+    """The change from one commit to another, read from the trees alone: no attribute or filter has a say.
+
+    Of the ledger's own folder, which Remand itself changes all the time, the named paths are shown.
+    """
+    chosen = [f":(top,literal){path}" for path in paths] or [":(top)"]
+    between = (since, commit, "--")
+    raw = _diff_tree(place, "--raw", "-z", *between, *chosen, ":(top,exclude).got")
+    own = [
+        path for path in control if path.partition("/")[0] == CONTROL_FOLDER and path in (paths or control)
+    ]
+    for at in range(0, len(own), _AT_ONCE):
+        raw += _diff_tree(
+            place, "--raw", "-z", *between, *(f":(top,literal){path}" for path in own[at : at + _AT_ONCE])
+        )
+    read, unread = _select_readable(_changed_files(place, raw))
+    files = [
+        file
+        for at in range(0, len(read), _AT_ONCE)
+        for file in _by_file(place, between, read[at : at + _AT_ONCE])
+    ]
+    told = render_change(files, longest)
+    return Patch(told.text, (*told.unshown, *unread))
+
+
+def _diff_tree(place: LedgerLocation, *arguments: str) -> bytes:
+    found = run_git(place.worktree, *_TREES, *arguments)
+    if found.returncode:
+        said = found.stderr.decode(errors="replace").strip()
+        raise EnvironmentFault(f"git cannot tell what was changed: {said}. Mend that, then repeat.")
+    return found.stdout
+
+
+def _changed_files(place: LedgerLocation, raw: bytes) -> list[_ChangedFile]:
+    """The files of a comparison, each with the bytes it has before and after."""
+    fields = raw.split(b"\0")
+    rows = [
+        (path.decode("utf-8", "surrogateescape"), before, after)
+        for told, path in zip(fields[::2], fields[1::2], strict=False)
+        for before, after in [_blob_ids(told.decode())]
+    ]
+    wanted = sorted({one for _, *pair in rows for one in pair if one})
+    listed = run_git(
+        place.worktree, "cat-file", "--batch-check", stdin="".join(f"{one}\n" for one in wanted).encode()
+    )
+    answers = (line.split() for line in listed.stdout.decode().splitlines())
+    sizes = {answer[0]: int(answer[2]) for answer in answers if len(answer) == 3}
+    return [_ChangedFile(path, sum(sizes.get(one, _ABSENT) for one in pair if one)) for path, *pair in rows]
+
+
+def _blob_ids(told: str) -> tuple[str, str]:
+    """The ids of a file's content before and after; empty where there is none to read."""
+    old_mode, new_mode, old, new, _ = told.lstrip(":").split(" ")
+    pairs = ((old_mode, old), (new_mode, new))
+    before, after = ("" if mode == _SUBMODULE or not name.strip("0") else name for mode, name in pairs)
+    return before, after
+
+
+def _select_readable(files: list[_ChangedFile]) -> tuple[list[str], list[OmittedPart]]:
+    """Which files are read, in their order, and which are too large, or too many."""
+    read, left, room = set[str](), list[OmittedPart](), MAX_READ
+    for file in sorted(files, key=lambda file: file.size):
+        is_large = file.size > MAX_SHOWN_FILE
+        if is_large or file.size > room or len(read) >= MAX_FILES:
+            left.append(OmittedPart(path=mark_invisible(file.path), why=_unshown_reason(file.size)))
+        else:
+            read.add(file.path)
+            room -= file.size
+    return [file.path for file in files if file.path in read], left
+
+
+def _unshown_reason(size: int) -> str:
+    if size >= _ABSENT:
+        return "not shown: the repository does not have its content"
+    return (
+        f"too large: {size:,} bytes" if size > MAX_SHOWN_FILE else "left out: the whole change is too large"
+    )
+
+
+def _by_file(place: LedgerLocation, between: Sequence[str], paths: Sequence[str]) -> list[FilePatch]:
+    """What is changed in each of some files. Inside a file every line of content has a sign before it."""
+    change = _diff_tree(place, *_AS_TEXT, *between, *(f":(top,literal){path}" for path in paths))
+    texts = dict.fromkeys(map(_diff_heading, paths), b"")
+    for part in change.removeprefix(_BEGINNING).split(b"\n" + _BEGINNING):
+        heading, _, rest = part.partition(b"\n")
+        if heading in texts:
+            texts[heading] += _BEGINNING + heading + b"\n" + rest.removesuffix(b"\n") + b"\n"
+    told = [text.decode("utf-8", "replace") for text in texts.values()]
+    return [FilePatch(path=path, text=text) for path, text in zip(paths, told, strict=True)]
+
+
+def _diff_heading(path: str) -> bytes:
+    """How git begins to tell of a file."""
+    name = os.fsencode(path)
+    if not _QUOTED.search(name):
+        return b"a/%b b/%b" % (name, name)
+    quoted = _QUOTED.sub(_escape, name)
+    return b'"a/%b" "b/%b"' % (quoted, quoted)
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    code = match[0][0]
+    return b"\\%c" % _SHORT[code] if code in _SHORT else b"\\%03o" % code
+
+
+SECONDS = 2.0
+MAX_SOURCE_FILE = 4 << 20
+MAX_TOTAL = 32 << 20
+MAX_PATHS = 200_000
+
+
+class GitSources:
+    """Reads files by one pair of git processes, which are ended when the time is up."""
+
+    def __init__(self, place: LedgerLocation, base: str = "HEAD", seconds: float = SECONDS) -> None:
+        self._place = place
+        self._base = base
+        self._repository = GitRepository(place)
+        self._seconds = seconds
+        self._left = MAX_TOTAL
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._is_over = False
+        self._timer: threading.Timer | None = None
+        self.commit = cache(self._commit)
+        self.paths = cache(self._paths)
+        self.file = cache(self._file)
+
+    def __enter__(self) -> Self:
+        self._timer = threading.Timer(self._seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._end()
+
+    def _commit(self, name: str) -> Commit | None:
+        """The commit behind a name. `HEAD` means the base branch: the agent's own is no witness."""
+        self._require_time()
+        return self._repository.commit((self._tip if name == "HEAD" else "") or name)
+
+    @cached_property
+    def _tip(self) -> str:
+        return self._repository.tip(self._base) or self._repository.origin_tip(self._base)
+
+    def is_merged(self, commit: str) -> bool:
+        """True when a commit is part of the base branch."""
+        self._require_time()
+        if not self._tip or commit == self._tip:
+            return bool(self._tip)
+        asked = run_git(self._place.worktree, "merge-base", "--is-ancestor", commit, self._tip)
+        return asked.returncode == 0
+
+    def merged_commit_text(self, commit: str) -> str:
+        """What a commit of the base branch says, and the paths it changes; empty for any other commit."""
+        found = self.commit(commit)
+        if found is None or not self.is_merged(found.sha):
+            return ""
+        told = run_git(
+            self._place.worktree, "show", "--format=%B", "--name-only", "-m", "--first-parent", found.sha
+        )
+        return told.stdout[:4000].decode("utf-8", "replace")
+
+    def _paths(self, commit: str) -> list[str]:
+        """Every file's path at a commit."""
+        self._require_time()
+        answer = run_git(self._place.worktree, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+        found = answer.stdout.split(b"\x00")
+        if answer.returncode or len(found) > MAX_PATHS:
+            raise EnvironmentFault("its files cannot be listed, or are too many")
+        return [path.decode("utf-8", "replace") for path in found if path]
+
+    def _file(self, commit: str, path: str) -> bytes | None:
+        """A file's content at a commit; None when it is not there."""
+        self._require_time()
+        name = f"{commit}:{path}".encode("utf-8", "surrogateescape")
+        if b"\n" in name or b"\x00" in name:
+            return None
+        size = self._blob_size(self._checks, name)
+        if size is None:
+            return None
+        if size > MAX_SOURCE_FILE or size > self._left:
+            raise EnvironmentFault(f"{path} is too large to look into ({size} bytes)")
+        self._left -= size
+        reads = self._reads
+        if self._blob_size(reads, name) != size:
+            raise EnvironmentFault(f"{path} cannot be read")
+        try:
+            content = _stdout(reads).read(size + 1)[:size]
+        except ValueError:  # closed by the timer
+            content = b""
+        if len(content) != size:
+            raise EnvironmentFault("reading took too long")
+        return content
+
+    def _blob_size(self, process: subprocess.Popen[bytes], name: bytes) -> int | None:
+        """The size of a blob; None when there is no such blob."""
+        if process.stdin is None:
+            return None
+        try:
+            process.stdin.write(name + b"\n")
+            process.stdin.flush()
+            answer = _stdout(process).readline().rstrip(b"\n")
+        except (OSError, ValueError):  # ended, or closed, by the timer
+            raise EnvironmentFault("reading took too long") from None
+        if not answer:
+            raise EnvironmentFault("reading took too long")
+        if answer.endswith(b" missing"):
+            return None
+        kind, _, size = answer.rpartition(b" ")
+        if not kind.endswith(b" blob"):
+            raise EnvironmentFault("it is a folder, and no file")
+        return int(size)
+
+    @property
+    def _checks(self) -> subprocess.Popen[bytes]:
+        return self._batch_process(0, "--batch-check")
+
+    @property
+    def _reads(self) -> subprocess.Popen[bytes]:
+        return self._batch_process(1, "--batch")
+
+    def _batch_process(self, index: int, mode: str) -> subprocess.Popen[bytes]:
+        while len(self._running) <= index:
+            self._running.append(self._start("--batch-check" if not self._running else mode))
+        return self._running[index]
+
+    def _start(self, mode: str) -> subprocess.Popen[bytes]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        return subprocess.Popen(
+            ["git", *SETTINGS, "cat-file", mode],
+            cwd=self._place.worktree,
+            env=kept | SAFE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _require_time(self) -> None:
+        if self._is_over:
+            raise EnvironmentFault("checking took too long")
+
+    def _end(self) -> None:
+        self._is_over = True
+        for process in list(self._running):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    try:
+                        pipe.close()
+                    except OSError:
+                        continue
+
+
+def _stdout(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdout is None:
+        raise EnvironmentFault("git cannot be asked")
+    return process.stdout

@@ -1,0 +1,212 @@
+"""Event files in git: what commits changed below `.got`, and the base's history of them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.git.repository import run_git
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import Rewrite
+from remand.domain.gate.control_files import ControlFile, is_control_path, is_event_file
+
+_PLAIN = {"GIT_NO_REPLACE_OBJECTS": "1"}
+_DIFFERENT = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames")
+_NOTHING = "000000"
+
+
+class GitControl:
+    """The ledger's own folder in the commits of a repository."""
+
+    def __init__(self, place: LedgerLocation) -> None:
+        self._folder = place.worktree
+
+    def changes(self, tip: str, before: str, commit: str) -> list[ControlFile]:
+        """The paths below `.got` that a commit has differently than where it left the base, and than the base has now.
+
+        Work on the base itself, of which the base has all, is compared with the base as it was before alone.
+        """
+        met = self._merge_bases(tip, commit) if tip else []
+        if commit in met or not tip:
+            compared = self._merge_bases(before, commit)[:1] if before else []
+        else:
+            compared = [*met, tip]
+        found: dict[str, ControlFile] | None = None
+        for side in compared:
+            rows = {file.path: file for file in self._between(side, commit)}
+            found = rows if found is None else {path: file for path, file in found.items() if path in rows}
+            if not found:
+                break
+        return sorted((found or {}).values())
+
+    def contents(
+        self, files: Iterable[ControlFile], most: int, in_all: int
+    ) -> Iterator[tuple[ControlFile, bytes | None]]:
+        """What files hold now; None for one larger than `most` bytes, and once `in_all` bytes were read."""
+        ids = [(file, file.after.partition(" ")[2]) for file in files]
+        sizes = self._sizes(name for _, name in ids) if ids else {}
+        for file, name in ids:
+            size = sizes.get(name, most + 1)
+            is_read = size <= min(most, in_all)
+            in_all -= size if is_read else 0
+            yield file, self._run_git("cat-file", "blob", name) if is_read else None
+
+    def event_files(self, commit: str) -> list[ControlFile]:
+        """Every event file that a commit has."""
+        rows = self._run_git("ls-tree", "-r", "-z", "--full-tree", commit, "--", ".got/events/").split(b"\0")
+        found = []
+        for row in rows:
+            facts, _, path = row.decode("utf-8", "surrogateescape").partition("\t")
+            if is_event_file(path):
+                mode, _, name = facts.split(" ")
+                found.append(ControlFile(path, "", f"{mode} {name}"))
+        return found
+
+    def _merge_bases(self, one: str, other: str) -> list[str]:
+        """The last commits that two histories have in common; none when they have nothing in common."""
+        found = run_git(self._folder, "merge-base", "--all", one, other, environment=_PLAIN)
+        return found.stdout.decode("ascii", "replace").split() if not found.returncode else []
+
+    def _between(self, one: str, other: str) -> Iterator[ControlFile]:
+        fields = iter(self._run_git(*_DIFFERENT, one, other).split(b"\0"))
+        for facts in fields:
+            path = next(fields, b"").decode("utf-8", "surrogateescape")
+            if path and is_control_path(path):
+                old_mode, mode, old, new, _ = facts.decode("ascii").removeprefix(":").split(" ")
+                yield ControlFile(path, _side(old_mode, old), _side(mode, new))
+
+    def _sizes(self, ids: Iterable[str]) -> Mapping[str, int]:
+        rows = "".join(f"{name}\n" for name in ids).encode()
+        answers = (row.split() for row in self._run_git("cat-file", "--batch-check", stdin=rows).splitlines())
+        return {answer[0].decode(): int(answer[2]) for answer in answers if len(answer) == 3}
+
+    def _run_git(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        answer = run_git(self._folder, *arguments, stdin=stdin, environment=_PLAIN)
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(
+                f"git cannot tell what was changed below .got: {said}. Mend that, then repeat."
+            )
+        return answer.stdout
+
+
+def _side(mode: str, name: str) -> str:
+    return "" if mode == _NOTHING else f"{mode} {name}"
+
+
+_FOLDER = ".got/events"
+_CHANGES = ("--no-renames", "--diff-filter=MDT", "--raw", "--no-abbrev", "-z")
+_HASHES = (40, 64)
+_CHUNK = 1 << 20
+
+
+class GitHistory:
+    """Reads the history of the base as far as this clone has it."""
+
+    def __init__(self, place: LedgerLocation, base: Callable[[], tuple[str, str]]) -> None:
+        self._place = place
+        self._base = base
+
+    def base(self) -> tuple[str, str]:
+        """The ref of the base and its tip; empty when there is none."""
+        if not self._place.git_dir:
+            return "", ""
+        try:
+            return self._base()
+        except EnvironmentFault:
+            return "", ""
+
+    def rewrites(self, since: str, tip: str) -> list[Rewrite]:
+        """Every change of an event file, in what is new since a commit, that was more than its addition."""
+        is_known = bool(since) and not self._run_git("cat-file", "-e", f"{since}^{{commit}}").returncode
+        span = f"{since}..{tip}" if is_known else tip
+        log = ("log", "--full-history", "-m", "--format=%x01%H", *_CHANGES, span, "--", f"{_FOLDER}/")
+        found = list(_rows(self._text(*log)))
+        if is_known and self._run_git("merge-base", "--is-ancestor", since, tip).returncode:
+            rows = self._text("diff-tree", "-r", *_CHANGES, since, tip, "--", f"{_FOLDER}/")
+            found += _rows(f"\x01{tip}\0{rows}")
+        blobs = self._blobs({blob for _, _, *both in found for blob in both})
+        return [
+            Rewrite(commit, name, blobs[before], blobs.get(after, b""))
+            for commit, name, before, after in dict.fromkeys(found)
+            if before in blobs
+        ]
+
+    def files(self, tip: str, without: Collection[str] = ()) -> dict[str, bytes]:
+        """The event files at a commit without those of some names: name to content."""
+        named = {name: blob for name, blob in self._event_blobs(tip).items() if name not in without}
+        blobs = self._blobs(named.values())
+        return {name: blobs[blob] for name, blob in named.items() if blob in blobs}
+
+    def differing_files(self, tip: str, paths: Collection[str]) -> dict[str, bytes]:
+        """What a commit has of those event files here that are not as it has them: path to content."""
+        named = self._event_blobs(tip)
+        there = {path: named[name] for path in paths if (name := os.path.basename(path)) in named}
+        others = {path: blob for path, blob in there.items() if _blob_id(path, len(blob)) != blob}
+        blobs = self._blobs(others.values())
+        return {path: blobs[blob] for path, blob in others.items() if blob in blobs}
+
+    def _event_blobs(self, tip: str) -> dict[str, str]:
+        """The names of the event files at a commit, with the ids of their contents."""
+        rows = self._text("ls-tree", "-z", tip, "--", f"{_FOLDER}/").split("\0")
+        return {
+            os.path.basename(path): facts.split()[2]
+            for facts, _, path in (row.partition("\t") for row in rows)
+            if path.endswith(".jsonl")
+        }
+
+    def _blobs(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The contents of blobs, as far as this clone has them."""
+        wanted = sorted({name for name in names if name.strip("0")})
+        if not wanted:
+            return {}
+        answer = self._run_git("cat-file", "--batch", stdin="".join(f"{name}\n" for name in wanted).encode())
+        found: dict[str, bytes] = {}
+        rest = answer.stdout
+        while rest:
+            header, _, rest = rest.partition(b"\n")
+            name, kind, size = (*header.split(b" "), b"", b"")[:3]
+            if kind != b"missing" and size.isdigit():
+                found[name.decode()] = rest[: int(size)]
+                rest = rest[int(size) + 1 :]
+        return found
+
+    def _text(self, *arguments: str) -> str:
+        answer = self._run_git(*arguments)
+        return "" if answer.returncode else answer.stdout.decode("utf-8", "replace")
+
+    def _run_git(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return run_git(self._place.worktree, *arguments, stdin=stdin)
+
+
+def _blob_id(path: str, length: int) -> str:
+    """The id that git gives a file's content; empty when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            whole = hashlib.sha1(usedforsecurity=False) if length == _HASHES[0] else hashlib.sha256()
+            whole.update(b"blob %d\0" % size)
+            while chunk := file.read(_CHUNK):
+                whole.update(chunk)
+    except OSError:
+        return ""
+    return whole.hexdigest()
+
+
+def _rows(text: str) -> Iterable[tuple[str, str, str, str]]:
+    """The changes in a log: commit, file, and its content before and after."""
+    commit, facts = "", []
+    for part in text.split("\0"):
+        row = part.lstrip("\n")
+        if row.startswith("\x01"):
+            commit, _, row = row[1:].partition("\n")
+            row = row.lstrip("\n")
+        if row.startswith(":"):
+            facts = row.split()
+        elif row and facts:
+            if row.endswith(".jsonl") and len(facts[2]) in _HASHES:
+                yield commit.strip(), os.path.basename(row), facts[2], facts[3]
+            facts = []

@@ -1,0 +1,187 @@
+"""Commits event files to a branch, and nothing else, without touching what anyone is working on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+
+from remand.adapters.git.location import LedgerLocation, current_branch, locate
+from remand.adapters.git.repository import head_commit, run_git, temporary_git_folder
+from remand.app.errors import EnvironmentFault
+
+_FOLDER = ".got/events"
+_MAX_HEADER = 200
+
+
+class GitPublisher:
+    """Puts event files on a branch with plumbing alone: no hook runs, no other change is taken along."""
+
+    def __init__(self, place: LedgerLocation) -> None:
+        self._place = place
+
+    def current_branch(self) -> str:
+        """The branch checked out where we were called."""
+        return current_branch(self._place.git_dir)
+
+    def exists(self, branch: str) -> bool:
+        """True when there is such a branch."""
+        return bool(self._tip(branch))
+
+    def sizes(self, branch: str) -> dict[str, int]:
+        """The event files a branch has, with their sizes."""
+        if not self._tip(branch):
+            return {}
+        answer = run_git(self._place.worktree, "ls-tree", "-l", "-z", f"refs/heads/{branch}", f"{_FOLDER}/")
+        found: dict[str, int] = {}
+        for row in answer.stdout.decode(errors="replace").split("\0"):
+            facts, _, path = row.partition("\t")
+            if path:
+                found[os.path.basename(path)] = int(facts.split()[3])
+        return found
+
+    def read(self, branch: str, name: str) -> bytes:
+        """An event file's content on a branch."""
+        return run_git(
+            self._place.worktree, "cat-file", "blob", f"refs/heads/{branch}:{_FOLDER}/{name}"
+        ).stdout
+
+    def lines_at(self, commit: str) -> Iterator[bytes]:
+        """Every line of the event files that a commit has."""
+        listed = run_git(self._place.worktree, "ls-tree", "-z", "--end-of-options", commit, f"{_FOLDER}/")
+        rows = (row.partition("\t") for row in listed.stdout.decode(errors="replace").split("\0") if row)
+        blobs = [facts.split()[2] for facts, _, path in rows if path.endswith(".jsonl") and " blob " in facts]
+        if not blobs:
+            return
+        asked = "".join(f"{blob}\n" for blob in blobs).encode()
+        rest = memoryview(run_git(self._place.worktree, "cat-file", "--batch", stdin=asked).stdout)
+        while rest:
+            head, _, _ = bytes(rest[:_MAX_HEADER]).partition(b"\n")
+            name = head.split()
+            size = int(name[2]) if len(name) == len(("id", "kind", "size")) else -1
+            content = bytes(rest[len(head) + 1 : len(head) + 1 + max(size, 0)])
+            yield from content.split(b"\n")
+            rest = rest[len(head) + 1 + size + 1 :]
+
+    def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
+        """Those of the files that the branch once had, with the content they had last."""
+        ref = f"refs/heads/{branch}"
+        shown = ("log", "--full-history", "-m", "--diff-filter=D", "--name-only", "--format=", "-z", ref)
+        rows = self._run(*shown, "--", f"{_FOLDER}/").split("\0")
+        once = {os.path.basename(row) for row in rows if row} & names
+        found = {name: self._last_content(ref, f"{_FOLDER}/{name}") for name in sorted(once)}
+        return {name: content for name, content in found.items() if content}
+
+    def _last_content(self, ref: str, path: str) -> bytes:
+        """What a file held before the commit that took it away."""
+        for commit in self._run("rev-list", "--full-history", ref, "--", path).split():
+            for side in ("", "^1", "^2"):
+                answer = run_git(self._place.worktree, "cat-file", "blob", f"{commit}{side}:{path}")
+                if not answer.returncode:
+                    return answer.stdout
+        return b""
+
+    def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
+        """Commits the files on the branch and returns the commit; what is checked out follows."""
+        parent = self._tip(branch)
+        blobs = {f"{_FOLDER}/{name}": self._blob(content) for name, content in files.items()}
+        with tempfile.TemporaryDirectory(prefix="remand-") as folder:
+            environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+            if parent:
+                self._run("read-tree", parent, environment=environment)
+            self._add(blobs, environment)
+            tree = self._run("write-tree", environment=environment)
+        parents = ("-p", parent) if parent else ()
+        commit = self._run("commit-tree", tree, *parents, "-m", message, environment=self._identity())
+        # The index first: killed in between, files are staged that the branch lacks, which harms nothing.
+        self._stage(branch, files, blobs)
+        self._run("update-ref", f"refs/heads/{branch}", commit, parent or "0" * len(commit))
+        return commit
+
+    def _stage(self, branch: str, files: dict[str, bytes], blobs: dict[str, str]) -> None:
+        """Adds the files to the worktree that has the branch checked out, and to its index."""
+        for worktree, checked_out in self._worktrees():
+            if checked_out != branch:
+                continue
+            for name, content in files.items():
+                path = os.path.join(worktree, _FOLDER, name)
+                if not os.path.exists(path):
+                    _write_whole(path, content)
+            self._add_to(worktree, blobs)
+
+    def _add_to(self, worktree: str, blobs: dict[str, str]) -> None:
+        """Adds blobs to a worktree's index, by our own configuration: git may look at files there meanwhile."""
+        place = locate(worktree)
+        if place is None:
+            return
+        commit = head_commit(place) or "0" * len(next(iter(blobs.values()), "0" * 40))
+        with temporary_git_folder(commit, "") as look:
+            self._add(
+                blobs,
+                {
+                    "GIT_DIR": look,
+                    "GIT_WORK_TREE": worktree,
+                    "GIT_INDEX_FILE": os.path.join(place.git_dir, "index"),
+                    "GIT_OBJECT_DIRECTORY": os.path.join(place.common_dir, "objects"),
+                },
+                folder=worktree,
+            )
+
+    def _worktrees(self) -> list[tuple[str, str]]:
+        rows = self._run("worktree", "list", "--porcelain").split("\n")
+        found, path = [], ""
+        for row in rows:
+            if row.startswith("worktree "):
+                path = row[len("worktree ") :]
+            elif row.startswith("branch refs/heads/"):
+                found.append((path, row[len("branch refs/heads/") :]))
+        return found
+
+    def _tip(self, branch: str) -> str:
+        answer = run_git(self._place.worktree, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
+        return answer.stdout.decode().strip()
+
+    def _blob(self, content: bytes) -> str:
+        return self._run("hash-object", "-w", "--stdin", stdin=content)
+
+    def _add(self, blobs: dict[str, str], environment: dict[str, str], folder: str = "") -> None:
+        rows = "".join(f"100644 {blob}\t{path}\0" for path, blob in blobs.items())
+        self._run(
+            "update-index",
+            "--add",
+            "-z",
+            "--index-info",
+            stdin=rows.encode("utf-8", "surrogateescape"),
+            environment=environment,
+            folder=folder,
+        )
+
+    def _identity(self) -> dict[str, str]:
+        """The user's own name, as git knows it, or ours."""
+        found = {}
+        for key, fallback in (("name", "Remand"), ("email", "remand@localhost")):
+            asked = subprocess.run(
+                ["git", "config", f"user.{key}"], cwd=self._place.worktree, capture_output=True, check=False
+            )
+            value = asked.stdout.decode(errors="replace").strip() or fallback
+            found[f"GIT_AUTHOR_{key.upper()}"] = found[f"GIT_COMMITTER_{key.upper()}"] = value
+        return found
+
+    def _run(
+        self, *arguments: str, stdin: bytes = b"", environment: dict[str, str] | None = None, folder: str = ""
+    ) -> str:
+        answer = run_git(folder or self._place.worktree, *arguments, stdin=stdin, environment=environment)
+        if answer.returncode:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise EnvironmentFault(f"git {arguments[0]} failed: {said or answer.returncode}")
+        return answer.stdout.decode(errors="replace").strip()
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    """Writes a file that is there whole or not at all, wherever we are killed."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = f"{path}.{os.getpid()}"
+    with open(part, "wb") as file:
+        file.write(content)
+    os.replace(part, path)

@@ -1,0 +1,451 @@
+"""Files in folders that agents write to: safe reads, locks, deferred removal, and the files of a checkout."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import secrets
+import stat
+import struct
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import IO
+
+import msgspec
+
+from remand.adapters.git.bare_repository import Objects, TreeEntry, new_hash
+from remand.app.errors import EnvironmentFault
+from remand.domain.record import Record
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_folder_below(root: str, path: str) -> int:
+    """Opens a folder below another one, by folders alone; raises OSError."""
+    handle = os.open(root, _FOLDER)
+    for name in filter(None, path.split("/")):
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
+
+
+def read_below(root: str, path: str, limit: int) -> bytes | None:
+    """What a plain file holds; None when there is none, or when it holds more than that."""
+    folder, _, name = path.rpartition("/")
+    try:
+        handle = open_folder_below(root, folder)
+    except OSError:
+        return None
+    try:
+        file = os.open(name, _FILE, dir_fd=handle)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        os.close(file)
+        return None
+    with os.fdopen(file, "rb") as opened:
+        content = opened.read(limit + 1)
+    return content if len(content) <= limit else None
+
+
+def list_below(root: str, path: str) -> list[str]:
+    """What is in a folder below another one; nothing when there is no such folder."""
+    try:
+        handle = open_folder_below(root, path)
+    except OSError:
+        return []
+    try:
+        return os.listdir(handle)
+    finally:
+        os.close(handle)
+
+
+def read_line_below(root: str, path: str, limit: int = 4096) -> str:
+    """The first line of a small file; empty when there is none."""
+    content = read_below(root, path, limit) or b""
+    return content.partition(b"\n")[0].decode("utf-8", "surrogateescape").rstrip("\r")
+
+
+def is_real_folder(path: str) -> bool:
+    """True for a folder, not for a link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def acquire_lock(path: str, *, is_shared: bool = False, waits: bool = False) -> int:
+    """Takes the lock on a file and returns its descriptor; -1 when another holds it. Closing it lets go."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(handle, kind if waits else kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return -1
+    return handle
+
+
+@contextmanager
+def hold_lock(path: str) -> Iterator[None]:
+    """Waits for the lock on a file and holds it."""
+    handle = acquire_lock(path, waits=True)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+_SET_FLAGS = 0x40086602
+"""The request by which a file's flags (immutable, append only) are set; Linux knows it."""
+_FLAGGED = (stat.S_IFREG, stat.S_IFDIR)
+
+
+class Trash:
+    """A folder that things are moved into at once and removed from later, by one process at a time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.fsencode(folder)
+        self._lock = f"{folder}.lock"
+        self._prefix = secrets.token_hex(6)
+        self._numbers = itertools.count()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+
+    def throw(self, path: str | bytes) -> None:
+        """Takes a thing away. A folder is only moved; `empty` removes it."""
+        place = os.fsencode(path)
+        try:
+            self._remove_or_move(place)
+        except PermissionError:
+            make_removable(os.path.dirname(place))
+            make_removable(place)
+            self._remove_or_move(place)
+
+    def empty_soon(self) -> None:
+        """Empties it in a thread that nobody waits for; what is left at the end is removed another time."""
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self.empty, daemon=True)
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until nobody empties it any more, and removes what has come meanwhile."""
+        self.empty(waits=True)
+
+    def empty(self, *, waits: bool = False) -> None:
+        """Removes everything in it; what cannot be removed stays, and so does all while another is at it."""
+        with suppress(OSError):
+            handle = acquire_lock(self._lock, waits=waits)
+            if handle < 0:
+                return
+            try:
+                pending = os.listdir(self._folder)
+                while pending:
+                    pending += self._remove_one(os.path.join(self._folder, pending.pop()))
+            finally:
+                os.close(handle)
+
+    def _remove_one(self, path: bytes) -> list[bytes]:
+        """Removes one thing. Folders in it are moved up beside it first, so that none is too deep."""
+        moved: list[bytes] = []
+        with suppress(OSError):
+            if not is_folder(path):
+                self.throw(path)
+                return []
+            make_removable(path)
+            for entry in _entries(path):
+                if entry.is_dir(follow_symlinks=False):
+                    moved.append(self._move_in(entry.path))
+                else:
+                    self.throw(entry.path)
+            os.rmdir(path)
+        return moved
+
+    def _remove_or_move(self, path: bytes) -> None:
+        if is_folder(path):
+            self._move_in(path)
+        else:
+            os.unlink(path)
+
+    def _move_in(self, path: bytes) -> bytes:
+        """Moves a folder in here and returns its new name. Moving writes into it, so it must be writable."""
+        name = f"{self._prefix}-{next(self._numbers)}".encode()
+        if os.lstat(path).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            make_removable(path)
+        os.rename(path, os.path.join(self._folder, name))
+        return name
+
+
+def make_removable(path: bytes) -> None:
+    """Makes a folder writable and takes away the flags that keep a file from being removed."""
+    kind = stat.S_IFMT(os.lstat(path).st_mode)
+    if kind not in _FLAGGED:
+        return
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(handle, _SET_FLAGS, struct.pack("l", 0))
+        finally:
+            os.close(handle)
+    if kind == stat.S_IFDIR:
+        os.chmod(path, 0o700)
+
+
+def is_folder(path: bytes) -> bool:
+    """True for a folder, not for a link to one."""
+    return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _entries(path: bytes) -> list[os.DirEntry[bytes]]:
+    with os.scandir(path) as found:
+        return list(found)
+
+
+FOLDER_MODE = 0o755
+_ID_WIDTH = 64
+
+FileSignature = tuple[int, int, int, int, int]
+"""Kind and mode, inode, size, and when content and when anything at all was changed last.
+
+The last of these no program can set: a file that is written to and given its old times back is noticed by it.
+"""
+Folders = dict[bytes, dict[bytes, FileSignature]]
+"""By a folder's path, which ends in a slash (the checkout itself has none), the files in it.
+
+A submodule, of which nothing is checked out, is a folder without files.
+"""
+
+
+class CheckoutContents(Record, kw_only=True):
+    """Which tree a checkout holds, and how each file of it looked when it was written."""
+
+    tree: str
+    folders: Folders
+    seen: int
+    """When all files were there, by the file system's clock: one changed no earlier may have changed since."""
+
+
+def file_signature(status: os.stat_result) -> FileSignature:
+    """How a file looks."""
+    return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def recorded_tree(path: str) -> str:
+    """The tree that a file of contents is about; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(_ID_WIDTH).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def load_contents(path: str) -> CheckoutContents | None:
+    """Contents as they were kept; None when there are none, or none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            return msgspec.msgpack.decode(file.read()[_ID_WIDTH:], type=CheckoutContents)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def save_contents(path: str, contents: CheckoutContents) -> None:
+    """Writes contents to a file, at a stroke."""
+    draft = f"{path}.new"
+    with open(draft, "wb") as file:
+        file.write(contents.tree.ljust(_ID_WIDTH).encode() + msgspec.msgpack.encode(contents))
+    os.replace(draft, path)
+
+
+class Inspection:
+    """A walk through a checkout that takes out whatever was not written there, or is not as it was."""
+
+    def __init__(
+        self, root: str, contents: CheckoutContents, trash: Trash, *, is_brief: bool = False
+    ) -> None:
+        self._root = os.path.join(os.fsencode(root), b"")
+        self._folders = contents.folders
+        self._seen = contents.seen
+        self._trash = trash
+        self._is_brief = is_brief
+        """True when names are enough, and no file is looked at."""
+        self.missing: list[bytes] = []
+        """The files, and submodules' folders, that are not there any more."""
+        self.young: list[bytes] = []
+        """Files that look as they did, but were written so late that a change since might not show."""
+
+    def run(self) -> None:
+        """Walks."""
+        pending = [b""]
+        unreached = set(self._folders)
+        while pending:
+            folder = pending.pop()
+            unreached.discard(folder)
+            pending += self._inspect_folder(folder)
+        for folder in unreached:
+            self.missing += [folder + name for name in self._folders[folder]] or [folder[:-1]]
+
+    def _inspect_folder(self, folder: bytes) -> list[bytes]:
+        """Looks at everything in a folder; returns the folders in it that belong there."""
+        here = self._root + folder
+        _make_plain(here)
+        wanted = self._folders[folder]
+        present: list[bytes] = []
+        below: list[bytes] = []
+        with os.scandir(here) as found:
+            entries = list(found)
+        for entry in entries:
+            expected = wanted.get(entry.name)
+            if expected is not None and (
+                self._is_brief or file_signature(entry.stat(follow_symlinks=False)) == expected
+            ):
+                present.append(entry.name)
+                if expected[4] >= self._seen:
+                    self.young.append(folder + entry.name)
+            elif self._is_ours(folder, entry):
+                below.append(folder + entry.name + b"/")
+            else:
+                self._trash.throw(entry.path)
+        if len(present) < len(wanted):
+            self.missing += [folder + name for name in wanted.keys() - set(present)]
+        return below
+
+    def _is_ours(self, folder: bytes, entry: os.DirEntry[bytes]) -> bool:
+        return folder + entry.name + b"/" in self._folders and entry.is_dir(follow_symlinks=False)
+
+
+def _make_plain(folder: bytes) -> None:
+    """Gives a folder the mode it was made with, and no attributes of anyone's."""
+    if stat.S_IMODE(os.lstat(folder).st_mode) != FOLDER_MODE:
+        os.chmod(folder, FOLDER_MODE)
+    if sys.platform == "linux":
+        for name in os.listxattr(folder):
+            if not name.startswith("security."):
+                os.removexattr(folder, name)
+
+
+_CHUNK = 1 << 20
+_MAX_LINK = 1 << 16
+_NEVER = frozenset((b"", b".", b"..", b".git"))
+
+
+class CheckoutWriter:
+    """Changes the files of a folder that nobody else writes to, and notes how they look.
+
+    A file is written over in place, not replaced: making and removing files in turn gets slower each time.
+    """
+
+    def __init__(self, root: str, folders: Folders, objects: Objects) -> None:
+        self._root = os.path.join(os.fsencode(root), b"")
+        self._objects = objects
+        self.folders = {folder: dict(files) for folder, files in folders.items()}
+
+    def remove(self, path: bytes) -> None:
+        """Takes a file, link or submodule away, and the folders that are empty without it."""
+        folder, name = _split(path)
+        if path + b"/" in self.folders:
+            self._prune(path + b"/")
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(self._root + path)
+        self.folders.get(folder, {}).pop(name, None)
+        self._prune(folder)
+
+    def put(self, entries: Iterable[tuple[bytes, TreeEntry]]) -> None:
+        """Writes files, links and submodules' folders."""
+        files: list[tuple[bytes, TreeEntry]] = []
+        for path, entry in entries:
+            _require_harmless(path)
+            if entry.is_file:
+                self._make(_split(path)[0])
+                files.append((path, entry))
+            elif entry.is_link:
+                self._link(path, entry)
+            else:
+                self._make(path + b"/")
+        self._objects.copy(
+            (entry.id, partial(_open_for_overwrite, self._root + path, entry)) for path, entry in files
+        )
+        for path, _ in files:
+            self._note(path)
+
+    def _link(self, path: bytes, entry: TreeEntry) -> None:
+        self._make(_split(path)[0])
+        target = self._objects.read(entry.id, "blob", _MAX_LINK)
+        if not target or b"\x00" in target:
+            raise EnvironmentFault(f"{os.fsdecode(path)!r} is a link to nowhere, and cannot be made.")
+        os.symlink(target, self._root + path)
+        self._note(path)
+
+    def _note(self, path: bytes) -> None:
+        folder, name = _split(path)
+        self.folders[folder][name] = file_signature(os.lstat(self._root + path))
+
+    def _make(self, folder: bytes) -> None:
+        if folder in self.folders:
+            return
+        self._make(_split(folder[:-1])[0])
+        os.mkdir(self._root + folder)
+        os.chmod(self._root + folder, FOLDER_MODE)
+        self.folders[folder] = {}
+
+    def _prune(self, folder: bytes) -> None:
+        """Takes away folders that are empty, from one upwards."""
+        while folder and not self.folders.get(folder):
+            try:
+                os.rmdir(self._root + folder)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return
+            self.folders.pop(folder, None)
+            folder = _split(folder[:-1])[0]
+
+
+def has_content(root: str, path: bytes, entry: TreeEntry | None) -> bool:
+    """Reads a file; True when it holds what it holds in the tree."""
+    place = os.path.join(os.fsencode(root), path)
+    if entry is None:
+        return False
+    if entry.is_link:
+        target = os.readlink(place)
+        return new_hash(len(entry.id), b"blob %d\x00%s" % (len(target), target)).hexdigest() == entry.id
+    with open(place, "rb") as file:
+        found = new_hash(len(entry.id), b"blob %d\x00" % os.fstat(file.fileno()).st_size)
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+    return found.hexdigest() == entry.id
+
+
+def _open_for_overwrite(path: bytes, entry: TreeEntry) -> IO[bytes]:
+    """Opens a file to be written over, with the mode that git gives it.
+
+    It is cut off only once it is written: ext4 writes a file to disk at once that was cut to nothing before.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    os.fchmod(handle, 0o755 if entry.mode == "100755" else 0o644)
+    return os.fdopen(handle, "wb")
+
+
+def _split(path: bytes) -> tuple[bytes, bytes]:
+    """The folder, which ends in a slash unless it is the checkout itself, and the name in it."""
+    folder, slash, name = path.rpartition(b"/")
+    return folder + slash, name
+
+
+def _require_harmless(path: bytes) -> None:
+    if not _NEVER.isdisjoint(path.lower().split(b"/")):
+        raise EnvironmentFault(f"A tree has a file {os.fsdecode(path)!r}, which is not written.")

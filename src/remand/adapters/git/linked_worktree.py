@@ -1,0 +1,554 @@
+"""A linked worktree: its entry in the repository, its index, its files, what is noted of it, and saving what was not committed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+import msgspec
+
+from remand.adapters.git.bare_repository import git_error, new_hash
+from remand.adapters.git.files import Trash, is_real_folder, read_below, read_line_below
+from remand.adapters.git.repository import run_git, temporary_git_folder
+from remand.app.errors import EnvironmentFault
+from remand.domain.record import Record
+
+_DRAFT = ".remand-"
+_LOCKS = ("index.lock", "HEAD.lock")
+_MAX_INDEX = 1 << 30
+_OWNER_BITS = stat.S_IRWXU
+
+
+class LinkedWorktree:
+    """A worktree beside the main one, as `git worktree list` shows it. Its entry is made at a stroke."""
+
+    def __init__(self, common_dir: str, folder: str, entry: str) -> None:
+        self.common_dir = common_dir
+        self.folder = folder
+        self.name = entry
+        self.entry = os.path.join(common_dir, "worktrees", entry)
+        self.index = os.path.join(self.entry, "index")
+        self._draft, self._former = draft_paths(common_dir, entry)
+
+    @property
+    def objects(self) -> str:
+        """Where the repository keeps its objects."""
+        return os.path.join(self.common_dir, "objects")
+
+    def is_intact(self, branch: str) -> bool:
+        """True when everything is as it is to be, on the branch and with no lock left. Runs no git."""
+        files = self._files(branch)
+        return (
+            self.has_folder()
+            and read_line_below(self.folder, ".git") == self._pointer()
+            and all(read_line_below(self.entry, name) == text for name, text in files.items())
+            and not any(os.path.lexists(os.path.join(self.entry, name)) for name in _LOCKS)
+            and self.has_index()
+        )
+
+    def has_folder(self) -> bool:
+        """True when the folder is there; it is only ever made whole."""
+        return is_real_folder(self.folder)
+
+    def has_index(self) -> bool:
+        """True when there is an index, all in one file and whole to its last byte."""
+        return not self._split_index_files() and is_complete_index(self.entry, "index")
+
+    def remove_split_index(self) -> None:
+        """Takes away what an index that was in two files has left."""
+        for path in self._split_index_files():
+            _remove(path)
+
+    def last_moved_to(self) -> str:
+        """The commit that was checked out or made here last, by git's own log; empty when it does not tell."""
+        rows = (read_below(self.entry, "logs/HEAD", 64 << 20) or b"").rstrip(b"\n").rpartition(b"\n")[2]
+        words = rows.split(b" ", 2)
+        return words[1].decode("ascii", "replace") if len(words) > 1 else ""
+
+    def register(self, branch: str, index: str) -> None:
+        """Has the repository know the folder, with this index, in place of whatever it knew of it."""
+        _remove(self._draft)
+        try:
+            os.mkdir(self._draft)
+            for name, text in self._files(branch).items():
+                _write(os.path.join(self._draft, name), text)
+            # With its time, by which git tells which files are so young that it has to read them.
+            shutil.copy2(index, os.path.join(self._draft, "index"))
+            os.makedirs(os.path.dirname(self.entry), exist_ok=True)
+            self._forget()
+            os.rename(self._draft, self.entry)
+        finally:
+            _remove(self._draft)
+        self._write_git_file()
+
+    def repair(self, branch: str, trash: Trash) -> None:
+        """Puts everything but the index right: where it leads, which branch it is on, no locks of the killed."""
+        for path in (*(os.path.join(self.entry, name) for name in _LOCKS), *self._drafts()):
+            _remove(path)
+        self._write_entry(self._files(branch))
+        self.reconnect(trash)
+
+    def reconnect(self, trash: Trash) -> None:
+        """Has folder and entry lead to one another, whatever an agent has put in the place of that."""
+        if self.is_registered():
+            self._write_entry(self._pointers())
+        pointer = os.path.join(self.folder, ".git")
+        if is_real_folder(pointer):
+            trash.throw(pointer)
+        self._write_git_file()
+
+    def is_registered(self) -> bool:
+        """True when the repository has an entry."""
+        return is_real_folder(self.entry)
+
+    def unregister(self) -> None:
+        """Has the repository forget the folder."""
+        self._forget()
+        _remove(self._draft)
+
+    def new_index(self) -> str:
+        """A name for an index that is to take the place of the one there is."""
+        return os.path.join(self.entry, _draft_name("index"))
+
+    def _forget(self) -> None:
+        """Takes the entry away at a stroke."""
+        _remove(self._former)
+        with suppress(FileNotFoundError):
+            os.rename(self.entry, self._former)
+        _remove(self._former)
+
+    def _split_index_files(self) -> list[str]:
+        """The other half of an index that git has split: nobody but the worktree's own git would find it."""
+        try:
+            names = os.listdir(self.entry)
+        except OSError:
+            return []
+        return [os.path.join(self.entry, name) for name in names if name.startswith("sharedindex.")]
+
+    def _drafts(self) -> list[str]:
+        """What was being written when its writer was killed."""
+        return [
+            os.path.join(folder, name)
+            for folder in (self.entry, self.folder)
+            for name in os.listdir(folder)
+            if _DRAFT in name and name.startswith((*self._files(""), "index", ".git"))
+        ]
+
+    def _write_entry(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            if read_line_below(self.entry, name) != text:
+                _replace(os.path.join(self.entry, name), text)
+
+    def _write_git_file(self) -> None:
+        os.chmod(self.folder, os.lstat(self.folder).st_mode | _OWNER_BITS)
+        if read_line_below(self.folder, ".git") != self._pointer():
+            _replace(os.path.join(self.folder, ".git"), self._pointer())
+
+    def _pointer(self) -> str:
+        return f"gitdir: {self.entry}"
+
+    def _files(self, branch: str) -> dict[str, str]:
+        return self._pointers() | {"HEAD": f"ref: refs/heads/{branch}"}
+
+    def _pointers(self) -> dict[str, str]:
+        return {"gitdir": os.path.join(self.folder, ".git"), "commondir": "../.."}
+
+
+def draft_paths(common_dir: str, entry: str) -> tuple[str, str]:
+    """Where an entry is made before it counts, and where it is taken apart when it does not any more."""
+    return os.path.join(common_dir, f"new-{entry}"), os.path.join(common_dir, f"old-{entry}")
+
+
+def write_pointer(folder: str, entry: str) -> None:
+    """Writes the `.git` of a folder that is still being made."""
+    _write(os.path.join(folder, ".git"), f"gitdir: {entry}")
+
+
+def is_complete_index(folder: str, name: str) -> bool:
+    """True when a file is an index of git's that ends with its own checksum."""
+    content = read_below(folder, name, _MAX_INDEX) or b""
+    if content[:4] != b"DIRC":
+        return False
+    for size in (20, 32):
+        if content[-size:] in (bytes(size), new_hash(size * 2, content[:-size]).digest()):
+            return True
+    return False
+
+
+def _draft_name(path: str) -> str:
+    return f"{path}{_DRAFT}{os.urandom(6).hex()}"
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "x", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{text}\n")
+
+
+def _replace(path: str, text: str) -> None:
+    """Writes a file at a stroke, whatever stands there."""
+    if is_real_folder(path):
+        shutil.rmtree(path)
+    draft = _draft_name(path)
+    try:
+        _write(draft, text)
+        os.replace(draft, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+
+
+def _remove(path: str) -> None:
+    if is_real_folder(path):
+        shutil.rmtree(path)
+        return
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+SECONDS = 600.0
+"""How long writing or reading a whole worktree may take."""
+LOOK_SECONDS = 60.0
+"""How long it may take to find what has changed."""
+NO_ROOM = "No space left on device"
+_ROOM = 256 << 10
+_UNWRITTEN = re.compile(rb"unable to write|write error|No space left|quota exceeded")
+"""What git says when a file cannot be written; of a full disk it does not always speak."""
+_STEERING = (b".gitignore", b".gitattributes", b".gitmodules")
+"""Files that git opens wherever it meets them."""
+_OWNER_ACCESS = stat.S_IRWXU
+_STATUS = (
+    *("status", "--porcelain=v1", "-z", "--no-renames"),
+    "--ignore-submodules=all",  # said here: what `.gitmodules` says of it outranks the configuration
+)
+_MAX_EXCLUDED = 1 << 16
+
+
+class ChangedPath(NamedTuple):
+    """A path at which a worktree differs from a commit."""
+
+    how: str
+    """Git's two letters for it."""
+    path: bytes
+
+
+class IsolatedGit:
+    """Git with the files of one folder, an index and an object folder, for as long as it is needed."""
+
+    def __init__(self, look: str, folder: str, index: str, objects: str) -> None:
+        self._folder = folder
+        self._places = (folder, os.path.dirname(index), objects)
+        self._environment = {
+            "GIT_DIR": look,
+            "GIT_WORK_TREE": folder,
+            "GIT_INDEX_FILE": index,
+            "GIT_OBJECT_DIRECTORY": objects,
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_ATTR_NOSYSTEM": "1",
+            **{f"GIT_{role}_NAME": "Remand" for role in ("AUTHOR", "COMMITTER")},
+            **{f"GIT_{role}_EMAIL": "remand@localhost" for role in ("AUTHOR", "COMMITTER")},
+        }
+
+    def set_time(self, seconds: float) -> None:
+        """Has commits be made at a time."""
+        date = f"@{max(0, int(seconds))} +0000"
+        self._environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+
+    def run(
+        self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs git to its end."""
+        return run_git(self._folder, *arguments, stdin=stdin, environment=self._environment, seconds=seconds)
+
+    def ask(self, *arguments: str, stdin: bytes = b"", seconds: float = SECONDS) -> bytes:
+        """What git answers; raises EnvironmentFault when it cannot, and says so when that is for want of room."""
+        answer = self.run(*arguments, stdin=stdin, seconds=seconds)
+        if answer.returncode:
+            is_full = any(map(_is_full, self._places)) or _UNWRITTEN.search(answer.stderr)
+            reason = NO_ROOM if is_full else git_error(answer.stderr)
+            raise EnvironmentFault(f"git {arguments[0]} failed in {self._folder}: {reason}")
+        return answer.stdout
+
+
+@contextmanager
+def isolated_git(
+    folder: str, index: str, objects: str, commit: str, excluded: str = ""
+) -> Iterator[IsolatedGit]:
+    """Git in a folder that is to be seen as a worktree of a commit."""
+    with temporary_git_folder(commit, excluded) as look:
+        yield IsolatedGit(look, folder, index, objects)
+
+
+def check_out_into(folder: str, index: str, objects: str, commit: str) -> None:
+    """Writes the files of a commit into an empty folder, and an index that knows them."""
+    with isolated_git(folder, index, objects, commit) as own:
+        own.ask("read-tree", "-u", "--reset", commit)
+
+
+def reset_index(linked: LinkedWorktree, commit: str) -> None:
+    """Has the index of a worktree say what a commit has; the files stay as they are."""
+    with _next_index(linked) as index, isolated_git(linked.folder, index, linked.objects, commit) as own:
+        _read_commit_into_index(own, index, commit)
+        if not find_special_file(linked.folder):
+            own.run("update-index", "-q", "--ignore-submodules", "--refresh")
+
+
+def move_to_commit(linked: LinkedWorktree, before: str, after: str) -> bool:
+    """Takes a worktree from one commit to another, uncommitted work and all; False when that is in the way."""
+    with _next_index(linked) as index, isolated_git(linked.folder, index, linked.objects, after) as own:
+        own.run("update-index", "-q", "--ignore-submodules", "--refresh")
+        answer = own.run("read-tree", "-m", "-u", before, after)
+        if answer.returncode and NO_ROOM.encode() in answer.stderr:
+            raise EnvironmentFault(f"git read-tree failed in {linked.folder}: {NO_ROOM}")
+        return not answer.returncode
+
+
+def restore_files(linked: LinkedWorktree, commit: str, paths: list[bytes]) -> None:
+    """Writes files anew as the index has them; those that it does not have are passed over."""
+    with isolated_git(linked.folder, linked.index, linked.objects, commit) as own:
+        own.run("checkout-index", "-q", "-f", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in paths))
+
+
+@contextmanager
+def temporary_index(linked: LinkedWorktree, commit: str, objects: str) -> Iterator[str]:
+    """An index like a commit, for once, with all that is known of how the files look."""
+    with tempfile.TemporaryDirectory(prefix="remand-index-") as place:
+        index = os.path.join(place, "index")
+        if linked.has_index():
+            shutil.copy2(linked.index, index)
+        with isolated_git(linked.folder, index, objects, commit) as own:
+            _read_commit_into_index(own, index, commit)
+        yield index
+
+
+def changed_paths(
+    linked: LinkedWorktree, index: str, commit: str, objects: str, *, every_file: bool = False
+) -> list[ChangedPath]:
+    """The paths outside `.got` at which the files, or the index, differ from a commit."""
+    untracked = f"--untracked-files={'all' if every_file else 'normal'}"
+    with isolated_git(linked.folder, index, objects, commit, read_excludes(linked.common_dir)) as own:
+        rows = own.ask(*_STATUS, untracked, seconds=LOOK_SECONDS).split(b"\0")
+    found = (ChangedPath(row[:2].decode("ascii", "replace"), row[3:]) for row in rows if row)
+    return [one for one in found if one.path.split(b"/", 1)[0] != b".got"]
+
+
+def read_excludes(common_dir: str) -> str:
+    """What the repository leaves out for itself, which is a list of patterns and nothing that runs."""
+    found = read_below(os.path.realpath(common_dir), "info/exclude", _MAX_EXCLUDED) or b""
+    return found.decode("utf-8", "replace")
+
+
+def find_special_file(folder: str) -> bytes:
+    """Something in a folder that would keep git waiting for ever; empty when there is nothing."""
+    for path in _special_files(folder):
+        inside = os.path.relpath(path, os.fsencode(folder))
+        if os.path.basename(path) in _STEERING or b".git" in inside.split(b"/"):
+            return inside
+    return b""
+
+
+def remove_special_files(folder: str, limit: int = 0) -> list[bytes]:
+    """Takes away pipes and the like, which no commit can hold, and opens folders that were closed to their owner.
+
+    Gives what was taken away. With a limit, it looks at so many things at most.
+    """
+    removed = []
+    for path in _special_files(folder, limit, opens=True):
+        with suppress(OSError):
+            os.unlink(path)
+            removed.append(os.path.relpath(path, os.fsencode(folder)))
+    return removed
+
+
+def _special_files(folder: str, limit: int = 0, *, opens: bool = False) -> Iterator[bytes]:
+    """What is neither file, folder nor link."""
+    pending = [os.fsencode(folder)]
+    seen = 0
+    while pending and not (limit and seen > limit):
+        here = pending.pop()
+        with suppress(OSError):
+            if opens and os.lstat(here).st_mode & _OWNER_ACCESS != _OWNER_ACCESS:
+                os.chmod(here, os.lstat(here).st_mode | _OWNER_ACCESS)
+            with os.scandir(here) as found:
+                for entry in found:
+                    seen += 1  # most are files, so that is asked first
+                    if entry.is_file(follow_symlinks=False):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    elif not entry.is_symlink():
+                        yield entry.path
+
+
+def _read_commit_into_index(own: IsolatedGit, index: str, commit: str) -> None:
+    """Has an index say what a commit has. One that git cannot use, as half of it is elsewhere, is made anew."""
+    if os.path.exists(index) and own.run("read-tree", "--reset", commit).returncode:
+        os.unlink(index)
+    if not os.path.exists(index):
+        own.ask("read-tree", "--reset", commit)
+
+
+@contextmanager
+def _next_index(linked: LinkedWorktree) -> Iterator[str]:
+    """An index that takes the place of a worktree's own when all went well."""
+    index = linked.new_index()
+    try:
+        if linked.has_index():
+            shutil.copy2(linked.index, index)
+        yield index
+        os.replace(index, linked.index)
+    finally:
+        for left in (index, f"{index}.lock"):
+            with suppress(FileNotFoundError):
+                os.unlink(left)
+
+
+def _is_full(place: str) -> bool:
+    try:
+        status = os.statvfs(place)
+    except OSError:
+        return False
+    return status.f_bavail * status.f_frsize < _ROOM
+
+
+MAX_FILE = 64 << 20
+MAX_TOTAL = 1 << 30
+MAX_NAMED = 50
+"""How many of the files that were left out are named."""
+
+
+class UnsavedFiles(NamedTuple):
+    """What is to be saved, and what is not."""
+
+    paths: list[bytes]
+    gone: list[bytes]
+    too_large: list[bytes]
+
+
+def save_uncommitted(linked: LinkedWorktree, parent: str, why: str) -> str:
+    """A commit of all that is not committed, on top of another one; empty when there is nothing.
+
+    What git ignores stays out, and so do files above 64 MiB, all beyond 1 GiB, and what cannot be read.
+    """
+    remove_special_files(linked.folder)
+    with temporary_index(linked, parent, linked.objects) as index:
+        found = changed_paths(linked, index, parent, linked.objects, every_file=True)
+        if not found:
+            return ""
+        left = _select_files(linked.folder, found)
+        with isolated_git(linked.folder, index, linked.objects, parent) as own:
+            _stage(own, os.fsencode(linked.folder), left, len(parent))
+            tree = own.ask("write-tree").decode().strip()
+            message = _message(why, left.too_large)
+            if not left.too_large and tree == own.ask("rev-parse", f"{parent}^{{tree}}").decode().strip():
+                return ""
+            own.set_time(_newest(linked.folder, left.paths))
+            return own.ask("commit-tree", tree, "-p", parent, "-F", "-", stdin=message).decode().strip()
+
+
+def _newest(folder: str, paths: list[bytes]) -> float:
+    """When the work was last changed: the same work, saved twice, makes the same commit."""
+    root = os.fsencode(folder)
+    return max((os.lstat(os.path.join(root, path)).st_mtime for path in (b"", *paths)), default=0.0)
+
+
+def _stage(own: IsolatedGit, root: bytes, left: UnsavedFiles, id_length: int) -> None:
+    """Puts everything into the index, byte for byte where attributes have git choke on a file."""
+    rows = (b"0 %s\t%s\0" % (b"0" * id_length, path) for path in left.gone)
+    own.ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
+    listed = b"".join(path + b"\0" for path in left.paths)
+    if not own.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=listed).returncode:
+        return
+    links = [path for path in left.paths if os.path.islink(os.path.join(root, path))]
+    files = [path for path in left.paths if path not in set(links) and b"\n" not in path]
+    own.run(
+        "update-index", "--add", "--replace", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in links)
+    )
+    names = b"".join(path + b"\n" for path in files)
+    ids = own.ask("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=names).split()
+    entries = (
+        b"%s %s\t%s\0" % (_mode(os.path.join(root, path)), one, path)
+        for one, path in zip(ids, files, strict=True)
+    )
+    own.ask("update-index", "--add", "--replace", "-z", "--index-info", stdin=b"".join(entries))
+
+
+def _mode(path: bytes) -> bytes:
+    return b"100755" if os.lstat(path).st_mode & stat.S_IXUSR else b"100644"
+
+
+def _select_files(folder: str, found: list[ChangedPath]) -> UnsavedFiles:
+    root = os.fsencode(folder)
+    left = UnsavedFiles([], [], [])
+    total = 0
+    for one in found:
+        if one.how[1] == "D":
+            left.gone.append(one.path)
+            continue
+        for path, size in _files(root, one.path):
+            if size > MAX_FILE or total + size > MAX_TOTAL:
+                left.too_large.append(path)
+            else:
+                total += size
+                left.paths.append(path)
+    return left
+
+
+def _files(root: bytes, path: bytes) -> Iterator[tuple[bytes, int]]:
+    """A file or link with its size; for a repository inside, which git would take for one thing, all in it."""
+    pending = [path]
+    while pending:
+        one = pending.pop()
+        place = os.path.join(root, one)
+        with suppress(OSError):
+            status = os.lstat(place)
+            if stat.S_ISDIR(status.st_mode):
+                names = (name for name in os.listdir(place) if name.lower() != b".git")
+                pending += [os.path.join(one, name) for name in names]
+            elif stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and os.access(place, os.R_OK)):
+                yield one, status.st_size
+
+
+def _message(why: str, too_large: list[bytes]) -> bytes:
+    rows = [why]
+    if too_large:
+        rows += ["", f"Left out, as too large ({len(too_large)} in all):"]
+        rows += [repr(os.fsdecode(path)) for path in too_large[:MAX_NAMED]]
+    return "\n".join(rows).encode("utf-8", "replace")
+
+
+_MAX_NOTE = 1 << 16
+
+
+class WorktreeNote(Record, kw_only=True):
+    """What a workplace was when we last had a hand in it."""
+
+    branch: str = ""
+    tip: str = ""
+    """Where the branch was; the index says the same."""
+    moved: str = ""
+    """What was checked out or committed in the worktree last, by git's own log."""
+    begun: str = ""
+    """The branch that we made ourselves, behind the commit at which we did."""
+
+
+def read_note(folder: str) -> WorktreeNote:
+    """The note in a folder; an empty one when there is none that can be read."""
+    try:
+        return msgspec.json.decode(read_below(folder, "note", _MAX_NOTE) or b"", type=WorktreeNote)
+    except msgspec.DecodeError:
+        return WorktreeNote()
+
+
+def write_note(folder: str, note: WorktreeNote) -> None:
+    """Writes the note of a folder, at a stroke."""
+    draft = os.path.join(folder, "note.new")
+    with open(draft, "wb") as file:
+        file.write(msgspec.json.encode(note))
+    os.replace(draft, os.path.join(folder, "note"))

@@ -1,0 +1,581 @@
+"""The worktrees that agents work in, one for each task: prepared, repaired, inspected and removed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from remand.adapters.git.commit_import import FULL, StagedCommit, stage_commit
+from remand.adapters.git.files import Trash, hold_lock, is_real_folder, read_line_below
+from remand.adapters.git.linked_worktree import (
+    NO_ROOM,
+    ChangedPath,
+    LinkedWorktree,
+    WorktreeNote,
+    changed_paths,
+    check_out_into,
+    find_special_file,
+    move_to_commit,
+    read_note,
+    remove_special_files,
+    reset_index,
+    restore_files,
+    save_uncommitted,
+    temporary_index,
+    write_note,
+    write_pointer,
+)
+from remand.adapters.git.location import ENTRY, OWN, REPOSITORY_NOTE, LedgerLocation
+from remand.adapters.git.refs import (
+    AgentGitSettings,
+    Branches,
+    LinkedWorktreeState,
+    PrivateGitFolder,
+    RefMoved,
+    read_worktree_state,
+    require_valid_branch,
+)
+from remand.app.errors import EnvironmentFault
+from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
+from remand.domain import ids
+from remand.domain.setup_files import SetupFiles
+
+NAMED = 1000
+"""How many uncommitted files are named."""
+_LOOKED_AT = 20_000
+"""How many files a workplace that is as it should be is looked through for, at most."""
+
+
+class TaskWorktreePaths(NamedTuple):
+    """Where a task's workplace and what belongs to it are."""
+
+    common_dir: str
+    folder: str
+    """The worktree."""
+    own: str
+    """What no agent sees."""
+    entry: str
+    """What the repository calls the worktree."""
+
+
+class GitTaskWorktree:
+    """The workplace of a task. Whoever uses it holds its lock."""
+
+    def __init__(
+        self, task_id: str, paths: TaskWorktreePaths, branches: Branches, trash: Trash, bases: Sequence[str]
+    ) -> None:
+        self._task_id = task_id
+        self._own = paths.own
+        self._bases = bases
+        self._branches = branches
+        self._trash = trash
+        self._making = os.path.join(paths.own, "making")
+        self.linked = LinkedWorktree(paths.common_dir, paths.folder, paths.entry)
+        self.private = PrivateGitFolder(os.path.join(paths.own, "private"), self.linked, trash)
+
+    def prepare(self, branch: str, start: str) -> str:
+        """Has a whole worktree stand on the branch, with the work that was there; gives the branch's tip."""
+        os.makedirs(self._own, mode=0o700, exist_ok=True)
+        self._clear()
+        stand = self._import_and_read_state(branch)
+        is_right = self.linked.is_intact(branch)
+        if not is_right:
+            self._branches.require_free(branch, self.linked.name)
+        tip = self._branches.tip(branch) or self._begin(branch, start)
+        if is_right and not stand.is_busy and stand.at == tip == self._note().tip:
+            self._restore(tip, remove_special_files(self.linked.folder, _LOOKED_AT))
+        else:
+            self._repair(branch, tip, stand)
+            self._write_note(branch, tip)
+        return tip
+
+    def _begin(self, branch: str, start: str) -> str:
+        """Makes the branch, and notes that we did: one on which nothing was done goes with the workplace."""
+        tip = self._branches.create(branch, start)
+        write_note(self._own, msgspec.structs.replace(self._note(), begun=f"{tip} {branch}"))
+        return tip
+
+    def confine(self, branch: str, tip: str, given: AgentGitSettings | None) -> None:
+        """Makes what a confined agent sees, anew; given nothing, takes it away."""
+        if given is None:
+            self.private.remove()
+        else:
+            self.private.make(branch, tip, given)
+
+    def look(self, branch: str, ours: SetupFiles) -> WorktreeState:
+        """What is there. The agent's own index is not asked: ours knows how its files looked before."""
+        tip = self._branches.tip(branch)
+        is_private = self.private.is_made()
+        head = self.private.read_state(branch).tip if is_private else tip
+        if not self.linked.has_folder() or not (head or tip):
+            return WorktreeState(head=head)
+        obstacle = find_special_file(self.linked.folder)
+        if obstacle:
+            return WorktreeState(head, (obstacle.decode("utf-8", "replace"),))
+        if head in ("", tip) or not is_private:
+            return WorktreeState(
+                head, self._uncommitted_files(head or tip, self.linked.objects, ours, is_private=is_private)
+            )
+        with self._stage(head) as stage:
+            return WorktreeState(head, self._uncommitted_files(head, stage.objects, ours, is_private=True))
+
+    def import_commits(self, branch: str, *, is_confined: bool) -> str:
+        """Brings the commits of a confined agent to the branch, and the worktree in line with it; gives its tip."""
+        if is_confined and not self.private.is_made():
+            raise EnvironmentFault(
+                f"The git folder of task {self._task_id}'s agent is gone, and the commits in it. "
+                f"The files are still in {self.linked.folder}."
+            )
+        tip = self._branches.tip(branch)
+        if not tip:
+            raise EnvironmentFault(
+                f"Branch {branch} of task {self._task_id} is gone. Make it again, then repeat: "
+                f"the work is still in {self.linked.folder}."
+            )
+        head = self.private.read_state(branch).tip if self.private.is_made() else tip
+        if not head:
+            raise EnvironmentFault(f"The agent of task {self._task_id} has no branch {branch} any more.")
+        if head != tip:
+            self._advance(branch, head, tip)
+        is_behind = self.private.is_made() and self._note().tip != head
+        if is_behind and self.linked.has_folder() and self.linked.is_registered():
+            reset_index(self.linked, head)
+            self._write_note(branch, head)
+        return head
+
+    def retire(self, *, is_kept: bool = True) -> None:
+        """Saves what was not committed and takes everything away, the branch only if nothing was ever done on it."""
+        self._clear()
+        note = self._note()
+        branch = note.branch
+        if is_kept and (self.linked.has_folder() or self.private.is_made()):
+            self._keep(self._read_state(branch), self._branches.tip(branch))
+        if os.path.lexists(self.linked.folder):
+            self._trash.throw(self.linked.folder)
+        self.linked.unregister()
+        tip = self._branches.tip(branch)
+        if tip and note.begun == f"{tip} {branch}":
+            self._branches.remove(branch, tip)
+        self._discard(self._own)
+
+    # ---------------------------------------------------------------------------------------------- standing
+
+    def _import_and_read_state(self, branch: str) -> LinkedWorktreeState:
+        """How the worktree stands, once what a confined agent has committed is in the repository."""
+        note = self._note()
+        if not self.private.is_made():
+            return self._read_state(branch)
+        try:
+            self.import_commits(note.branch or branch, is_confined=True)
+        except EnvironmentFault as fault:  # what cannot be taken is still there as files
+            if NO_ROOM in str(fault):
+                raise
+        stand = self._read_state(note.branch or branch)
+        return stand._replace(is_on_branch=stand.is_on_branch and note.branch in ("", branch))
+
+    def _read_state(self, branch: str) -> LinkedWorktreeState:
+        """How the worktree stands; of a confined agent's commits it counts only what could be taken."""
+        note = self._note()
+        if not self.private.is_made():
+            stand = read_worktree_state(self.linked.common_dir, self.linked.name, branch)
+            at = self._last_seen(note) if stand.is_on_branch else stand.at
+            return stand._replace(at=at or stand.at)
+        stand = self.private.read_state(branch)
+        for commit in {stand.tip, stand.at} - {"", note.tip, self._branches.tip(branch)}:
+            self._take(commit)
+        self._keep_aside(branch)
+        return stand if self._has(stand.at) else stand._replace(at=note.tip)
+
+    def _last_seen(self, note: WorktreeNote) -> str:
+        """The commit that the files go by: what was committed there since, or where the branch was before.
+
+        The branch itself does not tell: somebody may have moved it from elsewhere.
+        """
+        moved = self.linked.last_moved_to()
+        return moved if moved != note.moved and self._has(moved) else note.tip
+
+    def _has(self, commit: str) -> bool:
+        if not commit:
+            return False
+        return commit == self._branches.tip(self._note().branch) or self._branches.has_commit(commit)
+
+    def _take(self, commit: str) -> bool:
+        """Brings a commit of a confined agent's into the repository, if it is sound, so that it can be kept."""
+        if self._branches.has_commit(commit):
+            return True
+        try:
+            with self._stage(commit) as stage:
+                stage.hand_over()
+        except EnvironmentFault as fault:
+            if NO_ROOM in str(fault):
+                raise
+            return False
+        return True
+
+    def _keep_aside(self, branch: str) -> None:
+        """Keeps what a confined agent has put aside: its stash, and branches of its own."""
+        given = self._tips()
+        commits = [one for one in self.private.stashed_commits(branch) if one not in given]
+        known = self._branches.existing_commits(commits) if commits else []
+        for commit in commits:
+            if commit not in known and self._take(commit):
+                self._branches.keep_commit(self._task_id, commit)
+
+    # ----------------------------------------------------------------------------------------------- mending
+
+    def _repair(self, branch: str, tip: str, stand: LinkedWorktreeState) -> None:
+        """Puts a worktree right. Where that would lose anything, it is kept and the worktree made anew."""
+        if not self.linked.has_folder():
+            self._make(branch, tip)
+        elif self._has_diverged(tip, stand):
+            self._keep(stand, tip)
+            self._make(branch, tip)
+        else:
+            base = stand.at or tip
+            removed = remove_special_files(self.linked.folder)
+            self._enter(branch, base)
+            self._restore(base, removed)
+            if base == tip:
+                if self.private.is_made():
+                    reset_index(self.linked, tip)
+                return
+            if move_to_commit(self.linked, base, tip):
+                self._keep_commits([base], tip)
+                return
+            self._keep(stand, tip)
+            self._make(branch, tip)
+
+    def _has_diverged(self, tip: str, stand: LinkedWorktreeState) -> bool:
+        """True when the files go by something that is not on the branch, or something is under way in them."""
+        if stand.is_busy or stand.at in ("", tip):
+            return stand.is_busy
+        return not stand.is_on_branch or (self.private.is_made() and stand.at != self._note().tip)
+
+    def _enter(self, branch: str, base: str) -> None:
+        """Has folder and repository know one another, with an index that is whole."""
+        if not self.linked.is_registered():
+            with temporary_index(self.linked, base, self.linked.objects) as index:
+                self.linked.register(branch, index)
+            reset_index(self.linked, base)
+        self.linked.repair(branch, self._trash)
+        if not self.linked.has_index():
+            reset_index(self.linked, base)
+            self.linked.remove_split_index()
+
+    def _restore(self, commit: str, removed: list[bytes]) -> None:
+        """Puts files back that were replaced by pipes and the like."""
+        if removed:
+            restore_files(self.linked, commit, removed)
+
+    def _make(self, branch: str, tip: str) -> None:
+        """Makes the worktree anew. The folder is there when it is whole, and not before."""
+        if os.path.lexists(self.linked.folder):
+            self._trash.throw(self.linked.folder)
+        self.linked.unregister()
+        folder, index = os.path.join(self._making, "tree"), os.path.join(self._making, "index")
+        try:
+            os.makedirs(folder)
+            check_out_into(folder, index, self.linked.objects, tip)
+            write_pointer(folder, self.linked.entry)
+            os.rename(folder, self.linked.folder)
+            self.linked.register(branch, index)
+        except (OSError, EnvironmentFault):
+            self._drop()
+            raise
+        self._discard(self._making)
+
+    def _drop(self) -> None:
+        """Leaves nothing of a worktree that could not be made."""
+        with suppress(OSError):
+            self.linked.unregister()
+        for path in (self._making, self.linked.folder):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _keep(self, stand: LinkedWorktreeState, tip: str) -> None:
+        """Keeps what is not on the branch: uncommitted work, and commits that it does not have."""
+        base = next((one for one in (stand.at, self._note().tip, tip) if self._has(one)), "")
+        work = ""
+        if base and self.linked.has_folder():
+            work = save_uncommitted(
+                self.linked, base, f"What the agent of task {self._task_id} had not committed."
+            )
+        self._keep_commits([stand.tip, work or base], tip)
+
+    def _keep_commits(self, commits: Sequence[str], tip: str) -> None:
+        for commit in dict.fromkeys(commits):
+            if self._has(commit) and not (tip and self._branches.is_ancestor(commit, tip)):
+                self._branches.keep_commit(self._task_id, commit)
+
+    # ---------------------------------------------------------------------------------------------- bringing
+
+    def _advance(self, branch: str, head: str, tip: str) -> None:
+        """Moves the branch to an agent's commit. Where that leaves commits behind, they are kept."""
+        given = self._note().tip or tip
+        with self._stage(head) as stage:
+            is_forward = stage.is_ancestor(tip)
+            if not is_forward and tip != given:
+                raise RefMoved(_moved_message(branch, self._task_id, tip))
+            stage.hand_over()
+        if not is_forward:
+            self._branches.keep_commit(self._task_id, tip)
+        try:
+            self._branches.move(branch, head, tip)
+        except RefMoved:
+            raise RefMoved(_moved_message(branch, self._task_id, self._branches.tip(branch))) from None
+
+    @contextmanager
+    def _stage(self, commit: str) -> Iterator[StagedCommit]:
+        """Takes a commit of a confined agent's to a stage, without what the repository has."""
+        known = self._branches.existing_commits(self._tips())
+        with stage_commit(self.private.path, self.linked.common_dir, commit, known, self._own) as stage:
+            yield stage
+
+    def _tips(self) -> set[str]:
+        """Commits of the repository from which an agent's work may have grown."""
+        note = self._note()
+        return {note.tip, self._branches.tip(note.branch), *map(self._branches.commit_at, self._bases)}
+
+    def _uncommitted_files(
+        self, commit: str, objects: str, ours: SetupFiles, *, is_private: bool
+    ) -> tuple[str, ...]:
+        if not is_private and self.linked.has_index():
+            with suppress(EnvironmentFault):
+                return _work_paths(changed_paths(self.linked, self.linked.index, commit, objects), ours)
+        with temporary_index(self.linked, commit, objects) as index:
+            return _work_paths(changed_paths(self.linked, index, commit, objects), ours)
+
+    # ------------------------------------------------------------------------------------------------- notes
+
+    def _note(self) -> WorktreeNote:
+        return read_note(self._own)
+
+    def _write_note(self, branch: str, tip: str) -> None:
+        moved, begun = self.linked.last_moved_to(), self._note().begun
+        write_note(self._own, WorktreeNote(branch=branch, tip=tip, moved=moved, begun=begun))
+
+    def _clear(self) -> None:
+        """Takes away what a killed process was at."""
+        if is_real_folder(self._own):
+            for name in os.listdir(self._own):
+                if name not in ("note", "private"):
+                    self._discard(os.path.join(self._own, name))
+
+    def _discard(self, path: str) -> None:
+        if os.path.lexists(path):
+            self._trash.throw(path)
+
+
+def _work_paths(found: list[ChangedPath], ours: SetupFiles) -> tuple[str, ...]:
+    paths = ((one.path.decode("utf-8", "replace"), one.how != "??") for one in found)
+    work = (path for path, is_tracked in paths if ours.is_work(path, is_tracked=is_tracked))
+    return tuple(islice(work, NAMED))
+
+
+def _moved_message(branch: str, task_id: str, tip: str) -> str:
+    return (
+        f"Branch {branch} was moved to {tip[:12]} by somebody else while the agent of task {task_id} worked on it. "
+        "Nothing is lost: its commits are kept when the task goes on, from where the branch is now."
+    )
+
+
+_LEFT = re.compile(rf"(?:new|old)-{ENTRY}(T-[A-Za-z0-9-]+)")
+_LOCKS = 64
+
+
+class GitWorktrees:
+    """The workplaces of a ledger's tasks, all under one folder. Several threads and processes may use them at once."""
+
+    def __init__(
+        self,
+        place: LedgerLocation,
+        folder: str,
+        *,
+        base: str = "",
+        ours: Collection[str] = (),
+        guarded: Collection[str] = (),
+    ) -> None:
+        """`base` is the branch that work is held against, `ours` are files of ours in a worktree.
+
+        `guarded` are those of them that no agent may change.
+        """
+        self._common_dir = os.path.realpath(place.common_dir)
+        self._folder = os.path.realpath(folder)
+        self._own = os.path.join(self._folder, OWN)
+        self._branches = Branches(self._common_dir, place.root)
+        self._bases = (f"refs/heads/{base}", f"refs/remotes/origin/{base}") if base else ()
+        self._ours = tuple(sorted(ours))
+        self._own_files = SetupFiles(ours, guarded)
+
+    def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
+        """A task's workplace, the one it had if it is still there, its uncommitted work kept; raises CannotRun."""
+        with self._locked_worktree(task_id) as seat:
+            require_valid_branch(branch)
+            if f"refs/heads/{branch}" in self._bases:
+                raise EnvironmentFault(
+                    f"{branch} is the base, by whose rules work is measured; agents do not work on it. Give task"
+                    f" {task_id} a branch of its own."
+                )
+            tip = seat.prepare(branch, start)
+            seat.confine(branch, tip, self._agent_git_settings() if is_confined else None)
+        self._trash.empty_soon()
+        return TaskWorktree(
+            task_id=task_id,
+            folder=seat.linked.folder,
+            branch=branch,
+            common_dir=self._common_dir,
+            private_dir=seat.private.path if is_confined else "",
+        )
+
+    def inspect(self, workplace: TaskWorktree) -> WorktreeState:
+        """What is there now; raises CannotRun."""
+        with self._locked_worktree(workplace.task_id) as seat:
+            require_valid_branch(workplace.branch)
+            return seat.look(workplace.branch, self._own_files)
+
+    def import_commits(self, workplace: TaskWorktree) -> str:
+        """Takes the commits of a confined agent into the repository's own branch; gives the commit at its tip.
+
+        Raises CannotRun.
+        """
+        with self._locked_worktree(workplace.task_id) as seat:
+            require_valid_branch(workplace.branch)
+            return seat.import_commits(workplace.branch, is_confined=bool(workplace.private_dir))
+
+    def restore_git_links(self, workplace: TaskWorktree) -> None:
+        """Puts right, once its agent has gone, what leads git from the folder to the repository; raises CannotRun."""
+        with self._locked_worktree(workplace.task_id) as seat:
+            if seat.linked.has_folder():
+                seat.linked.reconnect(self._trash)
+
+    def remove(self, task_id: str, *, is_kept: bool = True) -> None:
+        """Takes down the workplace of a task that has ended. Uncommitted work is kept; raises CannotRun."""
+        with self._locked_worktree(task_id) as seat:
+            seat.retire(is_kept=is_kept)
+        self._trash.empty_soon()
+
+    def names(self) -> list[str]:
+        """What lies where the workplaces are."""
+        return sorted(_names(self._folder))
+
+    def remove_others(self, kept: Collection[str]) -> list[str]:
+        """Takes down every workplace of other tasks than these, and what a killed scheduler left; gives their ids.
+
+        What cannot be taken down, as there is no room to save its work, stays.
+        """
+        gone = []
+        for task_id in sorted(self._known_tasks() - set(kept)):
+            with suppress(CannotRun):
+                self.remove(task_id)
+                gone.append(task_id)
+        with suppress(OSError):
+            self._trash.empty_soon()
+        return gone
+
+    @contextmanager
+    def _locked_worktree(self, task_id: str) -> Iterator[GitTaskWorktree]:
+        """A task's workplace, for us alone."""
+        with _as_cannot_run():
+            if ids.parse_task_id(task_id) != task_id:
+                raise EnvironmentFault(f"{task_id[:80]!r} is no task's id.")
+            self._require_private()
+            lock = os.path.join(self._own, "locks", str(crc32(task_id.encode()) % _LOCKS))
+            with hold_lock(lock):
+                yield self._task_worktree(task_id)
+
+    def _task_worktree(self, task_id: str) -> GitTaskWorktree:
+        paths = TaskWorktreePaths(
+            common_dir=self._common_dir,
+            folder=os.path.join(self._folder, task_id),
+            own=os.path.join(self._own, task_id),
+            entry=ENTRY + task_id,
+        )
+        return GitTaskWorktree(task_id, paths, self._branches, self._trash, self._bases)
+
+    def _agent_git_settings(self) -> AgentGitSettings:
+        refs = {name: commit for name in self._bases if (commit := self._branches.commit_at(name))}
+        name, email = self._identity
+        return AgentGitSettings(refs=refs, name=name, email=email, excluded=self._ours)
+
+    def _known_tasks(self) -> set[str]:
+        """Every task that has something here or in the repository, whole or not."""
+        here = [*_names(self._folder), *_names(self._own)]
+        entries = os.path.join(self._common_dir, "worktrees")
+        for name in _names(entries):
+            folder = os.path.dirname(read_line_below(os.path.join(entries, name), "gitdir"))
+            if os.path.dirname(folder) == self._folder and name == ENTRY + os.path.basename(folder):
+                here.append(os.path.basename(folder))
+        here += [found[1] for name in _names(self._common_dir) if (found := _LEFT.fullmatch(name))]
+        return {name for name in here if ids.parse_task_id(name) == name}
+
+    @cached_property
+    def _trash(self) -> Trash:
+        self._require_private()
+        return Trash(os.path.join(self._own, "trash"))
+
+    @cached_property
+    def _identity(self) -> tuple[str, str]:
+        """The user's own name and address, as git knows them, or ours. Reading them runs nothing."""
+        asked = ["git", "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        done = subprocess.run(asked, cwd=self._common_dir, env=kept, capture_output=True, check=False)
+        rows = (row.partition("\n") for row in done.stdout.decode("utf-8", "replace").split("\0"))
+        found = {key: value for key, _, value in rows if value}
+        return found.get("user.name", "Remand"), found.get("user.email", "remand@localhost")
+
+    def _require_private(self) -> None:
+        """Has a folder of this user's, and in it one that is closed to all others."""
+        inner = (os.path.join(self._own, name) for name in ("locks", "trash"))
+        for path in (self._folder, self._own, *inner):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        status = os.lstat(self._own)
+        if os.path.islink(self._own) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise EnvironmentFault(
+                f"{self._own} is open to others. Remove it, or make it yours with `chmod 700`."
+            )
+        self._note_repository()
+
+    def _note_repository(self) -> None:
+        """Notes, out of the agents' reach, whose worktrees these are: a link is there whole or not at all."""
+        note = os.path.join(self._folder, REPOSITORY_NOTE)
+        while not os.path.islink(note) or os.readlink(note) != self._common_dir:
+            with suppress(FileExistsError):
+                os.symlink(self._common_dir, note)
+                return
+            with suppress(FileNotFoundError):
+                os.unlink(note)
+
+
+def _names(folder: str) -> Sequence[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return ()
+
+
+@contextmanager
+def _as_cannot_run() -> Iterator[None]:
+    """Has whatever goes wrong said in one way: a full disk as such, all else as git's."""
+    try:
+        yield
+    except EnvironmentFault as fault:
+        if NO_ROOM in str(fault):
+            raise CannotRun("disk", _no_room(str(fault))) from None
+        raise CannotRun("git", str(fault)) from None
+    except OSError as error:
+        if error.errno in FULL:
+            raise CannotRun("disk", _no_room(str(error))) from None
+        raise CannotRun("git", f"The workplace cannot be made or read: {error}.") from None
+
+
+def _no_room(reason: str) -> str:
+    return f"There is no room on the disk for workplaces: {reason}. Make some, then repeat."

@@ -1,1 +1,0 @@
-"""What each host is started with: one host a file, each with a function `outfit`."""

@@ -1,0 +1,287 @@
+"""What hooks write down outside the repository: the journal of what agents ran, and marks of host sessions. Every tool hook loads this, so it imports little."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from _json import encode_basestring_ascii as quoted
+from contextlib import suppress
+from hashlib import sha256
+from importlib import import_module
+
+from remand.domain.text.visible import remove_invisible
+
+MAX_COMMAND = 4096
+MAX_EXCERPT = 2048
+MAX_PATHS = 2048
+MAX_NAME = 200
+MAX_LINE = 1 << 17
+MAX_FILE = 32 << 20
+MARGIN = 8192
+"""How far beyond an excerpt secrets are looked for, so that none is cut in two and not recognised."""
+PATIENCE = 1.0
+SUFFIX = ".jsonl"
+CUT = "\n[…]\n"
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HINTS = (
+    "key", "token", "secret", "passw", "bearer", "basic", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat",
+    "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glsoat-", "akia", "asia", "abia", "acca", "aiza",
+    "xox", "hooks.slack", "sk_", "sk-", "rk_", "npm_", "pypi-", "eyj", "://",
+)  # fmt: skip
+"""Some of these stand in every text that `domain.secrets` would change; its patterns are loaded only then."""
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL")
+
+
+def append(
+    folder: str,
+    task_id: str,
+    *,
+    agent: str,
+    host: str = "",
+    session: str = "",
+    tool: str = "",
+    tool_use_id: str = "",
+    command: str = "",
+    paths: tuple[str, ...] = (),
+    exit_status: int | None = None,
+    output: str = "",
+    duration_ms: int | None = None,
+    transcript: str = "",
+) -> bool:
+    """Adds one run to the journal of a task; False when that cannot be: a strange id, no room, no right."""
+    path = journal_path(folder, task_id)
+    if not path:
+        return False
+    whole = output.encode("utf-8", "surrogatepass")
+    fields: dict[str, str | int | tuple[str, ...] | None] = {
+        "ts": _now(),
+        "host": _name(host),
+        "session": _name(session),
+        "agent": _name(agent),
+        "task_id": task_id,
+        "tool": _name(tool),
+        "tool_use_id": _name(tool_use_id),
+        "command": shorten_command(command),
+        "paths": _paths(paths),
+        "exit_status": exit_status,
+        "output_sha256": sha256(whole).hexdigest(),
+        "output_size": len(whole),
+        "excerpt": excerpt(output),
+        "duration_ms": duration_ms,
+        "transcript": remove_invisible(transcript[:1024]),
+    }
+    try:
+        return _append_line(
+            path, ", ".join(f"{quoted(name)}: {_value(value)}" for name, value in fields.items())
+        )
+    except OSError:
+        return False
+
+
+def journal_path(folder: str, task_id: str) -> str:
+    """Where the journal of a task is; empty for what is no task id."""
+    return os.path.join(folder, task_id + SUFFIX) if is_plain(task_id) else ""
+
+
+def is_plain(name: str) -> bool:
+    """True for a name of letters, digits and hyphens, which leads nowhere when it is part of a path."""
+    return 0 < len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()
+
+
+def shorten_command(command: str) -> str:
+    """A command line without secrets and control characters, cut with the hash of the whole."""
+    clean = _without_secrets(_plain(command[: MAX_COMMAND + MARGIN]))
+    if len(command) <= MAX_COMMAND:
+        return clean[:MAX_COMMAND]
+    digest = sha256(command.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{clean[: MAX_COMMAND - 120]}… [cut: {len(command)} characters, sha256 {digest}]"
+
+
+def excerpt(output: str) -> str:
+    """The beginning and the end of an output, without secrets and control characters."""
+    half = MAX_EXCERPT // 2
+    if len(output) <= 2 * MARGIN:
+        clean = _without_secrets(_plain(output))
+        return clean if len(clean) <= MAX_EXCERPT else f"{clean[:half]}{CUT}{clean[-half:]}"
+    head = _without_secrets(_plain(output[: half + MARGIN]))
+    tail = _without_secrets(_plain(output[-half - MARGIN :]))
+    return f"{head[:half]}{CUT}{tail[-half:]}"
+
+
+def _plain(text: str) -> str:
+    """A text without what a terminal takes for commands; `ESC[31m` goes whole."""
+    first, *others = text.split("\x1b[")
+    for part in others:
+        ends = (at for at, char in enumerate(part[:32]) if "@" <= char <= "~")
+        first += part[next(ends, -1) + 1 :]
+    return remove_invisible(first)
+
+
+def _without_secrets(text: str) -> str:
+    """A text without this process's own secrets, nor what looks like one."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and value in text and any(part in name.upper() for part in _SECRET_NAMES):
+            text = text.replace(value, f"[redacted: {name}]")
+    lower = text.lower()
+    if not any(hint in lower for hint in _HINTS):
+        return text
+    clean: str = import_module("remand.domain.text.redaction").redact(text)
+    return clean
+
+
+def _name(text: str) -> str:
+    return remove_invisible(text[:MAX_NAME])
+
+
+def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """As many of the paths as there is room for."""
+    found: list[str] = []
+    left = MAX_PATHS
+    for path in paths:
+        clean = _without_secrets(_plain(path[: MAX_PATHS + 1]))
+        left -= len(clean)
+        if left < 0:
+            break
+        found.append(clean)
+    return tuple(found)
+
+
+def _value(value: str | int | tuple[str, ...] | None) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return quoted(value)
+    return str(value) if isinstance(value, int) else f"[{', '.join(map(quoted, value))}]"
+
+
+def _now() -> str:
+    second, micros = divmod(time.time_ns() // 1000, 1_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}.{micros:06d}Z"
+
+
+def _append_line(path: str, fields: str) -> bool:
+    """Appends a line that names the hash of the line before it, in one write, alone."""
+    handle = _open_journal(path)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or not _is_locked(handle):
+            return False
+        size = os.fstat(handle).st_size
+        if size > MAX_FILE:
+            return False
+        start = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+        line = f'{{{fields}, "prev": "{_last(handle, size)}"}}\n'.encode()
+        return os.write(handle, start + line) == len(start) + len(line)
+    finally:
+        os.close(handle)
+
+
+def _open_journal(path: str) -> int:
+    try:
+        return os.open(path, _FLAGS | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return os.open(path, _FLAGS | os.O_CREAT, 0o600)
+
+
+def _is_locked(handle: int) -> bool:
+    """Waits its turn, but not for ever: a process that was stopped may hold the lock."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+
+
+def _last(handle: int, size: int) -> str:
+    """The hash of the last line, torn or whole; empty when there is none."""
+    tail = os.pread(handle, min(size, MAX_LINE), max(0, size - MAX_LINE)).removesuffix(b"\n")
+    return line_hash(tail.rpartition(b"\n")[2]) if tail else ""
+
+
+def line_hash(line: bytes) -> str:
+    """How a line is named by the one that follows it."""
+    return sha256(line).hexdigest()[:32]
+
+
+ONE_STOP_SECONDS = 60.0
+
+
+class Sessions:
+    """Counts and marks by task and session. What cannot be written counts as the first time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def count(self, task_id: str, session: str, key: str = "") -> int:
+        """One more stop that was sent back, and how many that makes; a stop that is told again is the same."""
+        path = self._path("nudges", task_id, session)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "a+", encoding="utf-8", errors="replace") as file:
+                file.seek(0)
+                known = file.read().splitlines()
+                if not key or key not in known:
+                    known.append(key)
+                    file.write(f"{key}\n")
+        except OSError:
+            return 1
+        return len(known)
+
+    def forget(self, task_id: str, session: str) -> None:
+        """Starts counting anew: something was measured."""
+        with suppress(OSError):
+            os.unlink(self._path("nudges", task_id, session))
+
+    def occurrence(self, task_id: str, firing: str) -> int:
+        """The how-manieth stop this is of those that look alike; two hooks of one stop come close together."""
+        path = self._path("firing", task_id, firing)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "a+", encoding="ascii", errors="replace") as file:
+                file.seek(0)
+                times = [float(word) for word in file.read().split()]
+                if not times or time.time() - times[-1] > ONE_STOP_SECONDS:
+                    file.write(f"{time.time():.3f} ")
+                    return len(times) + 1
+        except (OSError, ValueError):
+            return 1
+        return len(times)
+
+    def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
+        """True for the first stop of a kind, and whenever that very stop is told again."""
+        path = self._path(kind, task_id, session)
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(key)
+        except FileExistsError:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return file.read(300) == key
+        except OSError:
+            return True
+        return True
+
+    def is_due(self, kind: str, task_id: str, session: str, seconds: float) -> bool:
+        """True when something was last done so long ago that it is to be done again; notes that it now is."""
+        path = self._path(kind, task_id, session)
+        with suppress(OSError):
+            if time.time() - os.stat(path).st_mtime < seconds:
+                return False
+        with suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with open(path, "wb"):
+                os.utime(path)
+        return True
+
+    def _path(self, kind: str, task_id: str, session: str) -> str:
+        return os.path.join(
+            self._folder, f"{kind}-{sha256(f'{task_id} {session}'.encode()).hexdigest()[:24]}"
+        )

@@ -1,0 +1,116 @@
+"""Notices to the user: the channels' addresses, a file or the `apprise` library to send with, and how often."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+FILE_KIND = "file"
+
+
+class FileChannel:
+    """A file outside the repository, named by `file:///path`."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self._path = unquote(urlsplit(url).path)
+
+    def send(self, title: str, body: str) -> str:
+        """Adds a notice; empty when it is written, else why not."""
+        text = f"{title}\n{body}\n\n".encode()
+        try:
+            opened = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
+            try:
+                os.write(opened, text)
+            finally:
+                os.close(opened)
+        except OSError as error:
+            return f"the file cannot be written: {error.strerror}"
+        return ""
+
+
+MISSING = "it takes the package apprise; install remand with its extra: pip install 'remand[notify]'"
+
+
+class AppriseChannel:
+    """One address of the user's."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name = name
+        self._url = url
+
+    def send(self, title: str, body: str) -> str:
+        """Sends a notice; empty when the channel took it, else why not. What it says never holds the address."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the library's own affairs
+            try:
+                library: Any = import_module("apprise")
+            except ImportError:
+                return MISSING
+            return self._send_with(library, title, body)
+
+    def _send_with(self, library: Any, title: str, body: str) -> str:
+        # The library tells of failures in its log, with parts of addresses.
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        asset = library.AppriseAsset(async_mode=False, secure_logging=True, app_id="Remand")
+        sender = library.Apprise(asset=asset)
+        if not sender.add(self._url):
+            return "apprise knows no such address; see its list of services"
+        taken = sender.notify(title=title, body=body, body_format=library.NotifyFormat.TEXT)
+        return "" if taken else "the service did not take it"
+
+
+FIRST, LONGEST = 1.0, 300.0
+QUIET = 1800.0
+"""After so long without a notice, the next goes out at once again."""
+
+
+class Pace:
+    """Remembers in a file when the last notice went out, and how long the next has to wait."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def wait(self) -> None:
+        """Returns when the next notice may go out."""
+        at, step = self._last()
+        left = at + step - time.time()
+        if 0 < left <= LONGEST:
+            time.sleep(left)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One at a time: two that told at once would tell the same."""
+        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def note(self) -> None:
+        """Notes that one went out, or was tried to."""
+        at, step = self._last()
+        now = time.time()
+        longer = FIRST if now - at > QUIET else min(max(step * 2, FIRST), LONGEST)
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+        with suppress(OSError), open(self._path, "w", encoding="ascii") as file:
+            file.write(f"{now} {longer}")
+
+    def _last(self) -> tuple[float, float]:
+        try:
+            with open(self._path, encoding="ascii") as file:
+                at, step = map(float, file.read(100).split())
+        except (OSError, ValueError):
+            return 0.0, 0.0
+        return at, step

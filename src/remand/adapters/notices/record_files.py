@@ -1,0 +1,140 @@
+"""Files for people made from the ledger: logs, messages and tasks, written whole or appended to, and only our own."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from remand.app.errors import EnvironmentFault
+from remand.app.record_files import RecordKind
+
+_OURS = {
+    RecordKind.LOG: re.compile(r"(\d{4}-\d\d-\d\d)\.log"),
+    RecordKind.MESSAGE: re.compile(r"(E-[A-Za-z0-9-]{1,80})\.md"),
+    RecordKind.TASK: re.compile(r"(T-[A-Za-z0-9-]{1,80})\.md"),
+}
+_ENDINGS = {RecordKind.LOG: "log", RecordKind.MESSAGE: "md", RecordKind.TASK: "md"}
+_BACK_NS = 10_000_000_000
+_MAX_SAME = 64 << 20
+
+
+class RecordFiles:
+    """The folders of a repository, one for each kind of file, for one time of writing. Nothing else there is touched."""
+
+    def __init__(self, root: str, folders: Mapping[RecordKind, str]) -> None:
+        self._root = os.path.realpath(root)
+        self._folders = dict(folders)
+        self._made_already: set[RecordKind] = set()
+
+    def put(self, kind: RecordKind, name: str, text: str) -> None:
+        """Makes a file say exactly this. A log that goes on is appended to, so that one can follow it."""
+        folder = self._make_folder(kind)
+        path, wanted = os.path.join(folder, f"{name}.{_ENDINGS[kind]}"), text.encode("utf-8", "replace")
+        present = _content(path)
+        if present == wanted:
+            return
+        if kind is RecordKind.LOG and present and wanted.startswith(present):
+            _append(path, wanted[len(present) :])
+        else:
+            _replace(path, wanted)
+
+    def drop(self, kind: RecordKind, name: str) -> None:
+        """Takes a file away, if it is there."""
+        folder = self._path(kind)
+        if os.path.realpath(folder) == folder:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(os.path.join(folder, f"{name}.{_ENDINGS[kind]}"))
+
+    def names(self, kind: RecordKind) -> set[str]:
+        """The names of the files of a kind."""
+        try:
+            found = map(_OURS[kind].fullmatch, os.listdir(self._path(kind)))
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+        return {match[1] for match in found if match}
+
+    def stamp(self) -> str:
+        """Changes when a file comes or goes."""
+        return " ".join(f"{folder}:{_stamp(self._path(kind))}" for kind, folder in self._folders.items())
+
+    def seal(self) -> str:
+        """Sets the folders' times back, so that a change in the same tick of the clock will show; gives the stamp."""
+        at = time.time_ns() - _BACK_NS
+        for kind in self._folders:
+            with suppress(OSError):
+                os.utime(self._path(kind), ns=(at, at))
+        return self.stamp()
+
+    def _path(self, kind: RecordKind) -> str:
+        return os.path.join(self._root, self._folders[kind])
+
+    def _make_folder(self, kind: RecordKind) -> str:
+        """The folder of a kind, made if need be. A link that leads elsewhere is not followed."""
+        folder = self._path(kind)
+        if kind in self._made_already:
+            return folder
+        os.makedirs(folder, exist_ok=True)
+        if os.path.realpath(folder) != folder:
+            raise EnvironmentFault(f"{folder} is a link to another place. Take it away, then repeat.")
+        if not self._folders[kind].startswith(".got/"):
+            ignored = os.path.join(folder, ".gitignore")
+            if not os.path.lexists(ignored):
+                _replace(ignored, b"*\n")
+        self._made_already.add(kind)
+        return folder
+
+
+def _content(path: str) -> bytes | None:
+    """What a file says; None when it is none, or one that no record could be."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(opened)
+        is_own = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= _MAX_SAME
+        return os.read(opened, status.st_size + 1) if is_own else None
+    finally:
+        os.close(opened)
+
+
+def _append(path: str, more: bytes) -> None:
+    """Adds lines in one go. Should that be cut short, the next time adds the rest."""
+    opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.write(opened, more)
+    finally:
+        os.close(opened)
+
+
+def _replace(path: str, content: bytes) -> None:
+    """Writes a file whole or not at all. Its draft has a fixed name: only one at a time writes, under the lock.
+
+    Whatever somebody has put there under that name (a pipe, a link, another's file) is taken away and not opened.
+    """
+    draft = f"{path}.draft"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    if os.path.isdir(path) and not os.path.islink(path):
+        raise EnvironmentFault(f"{path} is a folder. Take it away, then repeat.")
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        with open(os.open(draft, flags, 0o644), "wb") as file:
+            file.write(content)
+        os.replace(draft, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def _stamp(folder: str) -> str:
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return "-"
+    return f"{status.st_mtime_ns}.{status.st_ino}"

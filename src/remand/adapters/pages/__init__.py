@@ -1,1 +1,0 @@
-"""Addresses that evidence names, looked at on the hosts that the policy allows."""

@@ -1,0 +1,245 @@
+"""What parsers make of a tool's report: findings, test outcomes and coverage, with texts and paths fit to be shown."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from urllib.parse import unquote
+
+from remand.domain.gate.gate import GateFinding, Measurement, TestOutcome, UnreadableReport
+from remand.domain.text.visible import remove_invisible
+
+MAX_TEXT = 500
+MAX_NUMBER = (1 << 31) - 1
+_SCANNED = 20_000
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)", re.DOTALL)
+_BREAK = re.compile("[\\n\\t\u2028\u2029]")
+_WORD = re.compile(r"[^\s()]+")
+_PLACE = re.compile(r"([^:]+):([0-9]{1,9})(?::[0-9]+)?:?")
+_SCHEME = "file://"
+_FOREIGN = ("node_modules/", "site-packages/", "dist-packages/")
+
+
+def shorten_text(text: str, limit: int = MAX_TEXT) -> str:
+    """A text without colours, control and invisible characters; of a long one the beginning."""
+    text = remove_invisible(_ESCAPE.sub("", text[: 8 * limit])).strip()
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def one_line(text: str, limit: int = MAX_TEXT) -> str:
+    """A name as one line: a path, a rule, a test's id."""
+    return _BREAK.sub(" ", shorten_text(text, limit))
+
+
+def last_text(content: bytes) -> str:
+    """The end of what a command said, with whole lines where it has some."""
+    text = remove_invisible(_ESCAPE.sub("", content[-8 * MAX_TEXT :].decode("utf-8", "replace"))).strip()
+    if len(text) <= MAX_TEXT:
+        return text
+    end = text[-MAX_TEXT:]
+    return end.partition("\n")[2] or end
+
+
+def strip_colours(text: str) -> str:
+    """A text without a terminal's escape sequences."""
+    return _ESCAPE.sub("", text) if "\x1b" in text else text
+
+
+def bounded_number(value: float) -> int:
+    """A line number, or another count, in the bounds of what can be kept."""
+    return int(min(max(value, 0), MAX_NUMBER)) if value == value else 0  # noqa: PLR0124 - NaN differs from itself
+
+
+def relative_path(path: str, root: str) -> str:
+    """A path or file URI as it is called from the repository's root; one that lies elsewhere stays as it is."""
+    if path.startswith(_SCHEME):
+        path = "/" + unquote(path.removeprefix(_SCHEME)).partition("/")[2]
+    path = one_line(path)
+    if not path:
+        return ""
+    path = posixpath.normpath(path)
+    inside = root.rstrip("/") + "/"
+    return path.removeprefix(inside) if root else path
+
+
+def find_places(text: str, root: str) -> list[tuple[str, int]]:
+    """The places of the repository that a trace names as `path:line`, in its order."""
+    found = []
+    for word in _WORD.findall(text[:_SCANNED] + text[_SCANNED:][-_SCANNED:]):
+        match = _PLACE.fullmatch(word.removeprefix(_SCHEME))
+        if match and "." in match[1]:
+            path = relative_path(match[1], root)
+            if not path.startswith(("/", "..")) and not any(part in path for part in _FOREIGN):
+                found.append((path, int(match[2])))
+    return found
+
+
+MAX_FINDINGS = 10_000
+SEVERITIES = ("error", "warning", "note")
+
+
+class Findings:
+    """The findings of one run, counted by severity; of very many the gravest are kept."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._kept: dict[str, list[GateFinding]] = {severity: [] for severity in SEVERITIES}
+        self._count = dict.fromkeys(SEVERITIES, 0)
+
+    def add(
+        self, *, path: str = "", line: float = 0, code: str = "", text: str = "", severity: str = "error"
+    ) -> None:
+        """Counts one complaint. A severity nobody knows is an error."""
+        severity = severity if severity in SEVERITIES else "error"
+        self._count[severity] += 1
+        if len(self._kept[severity]) < MAX_FINDINGS:
+            finding = GateFinding(
+                path=relative_path(path, self._root),
+                line=bounded_number(line),
+                code=one_line(code),
+                text=shorten_text(text),
+                severity=severity,
+            )
+            self._kept[severity].append(finding)
+
+    @property
+    def errors(self) -> int:
+        """How many errors there were."""
+        return self._count["error"]
+
+    @property
+    def warnings(self) -> int:
+        """How many warnings there were."""
+        return self._count["warning"]
+
+    @property
+    def notes(self) -> int:
+        """How many notes there were."""
+        return self._count["note"]
+
+    @property
+    def kept_findings(self) -> tuple[GateFinding, ...]:
+        """The findings that are kept, errors first."""
+        every = [finding for severity in SEVERITIES for finding in self._kept[severity]]
+        return tuple(every[:MAX_FINDINGS])
+
+
+MAX_TESTS = 500_000
+MAX_ID = 400
+_ID_TEXT = 8 * MAX_ID
+_DAY = 86_400.0
+
+
+class RunOutcomes:
+    """The tests of one run by id. Tests of the same id are numbered, so that none hides another."""
+
+    def __init__(self) -> None:
+        self._tests: dict[str, TestOutcome] = {}
+        self._last: dict[str, int] = {}
+        self._count = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
+
+    def add(self, name: str, outcome: str, seconds: float = 0.0, failures: int = 1) -> str:
+        """Keeps one test, with how often it failed if it did, and returns the id it has got."""
+        if len(self._tests) >= MAX_TESTS:
+            raise UnreadableReport(f"the report has more than {MAX_TESTS} tests")
+        test_id = self._free(_short(name))
+        known = seconds if 0 <= seconds <= _DAY else 0.0
+        self._tests[test_id] = TestOutcome(
+            id=test_id, outcome=outcome, seconds=known, failure_count=max(1, failures)
+        )
+        self._count[outcome] += 1
+        return test_id
+
+    @property
+    def tests(self) -> tuple[TestOutcome, ...]:
+        """All tests in the order of the report."""
+        return tuple(self._tests.values())
+
+    @property
+    def failures(self) -> int:
+        """How many tests did not pass, for whatever reason, and were not skipped."""
+        return self._count["failed"] + self._count["error"]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How many tests there were, how many failed, how many were skipped."""
+        return {
+            "tests": float(len(self._tests)),
+            "failures": float(self.failures),
+            "skipped": float(self._count["skipped"]),
+        }
+
+    def _free(self, name: str) -> str:
+        test_id = name
+        while test_id in self._tests:
+            self._last[name] = self._last.get(name, 1) + 1
+            test_id = f"{name}#{self._last[name]}"
+        return test_id
+
+
+def _short(name: str) -> str:
+    """A name as an id of bearable length, another one for another name."""
+    plain = one_line(name, _ID_TEXT) or "?"
+    if len(plain) <= MAX_ID and len(name) <= _ID_TEXT:
+        return plain
+    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{plain[: MAX_ID - 17]}~{digest}"
+
+
+_RANGES = 40
+
+
+class Coverage:
+    """Lines and branches, how many there are and how many were reached."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._lines = self._reached = 0
+        self._branches = self._taken = 0
+        self._missed: list[tuple[str, list[int]]] = []
+
+    def count(self, lines: int, reached: int, branches: int, taken: int) -> None:
+        """Adds to the totals."""
+        if not (0 <= reached <= lines and 0 <= taken <= branches):
+            raise UnreadableReport("the report counts more lines or branches as reached than there are")
+        self._lines += lines
+        self._reached += reached
+        self._branches += branches
+        self._taken += taken
+
+    def miss(self, path: str, lines: Iterable[int]) -> None:
+        """Keeps which lines of a file were not reached."""
+        missed = sorted(set(lines))
+        if missed:
+            self._missed.append((path, missed))
+
+    def measurement(self) -> Measurement:
+        """The figures in percent; files with the most unreached lines come first."""
+        if not self._lines:
+            raise UnreadableReport("the report tells of no line of code: nothing was measured")
+        figures = {"coverage": 100.0 * self._reached / self._lines}
+        if self._branches:
+            figures["branch_coverage"] = 100.0 * self._taken / self._branches
+        found = Findings(self._root)
+        for path, missed in sorted(self._missed, key=lambda file: -len(file[1])):
+            count = f"{len(missed)} line{'s' if len(missed) > 1 else ''} not covered"
+            text = f"{count}: {', '.join(_ranges(missed))}"
+            found.add(path=path, line=missed[0], code="uncovered", text=text, severity="note")
+        return Measurement(figures=figures, findings=found.kept_findings)
+
+
+def _ranges(numbers: list[int]) -> Iterator[str]:
+    """Ascending numbers as ranges, such as 3-5; of very many the first."""
+    first = last = numbers[0]
+    made = 0
+    for number in [*numbers[1:], None]:
+        if number is not None and number == last + 1:
+            last = number
+            continue
+        yield str(first) if first == last else f"{first}-{last}"
+        made += 1
+        if made == _RANGES or number is None:
+            return
+        first = last = number

@@ -1,1 +1,0 @@
-"""The files made from the ledger, in their folders."""

@@ -1,0 +1,312 @@
+"""What a job is started with: its program, its environment, the tools it needs, and the paths that are hidden from every job."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from remand.app.gates.ports import Job
+
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+# The same everywhere and at any time, so that a verdict can be repeated; a job's own environment may differ.
+STEADY = {
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    # Compiled files would be left in the checkout, where the next job would believe them.
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+class CannotStart(Exception):  # noqa: N818 - a state of affairs; it never leaves the package
+    """A job cannot be started; the message says what to do."""
+
+
+def search_path(job: Job) -> list[str]:
+    """The folders in which programs are found: the job's own, as far as they are there, then the system's."""
+    own = [folder for folder in job.path if os.path.isabs(folder) and os.path.isdir(folder)]
+    return list(dict.fromkeys([*own, *SYSTEM_PATH]))
+
+
+def find_program(job: Job) -> str:
+    """The absolute path of a job's program."""
+    if not os.path.isabs(job.folder) or not os.path.isdir(job.folder):
+        raise CannotStart(f"The folder {job.folder} is not there. Make the checkout again, then repeat.")
+    if not job.command:
+        raise CannotStart("The command is empty. Name a program in remand.toml.")
+    name = job.command[0]
+    if "/" in name:
+        return _require_executable(os.path.join(job.folder, name))
+    found = shutil.which(name, path=os.pathsep.join(search_path(job)))
+    if found is None:
+        raise CannotStart(
+            f"The program {name} is in none of {', '.join(search_path(job))}. Install it, or add the folder it"
+            " is in to [sandbox] path in remand.toml."
+        )
+    return found
+
+
+def _require_executable(path: str) -> str:
+    if not os.path.isfile(path):
+        raise CannotStart(f"The program {path} is not there. Mend the command in remand.toml, or install it.")
+    if not os.access(path, os.X_OK):
+        raise CannotStart(f"The program {path} may not be run. Make it executable, then repeat.")
+    return path
+
+
+def job_environment(job: Job, *, home: str, temporary: str) -> dict[str, str]:
+    """The whole environment of a job; where it finds programs and its own home is not for it to say."""
+    for name in job.environment:
+        if not name or "=" in name:
+            raise CannotStart(f"{name!r} cannot be the name of a variable. Mend it in remand.toml.")
+    return (
+        STEADY
+        | dict(job.environment)
+        | {"PATH": os.pathsep.join(search_path(job)), "HOME": home, "TMPDIR": temporary, "PWD": job.folder}
+    )
+
+
+def encode_arguments(texts: list[str]) -> list[bytes]:
+    """Arguments as the system takes them."""
+    try:
+        given = [os.fsencode(text) for text in texts]
+    except UnicodeEncodeError as fault:
+        raise CannotStart(
+            f"The command or its environment cannot be written as bytes: {fault.reason}."
+        ) from None
+    if any(b"\x00" in one for one in given):
+        raise CannotStart("The command or its environment holds a NUL byte. Take it out of remand.toml.")
+    return given
+
+
+# Where everybody leaves things and every daemon its socket.
+SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - named to be hidden
+SOCKETS = ("/run", "/var/run")
+
+HOMES = ("/root", "/home", "/var/home", "/Users")
+_PRIVATE_FOLDERS = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+
+# Readable for root alone: a job of root's keeps root's right to what root owns.
+_SYSTEM = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"),
+    *("/etc/ssl/private", "/etc/kubernetes", "/etc/NetworkManager/system-connections"),
+    *("/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/private"),
+    *("/var/spool", "/var/backups", "/var/mail"),
+)
+_HOST_KEYS = "/etc/ssh/ssh_host_*_key"
+
+CREDENTIALS = ("credentials", "credentials.toml", ".npmrc", ".netrc", ".pypirc", "auth.json")
+"""Files of this name at the top of a tool's folder are secrets (cargo keeps its tokens beside its programs)."""
+
+
+NEVER_WHOLE = (
+    *(".local", ".config", ".cache", ".ssh", ".gnupg", ".docker", ".kube", ".aws", ".azure", ".gcloud"),
+    *(".password-store", ".mozilla", ".vault"),
+)
+"""Folders in a home that hold much besides programs: of a `bin` in one of them, nothing but that is shown."""
+
+
+def homes() -> list[str]:
+    """The calling user's home as the user database has it, and as the environment has it: that may be an agent's."""
+    named = [os.path.expanduser("~")]
+    with suppress(KeyError):
+        named.insert(0, pwd.getpwuid(os.getuid()).pw_dir)
+    return list(dict.fromkeys(os.path.realpath(name) for name in named))
+
+
+def hidden_paths() -> Iterator[str]:
+    """Paths that are masked for every job, as far as they are there."""
+    yield from HOMES
+    yield from SOCKETS
+    yield from (path for path in (*_SYSTEM, *glob.iglob(_HOST_KEYS)) if os.access(path, os.R_OK))
+    named = (*homes(), *(os.environ.get(name, "") for name in _PRIVATE_FOLDERS))
+    yield from (folder for folder in named if not is_system_folder(folder))
+
+
+def is_system_folder(folder: str) -> bool:
+    """True for a folder that no job can do without: some users of the system have it for a home."""
+    above = os.path.realpath(folder).rstrip("/") + "/"
+    return any(f"{os.path.realpath(place)}/".startswith(above) for place in (*SYSTEM_PATH, "/etc"))
+
+
+def shared_folders() -> Iterator[str]:
+    """Folders that every job gets anew."""
+    yield from SHARED
+    if not is_system_folder(tempfile.gettempdir()):
+        yield tempfile.gettempdir()
+
+
+def listening_sockets() -> Iterator[str]:
+    """The unix sockets that someone listens on: a network of its own does not keep a job from these."""
+    try:
+        with open("/proc/net/unix", "rb") as listed:
+            lines = listed.read().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        _, slash, path = line.partition(b" /")
+        if slash and _is_socket(b"/" + path):
+            yield os.fsdecode(b"/" + path)
+
+
+def _is_socket(path: bytes) -> bool:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+SHIMS = "shims"
+PROGRAM_FOLDERS = ("bin", ".bin", "sbin", SHIMS)
+_WORKTREE = (".git", ".got")
+_MAX_LINKS = 40
+_MAX_FIRST_LINE = 256
+
+
+class Trail(NamedTuple):
+    """Where a path leads: the links on the way, and what is at its end."""
+
+    links: tuple[tuple[str, str], ...]
+    real: str
+
+
+class Trails:
+    """Follows links, one by one, and remembers those it has seen."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, str] = {}
+
+    def follow(self, path: str) -> Trail:
+        """Where an absolute path leads."""
+        links: list[tuple[str, str]] = []
+        done, rest = "", _parts(path)
+        while rest:
+            part = rest.pop()
+            if part == "..":
+                done = done.rpartition("/")[0]
+                continue
+            here = f"{done}/{part}"
+            target = self._target(here) if len(links) < _MAX_LINKS else ""
+            if not target:
+                done = here
+                continue
+            links.append((here, target))
+            rest += _parts(target)
+            done = "" if target.startswith("/") else done
+        return Trail(tuple(links), done or "/")
+
+    def _target(self, path: str) -> str:
+        """What a link leads to; empty for anything else."""
+        if path not in self._targets:
+            try:
+                self._targets[path] = os.readlink(path)
+            except (OSError, ValueError):
+                self._targets[path] = ""
+        return self._targets[path]
+
+
+def _parts(path: str) -> list[str]:
+    """The names in a path, the last one first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+class RequiredPaths:
+    """Collects the paths that a job's programs cannot do without."""
+
+    def __init__(self, trails: Trails, is_own: Callable[[str], bool]) -> None:
+        self._trails = trails
+        self._is_own = is_own
+        """True for a folder that can be shown as a whole: nobody's home, no folder that many share."""
+        self.paths: dict[str, None] = {}
+
+    def of(self, job: Job, program: str, path: list[str]) -> list[str]:
+        """The paths that are to be readable so that a program and those in the job's folders work.
+
+        A program in the checkout needs nothing: where it links to is for whoever wrote it to say.
+        """
+        for folder in path:
+            self._folder(folder)
+        if not os.path.abspath(program).startswith(os.path.join(job.folder, "")):
+            self._program(program, path)
+        return list(self.paths)
+
+    def _folder(self, folder: str) -> None:
+        """A folder of programs, with its prefix and whatever its links lead to."""
+        if folder in self.paths or folder in SYSTEM_PATH:
+            return
+        self.paths[folder] = None
+        prefix = self._prefix(self._trails.follow(folder).real)
+        self.paths[prefix] = None
+        for target in _targets(folder):
+            self._file(target)
+        base = _base_interpreter(prefix)
+        if base:
+            self._folder(base)
+
+    def _file(self, path: str) -> None:
+        """A single program, by its path or a link's, with its prefix where it has one; nothing but a program."""
+        real = self._trails.follow(path).real
+        if not os.path.isfile(real) or not os.access(real, os.X_OK):
+            return
+        self.paths[path] = None
+        prefix = self._prefix(os.path.dirname(real))
+        self.paths[real if prefix == os.path.dirname(real) else prefix] = None
+
+    def _program(self, program: str, path: list[str]) -> None:
+        self._file(program)
+        interpreter = interpreter_of(program)
+        found = shutil.which(interpreter, path=os.pathsep.join(path)) if interpreter else None
+        if found:
+            self._file(found)
+
+    def _prefix(self, folder: str) -> str:
+        """`X` for `X/bin` where X belongs to these programs alone; else the folder itself."""
+        above = os.path.dirname(folder)
+        if os.path.basename(folder) not in PROGRAM_FOLDERS or not self._is_own(above):
+            return folder
+        is_worktree = any(os.path.lexists(os.path.join(above, name)) for name in _WORKTREE)
+        # A folder of shims is a version manager's, which is often installed by a clone.
+        return folder if is_worktree and os.path.basename(folder) != SHIMS else above
+
+
+def _targets(folder: str) -> Iterator[str]:
+    """The links in a folder of programs."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from [entry.path for entry in entries if entry.is_symlink()]
+    except OSError:
+        return
+
+
+def _base_interpreter(prefix: str) -> str:
+    """The folder of the interpreter that a Python environment was made from; empty for anything else."""
+    try:
+        with open(os.path.join(prefix, "pyvenv.cfg"), encoding="utf-8", errors="replace") as settings:
+            pairs = [line.partition("=") for line in settings.read(1 << 16).splitlines()]
+    except OSError:
+        return ""
+    folder = next((value.strip() for name, _, value in pairs if name.strip() == "home"), "")
+    return folder if os.access(os.path.join(folder, "python3"), os.X_OK) else ""
+
+
+def interpreter_of(program: str) -> str:
+    """What a script's first line says it is run by; empty when it is no script."""
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(_MAX_FIRST_LINE)
+    except OSError:
+        return ""
+    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    if not words:
+        return ""
+    if os.path.basename(words[0]) != "env":
+        return words[0]
+    return next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")

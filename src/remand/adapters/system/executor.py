@@ -1,0 +1,115 @@
+"""Runs the user's own commands within limits on time and output, and slow work in threads."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from remand.app.ports import CommandOutcome
+
+MAX_OUTPUT = 64 * 1024
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LOOK_SECONDS = 0.05
+_PLAIN = ("LANG", "LC_ALL", "TZ")
+
+
+class UserCommands:
+    """Runs commands in a folder. Where an agent started us, its environment does not choose what is run."""
+
+    def __init__(self, folder: str, *, is_users_own: bool) -> None:
+        self._folder = folder
+        self._environment = _users_own() if is_users_own else _plain()
+
+    def run(self, command: Sequence[str], given: bytes, seconds: float) -> CommandOutcome | None:
+        """How the command answered what it was given; None when it could not be started or took too long."""
+        with tempfile.TemporaryFile() as asked:
+            asked.write(given)
+            asked.seek(0)
+            try:
+                process = subprocess.Popen(
+                    list(command),
+                    stdin=asked,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    cwd=self._folder,
+                    env=self._environment,
+                    start_new_session=True,
+                )
+            except OSError:
+                return None
+        with process:
+            said = _read_output(process, time.monotonic() + seconds)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if said is None:
+                return None
+            return CommandOutcome(process.wait(), said.decode("utf-8", "replace"))
+
+
+def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
+    """All that a process prints until it ends; None when it takes too long, or prints too much."""
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        if process.stdout is None:
+            return None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(said) <= MAX_OUTPUT and time.monotonic() < deadline:
+            has_ended = process.poll() is not None
+            if selector.select(0.0 if has_ended else LOOK_SECONDS):
+                part = os.read(process.stdout.fileno(), 1 << 16)
+                said += part
+                has_ended = has_ended or not part
+                if part:
+                    continue
+            if has_ended:
+                return said if _has_ended(process, deadline) else None
+    return None
+
+
+def _has_ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _users_own() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("REMAND_")}
+
+
+def _plain() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _PLAIN if name in os.environ}
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:  # as in containers that give any user
+        return kept | {"PATH": SYSTEM_PATH, "HOME": "/"}
+    return kept | {"PATH": SYSTEM_PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+
+
+class ThreadExecutor:
+    """A few threads that live as long as the process: what they start may be bound to their lives."""
+
+    def __init__(self, many: int) -> None:
+        self._pool = ThreadPoolExecutor(many, thread_name_prefix="hand")
+
+    def execute(self, work: Callable[[], None]) -> None:
+        """Has it done as soon as a thread is free."""
+        self._pool.submit(work).add_done_callback(_print_fault)
+
+
+def _print_fault(done: Future[None]) -> None:
+    """A fault nobody foresaw is told where a person may see it, and ends nothing else."""
+    fault = done.exception()
+    if fault is not None:
+        sys.stderr.write("".join(traceback.format_exception(fault)))

@@ -1,0 +1,92 @@
+"""High-water marks: how far each session was read, kept outside the repository to detect a rollback."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+
+_SEQ_WIDTH, _TIP_WIDTH = 20, 32
+
+
+class FileMarks:
+    """Two small files per ledger: its own session's mark, written in place, and those of other sessions.
+
+    Both also name the ledger's root, so that a ledger made anew at the same place remembers the old one.
+    """
+
+    def __init__(self, folder: str, ledger_id: str, root: str) -> None:
+        os.makedirs(folder, exist_ok=True, mode=0o700)
+        self.folder = folder
+        self._own = ledger_id
+        self._root = root
+        self._mark = os.path.join(folder, f"{ledger_id}.mark")
+        self._others = os.path.join(folder, f"{ledger_id}.seen")
+        if not os.path.exists(self._mark):
+            inherited = _inherited_marks(folder, root)
+            self._write(self._mark, {ledger_id: (0, "")})
+            self._write(self._others, inherited)
+        self._file = os.open(self._mark, os.O_RDWR | os.O_CLOEXEC)
+
+    def raise_to(self, session: str, seq: int, tip: str) -> None:
+        """Remembers that a session was seen that far; never takes a mark back."""
+        if session != self._own:
+            marks = _read(self._others)
+            if marks.get(session, (0, ""))[0] < seq:
+                self._write(self._others, marks | {session: (seq, tip)})
+            return
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            known = os.pread(self._file, _SEQ_WIDTH, len(session) + 1)
+            if not known.isdigit() or int(known) < seq:
+                os.pwrite(self._file, _line(session, seq, tip).encode(), 0)
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def all(self) -> dict[str, tuple[int, str]]:
+        """Every session's number and tip as last seen."""
+        return _read(self._others) | _read(self._mark)
+
+    def close(self) -> None:
+        """Lets go of the file that is held open."""
+        os.close(self._file)
+
+    def _write(self, path: str, marks: dict[str, tuple[int, str]]) -> None:
+        rows = [_line(session, *mark) for session, mark in sorted(marks.items())]
+        draft = f"{path}.{os.getpid()}"
+        with open(draft, "w", encoding="ascii") as file:
+            file.write("".join([*rows, f"root {json.dumps(self._root)}\n"]))
+        os.replace(draft, path)
+
+
+def _line(session: str, seq: int, tip: str) -> str:
+    return f"{session} {seq:0{_SEQ_WIDTH}d} {tip:-<{_TIP_WIDTH}}\n"
+
+
+def _rows(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().split("\n")
+    except OSError:
+        return []
+
+
+def _read(path: str) -> dict[str, tuple[int, str]]:
+    marks: dict[str, tuple[int, str]] = {}
+    for row in _rows(path):
+        session, _, rest = row.partition(" ")
+        seq, _, tip = rest.partition(" ")
+        if session != "root" and seq.isdecimal() and int(seq):
+            marks[session] = (int(seq), tip.strip("-"))
+    return marks
+
+
+def _inherited_marks(folder: str, root: str) -> dict[str, tuple[int, str]]:
+    """The marks of ledgers that were here before: a deleted ledger must not make its events forgotten."""
+    marks: dict[str, tuple[int, str]] = {}
+    names = [name for name in os.listdir(folder) if name.endswith((".mark", ".seen"))]
+    for path in (os.path.join(folder, name) for name in names):
+        if f"root {json.dumps(root)}" in _rows(path):
+            for session, mark in _read(path).items():
+                marks[session] = max(mark, marks.get(session, (0, "")))
+    return marks

@@ -1,0 +1,145 @@
+"""Files of a running scheduler: the lock that only one process holds, its status, and the logs of its runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from remand.domain.instant import Instant, format_instant
+from remand.domain.text.visible import remove_invisible
+
+
+class ProcessLock:
+    """Held by the first who takes it; the kernel lets it go with the process."""
+
+    def __init__(self, path: str) -> None:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def take(self) -> bool:
+        """True when nobody else holds it; it is this process's from then on."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Lets it go."""
+        os.close(self._handle)
+
+
+MAX_SIZE = 1 << 20
+
+
+class StatusFile:
+    """One small file outside every repository. Whatever is wrong with it keeps nobody from working."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def write(self, content: bytes) -> bool:
+        """Puts it in the place of what was there, whole or not at all; False when it cannot be written."""
+        draft = f"{self.path}.{os.getpid()}"
+        try:
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            with open(draft, "wb", opener=_for_us_alone) as file:
+                file.write(content)
+            os.replace(draft, self.path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(draft)
+            return False
+        return True
+
+    def read(self) -> bytes | None:
+        """What stands there: a plain file of our own and of a bearable size, else None."""
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+            return file.read(MAX_SIZE) if is_ours and status.st_size <= MAX_SIZE else None
+
+    def mark(self) -> tuple[int, int]:
+        """Changes whenever the file is replaced or taken away."""
+        try:
+            status = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return (0, 0)
+        return (status.st_ino, status.st_mtime_ns)
+
+    def clear(self) -> None:
+        """Takes it away: nothing is running any more."""
+        with suppress(OSError):
+            os.unlink(self.path)
+
+
+def is_alive(pid: int) -> bool:
+    """True while a process has that number."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+MANY = 1000
+MAX_LINE = 2000
+
+
+class RunLogs:
+    """The files, which whoever started the agents writes."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._read: dict[str, tuple[tuple[int, int], str]] = {}
+        """What was read last of each run, and how large and old its file was then."""
+
+    def path(self, run_id: str) -> str:
+        """The file of a run."""
+        return os.path.join(self._folder, f"{run_id}.log")
+
+    def last_line(self, run_id: str) -> str:
+        """What a run said last, as far as it can be told at a glance. It is read when there is more than before."""
+        try:
+            status = os.stat(self.path(run_id))
+            mark = (status.st_size, status.st_mtime_ns)
+            known = self._read.get(run_id)
+            if known is None or known[0] != mark:
+                self._read[run_id] = known = (mark, _last_line(self.path(run_id)))
+        except OSError:
+            return ""
+        return known[1]
+
+    def last_written(self, run_id: str) -> Instant:
+        """When a run last said something; empty when it never did."""
+        try:
+            return format_instant(datetime.fromtimestamp(os.stat(self.path(run_id)).st_mtime, UTC))
+        except (OSError, OverflowError, ValueError):
+            return ""
+
+    def thin_out(self) -> None:
+        """Removes the logs of the oldest runs, their names being in order."""
+        self._read.clear()
+        for name in sorted(os.listdir(self._folder))[:-MANY]:
+            with suppress(OSError):
+                os.unlink(os.path.join(self._folder, name))
+
+
+def _last_line(path: str) -> str:
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_LINE))
+        said = file.read(MAX_LINE).decode("utf-8", "replace").split("\n")
+    return next((remove_invisible(line).strip() for line in reversed(said) if line.strip()), "")

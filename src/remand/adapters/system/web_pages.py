@@ -1,0 +1,153 @@
+"""Fetches addresses that evidence names: listed hosts alone, one request, limited time and text, no credentials."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from socket import SHUT_RDWR, socket
+from threading import Timer
+from typing import NamedTuple
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+from remand.app.ports import CommandOutcome
+
+SECONDS = 10.0
+MAX_TEXT = 64 << 10
+MAX_HOPS = 3
+PORTS = {"http": 80, "https": 443}
+REDIRECTS = (301, 302, 303, 307, 308)
+HEADERS = {"User-Agent": "remand", "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
+
+
+class Target(NamedTuple):
+    """Where a request goes."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """The host and its port."""
+        return self.host, self.port
+
+
+class PageAnswer(NamedTuple):
+    """What an address answers, and where it sends on to."""
+
+    outcome: CommandOutcome
+    leads_to: str = ""
+
+
+class HostPages:
+    """Looks at addresses on listed hosts: `status.example.org`, or with a port `localhost:8080`.
+
+    A redirect is followed on the same host and port alone. A name that leads to this machine, or to an address
+    of the network's own, is not followed either, unless that very address is listed.
+    """
+
+    def __init__(self, hosts: Sequence[str], seconds: float = SECONDS) -> None:
+        self._hosts = frozenset(host.casefold() for host in hosts)
+        self._seconds = seconds
+
+    def get(self, url: str) -> CommandOutcome | None:
+        """What an address answers; status 0 and why when nothing answers; None when it may not be asked."""
+        deadline = time.monotonic() + self._seconds
+        target, answer = target_of(url), None
+        for _ in range(MAX_HOPS):
+            answer = self._request(target, deadline)
+            following = target_of(answer.leads_to) if answer is not None else None
+            if target is None or following is None or following.where != target.where:
+                break
+            target = following
+        return answer.outcome if answer is not None else None
+
+    def _is_listed(self, target: Target) -> bool:
+        is_usual = target.port == PORTS[target.scheme]
+        return f"{target.host}:{target.port}" in self._hosts or (is_usual and target.host in self._hosts)
+
+    def _request(self, target: Target | None, deadline: float) -> PageAnswer | None:
+        """One request, and where its answer leads; None when it may not be made."""
+        if target is None or not self._is_listed(target):
+            return None
+        kind = HTTPSConnection if target.scheme == "https" else HTTPConnection
+        connection = kind(target.host, target.port, timeout=max(0.1, deadline - time.monotonic()))
+        try:
+            connection.connect()
+            if not _is_expected_peer(connection, target.host):
+                return None
+            return _read_answer(connection, target, deadline)
+        except (OSError, HTTPException, UnicodeError, ValueError) as error:
+            return PageAnswer(CommandOutcome(0, _reason(error)))
+        finally:
+            connection.close()
+
+
+def _read_answer(connection: HTTPConnection, target: Target, deadline: float) -> PageAnswer:
+    """Asks, and reads the answer. One that takes too long is cut off, however slowly it trickles."""
+    timer = Timer(max(0.0, deadline - time.monotonic()), _cut_off, (connection.sock,))
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.request("GET", target.path, headers=HEADERS)
+        answer = connection.getresponse()
+        text = answer.read(MAX_TEXT + 1)
+    finally:
+        timer.cancel()
+    if time.monotonic() >= deadline:
+        return PageAnswer(CommandOutcome(0, "timed out"))
+    leads_to = answer.headers.get("Location", "") if answer.status in REDIRECTS else ""
+    here = f"{target.scheme}://{_bracket_ipv6(target.host)}:{target.port}{target.path}"
+    said = text[:MAX_TEXT].decode("utf-8", "replace")
+    return PageAnswer(
+        CommandOutcome(answer.status, said, len(text) > MAX_TEXT), urljoin(here, leads_to) if leads_to else ""
+    )
+
+
+def _cut_off(sock: socket) -> None:
+    with suppress(OSError):
+        sock.shutdown(SHUT_RDWR)
+
+
+def target_of(url: str) -> Target | None:
+    """Where an address leads; None for what is no plain http address, or has a user's name in it."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in PORTS or not host or parts.username is not None or not _is_plain(url):
+        return None
+    return Target(parts.scheme, host.casefold(), port or PORTS[parts.scheme], _path(parts))
+
+
+def _path(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _is_plain(url: str) -> bool:
+    return url.isascii() and url.isprintable() and " " not in url and "\\" not in url
+
+
+def _bracket_ipv6(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_expected_peer(connection: HTTPConnection, host: str) -> bool:
+    """Looks at who really answers: a listed name must not lead to this machine by the back door."""
+    peer = ipaddress.ip_address(connection.sock.getpeername()[0].partition("%")[0])
+    if host == "localhost":
+        return peer.is_loopback
+    try:
+        return ipaddress.ip_address(host) == peer
+    except ValueError:
+        return not (peer.is_loopback or peer.is_link_local or peer.is_unspecified or peer.is_multicast)
+
+
+def _reason(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return said or type(error).__name__

@@ -1,0 +1,148 @@
+"""Warnings before a task is handed to an agent: who rejected it or a similar one, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from remand.app.analysis.statistics import wilson_share
+from remand.app.history.rejections import RejectionView, task_rejections
+from remand.app.tasks.similarity import similar_rejected, was_rejected
+from remand.domain.events.reviews import ReviewRejected
+from remand.domain.record import Record
+from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.order import order_key
+from remand.ledger.store import Transaction
+from remand.ledger.traces import INVALID
+
+MAX_WARNINGS = 5
+MAX_TEXT = 200
+MAX_TRACES = 200
+"""So many of an agent's latest rejections make its record."""
+INVALID_SHARE = 0.5
+"""What an agent's share of invalid rejections is above, 95 times in a hundred, for a warning."""
+
+
+class HandoffWarning(Record, kw_only=True, omit_defaults=False):
+    """One warning. What it is not about stays empty."""
+
+    kind: str
+    """`similar_rejected`, `task_rejected`, `agent_rejected_task` or `agent_often_invalid`."""
+    message: str
+    task_id: str = ""
+    title: str = ""
+    similarity: float | None = None
+    agent: str = ""
+    """Who said no."""
+    reason: str = ""
+    """The reason of a task rejection; REVIEW when a reviewer sent work back."""
+    summary: str = ""
+    decision: str = ""
+
+
+class EarlierRejection(Record, kw_only=True):
+    """A no that a task has met."""
+
+    agent: str
+    reason: str
+    summary: str
+    decision: str = ""
+    at: str = ""
+
+    @property
+    def gist(self) -> str:
+        """Why, and what was decided, in a few words."""
+        why = f"{self.reason}: {self.summary}" if self.summary else self.reason
+        return f"{why} (decided {self.decision})" if self.decision else why
+
+
+def handoff_warnings(view: Transaction, task: Task, agent: str) -> list[HandoffWarning]:
+    """The warnings for a handoff of the task to the agent, those about this very task first."""
+    found = [*_task_warnings(view, task, agent), *_agent_warnings(view, agent)]
+    if len(found) < MAX_WARNINGS:
+        found += _similar_task_warnings(view, task, MAX_WARNINGS - len(found))
+    return found[:MAX_WARNINGS]
+
+
+def earlier_rejections(view: Transaction, task_id: str) -> list[EarlierRejection]:
+    """Every no that a task has met, the latest first."""
+    lines = (line for line in view.events.of_task(task_id) if b"reject" in line)
+    events = sorted(map(codec.decode_stored_line, lines), key=order_key)
+    said = [_agent_rejection(found) for found in task_rejections(events)]
+    said += [_review_rejection(event) for event in events if isinstance(event, ReviewRejected)]
+    return sorted(said, key=lambda no: no.at, reverse=True)
+
+
+def _agent_rejection(found: RejectionView) -> EarlierRejection:
+    told = found.rejection
+    return EarlierRejection(
+        agent=found.agent,
+        reason=_shorten(told.get("reason_type")),
+        summary=_shorten(told.get("reason_summary")) or _shorten(told.get("blocking_factor")),
+        decision=_shorten(found.decision.decision_type) if found.decision else "",
+        at=found.at,
+    )
+
+
+def _review_rejection(event: ReviewRejected) -> EarlierRejection:
+    blocking = next((finding.text for finding in event.findings if finding.is_blocking), "")
+    return EarlierRejection(agent=event.reviewer, reason="REVIEW", summary=_shorten(blocking), at=event.ts)
+
+
+def _shorten(value: object) -> str:
+    flat = " ".join(value[: 4 * MAX_TEXT].split()) if isinstance(value, str) else ""
+    return flat if len(flat) <= MAX_TEXT else f"{flat[: MAX_TEXT - 1]}…"
+
+
+def _task_warnings(view: Transaction, task: Task, agent: str) -> Iterable[HandoffWarning]:
+    """Of each who said no to this very task the last word."""
+    if not was_rejected(task):
+        return
+    heard: set[tuple[str, bool]] = set()
+    for no in earlier_rejections(view, task.id):
+        is_own, is_review = no.agent == agent, no.reason == "REVIEW"
+        if (no.agent, is_review) in heard:
+            continue
+        heard.add((no.agent, is_review))
+        who = "sent work on this task back" if is_review else "rejected this very task before"
+        kind = "agent_rejected_task" if is_own and not is_review else "task_rejected"
+        yield _handoff_warning(kind, f"{no.agent} {who}: {no.gist}", task, no)
+
+
+def _agent_warnings(view: Transaction, agent: str) -> Iterable[HandoffWarning]:
+    """Says when most of an agent's rejections were invalid, and that is hardly chance."""
+    filed = view.traces.of_agent(agent, MAX_TRACES)
+    invalid = sum(trace.event == INVALID for trace in filed)
+    found = wilson_share(invalid, len(filed))
+    if found.interval and found.interval[0] >= INVALID_SHARE:
+        message = f"{invalid} of the last {len(filed)} task rejections by {agent} were invalid and overridden"
+        yield HandoffWarning(kind="agent_often_invalid", message=message, agent=agent)
+
+
+def _similar_task_warnings(view: Transaction, task: Task, most: int) -> Iterable[HandoffWarning]:
+    for match in similar_rejected(view, task, most):
+        no = next(iter(earlier_rejections(view, match.task.id)), None)
+        if no is None:
+            continue
+        title = _shorten(match.task.title)
+        verb = "sent back by" if no.reason == "REVIEW" else "rejected by"
+        message = (
+            f"{match.task.id} ({title}) is {match.similarity:.0%} alike and was {verb} {no.agent}: {no.gist}"
+        )
+        yield _handoff_warning("similar_rejected", message, match.task, no, match.similarity)
+
+
+def _handoff_warning(
+    kind: str, message: str, task: Task, no: EarlierRejection, similarity: float | None = None
+) -> HandoffWarning:
+    return HandoffWarning(
+        kind=kind,
+        message=message,
+        task_id=task.id,
+        title=_shorten(task.title),
+        similarity=similarity,
+        agent=no.agent,
+        reason=no.reason,
+        summary=no.summary,
+        decision=no.decision,
+    )

@@ -1,0 +1,472 @@
+"""What work came to and what reviews cost: rejections, questions, rework, time in each status, cost of runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from statistics import median
+
+from msgspec.structs import replace
+
+from remand.app.analysis.statistics import Share, wilson_share
+from remand.domain.events.event import Event, TaskEvent
+from remand.domain.events.reviews import (
+    EscalationAnswered,
+    EscalationOpened,
+    Finding,
+    ReviewApproved,
+    ReviewRejected,
+    ReviewRetracted,
+    TaskReassigned,
+)
+from remand.domain.events.tasks import (
+    HandoffAccepted,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    RejectionAnswered,
+    TaskCancelled,
+    TaskClaimed,
+)
+from remand.domain.events.work import GateHeld, GatePassed, GateRejected, RunEnded
+from remand.domain.evolve import evolve
+from remand.domain.instant import Instant, parse_moment
+from remand.domain.record import Record
+from remand.domain.run import RunCosts, add_run_cost
+from remand.domain.task import Status, Task
+from remand.domain.text.visible import remove_invisible
+
+
+class ReviewTally(Record, kw_only=True):
+    """One agent's submissions, or one reviewer's reviews, and how many of them were rejections that stand."""
+
+    name: str
+    reviewed: int
+    rejected: int
+    retracted: int
+    rate: Share
+
+
+class StatusDuration(Record, kw_only=True):
+    """How long tasks stayed in a status, each time they came to it."""
+
+    status: str
+    times: int
+    median_seconds: float
+    total_seconds: float
+
+
+class Rework(Record, kw_only=True):
+    """Every figure about reviews, from the events alone."""
+
+    since: Instant
+    reviewed_tasks: int
+    """Tasks of which work was approved or rejected."""
+    done_tasks: int
+    reworked_tasks: int
+    """Reviewed tasks with a rejection that stands."""
+    rework_rate: Share
+    cycles: dict[str, int]
+    """Of the tasks that are done, how many took so many rounds of review."""
+    mean_cycles: float
+    rejections: int
+    retracted: int
+    false_rejection_rate: Share
+    """Rejections that were retracted, of all there were."""
+    by_agent: tuple[ReviewTally, ...]
+    by_reviewer: tuple[ReviewTally, ...]
+    time_in_status: tuple[StatusDuration, ...]
+
+
+def measure_rework(stories: Iterable[list[Event]], now: Instant, since: Instant = "") -> Rework:
+    """The figures of tasks, each given by its events in order; with `since` of what happened from then on."""
+    count = _ReworkCount(since)
+    for story in stories:
+        count.add(story, now)
+    return count.result()
+
+
+class _ReworkCount:
+    """What is counted while the tasks pass by."""
+
+    def __init__(self, since: Instant) -> None:
+        self._since = since
+        self._done = self._reworked = self._tasks = 0
+        self._cycles: Counter[int] = Counter()
+        self._agents: dict[str, Counter[str]] = {}
+        self._reviewers: dict[str, Counter[str]] = {}
+        self._stays: dict[Status, list[float]] = {}
+
+    def add(self, story: list[Event], now: Instant) -> None:
+        task: Task | None = None
+        began: Instant = ""
+        for event in story:
+            before, task = task, evolve(task, event)
+            if task is None:
+                continue
+            if before is None or before.status != task.status:
+                self._stay(before, began, event.ts)
+                began = event.ts
+            if event.ts >= self._since and before is not None:
+                self._review(event, before, task)
+        if task is not None:
+            self._stay(None if task.is_terminal else task, began, now)
+            self._task(task, story)
+
+    def _stay(self, task: Task | None, began: Instant, ended: Instant) -> None:
+        if task is not None and ended > max(began, self._since):
+            seconds = (parse_moment(ended) - parse_moment(max(began, self._since) or began)).total_seconds()
+            self._stays.setdefault(task.status, []).append(seconds)
+
+    def _review(self, event: Event, before: Task, after: Task) -> None:
+        """One review that had an effect: of whose work, by whom."""
+        author = before.submission.agent if before.submission else ""
+        match event:
+            case ReviewApproved() if after.status == Status.DONE != before.status:
+                self._note(author, event.reviewer, "approved")
+            case ReviewRejected() if len(after.rounds) > len(before.rounds):
+                self._note(author, event.reviewer, "rejected")
+            case ReviewRejected() if after.feedback > before.feedback:
+                self._counter_of(self._reviewers, event.reviewer)["rejected"] += 1
+            case ReviewRetracted() if after.rounds != before.rounds:
+                self._retract(event, before, after)
+            case _:
+                return
+
+    def _retract(self, event: ReviewRetracted, before: Task, after: Task) -> None:
+        self._counter_of(self._reviewers, event.reviewer)["retracted"] += 1
+        if len(after.standing_rounds) < len(before.standing_rounds):
+            author = next(
+                one.agent for one in before.rounds if any(own.id == event.review_id for own in one.reviews)
+            )
+            self._counter_of(self._agents, author)["retracted"] += 1
+
+    def _note(self, author: str, reviewer: str, outcome: str) -> None:
+        self._counter_of(self._agents, author)[outcome] += 1
+        self._counter_of(self._reviewers, reviewer)[outcome] += 1
+
+    @staticmethod
+    def _counter_of(tallies: dict[str, Counter[str]], name: str) -> Counter[str]:
+        return tallies.setdefault(name, Counter())
+
+    def _task(self, task: Task, story: list[Event]) -> None:
+        reviews = [
+            event
+            for event in story
+            if isinstance(event, ReviewApproved | ReviewRejected) and event.ts >= self._since
+        ]
+        if not reviews:
+            return
+        self._tasks += 1
+        self._reworked += bool(task.standing_rounds)
+        if task.status == Status.DONE:
+            self._done += 1
+            self._cycles[len(task.standing_rounds) + 1] += 1
+
+    def result(self) -> Rework:
+        by_reviewer = tuple(_review_tallies(self._reviewers))
+        by_agent = tuple(_review_tallies(self._agents, counts_retracted=False))
+        retracted = sum(one.retracted for one in by_reviewer)
+        rejections = max(retracted, sum(counts["rejected"] for counts in self._reviewers.values()))
+        cycles = sum(number * times for number, times in self._cycles.items())
+        return Rework(
+            since=self._since,
+            reviewed_tasks=self._tasks,
+            done_tasks=self._done,
+            reworked_tasks=self._reworked,
+            rework_rate=wilson_share(self._reworked, self._tasks),
+            cycles={str(number): self._cycles[number] for number in sorted(self._cycles)},
+            mean_cycles=cycles / self._done if self._done else 0.0,
+            rejections=rejections,
+            retracted=retracted,
+            false_rejection_rate=wilson_share(retracted, rejections),
+            by_agent=by_agent,
+            by_reviewer=by_reviewer,
+            time_in_status=tuple(_status_durations(self._stays)),
+        )
+
+
+def _review_tallies(
+    counted: dict[str, Counter[str]], *, counts_retracted: bool = True
+) -> Iterator[ReviewTally]:
+    """By name. A reviewer gave a review that was retracted, too; an agent's submission is reviewed once, by what stands."""
+    for name in sorted(counted):
+        counts = counted[name]
+        rejected = max(0, counts["rejected"] - counts["retracted"])
+        reviewed = counts["approved"] + (counts["rejected"] if counts_retracted else rejected)
+        yield ReviewTally(
+            name=name,
+            reviewed=reviewed,
+            rejected=rejected,
+            retracted=counts["retracted"],
+            rate=wilson_share(rejected, reviewed),
+        )
+
+
+def _status_durations(stays: dict[Status, list[float]]) -> Iterator[StatusDuration]:
+    for status in Status:
+        if status in stays:
+            seconds = stays[status]
+            yield StatusDuration(
+                status=status,
+                times=len(seconds),
+                median_seconds=median(seconds),
+                total_seconds=sum(seconds),
+            )
+
+
+MAX_SAID = 300
+AGENT, GATE, REVIEWER = "agent", "gate", "reviewer"
+"""The three that say no: this task cannot be done, this is not done, not this and not by you."""
+GATES = "the gates"
+
+
+class RejectionEntry(Record, kw_only=True, omit_defaults=False):
+    """One no."""
+
+    at: Instant
+    kind: str
+    task_id: str
+    label: str = ""
+    by: str
+    of: str
+    """Who had the task, or whose work it was."""
+    why: str
+    outcome: str = ""
+    """What came of it; empty while nothing has."""
+    id: str = ""
+    """The rejection's or the review's; a gate's has none."""
+
+
+class AskedQuestion(Record, kw_only=True, omit_defaults=False):
+    """One question to the user."""
+
+    at: Instant
+    task_id: str
+    label: str
+    why: str
+    answer: str = ""
+    """The option that was chosen; empty while the question is open."""
+
+
+class RunCost(Record, kw_only=True, omit_defaults=False):
+    """What runs have cost. Turns, tokens and cost are what the hosts told."""
+
+    name: str
+    runs: int = 0
+    faults: int = 0
+    """Runs that ended with an error."""
+    seconds: float = 0.0
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    """In US dollars."""
+
+
+class TaskReport(Record, kw_only=True, omit_defaults=False):
+    """Where one task stands."""
+
+    task_id: str
+    label: str
+    title: str
+    status: str
+    author: str = ""
+    """Whose work was handed in last."""
+    bill: RunCost
+
+
+class WorkReport(Record, kw_only=True, omit_defaults=False):
+    """All of it."""
+
+    since: Instant
+    statuses: dict[str, int]
+    """How many tasks ended or stand where, in the order of a task's life."""
+    noes: tuple[RejectionEntry, ...]
+    questions: tuple[AskedQuestion, ...]
+    agents: tuple[RunCost, ...]
+    tasks: tuple[TaskReport, ...]
+    total: RunCost
+
+
+def build_work_report(stories: Iterable[list[Event]], since: Instant = "") -> WorkReport:
+    """The read-out of tasks, each given by its events in order; with `since` of what happened from then on."""
+    count = _WorkCount(since)
+    for story in stories:
+        count.add(story)
+    return count.result()
+
+
+def rejection_entry(event: Event) -> RejectionEntry | None:
+    """The no that an event is; None when it is none."""
+    match event:
+        case HandoffRejected() | HandoffRejectionInvalid() if event.rejection_id:  # none of a GoT tool
+            told = (event.rejection.get("reason_type"), event.rejection.get("reason_summary"))
+            why = ": ".join(str(part) for part in told if part)
+            return _entry(event, kind=AGENT, by=event.agent, of=event.agent, why=why, id=event.rejection_id)
+        case GateRejected():
+            return _entry(
+                event, kind=GATE, by=GATES, of=event.agent, why=event.because or _missed_thresholds(event)
+            )
+        case GateHeld():
+            return _entry(event, kind=GATE, by=GATES, of=event.agent, why=f"held: {_held_findings(event)}")
+        case ReviewRejected():
+            why = "; ".join(map(_finding_text, filter(_is_blocking, event.findings)))
+            return _entry(
+                event, kind=REVIEWER, by=event.reviewer, of=event.author, why=why, id=event.review_id
+            )
+        case _:
+            return None
+
+
+def _entry(event: TaskEvent, *, why: str, **fields: str) -> RejectionEntry:
+    return RejectionEntry(at=event.ts, task_id=event.task_id, why=_shorten(why), **fields)
+
+
+def _missed_thresholds(event: GateRejected) -> str:
+    standing = event.verdict.blocking_gates
+    return "; ".join(gate.line.lstrip("- ") for gate in event.verdict.gates if gate.name in standing)
+
+
+def _held_findings(event: GateHeld) -> str:
+    standing = event.verdict.blocking_gates
+    found = [one for gate in event.verdict.gates if gate.name in standing for one in gate.findings]
+    return "; ".join(dict.fromkeys(f"{one.path}: {one.code}" for one in found))
+
+
+def _is_blocking(finding: Finding) -> bool:
+    return finding.is_blocking
+
+
+def _finding_text(finding: Finding) -> str:
+    return f"{finding.path}:{finding.line}: {finding.text}" if finding.path else finding.text
+
+
+def rejection_outcome(no: RejectionEntry, event: Event) -> str:
+    """What an event of the same task, after a no, makes of it; empty when it does not concern it."""
+    match event:
+        case EscalationOpened():
+            return "the user was asked"
+        case TaskCancelled():
+            return "the task was cancelled"
+        case _:
+            return _outcome_of_kind(no, event)
+
+
+def _outcome_of_kind(no: RejectionEntry, event: Event) -> str:
+    """What an event makes of a no of its kind."""
+    match no.kind, event:
+        case "agent", RejectionAnswered() if event.rejection_id == no.id:
+            target = event.decision.reassign_to
+            return f"{event.decision.decision_type}{f', on to {target}' if target not in ('', no.by) else ''}"
+        case "gate", GatePassed():
+            return f"{event.agent} mended it"
+        case "reviewer", TaskReassigned():
+            return f"on to {event.target}"
+        case "reviewer", TaskClaimed() | HandoffAccepted():
+            return f"{event.agent} went on"
+        case "reviewer", ReviewRetracted() if event.review_id == no.id:
+            return "taken back"
+        case _:
+            return ""
+
+
+class _WorkCount:
+    """What is counted while the tasks pass by."""
+
+    def __init__(self, since: Instant) -> None:
+        self._since = since
+        self._noes: list[RejectionEntry] = []
+        self._questions: list[AskedQuestion] = []
+        self._fates: list[TaskReport] = []
+        self._agents: dict[str, _RunTotals] = {}
+        self._total = _RunTotals("all")
+
+    def add(self, story: list[Event]) -> None:
+        task: Task | None = None
+        noes: list[RejectionEntry] = []
+        questions: list[AskedQuestion] = []
+        own = _RunTotals("")
+        for event in story:
+            before, task = task, evolve(task, event)
+            if event.ts < self._since or task is None:
+                continue
+            noes = [_with_outcome(no, event) for no in noes]
+            no = rejection_entry(event)
+            noes += [no] if no else []
+            questions = _with_question(questions, event)
+            if isinstance(event, RunEnded) and before is not None and before.find_run(event.run_id):
+                for each in (own, self._total, self._agents.setdefault(event.agent, _RunTotals(event.agent))):
+                    each.add(event)
+        if task is not None and story[-1].ts >= self._since:
+            self._noes += [replace(no, label=task.label) for no in noes]
+            self._questions += [replace(one, label=task.label) for one in questions]
+            self._fates.append(_task_report(task, own))
+
+    def result(self) -> WorkReport:
+        counted = Counter(fate.status for fate in self._fates)
+        return WorkReport(
+            since=self._since,
+            statuses={status.value: counted[status.value] for status in Status if counted[status.value]},
+            noes=tuple(sorted(self._noes, key=lambda no: (no.at, no.task_id))),
+            questions=tuple(sorted(self._questions, key=lambda one: (one.at, one.task_id))),
+            agents=tuple(self._agents[name].cost() for name in sorted(self._agents)),
+            tasks=tuple(sorted(self._fates, key=lambda fate: fate.task_id)),
+            total=self._total.cost(),
+        )
+
+
+class _RunTotals:
+    """Runs, added up."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spent = RunCosts()
+        self._faults = 0
+
+    def add(self, event: RunEnded) -> None:
+        self._spent = add_run_cost(self._spent, event)
+        self._faults += event.is_fault
+
+    def cost(self) -> RunCost:
+        spent = self._spent
+        return RunCost(
+            name=self._name,
+            runs=spent.runs,
+            faults=self._faults,
+            seconds=round(spent.seconds, 3),
+            turns=spent.turns,
+            tokens=spent.tokens,
+            cost=round(spent.cost, 6),
+        )
+
+
+def _task_report(task: Task, own: _RunTotals) -> TaskReport:
+    return TaskReport(
+        task_id=task.id,
+        label=task.label,
+        title=task.title,
+        status=task.status.value,
+        author=task.submission.agent if task.submission else "",
+        bill=own.cost(),
+    )
+
+
+def _with_outcome(no: RejectionEntry, event: Event) -> RejectionEntry:
+    """A no with what came of it: the first thing that did, unless it is taken back."""
+    if no.outcome and not isinstance(event, ReviewRetracted):
+        return no
+    return replace(no, outcome=rejection_outcome(no, event) or no.outcome)
+
+
+def _with_question(known: list[AskedQuestion], event: Event) -> list[AskedQuestion]:
+    match event:
+        case EscalationOpened():
+            why = _shorten(event.reason)
+            return [*known, AskedQuestion(at=event.ts, task_id=event.task_id, label="", why=why)]
+        case EscalationAnswered():
+            return [one if one.answer else replace(one, answer=event.option) for one in known]
+        case _:
+            return known
+
+
+def _shorten(text: str) -> str:
+    return " ".join(remove_invisible(text).split())[:MAX_SAID]

@@ -1,0 +1,230 @@
+"""What a branch changes below `.got`: which of it are event files of whole groups that trusted keys signed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from remand.app.events.signatures import Verifier
+from remand.app.ports import Commit, Repository
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.gate.control_files import (
+    NO_CHANGE,
+    ControlChange,
+    ControlFile,
+    is_event_file,
+    make_control_change,
+)
+from remand.domain.task import Task
+from remand.ledger import codec, signatures
+from remand.ledger.problems import BadLine
+from remand.ledger.signatures import IMPORT, VOID, EventGroup, adoption_session
+
+MAX_FILE = 64 << 20
+"""Bytes of an event file that are read; a segment of ours has 8 MiB and one group more."""
+MAX_READ = 1 << 30
+"""Bytes of event files that are read in all."""
+PLAIN = "100644"
+
+ADDED, CHANGED, DELETED = "added", "changed", "deleted"
+NO_EVENT = "has a line that is no event"
+UNTRUSTED = "has lines that no trusted key covers"
+NOT_WHOLE = "lacks events of its groups"
+NOT_PLAIN = "is a link, an executable or a submodule"
+TOO_LARGE = "is too large to be checked"
+
+
+class ControlSource(Protocol):
+    """The ledger's own folder in the commits of a repository."""
+
+    def changes(self, tip: str, before: str, commit: str) -> list[ControlFile]:
+        """The paths below `.got` that a commit has differently than where it left the base, and than the base."""
+
+    def contents(
+        self, files: Iterable[ControlFile], most: int, in_all: int
+    ) -> Iterator[tuple[ControlFile, bytes | None]]:
+        """What files hold now; None for one larger than `most` bytes, and once `in_all` bytes were read."""
+
+    def event_files(self, commit: str) -> list[ControlFile]:
+        """Every event file that a commit has."""
+
+
+ControlLookup = Callable[[str, str], ControlChange]
+"""Says what a commit, given second, changes below `.got`: work on the base itself, since the commit given first."""
+
+
+def find_no_change(before: str, commit: str) -> ControlChange:  # noqa: ARG001 - as every look
+    """Nothing, where there is no repository to look into."""
+    return NO_CHANGE
+
+
+class WorkControl:
+    """Says what the commits and branches of tasks have, below `.got` and beside it."""
+
+    def __init__(self, repository: Repository, look: ControlLookup) -> None:
+        self._repository = repository
+        self._look = look
+
+    def find_change(self, task: Task | None, commit: str) -> ControlChange:
+        """What a commit changes since it left the base; on the base itself, since the task was claimed."""
+        at = task and (task.claim or task.submission)
+        return self._look(at.base if at else "", commit)
+
+    def forbidden_changes(self, task: Task, *commits: str) -> tuple[ControlChange, ...]:
+        """What commits change and may not."""
+        found = (self.find_change(task, commit) for commit in dict.fromkeys(commits))
+        return tuple(one for one in found if one.name)
+
+    def forbidden_changes_under_review(self, task: Task, commit: str) -> tuple[ControlChange, ...]:
+        """The same of all that an approval is about: what it names, what was handed in, and the branch as it is now."""
+        head = self._head(task)
+        handed_in = (task.submission.commit,) if task.submission else ()
+        return self.forbidden_changes(task, commit, *handed_in, *((head.sha,) if head else ()))
+
+    def head_tree(self, task: Task, base: str) -> str:
+        """The code tree at the tip of the task's branch; empty when it has no branch of its own."""
+        head = self._head(task)
+        return head.tree if head and head.sha != base else ""
+
+    def _head(self, task: Task) -> Commit | None:
+        return self._repository.commit(f"refs/heads/{task.branch}") if task.branch else None
+
+
+class _NamedEvent(NamedTuple):
+    """An event, as far as a group names it."""
+
+    id: str
+    session: str
+    seq: int
+    task: str
+    is_legacy: bool
+
+
+class _EventFile(NamedTuple):
+    """The lines of an event file."""
+
+    groups: list[EventGroup]
+    events: list[_NamedEvent]
+    problem: str = ""
+
+
+class ControlCheck:
+    """Says of commits what they change below `.got`."""
+
+    def __init__(self, source: ControlSource, verifier: Verifier, own: Mapping[str, bytes]) -> None:
+        """`own` is what Remand itself writes there besides events, by path."""
+        self._source = source
+        self._verifier = verifier
+        self._own = own
+
+    def check(self, tip: str, before: str, commit: str) -> ControlChange:
+        """What a commit changes since it left the base at `tip`; work on the base itself, since `before`."""
+        files = self._source.changes(tip, before, commit)
+        rest = {file: done for file in files if (done := _file_status(file, self._own))}
+        lines: dict[ControlFile, _EventFile] = {}
+        read = self._source.contents([file for file in files if file not in rest], MAX_FILE, MAX_READ)
+        for file, content in read:
+            if is_event_file(file.path):
+                lines[file] = _read_lines(content)
+            elif content != self._own[file.path]:
+                rest[file] = CHANGED if file.before else ADDED
+        wrong = self._rejected_files(commit, lines)
+        rest |= wrong
+        ordered = [(file, rest[file]) for file in files if file in rest]
+        return make_control_change(commit, len(lines) - len(wrong), ordered)
+
+    def _rejected_files(self, commit: str, files: Mapping[ControlFile, _EventFile]) -> dict[ControlFile, str]:
+        """Why event files are not to be taken, of each for which there is a reason."""
+        found = {file: lines.problem for file, lines in files.items() if lines.problem}
+        doubts = self._verifier.doubts(group for lines in files.values() for group in lines.groups)
+        trusted = [group for group, doubt in doubts.items() if not doubt]
+        named = {name.id: (group, seq) for group in trusted for seq, name in group.numbered_events()}
+        for file, lines in files.items():
+            is_trusted = all(not doubts[group] for group in lines.groups)
+            if file not in found and not (is_trusted and all(_is_named(one, named) for one in lines.events)):
+                found[file] = UNTRUSTED
+        sound = {file: lines for file, lines in files.items() if file not in found}
+        return found | dict.fromkeys(self._incomplete_files(commit, sound), NOT_WHOLE)
+
+    def _incomplete_files(self, commit: str, files: Mapping[ControlFile, _EventFile]) -> list[ControlFile]:
+        """Those that lack an event of a task they tell of, or a group between others, unless the commit has it elsewhere.
+
+        Events of other tasks may be missing: a task's branch carries its own.
+        """
+        lacking = {file: missing for file, lines in files.items() if (missing := _missing_events(lines))}
+        if not lacking:
+            return []
+        there: set[str | tuple[str, int]] = set()
+        for _, content in self._source.contents(self._source.event_files(commit), MAX_FILE, MAX_READ):
+            lines = _read_lines(content)
+            there.update(event.id for event in lines.events)
+            there.update((group.session, seq) for group in lines.groups for seq, _ in group.numbered_events())
+        return [file for file, missing in lacking.items() if not missing <= there]
+
+
+def _file_status(file: ControlFile, own: Collection[str]) -> str:
+    """What was done to a path; empty for one whose content decides: an added event file, or a file of our own."""
+    if not file.after:
+        return DELETED
+    if not file.after.startswith(f"{PLAIN} "):
+        return NOT_PLAIN
+    if file.path in own or (is_event_file(file.path) and not file.before):
+        return ""
+    return CHANGED if file.before else ADDED
+
+
+def _is_named(event: _NamedEvent, named: Mapping[str, tuple[EventGroup, int]]) -> bool:
+    """True when a group names an event as what it is, of its session, number and task; or vouches for it."""
+    found = named.get(event.id)
+    if found is None:
+        return False
+    group, seq = found
+    if event.is_legacy:
+        return group.session.startswith(IMPORT)
+    task = group.events[seq - group.first].task
+    is_its_place = (group.session, seq) == (event.session, event.seq)
+    return (is_its_place or group.session == adoption_session(event.session)) and task in (event.task, VOID)
+
+
+def _missing_events(lines: _EventFile) -> set[str | tuple[str, int]]:
+    """The ids of events, and the places in sessions, that a file should have by what else it has."""
+    ids = {event.id for event in lines.events}
+    tasks = {event.task for event in lines.events}
+    found: set[str | tuple[str, int]] = {
+        name.id
+        for group in lines.groups
+        for name in group.events
+        if name.task in tasks and name.id not in ids
+    }
+    sessions: dict[str, set[int]] = defaultdict(set)
+    for group in lines.groups:
+        sessions[group.session].update(seq for seq, _ in group.numbered_events())
+    for session, numbers in sessions.items():
+        gaps = set(range(min(numbers), max(numbers))) - numbers
+        found |= {(session, seq) for seq in gaps}
+    return found
+
+
+def _read_lines(content: bytes | None) -> _EventFile:
+    """The lines of a file, as far as the first that is none."""
+    groups: list[EventGroup] = []
+    events: list[_NamedEvent] = []
+    if content is None:
+        return _EventFile(groups, events, TOO_LARGE)
+    rows = content.split(b"\n")
+    if rows.pop():
+        return _EventFile(groups, events, NO_EVENT)
+    for row in rows:
+        try:
+            if signatures.is_group(row):
+                groups.append(signatures.decode_group(row))
+            else:
+                event = codec.decode_line(row)
+                meta = event.meta
+                events.append(
+                    _NamedEvent(meta.id, meta.session, meta.seq, event_task_id(event), event.is_legacy)
+                )
+        except BadLine:
+            return _EventFile(groups, events, NO_EVENT)
+    return _EventFile(groups, events, UNTRUSTED if not groups else "" if events else NOT_WHOLE)

@@ -1,0 +1,360 @@
+"""The event files of a ledger: its own session, what the files hold and lack, and what the base has of them."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from remand.app.errors import EnvironmentFault
+from remand.app.events.intake import file_problems, import_event_files
+from remand.app.events.missing_lines import (
+    ExpectedLines,
+    compare_files,
+    files_only_on_base,
+    read_base_history,
+    sessions_behind,
+)
+from remand.app.events.signatures import Signer, Verifier
+from remand.app.ports import Clock, Exchange, History, Segment, SessionMarks
+from remand.app.requests import Rules
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event
+from remand.domain.instant import END, Instant, latest_event_time
+from remand.domain.policy import Policy
+from remand.ledger import codec, signatures
+from remand.ledger.event_tables import EventEntry, FileMark, SignedGroup
+from remand.ledger.order import next_time
+from remand.ledger.problems import BadLine, Problem
+from remand.ledger.signatures import VOID, EventGroup, GroupedEvent, chain_start
+from remand.ledger.store import LedgerHead, Store, Transaction
+
+
+def head_for_key(head: LedgerHead, signer: Signer, new_session: Callable[[], str]) -> LedgerHead:
+    """The head of a session that this key signs. A session has one key: another key starts another session."""
+    if head.key == signer.key:
+        return head
+    session = new_session() if head.seq else head.session
+    return LedgerHead(
+        session=session,
+        clock=head.clock,
+        chain=chain_start(session, signer.key),
+        key=signer.key,
+        project=signer.project,
+        bounded_from=head.bounded_from,
+    )
+
+
+def head_of_new_session(head: LedgerHead, session: str, clock: Instant) -> LedgerHead:
+    """The head of another session of the same key, whose events are later than that time. No segment is open."""
+    chain = chain_start(session, head.key)
+    return replace(
+        head, session=session, seq=0, tip="", clock=clock, segment="", first=0, size=0, inode=0, chain=chain
+    )
+
+
+def cover_own_session(tx: Transaction, signer: Signer) -> list[EventGroup]:
+    """Signs the session's events that the ledger keeps, as far as none is missing, and goes on from there.
+
+    Events are taken from the ledger's tables alone: what only a file has may be somebody else's. Those that had no
+    effect before get none: they are named as void.
+    """
+    head = tx.head
+    withheld = {found.event_id for found in tx.unconfirmed.of_session(head.session, 1, head.seq)}
+    events = [
+        GroupedEvent(event.meta.id, VOID if event.meta.id in withheld else event_task_id(event))
+        for event in _own_events(tx, head)
+    ]
+    start = chain_start(head.session, signer.key)
+    groups = list(signer.sign(head.session, 1, start, events, head.clock))
+    chain = groups[-1].after if groups else start
+    tx.head = replace(head, key=signer.key, project=signer.project, chain=chain)
+    return groups
+
+
+def _own_events(tx: Transaction, head: LedgerHead) -> list[Event]:
+    """The session's events from the first on, as far as none is missing.
+
+    Others may have written events under its name. Its own are those that its last event leads back to, each by the id
+    of the one before it. Below an event that is missing there is no such way: a number that only one event has is its own.
+    """
+    numbered: dict[int, dict[str, Event]] = defaultdict(dict)
+    for line in tx.events.lines(head.session, 1):
+        event = codec.decode_stored_line(line)
+        numbered[event.meta.seq][event.meta.id] = event
+    own: dict[int, Event] = {}
+    wanted = head.tip
+    for seq in range(head.seq, 0, -1):
+        found = numbered[seq].get(wanted) if wanted else None
+        if found is None and not wanted and len(numbered[seq]) == 1:
+            (found,) = numbered[seq].values()
+        if found is not None:
+            own[seq] = found
+        wanted = found.meta.prev if found is not None else ""
+    return [own[seq] for seq in takewhile(own.__contains__, range(1, head.seq + 1))]
+
+
+class Continuation(NamedTuple):
+    """What killed commands left behind the head, as far as it is whole and signed."""
+
+    groups: Sequence[SignedGroup]
+    entries: list[EventEntry]
+    head: LedgerHead
+
+
+def read_continuation(head: LedgerHead, lines: list[bytes], verifier: Verifier) -> Continuation:
+    """Reads the lines behind the head: whole groups that continue its chain, signed by its key."""
+    groups: list[SignedGroup] = []
+    entries: list[EventEntry] = []
+    while lines:
+        found = _next_group(head, lines)
+        if found is None or verifier.doubts([found[0]])[found[0]]:
+            break
+        group, events = found
+        groups.append(SignedGroup(group, lines[0]))
+        entries += events
+        size = sum(len(line) + 1 for line in lines[: len(events) + 1])
+        head = _head_after(head, group, events, head.size + size)
+        lines = lines[len(events) + 1 :]
+    return Continuation(groups, entries, head)
+
+
+def _next_group(head: LedgerHead, lines: list[bytes]) -> tuple[EventGroup, list[EventEntry]] | None:
+    """The group that the lines begin with, and all of its events; None when it is not whole or does not continue."""
+    try:
+        group = signatures.decode_group(lines[0])
+        if (group.session, group.key, group.first, group.before) != _next_place(head):
+            return None
+        events = [codec.decode_line(line) for line in lines[1 : len(group.events) + 1]]
+    except BadLine:
+        return None
+    entries = [
+        EventEntry(event, line, event_task_id(event)) for event, line in zip(events, lines[1:], strict=False)
+    ]
+    is_whole = len(events) == len(group.events) and all(
+        group.has_event(entry.event.meta.seq, entry.event.meta.id, entry.subject)
+        and entry.event.meta.session == group.session
+        for entry in entries
+    )
+    return (group, entries) if is_whole else None
+
+
+def _next_place(head: LedgerHead) -> tuple[str, str, int, str]:
+    return (head.session, head.key, head.seq + 1, head.chain)
+
+
+def _head_after(head: LedgerHead, group: EventGroup, entries: Sequence[EventEntry], size: int) -> LedgerHead:
+    clock = max(head.clock, *(entry.event.ts for entry in entries))
+    return replace(head, seq=group.last, tip=group.events[-1].id, clock=clock, chain=group.after, size=size)
+
+
+def head_after_continuation(tx: Transaction) -> LedgerHead:
+    """The head after events of its own session that were found in a file: whole groups that continue its chain.
+
+    A command that was killed just after it began a new segment leaves such a file.
+    """
+    head = tx.head
+    while head.key:
+        following = [
+            group
+            for group, _, doubt in tx.groups.of_session(head.session, head.seq + 1, head.seq + 1)
+            if not doubt and (group.session, group.key, group.first, group.before) == _next_place(head)
+        ]
+        lines = _lines_by_id(tx, head.session, head.seq + 1) if following else {}
+        found = next(
+            (
+                found
+                for group in following
+                if (found := _next_group(head, _group_lines(group, signatures.encode_group(group), lines)))
+            ),
+            None,
+        )
+        if found is None:
+            break
+        head = _head_after(head, *found, head.size)
+    return head
+
+
+def session_lines(tx: Transaction, first: int) -> list[bytes]:
+    """The lines of the session's groups from that event on: each group's own, then those of its events."""
+    session = tx.head.session
+    events = _lines_by_id(tx, session, first)
+    return [
+        line
+        for group, own, doubt in tx.groups.of_session(session, first)
+        if not doubt and group.key == tx.head.key
+        for line in _group_lines(group, own, events)
+    ]
+
+
+def _lines_by_id(tx: Transaction, session: str, first: int) -> dict[str, bytes]:
+    """The lines under a session's name from that number on, by the ids of their events."""
+    return {codec.decode_stored_line(line).meta.id: line for line in tx.events.lines(session, first)}
+
+
+def _group_lines(group: EventGroup, own: bytes, events: Mapping[str, bytes]) -> list[bytes]:
+    """A group's line, and those of its events that are here."""
+    return [own, *(events[name.id] for name in group.events if name.id in events)]
+
+
+FollowUp = Callable[[Transaction], None]
+"""What follows from a change, as a part of it."""
+
+
+def do_nothing(tx: Transaction) -> None:
+    """For a change from which nothing else follows."""
+
+
+class LogFiles:
+    """What a ledger has to do with its event files besides writing to them."""
+
+    store: Store
+    exchange: Exchange
+    segment: Segment
+    clock: Clock
+    marks: SessionMarks
+    _rules: Callable[[], Rules]
+    _history: History | None
+    _has_compared = False
+    _signature: tuple[int, ...] | None = None
+
+    def forget_signature(self) -> None:
+        """Has the files looked at again."""
+        self._signature = None
+
+    def event_files(self) -> dict[str, str]:
+        """The event files of the ledger's own folder: name to path."""
+        folder = os.path.dirname(self.segment.path("x"))
+        marks = self.exchange.files()
+        return {os.path.basename(m.path): m.path for m in marks if os.path.dirname(m.path) == folder}
+
+    def deleted_files(self) -> set[str]:
+        """The names of event files that were read here once and are gone: deleted, or on another branch."""
+        folder = os.path.dirname(self.segment.path("x"))
+        with self.store.read() as view:
+            known = {os.path.basename(path) for path in view.files.marks() if os.path.dirname(path) == folder}
+        return known - set(self.event_files())
+
+    def read_content(self, path: str) -> bytes:
+        """An event file's lines, as they are."""
+        return b"".join(line + b"\n" for _, line in self.exchange.read(path) if isinstance(line, bytes))
+
+    def file_problems(self, path: str) -> list[Problem]:
+        """What is wrong with an event file, whenever its events are from."""
+        return file_problems(self.exchange, path, END)
+
+    def latest_allowed_time(self, tx: Transaction) -> Instant:
+        """The latest time an event of another ledger may have now."""
+        return latest_event_time(self.clock.now(), self.clock_skew, tx.head.bounded_from)
+
+    @property
+    def clock_skew(self) -> float:
+        """How many seconds ahead of the machine's clock events may be. While that cannot be read, the default holds."""
+        try:
+            return self._rules().policy.clock_skew_seconds
+        except EnvironmentFault:
+            return Policy().clock_skew_seconds
+
+    def read_files(
+        self,
+        tx: Transaction,
+        files: Sequence[FileMark],
+        verifier: Verifier,
+        recovered: Sequence[bytes] = (),
+    ) -> None:
+        """Reads files in, and what was recovered of others."""
+        limit = self.latest_allowed_time(tx)
+        import_event_files(
+            tx,
+            list(files),
+            self.exchange,
+            self.clock,
+            self.marks,
+            limit=limit,
+            verifier=verifier,
+            recovered=recovered,
+        )
+
+    def has_lost_lines(self) -> bool:
+        """True when a published file has lost lines."""
+        with self.store.read() as view:
+            return bool(view.rewritten.every())
+
+    def base_tip(self) -> str:
+        """The commit at the tip of the base; empty while the configuration cannot be read."""
+        if self._history is None:
+            return ""
+        try:
+            return self._rules().base
+        except EnvironmentFault:
+            return ""
+
+    def read_published(self, tx: Transaction, verifier: Verifier, changed: Sequence[str]) -> None:
+        """Notes what is gone from published files, and reads in what the base had of it.
+
+        Files are compared that have changed since they were read; all of them, where something is missing.
+        """
+        history = self._history
+        if history is None:
+            return
+        recovered = read_base_history(tx, history)
+        paths = list(self.event_files().values()) if tx.missing.faults() else changed
+        own = self.segment.path(tx.head.segment) if tx.head.segment else ""
+        recovered += compare_files(tx, history, self.exchange, [path for path in paths if path != own])
+        self._read_again(tx, verifier, recovered)
+        if tx.missing.faults():
+            self._read_again(tx, verifier, files_only_on_base(history, self.exchange))
+
+    def _read_again(self, tx: Transaction, verifier: Verifier, contents: Sequence[bytes]) -> None:
+        if contents:
+            self.read_files(tx, [], verifier, contents)
+
+    def note_lines_seen_before(self, tx: Transaction) -> None:
+        """Notes what is gone of sessions that reach less far than this machine has seen; once for each process."""
+        if self._has_compared:
+            return
+        seen = self.marks.all()
+        gone = sessions_behind(tx, seen)
+        noted = {(one.session, one.last) for one in tx.missing.every()} if gone else set()
+        if any((session, seen[session][0]) not in noted for session in gone):
+            ExpectedLines(tx).update_missing(seen, self.next_time(tx), gone)
+        self._has_compared = True
+
+    def next_time(self, tx: Transaction) -> Instant:
+        """The time of the next event."""
+        return next_time(self.clock.now(), tx.head.clock)
+
+    def has_due_events(self, tx: Transaction) -> bool:
+        """True when an event held back for its time is not too far ahead any more."""
+        held = tx.files.earliest_held()
+        return bool(held) and held <= self.latest_allowed_time(tx)
+
+    def set_aside(self, tx: Transaction) -> None:
+        """Moves what stands behind the head out of the log, if anything does, and notes that."""
+        if path := self.segment.cut_off(tx.head):
+            problem = (
+                f"holds what stood behind event {tx.head.seq} in the open event file: it was not signed here and was "
+                "never answered, or somebody else wrote it. It has no effect"
+            )
+            tx.files.note(FileMark(path, 0, 0, 0), [Problem(file=path, line=0, problem=problem)])
+
+    def close_segment(self, tx: Transaction, segment: str) -> None:
+        """Notes that a segment that is not written to any more holds nothing new."""
+        path = self.segment.path(segment)
+        for mark in self.exchange.files():
+            if mark.path == path:
+                tx.files.note(mark, ())
+
+    def sync(self, head: LedgerHead) -> None:
+        """Makes what was written durable, and remembers how far the session reaches."""
+        self.exchange.sync(head.segment)
+        self.marks.raise_to(head.session, head.seq, head.tip)
+
+    def untrusted_writer(self) -> str:
+        """The key that this ledger's events are signed with, if the base does not trust it."""
+        with self.store.read() as view:
+            return view.unconfirmed.writer if view.head.seq else ""

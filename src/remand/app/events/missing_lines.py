@@ -1,0 +1,389 @@
+"""Lines the log lacks: named by signed groups and not here, left out, or gone from published files."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from typing import NamedTuple
+
+from remand.app.ports import Exchange, History, Rewrite
+from remand.app.tasks.lookup import Lineage
+from remand.domain.events.event import Event
+from remand.domain.events.log import AbandonedLines, LinesGivenUp, MissingLines
+from remand.domain.instant import Instant
+from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.event_tables import EventEntry, RewrittenLine
+from remand.ledger.problems import BadLine, Problem
+from remand.ledger.signatures import ADOPT, IMPORT, VOID, Doubt, EventGroup
+from remand.ledger.store import Transaction
+from remand.ledger.traces import REPAIRED
+
+SeenSessions = Mapping[str, tuple[int, str]]
+"""How far each session was seen on this machine: number and id of the last event."""
+
+
+MAX_GIVEN_UP = 1000
+"""How many rows one event gives up at most: it stays below the limit of a line."""
+
+
+class Repair(NamedTuple):
+    """Missing lines that the user gave up, and in which event."""
+
+    lines: AbandonedLines
+    event: LinesGivenUp
+
+    @property
+    def by(self) -> str:
+        """Who gave them up."""
+        return self.event.meta.actor
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        return self.event.reason
+
+
+def given_up_repairs(tx: Transaction) -> list[Repair]:
+    """All that was given up, by events that count."""
+    found: list[Repair] = []
+    for trace in list(tx.traces.every(REPAIRED)):
+        for line in tx.events.at(trace.session, trace.seq):
+            with suppress(BadLine):
+                event = codec.decode_stored_line(line)
+                if isinstance(event, LinesGivenUp) and _counts(tx, event, line):
+                    found += [Repair(lines, event) for lines in event.lines]
+    return found
+
+
+def _counts(tx: Transaction, event: Event, line: bytes) -> bool:
+    """True when nothing is doubted of an event. Whoever forges one can give it the place of another."""
+    return tx.unconfirmed.verdict(EventEntry(event, line, "")) is Doubt.NONE
+
+
+def _given_up_lines(tx: Transaction) -> list[AbandonedLines]:
+    return [one.lines for one in given_up_repairs(tx)]
+
+
+def as_given_up(lines: MissingLines) -> AbandonedLines:
+    """Missing lines as an event names them that gives them up."""
+    return AbandonedLines(
+        session=lines.session, first=lines.first, last=lines.last, id=lines.id, task=lines.task
+    )
+
+
+def missing_for_task(tx: Transaction, task: Task, family: Lineage) -> tuple[MissingLines, ...]:
+    """The missing lines that may be about a task, or about one that it was cut from: lockouts come from there."""
+    own = [task, *family.ancestors(task)]
+    tasks = {one.id for one in own} | {task.parent} - {""}
+    oldest = min(one.created_at for one in own)
+    return tuple(one for one in tx.missing.of_tasks(tasks) if one.may_concern(tasks, oldest))
+
+
+class ExpectedLines:
+    """What the groups that files bring name, as long as it has not come."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._named: dict[str, MissingLines] = {}
+        self._known = {one.id for one in tx.missing.every()}
+        self._sessions: set[str] = set()
+        self._has_repairs = False
+
+    def add_groups(self, groups: Iterable[EventGroup]) -> None:
+        """Takes groups into account that count."""
+        for group in groups:
+            self._sessions.add(group.session)
+            self._named.update((one.id, one) for one in _lines_named_by(group))
+
+    def remove_arrived(self, events: Iterable[Event]) -> None:
+        """Takes events into account that are here, with effect or without."""
+        came: list[str] = []
+        for event in events:
+            name = event.meta.id
+            self._named.pop(name, None)
+            if name in self._known:
+                came.append(name)
+            if type(event) is LinesGivenUp:
+                self._has_repairs = True
+        if came:
+            self._tx.missing.drop(came)
+
+    def update_missing(self, seen: SeenSessions, noted: Instant, sessions: Collection[str] = ()) -> None:
+        """Keeps what is missing now."""
+        tx = self._tx
+        self._sessions.update(sessions)
+        left: dict[str, list[MissingLines]] = defaultdict(list)
+        for one in self._named.values():
+            left[one.session].append(one)
+        kept = {session: _kept_ids(tx, session, lines) for session, lines in left.items()}
+        if self._has_repairs:
+            self._sessions.update(one.session for one in tx.missing.every())
+        search = _MissingSearch(tx, seen, noted, _given_up_lines(tx) if self._sessions else [])
+        for session in sorted(self._sessions):
+            before = tx.missing.of_session(session)
+            lines = {one.id: one for one in before if one.id}
+            lines |= {one.id: one for one in left[session] if one.id not in kept[session]}
+            tx.missing.replace(session, search.missing_of(session, lines.values(), before))
+        tx.missing.mark_faults()
+
+
+def find_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> dict[str, list[MissingLines]]:
+    """All that is missing by what is kept, session by session; nothing is believed of what was found before."""
+    search = _MissingSearch(tx, seen, noted, _given_up_lines(tx))
+    named: dict[str, list[MissingLines]] = {session: [] for session in seen}
+    held = tx.files.held_ids()
+    for kept in tx.groups.every():
+        if not kept.doubt:
+            named.setdefault(kept.group.session, []).extend(_lines_named_by(kept.group))
+    return {
+        session: search.missing_of(
+            session,
+            _lines_not_kept(lines, _kept_ids(tx, session, lines) | held),
+            tx.missing.of_session(session),
+        )
+        for session, lines in named.items()
+    }
+
+
+def note_missing(tx: Transaction, seen: SeenSessions, noted: Instant) -> None:
+    """Finds all that is missing anew, and keeps it."""
+    found = find_missing(tx, seen, noted)
+    for session in {one.session for one in tx.missing.every()} | found.keys():
+        tx.missing.replace(session, found.get(session, ()))
+    tx.missing.mark_faults()
+
+
+def sessions_behind(tx: Transaction, seen: SeenSessions) -> set[str]:
+    """The sessions that reach less far than they were seen to."""
+    return {
+        session
+        for session, (seq, tip) in seen.items()
+        if session != tx.head.session or seq > tx.head.seq
+        if _session_reach(tx, session, seq, tip) < seq
+    }
+
+
+def is_fault(lines: MissingLines, tasks: Collection[str], own_session: str) -> bool:
+    """False for lines of tasks of which nothing is here: their lines are elsewhere, as on another branch."""
+    is_own = lines.session == own_session or lines.session.startswith(IMPORT)
+    return not lines.task or is_own or lines.task in tasks
+
+
+def _lines_named_by(group: EventGroup) -> Iterator[MissingLines]:
+    for seq, (event_id, task) in group.numbered_events():
+        if task != VOID:
+            yield MissingLines(session=group.session, first=seq, last=seq, id=event_id, task=task)
+
+
+def _kept_ids(tx: Transaction, session: str, lines: Collection[MissingLines]) -> set[str]:
+    """The ids of what is kept among the numbers of these lines."""
+    if not lines:
+        return set()
+    if session.startswith(IMPORT):
+        return tx.events.ids("")
+    if session.startswith(ADOPT):
+        return tx.events.ids(session.removeprefix(ADOPT))
+    return tx.events.ids(session, min(one.first for one in lines), max(one.last for one in lines))
+
+
+def _lines_not_kept(lines: Iterable[MissingLines], kept: Collection[str]) -> list[MissingLines]:
+    return list({one.id: one for one in lines if one.id not in kept}.values())
+
+
+class _MissingSearch(NamedTuple):
+    """What a session's missing lines are looked for by."""
+
+    tx: Transaction
+    seen: SeenSessions
+    noted: Instant
+    given: list[AbandonedLines]
+
+    def missing_of(
+        self, session: str, lines: Iterable[MissingLines], before: Iterable[MissingLines]
+    ) -> list[MissingLines]:
+        """Missing lines and gaps of a session without what was given up, each with the time before which it was written."""
+        spans = self.tx.groups.spans(session)
+        own = [one for one in self.given if one.session == session]
+        found = [one for one in lines if not any(up.covers(session, one.first) for up in own)]
+        last = max((end for _, end in spans), default=0)
+        if session in self.seen:
+            last = max(last, _expected_reach(self.tx, session, *self.seen[session]))
+        if not session.startswith((IMPORT, ADOPT)):
+            known = [*spans, *((one.first, one.last) for one in own)]
+            found += [
+                MissingLines(session=session, first=first, last=end) for first, end in _gaps(known, last)
+            ]
+        times = [one for one in before if one.until]
+        return [one if one.task else _with_latest_time(self.tx, one, times, self.noted) for one in found]
+
+
+def _with_latest_time(
+    tx: Transaction, lines: MissingLines, before: Iterable[MissingLines], noted: Instant
+) -> MissingLines:
+    """Missing lines with the time of the next event that counts; where there is none, the time when they were missed."""
+    until = _next_time(tx, lines)
+    if not until:
+        earlier = [
+            one.until for one in before if one.first <= lines.last and lines.first <= one.last and one.until
+        ]
+        until = min([noted, *earlier])
+    return MissingLines(
+        session=lines.session, first=lines.first, last=lines.last, id=lines.id, task="", until=until
+    )
+
+
+def _next_time(tx: Transaction, lines: MissingLines) -> Instant:
+    for line in tx.events.lines(lines.session, lines.last + 1):
+        with suppress(BadLine):
+            event = codec.decode_stored_line(line)
+            if _counts(tx, event, line):
+                return event.ts
+    return ""
+
+
+def _gaps(known: Iterable[tuple[int, int]], last: int) -> Iterator[tuple[int, int]]:
+    """The stretches of numbers up to the last that nothing names."""
+    reach = 0
+    for first, end in sorted(known):
+        if first > reach + 1 and reach < last:
+            yield reach + 1, min(first - 1, last)
+        reach = max(reach, end)
+    if reach < last:
+        yield reach + 1, last
+
+
+def _expected_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
+    """How far a session must reach: to where it was seen, unless what stood there is kept without effect.
+
+    An event whose group is gone is as good as missing: signed once, it had its effect.
+    """
+    if tip and tip in tx.files.held_ids():
+        return 0
+    if tip and tip in tx.events.ids(session, seq, seq):
+        return seq if tx.groups.spans(session) and _is_unsigned(tx, session, seq, tip) else 0
+    return seq
+
+
+def _is_unsigned(tx: Transaction, session: str, seq: int, event_id: str) -> bool:
+    return any(
+        one.event_id == event_id and one.doubt is Doubt.UNSIGNED
+        for one in tx.unconfirmed.of_session(session, seq, seq)
+    )
+
+
+def _session_reach(tx: Transaction, session: str, seq: int, tip: str) -> int:
+    named = max((last for _, last in tx.groups.spans(session)), default=0)
+    return named if named >= seq else max(named, seq if not _expected_reach(tx, session, seq, tip) else 0)
+
+
+EVENT_FOLDER = ".got/events"
+_ADDED = "+"
+"""How the hash of a line begins that was added to a published file."""
+
+
+def is_base_read(tx: Transaction, tip: str) -> bool:
+    """True when the base's history was looked at up to its tip."""
+    return not tip or tx.rewritten.looked_at.endswith(f" {tip}")
+
+
+def read_base_history(tx: Transaction, history: History) -> list[bytes]:
+    """Looks at what is new in the base's history; what its files held before they were changed, to be read in again."""
+    ref, tip = history.base()
+    before, _, since = tx.rewritten.looked_at.partition(" ")
+    if not tip or (before, since) == (ref, tip):
+        return []
+    rewrites = history.rewrites(since if before == ref else "", tip)
+    given = {one.lines.id for one in given_up_repairs(tx)} if rewrites else set()
+    tx.rewritten.add(line for one in rewrites for line in _lost_lines(one) if line.hash not in given)
+    tx.rewritten.looked_at = f"{ref} {tip}"
+    forget_restored(tx, history, tip)
+    return [one.before for one in rewrites]
+
+
+def forget_restored(tx: Transaction, history: History, tip: str) -> None:
+    """Forgets lines that the base has again, in whichever file, and additions that are gone."""
+    found = [one for one in tx.rewritten.every() if one.commit]
+    if not found:
+        return
+    files = history.files(tip)
+    lines = {_hash(line) for content in files.values() for line in _split_lines(content)}
+    tx.rewritten.drop(one for one in found if _is_restored(one, files, lines))
+
+
+def _is_restored(one: RewrittenLine, files: Mapping[str, bytes], lines: Collection[str]) -> bool:
+    if not one.hash.startswith(_ADDED):
+        return one.hash in lines
+    content = files.get(os.path.basename(one.file), b"")
+    return all(f"{_ADDED}{_hash(line)}" != one.hash for line in _split_lines(content))
+
+
+def compare_files(
+    tx: Transaction, history: History, exchange: Exchange, paths: Collection[str]
+) -> list[bytes]:
+    """Compares event files here with what the base has of them. What the base has and they lack is read in again.
+
+    A file that is not here at all is on another branch.
+    """
+    _, tip = history.base()
+    if not tip or not paths:
+        return []
+    known = [one for one in tx.rewritten.every() if not one.commit and one.file in paths]
+    tx.rewritten.drop(known)
+    recovered: list[bytes] = []
+    for path, published in history.differing_files(tip, paths).items():
+        here = {line.rstrip(b"\r") for _, line in exchange.read(path) if isinstance(line, bytes)}
+        lost = [(n, line) for n, line in enumerate(_split_lines(published), 1) if line not in here]
+        tx.rewritten.add(RewrittenLine("", path, n, _hash(line)) for n, line in lost)
+        recovered += [published] if lost else []
+    return recovered
+
+
+def files_only_on_base(history: History, exchange: Exchange) -> list[bytes]:
+    """The event files that the base has and that are not here."""
+    _, tip = history.base()
+    here = {os.path.basename(mark.path) for mark in exchange.files()}
+    return list(history.files(tip, here).values()) if tip else []
+
+
+def rewritten_problems(lines: Iterable[RewrittenLine]) -> Iterator[Problem]:
+    """Published lines that are gone, by file and line."""
+    for one in lines:
+        yield Problem(file=one.file, line=one.line, problem=describe_rewritten(one))
+
+
+def describe_rewritten(one: RewrittenLine) -> str:
+    """What happened to a published line, and what to do."""
+    if not one.commit:
+        return (
+            "is not in the file any more as the base has it. It stays in the ledger. "
+            "Restore the file: git checkout -- FILE"
+        )
+    if one.hash.startswith(_ADDED):
+        return f"was added to a published file by commit {one.commit} on the base; such files never change"
+    return (
+        f"was changed in, or taken out of, a published file by commit {one.commit} on the base. "
+        "It stays in the ledger. Bring it back: remand log publish"
+    )
+
+
+def _lost_lines(rewrite: Rewrite) -> Iterator[RewrittenLine]:
+    """The lines that a change took out of a file; where it took none, the first that it added."""
+    before, after = _split_lines(rewrite.before), _split_lines(rewrite.after)
+    file, left = f"{EVENT_FOLDER}/{rewrite.name}", set(after)
+    lost = [(n, _hash(line)) for n, line in enumerate(before, 1) if line not in left]
+    if not lost:
+        known = set(before)
+        lost = [(n, _ADDED + _hash(line)) for n, line in enumerate(after, 1) if line not in known][:1]
+    yield from (RewrittenLine(rewrite.commit, file, n, digest) for n, digest in lost)
+
+
+def _split_lines(content: bytes) -> list[bytes]:
+    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
+
+
+def _hash(line: bytes) -> str:
+    return sha256(line).hexdigest()[:32]

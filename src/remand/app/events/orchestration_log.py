@@ -1,0 +1,223 @@
+"""The orchestration log: who reviewed, was locked out, took over or was asked, one line each, out of a task's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from remand.app.text import times_text as times
+from remand.domain.decisions.notices import describe_override, describe_takeover
+from remand.domain.events.event import Event, OverridingEvent
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationNotified,
+    EscalationOpened,
+    EscalationRepeated,
+    FeedbackFetched,
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewCommented,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRequested,
+    ReviewRetracted,
+    TaskReassigned,
+)
+from remand.domain.events.tasks import LeaseRenewed, RejectionAnswered
+from remand.domain.events.work import FindingAccepted, GateAlerted, GateOverridden
+from remand.domain.evolve import evolve
+from remand.domain.instant import Instant
+from remand.domain.task import Lockout, Status, Task
+from remand.domain.text.visible import remove_invisible
+from remand.ledger.order import order_key
+from remand.ledger.store import LogLine
+
+MAX_REASON = 300
+_LOGGED = (
+    ReviewRequested,
+    ReviewApproved,
+    ReviewRejected,
+    ReviewRetracted,
+    ReviewNoted,
+    ReviewCommented,
+    ReviewBypassed,
+    LockoutSet,
+    LockoutCleared,
+    TaskReassigned,
+    EscalationOpened,
+    EscalationRepeated,
+    EscalationAcknowledged,
+    EscalationAnswered,
+    GateAlerted,
+)
+LOGGED = frozenset(_LOGGED)
+"""The kinds of events that have a line of their own. A task that is done has one for everyone it lets back."""
+
+
+_SILENT = frozenset({LeaseRenewed, FeedbackFetched, EscalationNotified})
+"""The kinds of events after which every file says what it said before."""
+
+
+def is_recorded_in_files(task: Task, events: Sequence[Event]) -> bool:
+    """True when files tell of what came of these events: the task was sent back, asks the user, or is in the log."""
+    if task.feedback or task.escalation is not None or task.lockouts:
+        return not all(type(event) in _SILENT for event in events)
+    return any(type(event) in LOGGED or _is_override(event) for event in events)
+
+
+def _is_override(event: Event) -> bool:
+    return isinstance(event, OverridingEvent) and event.by_user
+
+
+def log_lines(events: Iterable[Event]) -> list[LogLine]:
+    """The lines of one task, from its events in their order."""
+    lines: list[LogLine] = []
+    task: Task | None = None
+    for event in events:
+        before, task = task, evolve(task, event)
+        if task is None or before is None or task is before:
+            continue
+        time, session, seq, event_id = order_key(event)
+        stands = f"{time} {session} {seq:012d} {event_id}"
+        told = [*_event_lines(before, task, event), *_lockout_lines(before, task, event)]
+        lines += [
+            LogLine(f"{stands} {number:03d}", f"[{_time_text(event.ts)}] {_single_line(text)}")
+            for number, text in enumerate(told)
+        ]
+    return lines
+
+
+def _event_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
+    """What an event says by itself, with who did it and why."""
+    found = _event_text(before, task, event)
+    if found is not None:
+        said, why = found
+        lost = [one.why for one in task.conflicts[len(before.conflicts) :]]
+        yield _with_actor(event, said, "; ".join(part for part in (_shorten(why), *lost) if part))
+
+
+def _event_text(before: Task, task: Task, event: Event) -> tuple[str, str] | None:
+    """An event in the requirement's words, and the reason for it; None for one that has no line."""
+    label = task.label[0].upper() + task.label[1:]
+    match event:
+        case TaskReassigned():
+            why = f" ({_shorten(event.reason)})" if event.reason else ""
+            last = "the last eligible agent" if event.is_last else ""
+            parts = (f"from {event.source}" if event.source else "", last)
+            return f"REASSIGN: {label} → {event.target}{why}", ", ".join(part for part in parts if part)
+        case EscalationOpened():
+            asked = task.escalation.id if task.escalation else ""
+            until = f"{asked}, answer by {_time_text(event.deadline)}" if event.deadline else asked
+            return f"ESCALATE: {label} → user ({_shorten(event.reason)})", f"{event.kind or 'asked'}, {until}"
+        case EscalationRepeated():
+            return f"ESCALATE: {label} → user, again", f"{event.escalation_id}, nobody answered in time"
+        case EscalationAcknowledged():
+            kind = "ESCALATE" if before.open_escalation else "ALERT"
+            return f"{kind}: {label} seen by the user", event.escalation_id
+        case EscalationAnswered():
+            kind = "ESCALATE" if before.open_escalation else "ALERT"
+            return f"{kind}: {label} answered: {_shorten(event.option)}", event.guidance
+        case GateAlerted():
+            often = f"the gates rejected {event.agent}'s work {times(event.number)}"
+            return (
+                f"ALERT: {label}: {often}",
+                f"{describe_takeover(event.escalate_after)}, a human takes over",
+            )
+        case GateOverridden() | FindingAccepted() | RejectionAnswered() if event.by_user:
+            what, why = describe_override(event, event.meta.actor) or ("", "")
+            return f"OVERRIDE: {label}: {what}", why
+        case _:
+            return _review_text(before, event)
+
+
+def _review_text(before: Task, event: Event) -> tuple[str, str] | None:
+    work = f"PR #{before.pr}" if before.pr else before.label
+    whose = f"{work} (author: {before.submission.agent})" if before.submission else work
+    match event:
+        case ReviewRequested():
+            return f"REVIEW: {event.reviewer} asked to review {whose}", event.commit[:12]
+        case ReviewApproved():
+            return f"REVIEW: {event.reviewer} approved {whose}", f"{event.commit[:12]} approved"
+        case ReviewRejected():
+            return f"REVIEW: {event.reviewer} rejected {whose}", _findings_text(event.findings)
+        case ReviewRetracted():
+            author = before.author_of(event.review_id)
+            of = f"{work} (author: {author})" if author else work
+            return f"REVIEW: {event.reviewer} no longer rejects {of}", f"retracted: {event.reason}"
+        case ReviewNoted():
+            return f"REVIEW: {event.reviewer} reviewed {whose} without effect", event.why
+        case ReviewCommented():
+            return f"REVIEW: {event.reviewer} commented on {whose}", _findings_text(event.findings)
+        case ReviewBypassed():
+            return f"REVIEW: {event.by} merged {whose} past the rules", event.why
+        case _:
+            return None
+
+
+def _lockout_lines(before: Task, task: Task, event: Event) -> Iterator[str]:
+    """Who is locked out since the event, and who is not any more."""
+    if before.lockouts is task.lockouts and before.status == task.status:
+        return
+    were = {lockout.agent: lockout for lockout in before.inheritable_lockouts}
+    are = {lockout.agent: lockout for lockout in task.inheritable_lockouts}
+    for agent in (agent for agent in were if agent not in are):
+        text = f"UNLOCK: {agent} unlocked ({_unlock_text(task, event)})"
+        yield _with_actor(event, text, _shorten(_unlock_reason(event)))
+    for agent in (agent for agent in are if agent not in were):
+        yield _with_actor(
+            event, f"LOCKOUT: {agent} locked out for {task.label}", _shorten(_lockout_reason(are[agent]))
+        )
+
+
+def _unlock_text(task: Task, event: Event) -> str:
+    if task.status == Status.DONE:
+        return f"{task.label} resolved"
+    return f"{task.label}, rejection retracted" if isinstance(event, ReviewRetracted) else task.label
+
+
+def _unlock_reason(event: Event) -> str:
+    match event:
+        case LockoutCleared():
+            return f"{event.reason}; guidance: {event.guidance}" if event.guidance else event.reason
+        case ReviewApproved():
+            return "approved"
+        case ReviewRetracted():
+            return event.reason
+        case _:
+            return event.name
+
+
+def _lockout_reason(lockout: Lockout) -> str:
+    return f"as for {lockout.inherited_from}: {lockout.reason}" if lockout.inherited_from else lockout.reason
+
+
+def _findings_text(findings: tuple[Finding, ...]) -> str:
+    """The first finding that blocks, and how many more there are."""
+    first = next((finding for finding in findings if finding.is_blocking), None)
+    if first is None:
+        return ""
+    at = f"{first.path}:{first.line}: " if first.path and first.line else f"{first.path}: " * bool(first.path)
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    return f"{at}{_shorten(first.text)[: MAX_REASON - len(more)]}{more}"
+
+
+def _with_actor(event: Event, text: str, why: str) -> str:
+    """The requirement's line with what it lacks behind it: the time zone, who did it, and why."""
+    return f"{text} [UTC, by {event.meta.actor or 'somebody'}{': ' if why else ''}{why}]"
+
+
+def _time_text(at: Instant) -> str:
+    return f"{at[:10]} {at[11:19]}"
+
+
+def _shorten(text: str) -> str:
+    flat = _single_line(text)
+    return flat if len(flat) <= MAX_REASON else f"{flat[: MAX_REASON - 1]}…"
+
+
+def _single_line(text: str) -> str:
+    """Text on one line, with nothing hidden in it."""
+    return " ".join(remove_invisible(text, "�").split())

@@ -1,0 +1,386 @@
+"""Which events count: those that a trusted key covers. The others are kept without effect."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from remand.app.ports import Keys, SignedClaim
+from remand.domain.access.keys import ChainEnd, Trust, format_signature, parse_signature, parse_trust
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, Meta
+from remand.domain.events.log import VOIDS
+from remand.domain.instant import Instant
+from remand.ledger import codec
+from remand.ledger.event_tables import EventEntry, SignedGroup, UnconfirmedEvent
+from remand.ledger.order import VoidedEvents
+from remand.ledger.signatures import (
+    ADOPT,
+    IMPORT,
+    MAX_GROUP,
+    MAX_SEQ,
+    VOID,
+    ChainPlace,
+    Doubt,
+    EventGroup,
+    GroupedEvent,
+    GroupOrigin,
+    adoption_session,
+)
+from remand.ledger.store import Transaction
+
+_BATCH = 5000
+
+
+class Signer:
+    """Signs what is written here, with the machine's key and for one project."""
+
+    def __init__(self, keys: Keys, project: str) -> None:
+        self._keys = keys
+        self._trust = Trust(project=project)
+
+    @cached_property
+    def key(self) -> str:
+        """The id of the machine's key."""
+        return self._keys.ensure_key().id
+
+    @property
+    def project(self) -> str:
+        """The project that the signatures are for."""
+        return self._trust.project
+
+    def sign(
+        self, session: str, first: int, before: str, events: Sequence[GroupedEvent], ts: Instant
+    ) -> Iterator[EventGroup]:
+        """The groups that cover events which follow one another in a session. One, unless there are very many."""
+        while events:
+            group = EventGroup(
+                ts=ts,
+                meta=GroupOrigin(session=session),
+                first=first,
+                before=before,
+                events=tuple(events[:MAX_GROUP]),
+                key=self.key,
+            )
+            signature = format_signature(self._keys.sign(self._trust.signed_content(group.content)))
+            signed = replace(group, signature=signature)
+            vars(signed)["after"] = group.after  # the same value: it takes a hash an event
+            yield signed
+            first, before, events = group.last + 1, group.after, events[MAX_GROUP:]
+
+
+class Voucher(NamedTuple):
+    """Groups by which the user vouches for lines of others, and the events that record it."""
+
+    groups: Sequence[EventGroup]
+    events: Sequence[Event]
+
+
+class Verifier:
+    """Says of groups whether they count, by one trust."""
+
+    def __init__(self, trust: Trust, keys: Keys) -> None:
+        self.trust = trust
+        self._keys = keys
+
+    def with_trust(self, trust: Trust) -> Verifier:
+        """The same by another trust."""
+        return Verifier(trust, self._keys)
+
+    def doubts(self, groups: Iterable[EventGroup]) -> dict[EventGroup, Doubt]:
+        """Why each group does not count, or that it does.
+
+        A signature covers what ends where its group ends, and what comes before that without a break. So the newest
+        is verified first, and an older one only where no sound one follows. Of a key that has an end, what leads
+        there counts: the configuration names the chain's value at that place, which no other events have.
+        """
+        found: dict[EventGroup, Doubt] = {}
+        ending: dict[ChainPlace, list[EventGroup]] = defaultdict(list)
+        followers: Counter[ChainPlace] = Counter()
+        ended: list[EventGroup] = []
+        for group in groups:
+            key = self.trust.find_key(group.key)
+            if key is None:
+                found[group] = Doubt.UNKNOWN_SIGNER
+            elif key.until is not None:
+                ended.append(group)
+            else:
+                ending[group.end].append(group)
+                followers[group.start] += 1
+        waiting = [place for place in ending if not followers[place]]
+        while waiting:
+            sound = self._sound([group for place in waiting for group in ending[place]])
+            older: list[ChainPlace] = []
+            for place in waiting:
+                if sound.isdisjoint(ending[place]):
+                    older += _free_places(ending[place], followers)
+                    found.update((group, Doubt.WRONG_SIGNATURE) for group in ending[place])
+                else:
+                    _cover(place, ending, found)
+            waiting = [place for place in older if place in ending and ending[place][0] not in found]
+        return found | self._leading_to_ends(ended)
+
+    def _leading_to_ends(self, groups: Sequence[EventGroup]) -> dict[EventGroup, Doubt]:
+        """Of groups of keys that have an end: those that reach it count, and what comes before them without a break."""
+        found = dict.fromkeys(groups, Doubt.REVOKED)
+        ending: dict[ChainPlace, list[EventGroup]] = defaultdict(list)
+        for group in groups:
+            ending[group.end].append(group)
+        for group in groups:
+            end = trust_end(group, self.trust)
+            if end is not None and group.chain_at(end.number) == end.chain:
+                found[group] = Doubt.NONE
+                _cover(group.start, ending, found)
+        return found
+
+    def _sound(self, groups: Iterable[EventGroup]) -> set[EventGroup]:
+        """Those whose own signature is right."""
+        claims = {group: claim for group in groups if (claim := self._claim(group)) is not None}
+        verified = self._keys.verify(list(claims.values())) if claims else []
+        return {group for group, is_right in zip(claims, verified, strict=True) if is_right}
+
+    def _claim(self, group: EventGroup) -> SignedClaim | None:
+        key, signature = self.trust.find_key(group.key), parse_signature(group.signature)
+        if key is None or signature is None:
+            return None
+        return SignedClaim(key.raw, self.trust.signed_content(group.content), signature)
+
+
+def trust_end(group: EventGroup, trust: Trust) -> ChainEnd | None:
+    """Where the trust in a group's key ends in its session, if it ends there at all."""
+    key = trust.find_key(group.key)
+    return key.end_of_trust(group.session) if key else None
+
+
+def last_counted_number(group: EventGroup, trust: Trust) -> int:
+    """The number of the last event of a group that may count: the group's own, or where the trust in its key ends."""
+    key = trust.find_key(group.key)
+    if key is None or key.until is None:
+        return group.last
+    end = key.end_of_trust(group.session)
+    return min(group.last, end.number) if end else 0
+
+
+def _free_places(groups: Iterable[EventGroup], followers: Counter[ChainPlace]) -> Iterator[ChainPlace]:
+    """The places before these groups, as far as no other group that follows there is still to be judged."""
+    for group in groups:
+        followers[group.start] -= 1
+        if not followers[group.start]:
+            yield group.start
+
+
+def _cover(
+    place: ChainPlace, ending: Mapping[ChainPlace, list[EventGroup]], found: dict[EventGroup, Doubt]
+) -> None:
+    """Notes that what ends at a place counts, and what comes before that without a break."""
+    places = [place]
+    while places:
+        for group in ending.get(places.pop(), ()):
+            if found.get(group) is not Doubt.NONE:
+                found[group] = Doubt.NONE
+                places.append(group.start)
+
+
+class _Coverage(NamedTuple):
+    """What a kept group says of one event."""
+
+    session: str
+    seq: int
+    task: str
+    doubt: Doubt
+    signer: str
+
+    def covers(self, meta: Meta) -> bool:
+        """True when that is the event's own place, or when somebody vouches for it; its id holds its place then."""
+        return (self.session, self.seq) == (meta.session, meta.seq) or self.session == adoption_session(
+            meta.session
+        )
+
+
+class ReadEvent(NamedTuple):
+    """An event that was read: itself, its line, and the task it belongs to (or none)."""
+
+    event: Event
+    line: bytes
+    task: str
+
+
+class Subjects:
+    """Tells which task an event that counts belongs to.
+
+    A handoff event of a GoT tool need not name its task: it belongs to the one that the handoff's beginning named.
+    """
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._tasks: dict[str, str] = {}
+
+    def learn(self, event: Event) -> str:
+        """The task that an event names itself; remembered, where the event belongs to a handoff of a GoT tool."""
+        task = event_task_id(event)
+        if task and event.is_legacy and (handoff := getattr(event, "handoff_id", "")):
+            self._tasks.setdefault(handoff, task)
+        return task
+
+    def task_of(self, event: Event) -> str:
+        """The task of an event; empty when it belongs to none that is known."""
+        task = self.learn(event)
+        handoff = "" if task or not event.is_legacy else getattr(event, "handoff_id", "")
+        return task or (self._tasks.get(handoff) or self._tx.tasks.find_task_id(handoff) if handoff else "")
+
+    def assign(self, entries: Iterable[EventEntry]) -> list[EventEntry]:
+        """Judged events, those that count with their tasks. A beginning that does not count names no handoff's task."""
+        return [
+            entry._replace(subject=self.task_of(entry.event))
+            if entry.event.is_legacy and not entry.doubt
+            else entry
+            for entry in entries
+        ]
+
+
+class GroupSource(Protocol):
+    """Where groups are found: in their table, or in memory."""
+
+    def of_session(self, session: str, first: int = 0, last: int = MAX_SEQ) -> list[SignedGroup]:
+        """A session's groups that name one of these numbers, by their first."""
+
+    def imports(self) -> list[SignedGroup]:
+        """Those that name imported lines of GoT tools."""
+
+
+def active_voids(tx: Transaction) -> VoidedEvents:
+    """What is void by the events that count."""
+    return VoidedEvents(map(codec.decode_stored_line, tx.events.of_task(VOIDS)))
+
+
+def judge(
+    tx: Transaction,
+    found: Sequence[ReadEvent],
+    voids: VoidedEvents | None = None,
+    groups: GroupSource | None = None,
+) -> list[EventEntry]:
+    """Events with what is doubted about each, by the groups that the ledger keeps and by what is void."""
+    voids = active_voids(tx) if voids is None else voids
+    entries = judge_signatures(tx, found, groups)
+    if not voids:
+        return entries
+    return [
+        entry._replace(doubt=Doubt.VOID) if not entry.doubt and entry.event in voids else entry
+        for entry in entries
+    ]
+
+
+def judge_signatures(
+    tx: Transaction, found: Sequence[ReadEvent], groups: GroupSource | None = None
+) -> list[EventEntry]:
+    """Events with what is doubted about each by the groups alone."""
+    groups = groups or tx.groups
+    named: dict[str, _Coverage] = {}
+    kept = [group for span in _spans(found) for group in groups.of_session(*span)]
+    if any(one.event.is_legacy for one in found):
+        kept += groups.imports()
+    kept += [group for session in _sessions(found) for group in groups.of_session(adoption_session(session))]
+    trust = parse_trust(tx.unconfirmed.trust)
+    for group, _, kept_doubt in kept:
+        last = last_counted_number(group, trust) if trust.has_ends else group.last
+        for seq, (event_id, task) in group.numbered_events():
+            doubt = Doubt.REVOKED if seq > last and not kept_doubt else kept_doubt
+            known = named.get(event_id)
+            if known is None or (known.doubt and not (doubt and group.session.startswith(ADOPT))):
+                named[event_id] = _Coverage(group.session, seq, task, doubt, group.key)
+    return [_judge_event(one, named.get(one.event.meta.id)) for one in found]
+
+
+def _judge_event(found: ReadEvent, coverage: _Coverage | None) -> EventEntry:
+    event, line, task = found
+    meta = event.meta
+    if event.is_legacy:
+        if coverage is None or not coverage.session.startswith(IMPORT):
+            return EventEntry(event, line, task, Doubt.NOT_IMPORTED)
+    elif coverage is None or not coverage.covers(meta) or coverage.task not in (task, VOID):
+        return EventEntry(event, line, task, Doubt.UNSIGNED)
+    elif coverage.task == VOID and not coverage.doubt:
+        return EventEntry(event, line, task, Doubt.VOID)
+    return EventEntry(event, line, task, coverage.doubt, coverage.signer if coverage.doubt else "")
+
+
+def _sessions(found: Iterable[ReadEvent]) -> set[str]:
+    return {one.event.meta.session for one in found if not one.event.is_legacy}
+
+
+def _spans(found: Iterable[ReadEvent]) -> Iterator[tuple[str, int, int]]:
+    """The stretches of numbers that events have, session by session; far apart, they are several."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for event, _, _ in found:
+        if not event.is_legacy:
+            numbers[event.meta.session].add(event.meta.seq)
+    for session, seqs in numbers.items():
+        ordered = sorted(seqs)
+        first = last = ordered[0]
+        for seq in ordered:
+            if seq - last > MAX_GROUP:
+                yield session, first, last
+                first = seq
+            last = seq
+        yield session, first, last
+
+
+def confirm(tx: Transaction, groups: Iterable[EventGroup]) -> list[EventEntry]:
+    """Judges events anew that were kept without effect and that these groups name. Returns those that count now."""
+    judged: list[EventEntry] = []
+    imported: set[str] = set()
+    spans: dict[str, tuple[int, int]] = {}
+    for group in groups:
+        if group.session.startswith(IMPORT):
+            imported.update(name.id for name in group.events)
+        first, last = spans.get(group.session, (group.first, group.last))
+        spans[group.session] = (min(first, group.first), max(last, group.last))
+        if group.session.startswith(ADOPT):
+            spans[group.session.removeprefix(ADOPT)] = (0, MAX_SEQ - 1)
+    for session, (first, last) in spans.items():
+        judged += _judge_again(tx, tx.unconfirmed.of_session(session, first, last))
+    if imported:
+        lines = tx.unconfirmed.of_session("", 0, MAX_SEQ - 1)
+        judged += _judge_again(tx, [one for one in lines if one.event_id in imported])
+    apply_doubts(tx, judged)
+    return [entry for entry in judged if not entry.doubt]
+
+
+def apply_doubts(tx: Transaction, judged: Sequence[EventEntry]) -> None:
+    """Keeps what is doubted of events now. What is written here is stamped after every event that counts."""
+    tx.unconfirmed.judge(judged)
+    latest = max((entry.event.ts for entry in judged if not entry.doubt), default="")
+    if latest > tx.head.clock:
+        tx.head = replace(tx.head, clock=latest)
+
+
+def _judge_again(tx: Transaction, withheld: Sequence[UnconfirmedEvent]) -> list[EventEntry]:
+    """Those of the events without effect of which something else is doubted now, or nothing."""
+    changed: list[EventEntry] = []
+    for start in range(0, len(withheld), _BATCH):
+        kept = withheld[start : start + _BATCH]
+        events = [codec.decode_stored_line(one.line) for one in kept]
+        found = [
+            ReadEvent(event, one.line, event_task_id(event)) for event, one in zip(events, kept, strict=True)
+        ]
+        for entry, before in zip(judge(tx, found), kept, strict=True):
+            if (entry.doubt, entry.signer) != (before.doubt, before.signer):
+                changed.append(entry)
+    subjects = Subjects(tx)
+    for entry in changed:
+        if not entry.doubt:
+            subjects.learn(entry.event)
+    return subjects.assign(changed)
+
+
+def confirmed_events(tx: Transaction) -> Iterator[Event]:
+    """Every event that has an effect, or needs none."""
+    withheld = {found.event_id for found in tx.unconfirmed.every()}
+    for line in tx.events.lines():
+        event = codec.decode_stored_line(line)
+        if event.meta.id not in withheld:
+            yield event

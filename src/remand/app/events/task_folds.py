@@ -1,0 +1,354 @@
+"""Tasks folded from their events: every table anew, or one task from its signed events."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from remand.app.events.missing_lines import given_up_repairs
+from remand.app.events.signatures import Verifier, last_counted_number
+from remand.domain.access.keys import Trust
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event
+from remand.domain.events.log import VOIDS, AbandonedLines, MissingLines
+from remand.domain.events.tasks import HandoffInitiated, TaskAdded, TaskClaimed
+from remand.domain.evolve import evolve, replay
+from remand.domain.instant import Instant
+from remand.domain.task import Task
+from remand.ledger import codec
+from remand.ledger.event_tables import FileMark
+from remand.ledger.order import VoidedEvents, order_key
+from remand.ledger.problems import LEDGER, BadLine, Problem
+from remand.ledger.signatures import ADOPT, IMPORT, Doubt, EventGroup, adoption_session
+from remand.ledger.store import Transaction
+from remand.ledger.traces import TRACED, Trace, trace_event
+
+
+def task_events(tx: Transaction, task_id: str) -> list[Event]:
+    """A task's events in their order."""
+    return sorted(map(codec.decode_stored_line, tx.events.of_task(task_id)), key=order_key)
+
+
+def fold_task(tx: Transaction, task_id: str) -> Task | None:
+    """A task folded from all its events."""
+    return replay(task_events(tx, task_id))
+
+
+_HANDOFF_EVENTS = frozenset({TaskClaimed, HandoffInitiated})
+
+
+class Fold:
+    """Folds events into tasks as they pass by.
+
+    One session's events pass in their order. A task that more than one session wrote to, or whose events
+    came out of order, is tangled: it is folded again from its own events, put in order.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task | None] = {}
+        self.handoffs: dict[str, str] = {}
+        self._session_of: dict[str, str] = {}
+        self._reach: dict[str, tuple[int, Instant]] = {}
+        self._ts: Instant = ""
+        self._session = ""
+        self._seq = 0
+        self._is_behind = False
+        self._tangled: set[str] = set()
+
+    def add(self, event: Event, task_id: str) -> None:
+        """Takes one event into account."""
+        meta = event.meta
+        session = meta.session
+        if session != self._session or meta.seq <= self._seq:
+            self._switch_session(session, meta.seq)
+        self._seq = meta.seq
+        is_behind = self._is_behind or event.ts < self._ts
+        self._ts = self._ts if is_behind else event.ts
+        if is_behind or self._session_of.setdefault(task_id, session) != session:
+            self._tangled.add(task_id)
+        self.tasks[task_id] = evolve(self.tasks.get(task_id), event)
+        if type(event) in _HANDOFF_EVENTS:
+            self.handoffs.setdefault(event.handoff_id, task_id)  # type: ignore[attr-defined]
+
+    def _switch_session(self, session: str, seq: int) -> None:
+        """Another session's events follow, or this one's begin again."""
+        reach, _ = self._reach.get(self._session, (0, ""))
+        self._reach[self._session] = (max(self._seq, reach), self._ts)
+        reach, self._ts = self._reach.get(session, (0, ""))
+        self._session = session
+        self._is_behind = seq <= reach
+
+    def folded_tasks(self, tx: Transaction) -> dict[str, Task]:
+        """The tasks, by id."""
+        for name in self._tangled:
+            self.tasks[name] = fold_task(tx, name)
+        return {name: task for name, task in self.tasks.items() if task is not None}
+
+    def finish(self, tx: Transaction) -> None:
+        """Replaces the tables by the outcome."""
+        tx.tasks.replace_all(self.folded_tasks(tx).values(), self.handoffs.items())
+        tx.outdated.note()
+
+
+def rebuild_tables(tx: Transaction) -> None:
+    """Folds all events but the unconfirmed, and replaces the tables by the outcome."""
+    fold = Fold()
+    traces: list[Trace | None] = []
+    withheld = {found.event_id for found in tx.unconfirmed.every()}
+    with without_garbage_collection():
+        for line in tx.events.lines():
+            event = codec.decode_stored_line(line)
+            if event.meta.id in withheld:
+                continue
+            name = event_task_id(event)
+            if name:
+                fold.add(event, name)
+            if type(event) in TRACED:
+                traces.append(trace_event(event, name))
+        fold.finish(tx)
+        tx.traces.replace_all(left for left in traces if left)
+        assign_imported(tx)
+
+
+def assign_imported(tx: Transaction) -> None:
+    """Finds the tasks of imported lines that name a handoff alone, whichever of the two was read first."""
+
+    def task_of(line: bytes) -> str:
+        event = codec.decode_stored_line(line)
+        handoff_id = getattr(event, "handoff_id", "")
+        return event_task_id(event) or (tx.tasks.find_task_id(handoff_id) if handoff_id else "")
+
+    tx.events.assign(task_of)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Keeps the garbage collector out of work that makes many objects and no circles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+_MOST_KNOWN = 10_000
+_MAY_BE_COVERED = (Doubt.WRONG_SIGNATURE, Doubt.REVOKED)
+
+
+class SignedEvents(NamedTuple):
+    """A task's events as signed groups name them."""
+
+    events: list[Event]
+    missing: tuple[MissingLines, ...]
+    """The events that are named and are not here, or not as they were signed; and those whose signature is not here."""
+
+
+def signed_task_events(
+    tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool
+) -> SignedEvents:
+    """A task's events in their order, found by the groups that name them; each line must have the id it is named by.
+
+    When signatures are to be verified, what the tables say of them does not count. Otherwise a group that the tables
+    call sound is taken for that. What is void, by verified signatures, has no effect, and what was given up or is held
+    back is not missing.
+    """
+    voids = VoidedEvents(_signed_events(tx, VOIDS, verifier, is_verified=True).events)
+    events, missing = _signed_events(tx, task_id, verifier, is_verified=is_verified)
+    missing = tuple(one for one in missing if one.id not in voids.ids)
+    if missing:
+        held, given = tx.files.held_ids(), _signed_given_up(tx, verifier)
+        missing = tuple(
+            one
+            for one in missing
+            if one.id not in held and not any(up.covers(one.session, one.first) for up in given)
+        )
+    counted = (event for event in events if event not in voids)
+    return SignedEvents(sorted(counted, key=order_key), missing)
+
+
+def _signed_events(tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool) -> SignedEvents:
+    """What signed groups name of a task, in no order; void or not, given up or not."""
+    groups = _sound_groups(tx, task_id, verifier, is_verified=is_verified)
+    named = _named_events(groups, task_id, verifier.trust)
+    events: dict[str, Event] = {}
+    missing: list[MissingLines] = []
+    for event in filter(None, map(_read_event, tx.events.of_task(task_id))):
+        meta = event.meta
+        if _event_key(event) in named and event_task_id(event) == task_id:
+            events[meta.id] = event
+        elif not event.is_legacy:
+            missing.append(
+                MissingLines(
+                    session=meta.session,
+                    first=meta.seq,
+                    last=meta.seq,
+                    id=meta.id,
+                    task=task_id,
+                    is_unsigned=True,
+                )
+            )
+    for (session, event_id), lines in named.items():
+        if event_id in events:
+            continue
+        own = _find_event(tx, session, lines)
+        if own is not None and event_task_id(own) == task_id:
+            events[event_id] = own
+        else:
+            missing.append(lines)
+    return SignedEvents(list(events.values()), tuple(missing))
+
+
+def _named_events(
+    groups: Iterable[EventGroup], task_id: str, trust: Trust
+) -> dict[tuple[str, str], MissingLines]:
+    """Where groups name events of a task, by the events' session and id; imported lines have no session."""
+    found: dict[tuple[str, str], MissingLines] = {}
+    for group in groups:
+        session = "" if group.session.startswith(IMPORT) else group.session.removeprefix(ADOPT)
+        last = last_counted_number(group, trust)
+        for seq, (event_id, task) in group.numbered_events():
+            if task == task_id and seq <= last:
+                found[session, event_id] = MissingLines(
+                    session=group.session, first=seq, last=seq, id=event_id, task=task
+                )
+    return found
+
+
+def _event_key(event: Event) -> tuple[str, str]:
+    return ("" if event.is_legacy else event.meta.session, event.meta.id)
+
+
+def _find_event(tx: Transaction, session: str, named: MissingLines) -> Event | None:
+    """An event that is kept in its session, whatever task its row names."""
+    if not session:
+        return None
+    is_adopted = named.session != session
+    lines = tx.events.lines(session) if is_adopted else tx.events.at(session, named.first)
+    return next((event for event in map(_read_event, lines) if event and event.meta.id == named.id), None)
+
+
+def _signed_given_up(tx: Transaction, verifier: Verifier) -> list[AbandonedLines]:
+    """The lines that the user gave up, by signed events."""
+    return [one.lines for one in given_up_repairs(tx) if _is_signed(tx, one.event, verifier)]
+
+
+def _is_signed(tx: Transaction, event: Event, verifier: Verifier) -> bool:
+    """True when a sound group names an event of no task, and its line is as it was signed."""
+    meta = event.meta
+    kept = [
+        *tx.groups.of_session(meta.session, meta.seq, meta.seq),
+        *tx.groups.of_session(adoption_session(meta.session)),
+    ]
+    sound = _sound_subset(tx, [one.group for one in kept], verifier)
+    lines = _named_events(sound, event_task_id(event), verifier.trust).get(_event_key(event))
+    return lines is not None and _find_event(tx, meta.session, lines) == event
+
+
+def _sound_groups(
+    tx: Transaction, task_id: str, verifier: Verifier, *, is_verified: bool
+) -> list[EventGroup]:
+    """The groups that name events of a task and that count."""
+    kept = tx.groups.of_task(task_id)
+    unsure = [one.group for one in kept if is_verified or one.doubt]
+    sound = _sound_subset(tx, unsure, verifier) if unsure else set()
+    return [one.group for one in kept if one.group in sound or not (is_verified or one.doubt)]
+
+
+def _read_event(line: bytes) -> Event | None:
+    """The event of a line; None when its id is not the hash of its content."""
+    try:
+        event = codec.decode_stored_line(line, codec.line_kind(line))
+    except BadLine:
+        return None
+    return event if event.is_legacy or codec.content_hash(line) == event.meta.id else None
+
+
+def _sound_subset(tx: Transaction, groups: list[EventGroup], verifier: Verifier) -> set[EventGroup]:
+    """Those that count by their own signature, or by what follows in their session."""
+    doubts = verifier.doubts(groups)
+    for session in {group.session for group, doubt in doubts.items() if doubt in _MAY_BE_COVERED}:
+        later = verifier.doubts(one.group for one in tx.groups.of_session(session))
+        doubts |= {group: doubt for group, doubt in later.items() if group in doubts}
+    return {group for group, doubt in doubts.items() if not doubt}
+
+
+class SignedTasks:
+    """What this process knows of tasks from their signed events, so that each is folded anew only once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Task, bool]] = {}
+
+    def is_known(self, task: Task, *, is_verified: bool) -> bool:
+        """True when a task was folded here from its events, and these were verified as far as is asked for."""
+        known = self._known.get(task.id)
+        return known is not None and known[1] >= is_verified and known[0] == task
+
+    def note(self, task: Task, *, is_verified: bool) -> None:
+        """Remembers a task that was folded from all its events."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[task.id] = (task, is_verified)
+
+    def follow(self, before: Task | None, after: Task) -> None:
+        """Remembers what events that were decided here made of a task, if that was known or is new."""
+        if before is None:
+            self.note(after, is_verified=True)
+        elif (known := self._known.get(before.id)) is not None and known[0] == before:
+            self.note(after, is_verified=known[1])
+
+
+class TaskSource:
+    """Gives the tasks that decisions rest on, in one transaction."""
+
+    def __init__(self, tx: Transaction, signed: SignedTasks, verifier: Verifier) -> None:
+        self._tx = tx
+        self._signed = signed
+        self._verifier = verifier
+        self._missing: dict[str, tuple[MissingLines, ...]] = {}
+        self._changed: set[str] = set()
+        """The tasks that this transaction itself has changed: the signature of that is made at its end."""
+
+    def get(self, task_id: str, *, is_verified: bool = False) -> Task | None:
+        """A task as its signed events make it. A row that differs is put right, and that is noted.
+
+        Signatures are verified again unless the task was only added: then no event could take back another one.
+        """
+        found = self._tx.tasks.get(task_id) if task_id else None
+        is_known = found is not None and self._signed.is_known(found, is_verified=is_verified)
+        if not task_id or is_known or task_id in self._changed:
+            return found
+        story = signed_task_events(self._tx, task_id, self._verifier, is_verified=is_verified)
+        if not is_verified and not all(type(event) is TaskAdded for event in story.events):
+            is_verified = True
+            story = signed_task_events(self._tx, task_id, self._verifier, is_verified=True)
+        task = replay(story.events)
+        if story.missing:
+            self._missing[task_id] = story.missing
+        if task != found:
+            self._correct_row(task_id, task)
+        if task is not None and not story.missing:
+            self._signed.note(task, is_verified=is_verified)
+        return task
+
+    def follow(self, before: Task | None, after: Task) -> None:
+        """Takes into account what events that were decided in this transaction made of a task."""
+        self._changed.add(after.id)
+        self._signed.follow(before, after)
+
+    def missing_events(self, task_id: str) -> tuple[MissingLines, ...]:
+        """The events of a task that signed groups name and that are not here."""
+        return self._missing.get(task_id, ())
+
+    def _correct_row(self, task_id: str, task: Task | None) -> None:
+        if task is not None:
+            self._tx.tasks.put(task)
+            self._tx.outdated.note(task_id)
+        known = [problem for problem in self._tx.files.problems() if problem.file == LEDGER]
+        text = f"the row of {task_id} in the table task was not what its signed events say; the events hold"
+        new = Problem(file=LEDGER, line=0, problem=text)
+        if new not in known:
+            self._tx.files.note(FileMark(LEDGER, 0, 0, 0), [*known, new])

@@ -1,0 +1,153 @@
+"""Tasks made from issues: those with a label, by accounts that may write, each once, their text made safe."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from remand.app.forge.ports import Forge, ForgeIssue
+from remand.app.ledger import Ledger
+from remand.app.requests import Acceptance
+from remand.domain import commands as c
+from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.decisions.forge_actions import MAX_FORGE_CLOCK_LEAD, issue_task_id
+from remand.domain.feedback.sanitiser import sanitise
+from remand.domain.ids import is_agent_name
+from remand.domain.instant import add_seconds, is_instant
+from remand.domain.preconditions import MAX_SKILLS
+from remand.domain.record import Record
+from remand.domain.task import PRIORITIES, Priority
+
+BATCH_SIZE = 100
+"""How many tasks are written down with one sync."""
+MAX_TITLE = 200
+_LABEL = re.compile(r"(priority|skill)\s*(?:::?|/|=)\s*(\S.*)", re.IGNORECASE)
+"""A label that says something of the task: `priority: high`, `skill::frontend`."""
+
+
+class ImportedIssue(Record, kw_only=True, omit_defaults=False):
+    """An issue and its task."""
+
+    task_id: str
+    alias: str
+    title: str
+
+
+class SkippedIssue(Record, kw_only=True, omit_defaults=False):
+    """An issue that became no task."""
+
+    alias: str
+    title: str
+    why: str
+
+
+class IssueImport(Record, kw_only=True, omit_defaults=False):
+    """What came of looking for issues."""
+
+    imported: tuple[ImportedIssue, ...] = ()
+    known: tuple[ImportedIssue, ...] = ()
+    """Those that were tasks already."""
+    skipped: tuple[SkippedIssue, ...] = ()
+
+
+class IssueSource(NamedTuple):
+    """Where issues come from, and whose count."""
+
+    kind: str
+    repository: str
+    home: str
+    """The repository's address for people."""
+    is_anyones: bool = False
+    """Whoever opened it; else only accounts that may write."""
+
+
+class IssueImporter:
+    """Writes down the tasks that issues stand for."""
+
+    def __init__(self, ledger: Ledger, forge: Forge, source: IssueSource) -> None:
+        self._ledger, self._forge, self._source = ledger, forge, source
+        self._may_write: dict[str, bool] = {}
+
+    def import_issues(self, label: str, *, is_dry: bool = False) -> IssueImport:
+        """Makes tasks of the open issues with a label, the oldest first; those that are tasks already stay as they are.
+
+        Raises `ForgeFault` when the forge cannot be asked: then nothing was written down.
+        """
+        fresh: list[c.ImportIssue] = []
+        known: list[ImportedIssue] = []
+        skipped: list[SkippedIssue] = []
+        for issue in sorted(self._forge.issues(label), key=lambda issue: issue.number):
+            ask = self._import_command(issue)
+            task_id = self._known_task(ask)
+            if task_id:
+                known.append(ImportedIssue(task_id=task_id, alias=ask.aliases[0], title=ask.title))
+            elif why := self._skip_reason(issue):
+                skipped.append(SkippedIssue(alias=ask.aliases[0], title=ask.title, why=why))
+            else:
+                fresh.append(ask)
+        refused = [] if is_dry else self._add_tasks(fresh)
+        aliases = {one.alias for one in refused}
+        made = tuple(_imported_issue(ask) for ask in fresh if ask.aliases[0] not in aliases)
+        return IssueImport(imported=made, known=tuple(known), skipped=(*skipped, *refused))
+
+    def _import_command(self, issue: ForgeIssue) -> c.ImportIssue:
+        """The task of an issue. What others wrote becomes what people see of it, and no more."""
+        source, now = self._source, self._ledger.clock.now()
+        is_told = is_instant(issue.opened_at) and issue.opened_at <= add_seconds(now, MAX_FORGE_CLOCK_LEAD)
+        title = " ".join(sanitise(issue.title).text.split())[:MAX_TITLE].strip()
+        priority, skills = read_labels(issue.labels)
+        return c.ImportIssue(
+            title=title or f"Issue #{issue.number}",
+            scope=sanitise(issue.text, source.home).text,
+            priority=priority,
+            skills=skills,
+            aliases=(f"#{issue.number}",),
+            issue=issue.number,
+            source=f"{source.kind}:{source.repository}#{issue.number}",
+            author=issue.author.login[:200] if issue.author else "",
+            opened_at=issue.opened_at if is_told else now,
+        )
+
+    def _known_task(self, ask: c.ImportIssue) -> str:
+        """The task that an issue is already: by its number, or by the id it has in every ledger."""
+        with self._ledger.store.read() as view:
+            named = view.tasks.find_task_id(ask.aliases[0])
+            own = issue_task_id(ask)
+            return named or (own if view.tasks.get(own) is not None else "")
+
+    def _skip_reason(self, issue: ForgeIssue) -> str:
+        """Why an issue does not become a task; empty when it does. In doubt it does not."""
+        if self._source.is_anyones:
+            return ""
+        author = issue.author
+        if author is None:
+            return "the account that opened it is gone"
+        if author.id not in self._may_write:
+            self._may_write[author.id] = self._forge.may_write(author)
+        if self._may_write[author.id]:
+            return ""
+        return f'{author.login} may not write to the repository (`forge.import_from = "anyone"` takes such issues, too)'
+
+    def _add_tasks(self, asks: list[c.ImportIssue]) -> list[SkippedIssue]:
+        """Makes the tasks; gives those that were refused."""
+        refused: list[SkippedIssue] = []
+        for first in range(0, len(asks), BATCH_SIZE):
+            some = asks[first : first + BATCH_SIZE]
+            for ask, answer in zip(some, self._ledger.ask_all_as(THE_COORDINATOR, some), strict=True):
+                if not isinstance(answer, Acceptance):
+                    refused.append(SkippedIssue(alias=ask.aliases[0], title=ask.title, why=answer.message))
+        return refused
+
+
+def read_labels(labels: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The priority and the skills that labels tell; of several priorities the most urgent."""
+    found = [match.groups() for label in labels if (match := _LABEL.fullmatch(label.strip()))]
+    urgent = [value.strip().lower() for name, value in found if name.lower() == "priority"]
+    priority = next((one.value for one in PRIORITIES if one.value in urgent), Priority.MEDIUM.value)
+    named = (value.strip() for name, value in found if name.lower() == "skill")
+    skills = tuple(dict.fromkeys(name for name in named if is_agent_name(name)))
+    return priority, skills[:MAX_SKILLS]
+
+
+def _imported_issue(ask: c.ImportIssue) -> ImportedIssue:
+    return ImportedIssue(task_id=issue_task_id(ask), alias=ask.aliases[0], title=ask.title)

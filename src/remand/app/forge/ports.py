@@ -1,0 +1,191 @@
+"""What the use cases ask of a forge: pull requests and issues, who may write, and what is done there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from remand.app.errors import RemandError
+from remand.domain.instant import Instant
+from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, ReviewState
+from remand.domain.record import Record
+
+
+class OpenPull(Record, kw_only=True):
+    """An open pull request, without what is said about it."""
+
+    number: int
+    head: str
+    """The commit at its tip."""
+    url: str = ""
+    is_draft: bool = False
+
+
+class ForgeIssue(Record, kw_only=True):
+    """An issue as its author wrote it."""
+
+    number: int
+    title: str
+    text: str = ""
+    author: Account | None = None
+    """None when the account is gone."""
+    labels: tuple[str, ...] = ()
+    opened_at: Instant = ""
+    is_open: bool = True
+    url: str = ""
+
+
+class CheckState(StrEnum):
+    """What a status at a commit says."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"
+
+
+class ForgeFaultKind(StrEnum):
+    """Why a forge could not be asked."""
+
+    LIMITED = "limited"
+    """It asks for patience."""
+    UNREACHABLE = "unreachable"
+    """No answer, a timeout, or an error of its own."""
+    DENIED = "denied"
+    """The token does not do, or there is none."""
+    MISSING = "missing"
+    """It is not there, or not for this token."""
+    GARBLED = "garbled"
+    """What it said could not be read."""
+    REFUSED = "refused"
+    """It understood, and will not do it."""
+
+
+class ForgeFault(RemandError):  # noqa: N818 - the fault is the forge's
+    """The forge could not be asked. Nothing was lost: the next poll asks again."""
+
+    def __init__(self, trouble: ForgeFaultKind, message: str, until: Instant = "") -> None:
+        super().__init__(message)
+        self.trouble = trouble
+        self.until = until
+        """When it may be asked again; empty when nobody said."""
+
+
+class Usage(NamedTuple):
+    """What was asked of the forge since it was opened."""
+
+    requests: int = 0
+    not_modified: int = 0
+    points: int = 0
+    """Of the primary rate limit, as far as the forge tells."""
+
+
+class CachedAnswer(Record, kw_only=True):
+    """An answer with its validator, kept so that the next question can be a conditional one."""
+
+    etag: str
+    body: str
+    next_page: str = ""
+
+
+class AnswerCache(Protocol):
+    """Answers kept between calls, out of agents' reach."""
+
+    def get(self, address: str) -> CachedAnswer | None:
+        """What was answered there last."""
+
+    def put(self, address: str, answer: CachedAnswer) -> None:
+        """Keeps an answer."""
+
+
+class PollMarks(Protocol):
+    """Short notes that a poll leaves for the next one, out of agents' reach."""
+
+    def get(self, key: str) -> str:
+        """What was noted; empty when nothing was."""
+
+    def put(self, key: str, value: str) -> None:
+        """Notes it."""
+
+
+class Pulls(Protocol):
+    """What is done with pull requests. Whoever does not know whether something was done looks before doing it again."""
+
+    def find_open_pull(self, branch: str, base: str) -> OpenPull | None:
+        """The open pull request of a branch of this very repository into the base; None when there is none."""
+
+    def open_draft(self, branch: str, base: str, title: str, text: str) -> OpenPull:
+        """Opens one, as a draft where the forge has drafts. A second one of the same branch is refused."""
+
+    def mark_ready(self, number: int) -> None:
+        """Makes a draft one that is to be reviewed; any other stays as it is."""
+
+    def request_review(self, number: int, names: Sequence[str]) -> None:
+        """Asks accounts to review, by login or, when it is a number, by id.
+
+        Whom the forge does not let be asked is left out; it is a fault when that is everybody.
+        """
+
+    def merge(self, number: int, commit: str) -> None:
+        """Merges it while the commit is its head, by the forge's own comparison; refused otherwise."""
+
+
+class Issues(Protocol):
+    """What people want done."""
+
+    def issues(self, label: str) -> list[ForgeIssue]:
+        """The open issues with a label, every page of them; pull requests are none."""
+
+    def issue(self, number: int) -> ForgeIssue:
+        """One issue."""
+
+    def close_issue(self, number: int, text: str, *, is_done: bool) -> None:
+        """Closes an issue with a comment, whose first line tells whether it was left there before."""
+
+
+class Forge(Pulls, Issues, Protocol):
+    """One repository on a forge. Every method raises `ForgeFault` when the forge cannot be asked."""
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far."""
+
+    def change_marks(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Of each pull request a text that changes whenever something of it may have; those not there are left out."""
+
+    def pull_request(self, number: int) -> PullRequest:
+        """A pull request, whole: every page of it, or a fault."""
+
+    def may_write(self, account: Account) -> bool:
+        """True when the account may write to the repository now, by the forge's own word."""
+
+    def set_status(self, commit: str, state: CheckState, text: str) -> None:
+        """Leaves a status at a commit, as the check `remand`."""
+
+    def request_changes(
+        self, number: int, commit: str, text: str, comments: Sequence[ForgeComment]
+    ) -> ReviewState:
+        """Leaves a review that asks for changes; a comment where the forge refuses one on one's own work."""
+
+    def comment(self, number: int, text: str) -> None:
+        """Leaves a comment."""
+
+    def close(self) -> None:
+        """Lets go of connections."""
+
+
+class Remote(Protocol):
+    """Where branches are pushed to. Every method raises `ForgeFault` when it cannot be asked."""
+
+    def tip(self, branch: str) -> str:
+        """The commit that a branch is at there; empty when there is no such branch."""
+
+    def is_main(self, branch: str) -> bool:
+        """True for the branch that is checked out of it by default."""
+
+    def is_ahead(self, commit: str, tip: str) -> bool:
+        """True when a commit comes after what is there, so that nothing would be lost."""
+
+    def push(self, commit: str, branch: str, over: str) -> None:
+        """Puts a commit on a branch that is at `over` there, or is not there when that is empty; refused otherwise."""

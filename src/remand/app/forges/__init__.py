@@ -1,1 +1,0 @@
-"""Reviews that people give on a forge: read there, judged here."""

@@ -1,0 +1,158 @@
+"""What is known of gates without running them: verdicts measured before, and gates that cannot be measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.gates.ports import ResultCache, Tools
+from remand.app.ledger import Ledger
+from remand.domain import commands as c
+from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.gate.gate import GatePolicy, policy_digest
+from remand.domain.gate.state import broken_gate_names, find_measured_gates
+from remand.domain.gate.verdict import UNMEASURED, Verdict
+from remand.domain.record import Record
+from remand.domain.task import Task
+from remand.ledger.store import Transaction
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(Verdict).decode
+
+
+class MeasurementTerms(Record, kw_only=True):
+    """What a commit is measured by: its base, and the rules that base has."""
+
+    commit: str
+    base: str = ""
+    policy: GatePolicy = GatePolicy()
+    claimed_under: GatePolicy | None = None
+    """The rules at the claim, where the base has others now."""
+    has_base_rules: bool = False
+    """The commit has the configuration that the base has now, however it came to that."""
+
+
+class VerdictResult(NamedTuple):
+    """A verdict, and whether it was known before."""
+
+    verdict: Verdict
+    is_cached: bool = False
+
+
+class VerdictQuery(NamedTuple):
+    """All that a verdict depends on, and the name it is kept under."""
+
+    key: str
+    tree: str
+    base_tree: str
+    tools: str
+
+
+class KnownVerdicts:
+    """The verdicts of one policy, by code tree, base, rules and tools."""
+
+    def __init__(
+        self,
+        tree: Callable[[str], str],
+        cache: ResultCache,
+        tools: Tools,
+        path: tuple[str, ...],
+        policy: GatePolicy,
+    ) -> None:
+        self._tree = tree
+        self._cache = cache
+        self._tools = tools
+        self._path = path
+        self._policy = policy
+
+    def query_for(self, terms: MeasurementTerms) -> VerdictQuery:
+        """What is asked about a commit."""
+        tree = self._tree(terms.commit)
+        base_tree = self._tree(terms.base) if terms.base else ""
+        commands = [gate.command for gate in self._policy.gates or ()]
+        tools = self._tools.digest(commands, self._path)
+        parts = ("verdict 3", tree, base_tree, policy_digest(self._policy), tools)
+        return VerdictQuery(sha256(_encode(parts)).hexdigest(), tree, base_tree, tools)
+
+    def find(self, asked: VerdictQuery, terms: MeasurementTerms) -> VerdictResult | None:
+        """The verdict, if there is one."""
+        known = self._cache.get(asked.key)
+        if known is None:
+            return None
+        return VerdictResult(replace(_decode(known), commit=terms.commit, base=terms.base), is_cached=True)
+
+    def store(self, asked: VerdictQuery, verdict: Verdict) -> None:
+        """Keeps a verdict; what could not be measured is measured again next time."""
+        if not any(gate.status in UNMEASURED for gate in verdict.gates):
+            self._cache.put(asked.key, _encode(verdict))
+
+
+def search_path(root: str, standard: tuple[str, ...], policy: GatePolicy) -> tuple[str, ...]:
+    """The folders in which the gates' programs are found: those the configuration names come first."""
+    return (*(os.path.join(root, name) for name in policy.path), *standard)
+
+
+class BrokenGates(NamedTuple):
+    """The gates that are broken, and the tasks that carry the questions about gates."""
+
+    broken: frozenset[str] = frozenset()
+    questions: tuple[Task, ...] = ()
+    """With the question open, whether its gates are still broken or not."""
+
+    @property
+    def open_questions(self) -> tuple[Task, ...]:
+        """The questions that hold: until they are answered nothing is started."""
+        return tuple(task for task in self.questions if self.broken & set(task.gates_asked_about))
+
+    @property
+    def outdated_questions(self) -> tuple[Task, ...]:
+        """The questions that nobody has to answer any more, as their gates have other rules now."""
+        return tuple(task for task in self.questions if not self.broken & set(task.gates_asked_about))
+
+    @property
+    def is_on_trial(self) -> bool:
+        """True when the user had a broken gate tried again, and it was not measured since."""
+        return bool(self.broken) and not self.open_questions
+
+    @property
+    def reason(self) -> str:
+        """Why nothing is started, in one line; empty when no question holds."""
+        gates = sorted({gate for task in self.open_questions for gate in task.gates_asked_about})
+        names = ", ".join(f"`{gate}`" for gate in gates)
+        many = "The gates" if len(gates) > 1 else "The gate"
+        causes = (
+            one.text for task in self.open_questions for one in task.gating.outages if one.gate in gates
+        )
+        cause = next(causes, "") or "no cause is known"
+        return f"{many} {names} cannot be measured: {cause}; `remand inbox` asks what to do" if gates else ""
+
+
+def read_broken_gates(view: Transaction, policy: str) -> BrokenGates:
+    """The gates that are broken by the rules of now."""
+    tasks = view.tasks.with_outages()
+    outages = [outage for task in tasks for outage in task.gating.outages]
+    questions = tuple(task for task in tasks if task.gates_asked_about)
+    return BrokenGates(broken_gate_names(outages, policy), questions)
+
+
+def note_measured_verdict(ledger: Ledger, verdict: Verdict) -> None:
+    """Notes for every task that gates were measured which could not be for it; the questions about them are closed."""
+    note_measured_gates(ledger, find_measured_gates(verdict))
+
+
+def note_measured_gates(ledger: Ledger, gates: Collection[str]) -> None:
+    """The same by the gates' names."""
+    with ledger.store.read() as view:
+        tasks = [
+            task.id
+            for task in view.tasks.with_outages()
+            if task.gates_asked_about or any(outage.gate in gates for outage in task.gating.outages)
+        ]
+    if tasks:
+        names = tuple(sorted(gates))
+        ledger.ask_all_as(THE_COORDINATOR, [c.NoteGatesMeasured(task_id=name, gates=names) for name in tasks])

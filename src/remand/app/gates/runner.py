@@ -1,0 +1,517 @@
+"""Runs commands on trees in the sandbox: dependencies prepared, a gate run and its report read, evidence reproduced."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from hashlib import sha256
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.gates.known_results import search_path
+from remand.app.gates.ports import (
+    MIB,
+    Checkouts,
+    GateEnvironment,
+    Job,
+    JobLimits,
+    JobResult,
+    Mirror,
+    ReportParser,
+    Sandbox,
+    ToolOutput,
+)
+from remand.app.ports import CommandOutcome
+from remand.domain.gate.gate import (
+    Gate,
+    GatePolicy,
+    GatePreparation,
+    Measurement,
+    TestOutcome,
+    UnreadableReport,
+)
+from remand.domain.gate.judge import (
+    failing_ids,
+    is_uncollected,
+    judge_gate,
+    make_broken_result,
+    make_unmeasured_result,
+    needs_base,
+    require_figures,
+)
+from remand.domain.gate.state import SAID_LAST
+from remand.domain.gate.verdict import GateResult, GateStatus
+from remand.domain.record import Record
+from remand.domain.text.redaction import redact
+from remand.domain.text.visible import remove_invisible
+
+MAX_FOLDERS = 8
+"""How many stay: those of the base and of a few branches with lock files of their own. One may take a gigabyte."""
+
+LOCK_SUFFIX, DONE_SUFFIX = ".lock", ".done"
+"""Lie beside a folder, where the step that fills it cannot write."""
+
+
+class PreparedFolders:
+    """Folders by name, of which those that were not used for longest are removed."""
+
+    def __init__(self, root: str, kept: int = MAX_FOLDERS) -> None:
+        self._root, self._kept = root, kept
+
+    @contextmanager
+    def lend(self, name: str, make: Callable[[str], None]) -> Iterator[str]:
+        """A folder that `make` has filled, now or before; it stays as long as it is lent."""
+        os.makedirs(self._root, mode=0o700, exist_ok=True)
+        folder = os.path.join(self._root, name)
+        lock = _lock_if_ready(folder)
+        try:
+            while lock is None:
+                _fill_folder(folder, make)
+                lock = _lock_if_ready(folder)
+                self._remove_unused()
+            yield folder
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def _remove_unused(self) -> None:
+        names = {os.path.splitext(name)[0] for name in os.listdir(self._root)}
+        folders = [os.path.join(self._root, name) for name in names]
+        there = sorted(filter(os.path.isdir, folders), key=_last_used, reverse=True)
+        for folder in {*folders} - {*there[: self._kept]}:
+            with suppress(BlockingIOError):
+                lock = _lock_folder(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try:
+                    if _remove_folder(folder):
+                        os.unlink(folder + LOCK_SUFFIX)
+                finally:
+                    os.close(lock)
+
+
+def _lock_if_ready(folder: str) -> int | None:
+    """A lock on a folder that is made, which keeps it; None when it is to be made."""
+    lock = _lock_folder(folder, fcntl.LOCK_SH)
+    try:
+        os.utime(folder + DONE_SUFFIX)
+    except FileNotFoundError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _fill_folder(folder: str, make: Callable[[str], None]) -> None:
+    """Makes a folder, one process at a time; what was left of it by one that was killed is removed."""
+    lock = _lock_folder(folder, fcntl.LOCK_EX)
+    try:
+        if not os.path.exists(folder + DONE_SUFFIX):
+            _remove_folder(folder)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            make(folder)
+            with open(folder + DONE_SUFFIX, "wb"):
+                pass
+    finally:
+        if not os.path.exists(folder + DONE_SUFFIX):
+            _remove_folder(folder)
+        os.close(lock)
+
+
+def _lock_folder(folder: str, how: int) -> int:
+    """A lock on a folder, whether that is there or not; raises BlockingIOError when it was not to be waited for."""
+    while True:
+        lock = os.open(folder + LOCK_SUFFIX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, how)
+            if os.path.samestat(os.fstat(lock), os.stat(folder + LOCK_SUFFIX)):
+                return lock
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(lock)
+            raise
+        # It was removed before it was ours.
+        os.close(lock)
+
+
+def _last_used(folder: str) -> float:
+    """When a folder was used last; for one that was not finished, when it was begun."""
+    for path in (folder + DONE_SUFFIX, folder):
+        with suppress(OSError):
+            return os.stat(path).st_mtime
+    return 0.0
+
+
+def _remove_folder(folder: str) -> bool:
+    """Removes a folder, from which moment on it counts as not made; False when something of it stays."""
+    with suppress(FileNotFoundError):
+        os.unlink(folder + DONE_SUFFIX)
+    with suppress(OSError, RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+        if os.path.lexists(folder):
+            _make_writable(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+    return not os.path.lexists(folder)
+
+
+def _make_writable(folder: str) -> None:
+    """Lets us write to every folder below one: some tools take that right away from what they keep."""
+    os.chmod(folder, stat.S_IRWXU)
+    for at, names, _ in os.walk(folder):
+        for path in (os.path.join(at, name) for name in names):
+            if not os.path.islink(path):
+                os.chmod(path, stat.S_IRWXU)
+
+
+REPORT = "{report}"
+CACHE = "{cache}"
+_TAIL = 600
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class GateMeasurement(Record, kw_only=True):
+    """What came of running a gate: a measurement, or why there is none."""
+
+    found: Measurement | None = None
+    status: GateStatus = GateStatus.PASSED
+    why: str = ""
+    flaky: tuple[str, ...] = ()
+    seconds: float = 0.0
+    is_known: bool = False
+    """It was measured before; nothing was run."""
+    is_by_tool: bool = False
+    """The command ran to its end, and what it left behind is no report: the code may be why."""
+
+
+_decode = msgspec.json.Decoder(GateMeasurement).decode
+
+
+class GateRunner:
+    """Runs gates by one policy; what was measured before is not measured again."""
+
+    def __init__(self, workshop: GateEnvironment, policy: GatePolicy) -> None:
+        self._workshop = workshop
+        self._policy = policy
+        self.path = search_path(workshop.root, workshop.path, policy)
+
+    def run(self, gate: Gate, tree: str, prepared: str = "", *, is_fresh: bool = False) -> GateMeasurement:
+        """Measures a gate on a tree, or takes what was measured on it before, unless it is to be measured afresh."""
+        parser = self._workshop.parser(gate.parser)
+        if parser is None:
+            return GateMeasurement(status=GateStatus.ERRORED, why=f"There is no parser `{gate.parser}`.")
+        key = self._key(gate, tree, prepared)
+        known = None if is_fresh else self._workshop.cache.get(key)
+        if known is not None:
+            return replace(_decode(known), is_known=True)
+        try:
+            measured = self._run_with_retries(gate, parser, tree, prepared)
+        except OSError as fault:
+            return GateMeasurement(status=GateStatus.ERRORED, why=f"It could not be run: {fault}.")
+        if measured.found is not None:
+            self._workshop.cache.put(key, _encode(measured))
+        return measured
+
+    def _key(self, gate: Gate, tree: str, prepared: str) -> str:
+        plain = replace(gate, require={}, paths=(), required=True)
+        parts = (
+            "measured 1",
+            tree,
+            plain,
+            os.path.basename(prepared),
+            self._workshop.tools.digest([gate.command], self.path),
+        )
+        return sha256(_encode(parts)).hexdigest()
+
+    def _run_with_retries(
+        self, gate: Gate, parser: ReportParser, tree: str, prepared: str
+    ) -> GateMeasurement:
+        """Runs a gate, and again while tests fail and the gate may be run again; what changed is flaky."""
+        first = self._run_once(gate, parser, tree, prepared)
+        again, left = first, gate.retries
+        while left and again.found is not None and failing_ids(again.found):
+            left -= 1
+            later = self._run_once(gate, parser, tree, prepared)
+            if later.found is None:
+                return later
+            again = replace(again, found=_still_failing(again.found, later.found))
+        if first.found is None or again.found is None:
+            return first
+        bad = set(failing_ids(again.found))
+        return replace(again, flaky=tuple(name for name in failing_ids(first.found) if name not in bad))
+
+    def _run_once(self, gate: Gate, parser: ReportParser, tree: str, prepared: str) -> GateMeasurement:
+        with self._workshop.checkouts.lend(tree) as folder, self._workshop.reports.folder() as report:
+            ended = self._workshop.sandbox.run(self._job(gate, folder, report, prepared))
+            ran = ToolOutput(
+                status=ended.status,
+                output=ended.output,
+                errors=ended.errors,
+                report=self._workshop.reports.read(os.path.join(report, "report")),
+                root=folder,
+                is_cut=ended.is_cut,
+            )
+        if ended.how != "exited" or ended.detail:
+            return _failed_measurement(ended, gate)
+        try:
+            found = parser.parse(ran)
+            require_figures(found)
+            return GateMeasurement(found=found, seconds=ended.seconds)
+        except UnreadableReport as why:
+            said = f"{why}. {_output_tail(ended)}".strip()
+            return GateMeasurement(
+                status=GateStatus.ERRORED, why=said, seconds=ended.seconds, is_by_tool=True
+            )
+
+    def _job(self, gate: Gate, folder: str, report: str, prepared: str) -> Job:
+        fill = {REPORT: os.path.join(report, "report"), CACHE: prepared}
+        return Job(
+            command=fill_placeholders(gate.command, fill),
+            folder=folder,
+            report=report,
+            cache=prepared,
+            read=self._policy.read,
+            hide=self._workshop.hide,
+            path=tuple(fill_placeholders(self.path, fill)),
+            limits=JobLimits(seconds=gate.timeout),
+        )
+
+
+def fill_placeholders(words: tuple[str, ...], fill: dict[str, str]) -> tuple[str, ...]:
+    """Words with their placeholders filled in."""
+    for name, value in fill.items():
+        words = tuple(word.replace(name, value) for word in words)
+    return words
+
+
+def _still_failing(found: Measurement, later: Measurement) -> Measurement:
+    """A measurement in which only those tests fail that failed both times."""
+    bad = set(failing_ids(later)) & set(failing_ids(found))
+    counts = {test.id: test.failure_count for test in later.tests}
+    tests = tuple(
+        replace(test, failure_count=min(test.failure_count, counts[test.id]))
+        if test.id in bad
+        else test
+        if test.outcome not in ("failed", "error")
+        else TestOutcome(id=test.id, outcome="passed", seconds=test.seconds)
+        for test in found.tests
+    )
+    figures = {**found.figures, "failures": float(sum(1 for test in tests if test.id in bad))}
+    findings = tuple(finding for finding in found.findings if not finding.code or finding.code in bad)
+    return replace(found, tests=tests, figures=figures, findings=findings)
+
+
+def _failed_measurement(ended: JobResult, gate: Gate) -> GateMeasurement:
+    if ended.how == "timed_out":
+        why = f"It did not end within {gate.timeout:g} s. {_output_tail(ended)}"
+        return GateMeasurement(status=GateStatus.TIMED_OUT, why=why.strip(), seconds=ended.seconds)
+    happened = ended.detail.rstrip(".") or (
+        f"it was ended by signal {ended.status}" if ended.how == "signalled" else ""
+    )
+    why = f"`{gate.command[0]}` could not be run to its end: {happened}. {_output_tail(ended)}"
+    return GateMeasurement(status=GateStatus.ERRORED, why=why.strip(), seconds=ended.seconds)
+
+
+def _output_tail(ended: JobResult) -> str:
+    """The end of what a command said, for people."""
+    text = (ended.errors.strip() or ended.output.strip())[-_TAIL:].decode("utf-8", "replace")
+    return f"{SAID_LAST} {redact(remove_invisible(text)).strip()}" if text else ""
+
+
+_PREPARE_HEAD, _PREPARE_TAIL = 300, 500
+_encode_step = msgspec.json.Encoder().encode
+
+
+class PreparationFault(Exception):  # noqa: N818 - a state of the dependencies
+    """The dependencies could not be made ready."""
+
+
+class Preparation:
+    """Runs prepare steps, and finds again what they left."""
+
+    def __init__(self, workshop: GateEnvironment, policy: GatePolicy, runner: GateRunner) -> None:
+        self._workshop = workshop
+        self._policy = policy
+        self._path = runner.path
+
+    @contextmanager
+    def folders(self, gates: Iterable[Gate], tree: str, base_tree: str) -> Iterator[dict[str, str]]:
+        """The prepared folder of each gate that has one; a text that begins with `!` says why there is none.
+
+        A step sees the base with the key files of the head: what else a branch changes has no part in a folder
+        that other commits will find again.
+        """
+        made: dict[bytes, str] = {}
+        found: dict[str, str] = {}
+        with ExitStack() as lent:
+            for gate in gates:
+                if gate.prepare is None:
+                    continue
+                key = _encode_step(gate.prepare)
+                if key not in made:
+                    try:
+                        made[key] = lent.enter_context(self._prepared_folder(gate.prepare, tree, base_tree))
+                    except PreparationFault as why:
+                        made[key] = f"!{why}"
+                found[gate.name] = made[key]
+            yield found
+
+    def _prepared_folder(
+        self, prepare: GatePreparation, tree: str, base_tree: str
+    ) -> AbstractContextManager[str]:
+        files = [self._workshop.mirror.file(tree, path) for path in prepare.key]
+        content = [b"-" if content is None else sha256(content).digest() for content in files]
+        name = sha256(_encode_step((prepare, content, self._path))).hexdigest()[:24]
+
+        def make(folder: str) -> None:
+            seen = self._workshop.mirror.compose(base_tree, tree, prepare.key) if base_tree else tree
+            self._run_step(prepare, seen, folder)
+
+        return PreparedFolders(self._workshop.prepared).lend(name, make)
+
+    def _run_step(self, prepare: GatePreparation, tree: str, folder: str) -> None:
+        fill = {CACHE: folder}
+        with self._workshop.checkouts.lend(tree) as checkout:
+            ended = self._workshop.sandbox.run(
+                Job(
+                    command=fill_placeholders(prepare.command, fill),
+                    folder=checkout,
+                    cache=folder,
+                    may_write_cache=True,
+                    has_network=True,
+                    read=self._policy.read,
+                    hide=self._workshop.hide,
+                    path=self._path,
+                    limits=JobLimits(seconds=prepare.timeout),
+                )
+            )
+        if ended.how != "exited" or ended.status:
+            said = _step_output(ended.errors or ended.output) or ended.detail or ended.how
+            raise PreparationFault(f"The prepare step `{' '.join(prepare.command)[:120]}` failed: {said}")
+
+
+def _step_output(output: bytes) -> str:
+    """The beginning and the end of what a step said, without advertisements."""
+    rows = [row for row in output.decode("utf-8", "replace").splitlines() if not row.startswith("npm notice")]
+    text = redact(remove_invisible("\n".join(rows))).strip()
+    return (
+        text
+        if len(text) <= _PREPARE_HEAD + _PREPARE_TAIL
+        else f"{text[:_PREPARE_HEAD]} … {text[-_PREPARE_TAIL:]}"
+    )
+
+
+class GateRun:
+    """One run of the gates: what is measured on which tree, each once."""
+
+    def __init__(self, runner: GateRunner, base_tree: str) -> None:
+        self.found: dict[str, Measurement] = {}
+        self.prepared: dict[str, str] = {}
+        self._runner = runner
+        self._base_tree = base_tree
+
+    def measure(self, gate: Gate, tree: str, *, is_fresh: bool = False) -> GateMeasurement:
+        """What a gate shows on a tree; afresh, what is known of it is measured again."""
+        prepared = self.prepared.get(gate.name, "")
+        if prepared.startswith("!"):
+            return GateMeasurement(status=GateStatus.ERRORED, why=prepared[1:])
+        return self._runner.run(gate, tree, prepared, is_fresh=is_fresh)
+
+    def _measure_base(self, gate: Gate) -> GateMeasurement:
+        return self.measure(gate, self._base_tree)
+
+    def _runs_on_base(self, gate: Gate) -> bool:
+        """True when the base can be measured now: the tool may have gone since the base was measured last."""
+        base = self._measure_base(gate) if self._base_tree else GateMeasurement()
+        if base.found is not None and base.is_known:
+            base = self.measure(gate, self._base_tree, is_fresh=True)
+        return base.found is not None
+
+    def judge_gate(self, gate: Gate, found: Future[GateMeasurement]) -> GateResult:
+        """A gate's result, the base measured only where it matters."""
+        measured = found.result()
+        if measured.found is None:
+            if measured.is_by_tool and self._runs_on_base(gate):
+                return make_broken_result(gate, measured.why)
+            return make_unmeasured_result(gate, measured.status, measured.why)
+        self.found[gate.name] = measured.found
+        if is_uncollected(measured.found) and self._base_tree:
+            base_found = self._measure_base(gate).found
+            if base_found is not None and is_uncollected(base_found, at_least=measured.found):
+                why = "The tests cannot be collected on the base either; mend that first."
+                return make_unmeasured_result(gate, GateStatus.ERRORED, why)
+        try:
+            base = None
+            if self._base_tree and needs_base(gate, measured.found):
+                base = self._measure_base(gate).found
+            result = judge_gate(gate, measured.found, base, flaky=measured.flaky)
+        except UnreadableReport as why:
+            return make_unmeasured_result(gate, GateStatus.ERRORED, f"{why}.")
+        return replace(result, seconds=measured.seconds, is_known=measured.is_known)
+
+
+PROBE_SECONDS = 30.0
+"""How long the commands of one rejection may take, together."""
+NOT_STARTED_STATUSES = (126, 127)
+"""The statuses by which a shell or a sandbox says that there is no such program."""
+UNCONFINED = "plain"
+
+
+class EvidenceCommands:
+    """Runs what agents name as evidence. They choose the words, so nothing runs where nothing confines it."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        checkouts: Checkouts,
+        sandbox: Sandbox,
+        policy: GatePolicy,
+        *,
+        root: str = "",
+        path: tuple[str, ...] = (),
+        hide: tuple[str, ...] = (),
+    ) -> None:
+        self._mirror = mirror
+        self._checkouts = checkouts
+        self._sandbox = sandbox
+        self._policy = policy
+        self._path = tuple(os.path.join(root, name) for name in policy.path) or path
+        self._hide = hide
+        self._left = PROBE_SECONDS
+
+    def run(self, command: tuple[str, ...], commit: str) -> CommandOutcome | None:
+        """What the command shows at a commit; None when it may not run, or could not."""
+        if not is_probe_allowed(command, self._policy.probes) or self._sandbox.tier == UNCONFINED:
+            return None
+        if self._left <= 0:
+            return None
+        tree = self._mirror.fetch_commit(commit)
+        with self._checkouts.lend(tree) as folder:
+            ended = self._sandbox.run(self._job(command, folder))
+        self._left -= ended.seconds
+        return _command_outcome(ended)
+
+    def _job(self, command: tuple[str, ...], folder: str) -> Job:
+        return Job(
+            command=command,
+            folder=folder,
+            read=self._policy.read,
+            hide=self._hide,
+            path=self._path,
+            limits=JobLimits(seconds=self._left, output=MIB),
+        )
+
+
+def is_probe_allowed(command: tuple[str, ...], probes: tuple[tuple[str, ...], ...]) -> bool:
+    """True when a command begins with the very words of one that the policy lists."""
+    return any(prefix and command[: len(prefix)] == prefix for prefix in probes)
+
+
+def _command_outcome(ended: JobResult) -> CommandOutcome | None:
+    if ended.how != "exited" or ended.status in NOT_STARTED_STATUSES:
+        return None
+    said = b"\n".join(filter(None, (ended.output, ended.errors))).decode("utf-8", "replace")
+    return CommandOutcome(ended.status, said, ended.is_cut)

@@ -1,0 +1,173 @@
+"""Whether a session that holds a task may stop, and what it is told when it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from remand.app.gates.done_claims import ClaimOutcome
+from remand.app.ledger import Ledger
+from remand.app.requests import Request
+from remand.domain import commands as c
+from remand.domain.access.team import THE_COORDINATOR
+from remand.domain.events.event import KnownBy
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+
+MAX_NAMED = 10
+
+
+class Stop(NamedTuple):
+    """A host's word that an agent's session wants to end."""
+
+    task_id: str
+    session: str
+    key: str
+    """The same for two hooks that one stop has fired."""
+    agent: str = ""
+    commit: str = ""
+    branch: str = ""
+    uncommitted: tuple[str, ...] = ()
+    has_background_work: bool = False
+    is_broken: str = ""
+    """Why the host's word could not be read."""
+    is_through_socket: bool = False
+    """It came through the agent's own socket."""
+    fault: str = ""
+    """What keeps the work from being looked at, as the agent is told it."""
+
+
+class StopReply(NamedTuple):
+    """The answer to a stop: whether the session may end, and what the agent or the user is told."""
+
+    may_stop: bool
+    text: str = ""
+    notice: str = ""
+
+
+class IdleStops(Protocol):
+    """How often a session was sent back without anything being measured."""
+
+    def count(self, task_id: str, session: str, key: str) -> int:
+        """One more, and how many that makes; a stop that is told again is the same."""
+
+    def forget(self, task_id: str, session: str) -> None:
+        """Starts counting anew."""
+
+    def is_first(self, kind: str, task_id: str, session: str, key: str) -> bool:
+        """True for the first stop of a kind, and whenever that very stop is told again."""
+
+
+ALLOW_STOP = StopReply(may_stop=True)
+CODES_ALLOWING_STOP = ("gate_held", "gate_errored", "key_not_trusted")
+"""Answers to a done claim after which a session may stop; after any other it goes on."""
+
+
+class StopResponder:
+    """Answers stops. It only carries messages: whatever a host does with them, nothing is done by stopping."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        claim: Callable[[Request], ClaimOutcome | None],
+        nudges: IdleStops,
+        *,
+        budget: int,
+        is_enforced: bool = True,
+    ) -> None:
+        self._ledger = ledger
+        self._claim = claim
+        self._nudges = nudges
+        self._budget = budget
+        self._is_enforced = is_enforced
+
+    def reply(self, stop: Stop) -> StopReply | None:
+        """The answer to a stop; None when the gates have to be run first."""
+        task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
+        if task is None or task.claim is None or task.status != Status.CLAIMED:
+            return ALLOW_STOP
+        if stop.agent and task.claim.agent != stop.agent:
+            return ALLOW_STOP
+        if stop.is_broken:
+            return self.send_back(task, stop, _unreadable_text(stop.is_broken))
+        if stop.has_background_work:
+            return ALLOW_STOP
+        if task.waiting_for and self._nudges.is_first("waiting", task.id, stop.session, stop.key):
+            return ALLOW_STOP
+        if stop.fault:
+            return self.send_back(task, stop, stop.fault)
+        if stop.uncommitted:
+            return self.send_back(task, stop, _uncommitted_text(task, stop.uncommitted))
+        if not stop.commit or stop.commit == task.claim.base:
+            return self.send_back(task, stop, _unfinished_text(task))
+        return self._done_claim(task, stop)
+
+    def send_back(self, task: Task, stop: Stop, text: str) -> StopReply:
+        """Sends the session back without measuring anything, as long as that makes sense."""
+        if not self._is_enforced:
+            return StopReply(may_stop=True, notice=f"Would have been sent back: {text}")
+        count = self._nudges.count(task.id, stop.session, stop.key)
+        if count < self._budget:
+            return StopReply(may_stop=False, text=text)
+        claim = task.claim
+        why = f"{claim.agent if claim else 'the agent'} stopped {count} times with nothing to measure"
+        self._ledger.ask_as(THE_COORDINATOR, c.OpenEscalation(task_id=task.id, reason=why))
+        return StopReply(may_stop=True, notice=f"Task {task.id} went to a human: {why}.")
+
+    def _done_claim(self, task: Task, stop: Stop) -> StopReply | None:
+        """Stopping with commits is a done claim."""
+        agent = task.claim.agent if task.claim else ""
+        handoff = task.claim.handoff_id if task.claim else ""
+        claimed = self._claim(
+            Request(
+                ask=c.SubmitTask(
+                    task_id=task.id,
+                    agent=agent,
+                    handoff_id=handoff,
+                    commit=stop.commit,
+                    branch=stop.branch,
+                ),
+                actor=agent,
+                confined=True,
+                known_by=KnownBy.SOCKET if stop.is_through_socket else KnownBy.WORD,
+                key=stop.key,
+                branch=stop.branch,
+            )
+        )
+        return None if claimed is None else self._reply_to_claim(stop, claimed)
+
+    def _reply_to_claim(self, stop: Stop, claimed: ClaimOutcome) -> StopReply:
+        """What a session is told of its done claim."""
+        answer = claimed.answer
+        if claimed.verdict is not None:
+            self._nudges.forget(stop.task_id, stop.session)
+        if not isinstance(answer, Refused):
+            return StopReply(may_stop=True, notice=claimed.message.partition("\n")[0])
+        task = self._ledger.task_of(c.TaskAsk(task_id=stop.task_id))
+        if task is None or task.claim is None or answer.code in CODES_ALLOWING_STOP:
+            return StopReply(may_stop=True, notice=claimed.notice or answer.message)
+        if answer.code == "gate_rejected":
+            return StopReply(may_stop=False, text=answer.message)
+        return self.send_back(task, stop, answer.message)
+
+
+def _uncommitted_text(task: Task, paths: tuple[str, ...]) -> str:
+    shown = "\n".join(f"- {path}" for path in paths[:MAX_NAMED])
+    more = f"\n- and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return (
+        f"There are uncommitted changes, and only commits are measured for task {task.id}. "
+        f"Commit them, or take them back:\n{shown}{more}"
+    )
+
+
+def _unreadable_text(why: str) -> str:
+    return f"Remand could not read what the host said ({why}). Go on with your task, or tell the user."
+
+
+def _unfinished_text(task: Task) -> str:
+    return (
+        f"Task {task.id} ({task.title[:200]}) is yours and nothing is committed for it yet. Go on with it and "
+        "commit. If something stands in the way, reject it with a record of what you tried "
+        "(`remand handoff reject`, or the MCP tool `reject_task`), or say what you wait for "
+        "(`remand task wait`, or the MCP tool `waiting`)."
+    )

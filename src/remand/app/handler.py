@@ -1,0 +1,367 @@
+"""From a request to its answer, inside one transaction: look up the facts, decide, fold, record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from remand.app.events.orchestration_log import is_recorded_in_files
+from remand.app.events.signatures import ReadEvent, judge
+from remand.app.events.task_folds import TaskSource, task_events
+from remand.app.facts import NO_EXTERNAL_FACTS, ExternalFacts, FactLookup
+from remand.app.ports import Clock, Ids, Repository
+from remand.app.requests import Acceptance, Answer, Request, Rules, require_valid_request
+from remand.app.tasks.lookup import Lineage, People, find_task_id, may_be_locked_out
+from remand.app.tasks.queue import agent_pool, is_suitable
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.access.team import THE_COORDINATOR, Actor, Team
+from remand.domain.decide import HANDOFF_ASKS, decide
+from remand.domain.decisions.escalations import REASSIGN, UNLOCK
+from remand.domain.decisions.forge_actions import issue_task_id
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event, KnownBy, Meta
+from remand.domain.evolve import evolve, replay
+from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
+from remand.domain.preconditions import require_trusted_key
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+from remand.domain.text.redaction import NO_PATHS, MachinePaths
+from remand.ledger import codec
+from remand.ledger.event_tables import EventEntry
+from remand.ledger.order import next_time, order_key
+from remand.ledger.problems import BadLine
+from remand.ledger.store import Transaction
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class RequestOrigin(NamedTuple):
+    """Where an ask comes from, as its events tell it."""
+
+    key: str = ""
+    fingerprint: str = ""
+    branch: str = ""
+    known_by: str = KnownBy.UNSAID
+
+
+class RequestHandler:
+    """Answers asks one after the other in an open transaction, and gathers the events they lead to."""
+
+    def __init__(
+        self,
+        tx: Transaction,
+        rules: Rules,
+        clock: Clock,
+        id_source: Ids,
+        repository: Repository,
+        *,
+        source: TaskSource,
+        paths: MachinePaths = NO_PATHS,
+    ) -> None:
+        self.tx = tx
+        self._source = source
+        self.entries: list[EventEntry] = []
+        self._rules = rules
+        self._clock = clock
+        self._lookup = FactLookup(tx, rules, id_source, source)
+        self._repository = repository
+        self._paths = paths
+        self._branch: str | None = None
+
+    def answer(
+        self, request: Request, seen: ExternalFacts = NO_EXTERNAL_FACTS, actor: Actor | None = None
+    ) -> Answer:
+        """Answers one ask; a key that was answered before gets the same answer again."""
+        try:
+            require_valid_request(request)
+            return self._answer(request, seen, actor)
+        except Refused as refusal:
+            return refusal
+
+    def _answer(self, request: Request, seen: ExternalFacts, actor: Actor | None) -> Answer:
+        require_trusted_key(self.tx.unconfirmed.writer, is_confined=request.confined)
+        fingerprint = _fingerprint(request) if request.key else ""
+        known_by = request.known_by or (KnownBy.UNSAID if actor else KnownBy.WORD)
+        origin = RequestOrigin(request.key, fingerprint, request.branch, known_by)
+        if request.key:
+            known = self._events_of_key(request.key)
+            if known:
+                return self._repeat_answer(known, origin.fingerprint)
+        said = "" if actor else request.actor
+        task = self._task(request.ask, said, actor)
+        team = self._team(task)
+        people = People(self.tx, team)
+        actor = actor or team.actor(people.recorded_name(said), confined=request.confined)
+        ask = self._with_canonical_names(request.ask, actor, people)
+        now = self._clock.now()
+        lookup = self._lookup.with_team(team) if team is not self._rules.team else self._lookup
+        facts = lookup.facts(ask, task, now, seen)
+        alike = people.similar_names((said, *_other_names(request.ask)))
+        facts = replace(facts, look_alikes=alike) if alike else facts
+        command = c.Command(ask=ask, actor=actor, at=now, facts=facts)
+        return self._carry_out(task, command, origin)
+
+    def _events_of_key(self, key: str) -> list[Event]:
+        """The events that a command under an idempotency key led to: in this change, which is signed at its end, or signed."""
+        own = [entry.event for entry in self.entries if entry.event.meta.key == key]
+        if own:
+            return own
+        events = [(codec.decode_stored_line(line), line) for line in self.tx.events.of_key(key)]
+        found = [
+            ReadEvent(event, line, event_task_id(event)) for event, line in events if event.meta.key == key
+        ]
+        return [entry.event for entry in judge(self.tx, found) if not entry.doubt]
+
+    def _team(self, task: Task | None) -> Team:
+        """The team, its members by the names that a task knows them by, should they have changed since."""
+        family = Lineage(self.tx, self._source.get)
+        return self._rules.team.with_task_names(family.participant_names(task)) if task else self._rules.team
+
+    def record_events(self, events: Sequence[Event], actor: Actor) -> None:
+        """Keeps events that belong to no task."""
+        known_by = KnownBy.UNSAID if actor is THE_COORDINATOR else KnownBy.WORD
+        self._record(None, events, actor, RequestOrigin(known_by=known_by))
+
+    def settle_due(self) -> None:
+        """Lets happen what happens by itself: leases end, offers lapse, deferred tasks wake, parents close."""
+        now = self._clock.now()
+        if is_clock_ahead(self.tx.head.clock, now, self._rules.policy.clock_skew_seconds):
+            return
+        while True:
+            found = [self._settle_task(task_id, now) for task_id in self.tx.queue.due(now)]
+            if not any(found):
+                return
+
+    def _settle_task(self, task_id: str, now: Instant) -> bool:
+        task = self._source.get(task_id)
+        if task is None:
+            return False
+        ask = _DUE_COMMANDS.get(task.status, c.ExpireLease)(task_id=task_id)
+        policy = self._rules.policy
+        facts = c.Facts(
+            open_blockers=tuple(name for name in self._lookup.open_blockers(task) if name in task.waits_for),
+            child_statuses=tuple(self._status(child) for child in task.children),
+            deadline_seconds=policy.deadline_seconds,
+            lease_seconds=policy.lease_seconds,
+            budget=policy.budget,
+            missing=self._lookup.missing_lines(task),
+        )
+        command = c.Command(ask=ask, actor=THE_COORDINATOR, at=now, facts=facts)
+        try:
+            return bool(self._carry_out(task, command, RequestOrigin()).events)
+        except Refused:
+            return False
+
+    def _status(self, task_id: str) -> str:
+        task = self._source.get(task_id)
+        return task.status if task else ""
+
+    def _carry_out(self, task: Task | None, command: c.Command, origin: RequestOrigin) -> Acceptance:
+        decided = decide(task, command)
+        if isinstance(decided, Refused):
+            raise decided
+        was_open = task is not None and not task.is_terminal
+        kept, task = self._record(task, decided, command.actor, origin)
+        if task is None:
+            raise AssertionError(f"{type(command.ask).__name__} led to no task")
+        if was_open and task.is_terminal and command.actor is not THE_COORDINATOR:
+            self.settle_due()
+        return Acceptance(events=kept, task=task)
+
+    def _record(
+        self, task: Task | None, decided: Sequence[Event], actor: Actor, origin: RequestOrigin
+    ) -> tuple[tuple[Event, ...], Task | None]:
+        """Stamps the events, folds each into the task it is about, and keeps both."""
+        head = self.tx.head
+        own = task.id if task else ""
+        before: dict[str, Task | None] = {own: task}
+        tasks = before.copy()
+        entries: list[EventEntry] = []
+        for more, event in zip(reversed(range(len(decided))), decided, strict=True):
+            now = self._clock.now()
+            require_clock_near(head.clock, now, self._rules.policy.clock_skew_seconds)
+            ts = next_time(now, head.clock)
+            meta = Meta(
+                id="",
+                session=head.session,
+                seq=head.seq + 1,
+                actor=actor.name,
+                branch=origin.branch or self._current_branch(),
+                prev=head.tip,
+                key=origin.key,
+                ask=origin.fingerprint,
+                more=more,
+                known_by=origin.known_by,
+            )
+            try:
+                stamped, line = codec.encode_event(replace(event, ts=ts), meta, self._paths)
+            except BadLine as bad:
+                raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
+            head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)
+            about = event_task_id(stamped)
+            own = own or about
+            if about:
+                before.setdefault(about, None if tasks.get(about) else self._source.get(about))
+                tasks[about] = evolve(tasks.get(about) or before[about], stamped)
+            entries.append(EventEntry(stamped, line, about))
+        kept = tuple(entry.event for entry in entries)
+        if entries:
+            self.tx.events.add(entries)
+            for name, changed in tasks.items():
+                if changed is not None:
+                    self.tx.tasks.put(changed)
+                    self._source.follow(before.get(name), changed)
+                    if is_recorded_in_files(changed, kept):
+                        self.tx.outdated.note(changed.id)
+            self.tx.head = head
+            self.entries += entries
+        return kept, tasks.get(own)
+
+    def _current_branch(self) -> str:
+        if self._branch is None:
+            self._branch = self._repository.branch()
+        return self._branch
+
+    def _repeat_answer(self, known: list[Event], fingerprint: str) -> Answer:
+        if known[0].meta.ask != fingerprint:
+            return Refused("key_reused", "This idempotency key was used for another command.")
+        last = order_key(known[-1])
+        task = replay(
+            event for event in task_events(self.tx, event_task_id(known[0])) if order_key(event) <= last
+        )
+        if task is None:
+            return Refused("key_reused", "This idempotency key belongs to a task that is not there any more.")
+        return Acceptance(events=tuple(known), task=task)
+
+    def _with_canonical_names(self, ask: c.Ask, actor: Actor, people: People) -> c.Ask:
+        """The ask with every name as the ledger knows it: the actor's own, whatever alias it used; bare ids."""
+        changes: dict[str, Any] = {}
+        if isinstance(ask, c.ClaimTask | c.ClaimAsk | c.AcceptHandoff | c.CompleteHandoff | c.RejectHandoff):
+            changes["agent"] = actor.name
+        changes |= {
+            name: people.recorded_name(value)
+            for name in _NAME_FIELDS.get(type(ask), ())
+            if (value := getattr(ask, name))
+        }
+        if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_OPTIONS_WITH_NAME):
+            choice, _, name = ask.option.partition(":")
+            changes["option"] = f"{choice}:{people.recorded_name(name)}"
+        if isinstance(ask, c.RejectHandoff):
+            changes["rejection"] = self._canonical_rejection(ask.rejection, people)
+        for name in ("depends_on", "drop_depends_on", "waits_for", "created_tasks"):
+            value = getattr(ask, name, None)
+            if value:
+                changes[name] = tuple(find_task_id(self.tx, item) or item for item in value)
+        handoff = getattr(ask, "handoff_id", "")
+        if handoff:
+            changes["handoff_id"] = ids.parse_handoff_id(handoff) or handoff
+        return replace(ask, **changes) if changes else ask
+
+    def _canonical_rejection(self, rejection: dict[str, Any], people: People) -> dict[str, Any]:
+        """A record as the ledger would read it again, its agent and its task by their own names."""
+        plain: dict[str, Any] = msgspec.json.decode(_encode(rejection))
+        agent, task = plain.get("agent_id"), plain.get("task_id")
+        if isinstance(agent, str) and agent:
+            plain["agent_id"] = people.recorded_name(agent)
+        if isinstance(task, str) and ids.is_alias(task):
+            plain["task_id"] = find_task_id(self.tx, task) or task
+        return plain
+
+    def _task(self, ask: c.Ask, said: str, actor: Actor | None) -> Task | None:
+        """The task an ask is about, named by id, alias or handoff, or found in the queue."""
+        is_verified = not isinstance(ask, UNVERIFIED)
+        if isinstance(ask, c.ImportIssue):
+            return self._source.get(issue_task_id(ask))
+        if isinstance(ask, c.AddTask):
+            return self._source.get(ids.parse_task_id(ask.own_id) or "")
+        if isinstance(ask, HANDOFF_ASKS):
+            name = ids.parse_handoff_id(ask.handoff_id) or ""
+            return self._source.get(self.tx.tasks.find_task_id(name), is_verified=is_verified)
+        name = getattr(ask, "task_id", "")
+        if isinstance(ask, c.ClaimTask) and not name:
+            team = self._rules.team
+            return self._next_task(actor or team.actor(People(self.tx, team).recorded_name(said)))
+        if isinstance(ask, c.AssignTask) and not name:
+            return self._next_task(self._rules.team.actor(ask.agent))
+        found = find_task_id(self.tx, name) or ids.parse_task_id(name) or ""
+        return self._source.get(found, is_verified=is_verified)
+
+    def _next_task(self, actor: Actor) -> Task | None:
+        """The first task of the queue for an agent. The queue knows no lockouts from above a task: those are skipped."""
+        has_team = self._rules.team.has_members
+        first = self._source.get(self.tx.queue.next(actor, has_team=has_team))
+        if first is None or self._may_claim(first, actor):
+            return first
+        others = (self._source.get(name) for name in self.tx.queue.ready())
+        return next(
+            (
+                task
+                for task in others
+                if task and is_suitable(agent_pool(task), actor, has_team) and self._may_claim(task, actor)
+            ),
+            None,
+        )
+
+    def _may_claim(self, task: Task, actor: Actor) -> bool:
+        """False when lines of the task are missing, or the agent is locked out under an older name or from above."""
+        team = self._team(task)
+        name = team.actor(actor.name).name
+        if task.is_locked_out(name) or name in task.reviewers or self._lookup.missing_lines(task):
+            return False
+        if any(name == who for who, _ in may_be_locked_out(self.tx, team, task)):
+            return False
+        if not task.parent or name in task.unlocked:
+            return True
+        return all(agent != name for agent, _ in Lineage(self.tx, self._source.get).inherited_lockouts(task))
+
+
+def _fingerprint(request: Request) -> str:
+    """What was asked and by whom. The branch may come from where it was asked, and does not count.
+
+    Of a verdict, what it is about: measured twice, it has other seconds and another report.
+    """
+    ask: c.Ask = request.ask
+    if isinstance(ask, c.RecordVerdict):
+        return _hash_parts(request.actor, ask.task_id, ask.handoff_id, ask.verdict.tree)
+    if isinstance(ask, c.SubmitTask | c.CompleteHandoff):
+        ask = replace(ask, branch="", is_branch_given=False)
+    return _hash_parts(request.actor, replace(ask, branch="") if getattr(ask, "branch", "") else ask)
+
+
+def _other_names(ask: c.Ask) -> tuple[str, ...]:
+    """Whom an ask names besides the one who asks."""
+    named = tuple(getattr(ask, name) for name in _NAME_FIELDS.get(type(ask), ()))
+    if isinstance(ask, c.AnswerEscalation) and ask.option.startswith(_OPTIONS_WITH_NAME):
+        return (*named, ask.option.partition(":")[2])
+    return named
+
+
+def _hash_parts(*parts: object) -> str:
+    return sha256(_encode(parts)).hexdigest()[:16]
+
+
+UNVERIFIED = (c.ClaimTask, c.AssignTask, c.Heartbeat, c.AddTask, c.StartRun, c.EndRun)
+"""Asks that release no work. Of a task that was only added, a group that was found sound is not verified again."""
+_DUE_COMMANDS: dict[Status, type[c.TaskAsk]] = {
+    Status.DEFERRED: c.WakeTask,
+    Status.DECOMPOSED: c.SettleTask,
+    Status.ESCALATED: c.RepeatEscalation,
+}
+_NAME_FIELDS: dict[type[c.Ask], tuple[str, ...]] = {
+    c.AssignTask: ("agent",),
+    c.StartRun: ("agent",),
+    c.LockOut: ("agent",),
+    c.Unlock: ("agent",),
+    c.ReassignTask: ("source", "target"),
+    c.RequestReview: ("reviewer",),
+    c.InitiateHandoff: ("source", "target"),
+    c.AnswerRejection: ("reassign_to",),
+}
+"""Where an ask names others, whom the ledger knows by their own names."""
+_OPTIONS_WITH_NAME = (f"{UNLOCK}:", f"{REASSIGN}:")
+"""How the answers to a question begin that name an agent."""

@@ -1,0 +1,275 @@
+"""A task's rejections by agents, each with what was found, advised and decided, read from its events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from remand.domain.decisions.rejections import task_context
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import (
+    Decision,
+    HandoffInitiated,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    OpinionGiven,
+    RejectionAnswered,
+    TaskClaimed,
+    record_of,
+)
+from remand.domain.evidence.probes import Grade
+from remand.domain.reasons import DecisionType
+from remand.domain.record import Record
+from remand.domain.rejection import TaskRejection
+from remand.domain.reviewer import answer
+from remand.domain.task import Task
+from remand.domain.validation.assessment import EvidenceGrade, Issue
+
+
+class RejectionView(Record, kw_only=True, omit_defaults=False):
+    """A rejection as it stands."""
+
+    rejection_id: str
+    task_id: str
+    handoff_id: str
+    agent: str
+    at: str
+    is_valid: bool
+    is_imported: bool = False
+    """A GoT tool wrote it: nobody here has judged it, and nobody answers it here."""
+    rejection: dict[str, Any]
+    score: float = 0.0
+    issues: tuple[Issue, ...] = ()
+    graded: tuple[EvidenceGrade, ...] = ()
+    attempts: tuple[EvidenceGrade, ...] = ()
+    opinion: str = ""
+    decision: Decision | None = None
+    decided_by: str = ""
+    decided_at: str = ""
+
+
+def task_rejections(events: list[Event]) -> list[RejectionView]:
+    """Every rejection of a task in its order, each with the answer that counts: the first that is no override."""
+    found: dict[str, RejectionView] = {}
+    for event in events:
+        match event:
+            case HandoffRejected() | HandoffRejectionInvalid() if event.rejection_id:
+                found[event.rejection_id] = _rejection_view(event)
+            case RejectionAnswered() if _is_open(found.get(event.rejection_id)):
+                found[event.rejection_id] = _with_decision(found[event.rejection_id], event)
+            case OpinionGiven() if event.rejection_id in found:
+                found[event.rejection_id] = msgspec.structs.replace(
+                    found[event.rejection_id], opinion=event.opinion
+                )
+            case _:
+                pass
+    return list(found.values())
+
+
+def imported_rejections(events: list[Event]) -> list[RejectionView]:
+    """Every rejection that a GoT tool wrote down, each with the answer to the last one of its handoff.
+
+    They are shown and never acted upon: `rejections` leaves them out.
+    """
+    found: dict[str, RejectionView] = {}
+    last: dict[str, str] = {}
+    for event in events:
+        if not event.is_legacy:
+            continue
+        match event:
+            case HandoffRejected() | HandoffRejectionInvalid():
+                found[event.meta.id] = msgspec.structs.replace(
+                    _rejection_view(event), rejection_id=event.meta.id
+                )
+                last[event.handoff_id] = event.meta.id
+            case RejectionAnswered() if _is_open(found.get(last.get(event.handoff_id, ""))):
+                name = last[event.handoff_id]
+                found[name] = _with_decision(found[name], event)
+            case _:
+                pass
+    return list(found.values())
+
+
+def rejection_of_handoff(events: list[Event], handoff_id: str) -> RejectionView | None:
+    """The last rejection of a handoff; an imported one only where the handoff is imported, too."""
+    is_native = any(
+        isinstance(event, HandoffInitiated | TaskClaimed)
+        and event.handoff_id == handoff_id
+        and not event.is_legacy
+        for event in events
+    )
+    found = task_rejections(events) if is_native else imported_rejections(events)
+    return next((one for one in reversed(found) if one.handoff_id == handoff_id), None)
+
+
+def _with_decision(view: RejectionView, event: RejectionAnswered) -> RejectionView:
+    return msgspec.structs.replace(
+        view,
+        decision=event.decision,
+        decided_by=event.director or event.meta.actor,
+        decided_at=event.ts,
+    )
+
+
+def _is_open(view: RejectionView | None) -> bool:
+    """True when a rejection may be answered: it was not yet, or overridden so far."""
+    return view is not None and (view.decision is None or view.decision.decision_type == "OVERRIDE")
+
+
+def _rejection_view(event: HandoffRejected | HandoffRejectionInvalid) -> RejectionView:
+    return RejectionView(
+        rejection_id=event.rejection_id,
+        task_id=event.task_id,
+        handoff_id=event.handoff_id,
+        agent=event.agent,
+        at=event.ts,
+        is_valid=isinstance(event, HandoffRejected),
+        is_imported=event.is_legacy,
+        rejection=record_of(event),
+        score=event.score,
+        issues=_issues(event),
+        graded=event.graded,
+        attempts=event.attempts,
+    )
+
+
+def _issues(event: HandoffRejected | HandoffRejectionInvalid) -> tuple[Issue, ...]:
+    """What was found wrong; of an imported rejection as it was written, without codes."""
+    if isinstance(event, HandoffRejected):
+        return ()
+    return event.issues or tuple(
+        Issue(code="imported", field="", message=message) for message in event.validation_issues
+    )
+
+
+class CheckedAttempt(Record, kw_only=True, omit_defaults=False):
+    """An attempt as the agent tells it, and how far it was checked."""
+
+    text: str
+    grade: str
+    detail: str = ""
+    """What the check showed."""
+
+
+class CheckedEvidence(Record, kw_only=True, omit_defaults=False):
+    """A piece of evidence, and how far it was checked."""
+
+    type: str
+    data: Any
+    source: str
+    grade: str
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The piece in words: its type and data, and where it is from."""
+        stated = ": ".join(part for part in (self.type, value_text(self.data)) if part)
+        return f"{stated} ({self.source})" if self.source else stated
+
+
+class ProposedTask(Record, kw_only=True, omit_defaults=False):
+    """A task that the agent proposes instead, in words."""
+
+    title: str
+    scope: str
+    dependencies: str
+    estimate: str
+
+
+class RejectionFacts(Record, kw_only=True, omit_defaults=False):
+    """What a director decides from: the record of a rejection, whole, with what was checked of it."""
+
+    blocking_factor: str = ""
+    attempts: tuple[CheckedAttempt, ...] = ()
+    evidence: tuple[CheckedEvidence, ...] = ()
+    suggested_alternative: str = ""
+    alternative_tasks: tuple[ProposedTask, ...] = ()
+    task_original_scope: str = ""
+    scope_growth_factor: Any = None
+    issues: tuple[Issue, ...] = ()
+
+
+def rejection_facts(view: RejectionView) -> RejectionFacts:
+    """The facts of a rejection. Its record may hold anything: it is another's, and invalid ones are kept, too."""
+    record = TaskRejection.from_dict(view.rejection)
+    return RejectionFacts(
+        blocking_factor=value_text(record.blocking_factor),
+        attempts=_attempts(_as_list(record.what_attempted), view.attempts),
+        evidence=_evidence(_as_list(record.evidence), view.graded),
+        suggested_alternative=value_text(record.suggested_alternative),
+        alternative_tasks=tuple(map(_proposed_task, _as_list(record.alternative_tasks))),
+        task_original_scope=value_text(record.task_original_scope),
+        scope_growth_factor=record.scope_growth_factor,
+        issues=view.issues,
+    )
+
+
+def value_text(value: Any) -> str:
+    """A value of a record as text, whole: `key: value` for a flat mapping, JSON for what is nested."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, Mapping) and not any(isinstance(item, Mapping | list) for item in value.values()):
+        return ", ".join(f"{key}: {value_text(item)}" for key, item in value.items())
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _attempts(listed: list[Any], graded: tuple[EvidenceGrade, ...]) -> tuple[CheckedAttempt, ...]:
+    grades = {one.index: one for one in graded}
+    return tuple(
+        CheckedAttempt(text=value_text(item), **_grade(grades.get(place)))
+        for place, item in enumerate(listed)
+    )
+
+
+def _evidence(listed: list[Any], graded: tuple[EvidenceGrade, ...]) -> tuple[CheckedEvidence, ...]:
+    grades = {one.index: one for one in graded}
+    return tuple(
+        CheckedEvidence(
+            type=value_text(item.get("type")) if isinstance(item, Mapping) else "",
+            data=item.get("data") if isinstance(item, Mapping) else item,
+            source=value_text(item.get("source")) if isinstance(item, Mapping) else "",
+            **_grade(grades.get(place)),
+        )
+        for place, item in enumerate(listed)
+    )
+
+
+def _grade(found: EvidenceGrade | None) -> dict[str, str]:
+    """How far a part was checked; what nobody checked is reported."""
+    return {
+        "grade": found.grade if found else Grade.REPORTED.value,
+        "detail": found.detail if found else "",
+    }
+
+
+def _proposed_task(item: Any) -> ProposedTask:
+    told = item if isinstance(item, Mapping) else {"title": item}
+    return ProposedTask(**{name: value_text(told.get(name)) for name in ProposedTask.__struct_fields__})
+
+
+def _as_list(value: Any) -> list[Any]:
+    """The items of a list; whatever else was given is a list of one."""
+    return value if isinstance(value, list) else [] if value in (None, "") else [value]
+
+
+def director_brief(task: Task | None, events: Sequence[Event], handoff_id: str) -> dict[str, Any]:
+    """What a director is told: the task, the last rejection of a handoff with its grades, and the earlier ones."""
+    told = task_rejections(list(events))
+    this = [one for one in told if one.handoff_id == handoff_id][-1:]
+    return {
+        "task": task_context(task) if task else {},
+        "rejection": _view_fields(this[0]) if this else None,
+        "earlier": [_view_fields(one) for one in told if one not in this],
+        "decisions": list(DecisionType.__members__),
+        "answer": list(answer.DirectorAnswer.__struct_fields__),
+    }
+
+
+def _view_fields(view: RejectionView) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(view)
+    return plain

@@ -1,0 +1,438 @@
+"""A task's history, read from its events: handoffs, questions, reviews, and what awaits review."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from remand.app.events.task_folds import task_events
+from remand.domain.access.team import COORDINATOR, USER, Actor
+from remand.domain.decisions.reviews import has_worked_on
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationOpened,
+    EscalationRepeated,
+    LockoutCleared,
+    ReviewApproved,
+    ReviewNoted,
+    ReviewRejected,
+)
+from remand.domain.events.tasks import (
+    HandoffAccepted,
+    HandoffCompleted,
+    HandoffInitiated,
+    HandoffLapsed,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    HandoffResumed,
+    LeaseExpired,
+    RejectionAnswered,
+    TaskClaimed,
+    TaskContinued,
+    TaskFailed,
+    TaskReleased,
+    TaskSubmitted,
+)
+from remand.domain.events.work import GateErrored
+from remand.domain.evolve import evolve
+from remand.domain.folds.reviews import make_escalation_id
+from remand.domain.instant import Instant
+from remand.domain.pull_request.reviews import source_review
+from remand.domain.reasons import parse_decision_type
+from remand.domain.record import Record
+from remand.domain.task import Status, Submission, Task
+from remand.ledger.store import Transaction
+
+
+class HandoffView(Record, kw_only=True):
+    """A handoff as it stands."""
+
+    handoff_id: str
+    task_id: str
+    agent: str
+    status: str
+    source: str = ""
+    instructions: str = ""
+    initiated_at: str = ""
+    accepted_at: str = ""
+    completed_at: str = ""
+    ended_at: str = ""
+    override_message: str = ""
+    """What the director told the agent, as long as it holds the handoff on that override."""
+    reassigned_to: str = ""
+    """Whom an override passed the task to: the handoff is no longer its agent's."""
+    result: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+_END_STATUS: dict[type[Event], str] = {
+    LeaseExpired: "expired",
+    TaskReleased: "released",
+    TaskContinued: "continued",
+    GateErrored: "continued",
+    TaskFailed: "failed",
+    HandoffLapsed: "lapsed",
+    HandoffResumed: "overridden",
+}
+OPEN = ("initiated", "accepted", "overridden")
+
+
+def task_handoffs(events: list[Event]) -> list[HandoffView]:
+    """Every handoff of a task, those that lost a merge marked as conflicts, those left open closed with the task."""
+    found: dict[str, HandoffView] = {}
+    imported = _LegacyHandoffs()
+    task: Task | None = None
+    for event in events:
+        lost = len(task.conflicts) if task else 0
+        task = evolve(task, event)
+        has_lost = task is not None and len(task.conflicts) > lost
+        if imported.may_tell(event, task, found):
+            _apply_event(found, event, has_lost)
+        if task is not None and (task.is_terminal or task.claim is None):
+            _close_open_handoffs(found, task, event)
+    return [_with_override(view, task) for view in found.values()]
+
+
+def _with_override(view: HandoffView, task: Task | None) -> HandoffView:
+    """The handoff with the director's message; once it was taken up anew or has ended, the message is history."""
+    filed = task.filed if task else None
+    is_standing = filed is not None and (filed.handoff_id, filed.decision) == (view.handoff_id, "OVERRIDE")
+    if filed is None or not is_standing or view.status not in ("initiated", "overridden"):
+        return view
+    return msgspec.structs.replace(view, override_message=filed.message)
+
+
+class _LegacyHandoffs:
+    """Which lines of GoT tools may tell of a task's handoffs: never of those that the ledger's own events made."""
+
+    def __init__(self) -> None:
+        self._native: set[str] = set()
+        self._rejected: set[str] = set()
+
+    def may_tell(self, event: Event, task: Task | None, found: dict[str, HandoffView]) -> bool:
+        """True when an event counts; what GoT tools told of a handoff gives way to its native beginning."""
+        name = getattr(event, "handoff_id", "")
+        if not event.is_legacy:
+            if isinstance(event, HandoffInitiated | TaskClaimed) and name not in self._native:
+                self._native.add(name)
+                found.pop(name, None)
+            return True
+        if name in self._native or (task is not None and not task.is_legacy):
+            return False
+        if isinstance(event, HandoffRejected | HandoffRejectionInvalid):
+            self._rejected.add(name)
+        if isinstance(event, RejectionAnswered):
+            return name in self._rejected and parse_decision_type(event.decision.decision_type) is not None
+        return True
+
+
+def _apply_event(found: dict[str, HandoffView], event: Event, has_lost: bool) -> None:
+    match event:
+        case HandoffInitiated():
+            found[event.handoff_id] = HandoffView(
+                handoff_id=event.handoff_id,
+                task_id=event.task_id,
+                agent=event.target_agent,
+                status="conflict" if has_lost else "initiated",
+                source=event.source_agent,
+                instructions=event.instructions,
+                initiated_at=event.ts,
+            )
+        case TaskClaimed():
+            found[event.handoff_id] = HandoffView(
+                handoff_id=event.handoff_id,
+                task_id=event.task_id,
+                agent=event.agent,
+                status="conflict" if has_lost else "accepted",
+                source="queue",
+                initiated_at=event.ts,
+                accepted_at=event.ts,
+            )
+        case HandoffAccepted() if event.handoff_id in found:
+            _change_handoff(
+                found, event.handoff_id, has_lost, status="accepted", accepted_at=event.ts, agent=event.agent
+            )
+        case HandoffCompleted() if event.handoff_id in found:
+            _change_handoff(
+                found,
+                event.handoff_id,
+                has_lost,
+                status="completed",
+                completed_at=event.ts,
+                result=event.result,
+            )
+        case TaskSubmitted():
+            _change_handoff(found, event.handoff_id, has_lost, status="completed", completed_at=event.ts)
+        case HandoffRejected() | HandoffRejectionInvalid():
+            _apply_rejection(found, event, has_lost)
+        case RejectionAnswered():
+            _apply_answer(found, event, has_lost)
+        case _:
+            ending, handoff_id = _END_STATUS.get(type(event)), getattr(event, "handoff_id", "")
+            if ending and not _is_reassigned(found, handoff_id):
+                ended_at = "" if ending in OPEN else event.ts
+                _change_handoff(found, handoff_id, has_lost, status=ending, ended_at=ended_at)
+
+
+def _apply_rejection(
+    found: dict[str, HandoffView], event: HandoffRejected | HandoffRejectionInvalid, has_lost: bool
+) -> None:
+    """Notes a rejection. An imported one may be all that tells of its handoff or of its agent; an invalid one left the
+    handoff as it was.
+    """
+    known = found.get(event.handoff_id)
+    if event.is_legacy and known is None:
+        found[event.handoff_id] = HandoffView(
+            handoff_id=event.handoff_id, task_id=event.task_id, agent=event.agent, status="initiated"
+        )
+    elif event.is_legacy and known is not None and not known.agent:
+        _change_handoff(found, event.handoff_id, has_lost, agent=event.agent)
+    if not (event.is_legacy and isinstance(event, HandoffRejectionInvalid)):
+        _change_handoff(found, event.handoff_id, has_lost, status="rejected")
+
+
+def _apply_answer(found: dict[str, HandoffView], event: RejectionAnswered, has_lost: bool) -> None:
+    """Notes the answer to a rejection, and whether it passed the task on to another agent."""
+    known, decision = found.get(event.handoff_id), event.decision
+    if known is None:
+        return
+    if decision.decision_type != "OVERRIDE":
+        _change_handoff(found, event.handoff_id, has_lost, status="rejection_accepted", ended_at=event.ts)
+        return
+    # The message of a native override is taken from the task: it stands no longer than the override does.
+    text, other = decision.override_message if event.is_legacy else "", decision.reassign_to
+    if other in ("", known.agent):
+        _change_handoff(found, event.handoff_id, has_lost, status="overridden", override_message=text)
+        return
+    _change_handoff(
+        found,
+        event.handoff_id,
+        has_lost,
+        status="reassigned",
+        override_message=text,
+        reassigned_to=other,
+        ended_at=event.ts,
+    )
+
+
+def _is_reassigned(found: dict[str, HandoffView], handoff_id: str) -> bool:
+    return handoff_id in found and found[handoff_id].status == "reassigned"
+
+
+def _change_handoff(found: dict[str, HandoffView], handoff_id: str, has_lost: bool, **changes: Any) -> None:
+    if handoff_id in found and not has_lost:
+        found[handoff_id] = msgspec.structs.replace(found[handoff_id], **changes)
+
+
+def _close_open_handoffs(found: dict[str, HandoffView], task: Task, event: Event) -> None:
+    """Open handoffs close with their task, or when its claim was ended from outside."""
+    if task.is_legacy:
+        return
+    offered = {offer.handoff_id for offer in task.offers}
+    for handoff_id, view in found.items():
+        if view.status in OPEN and handoff_id not in offered:
+            found[handoff_id] = msgspec.structs.replace(view, status="closed", ended_at=event.ts)
+
+
+class QuestionView(Record, kw_only=True, omit_defaults=False):
+    """A question to the user, with what became of it."""
+
+    escalation_id: str
+    kind: str
+    reason: str
+    since: str
+    deadline: str
+    status: str = "open"
+    """`answered`, or `closed` when the task went on in another way."""
+    repeats: int = 0
+    acknowledged_by: str | None = None
+    option: str | None = None
+    guidance: str | None = None
+    answered_by: str | None = None
+    answered_at: str | None = None
+
+
+def task_questions(task: Task, events: list[Event]) -> list[QuestionView]:
+    """Every question a task has put to the user, in its order."""
+    found: dict[str, QuestionView] = {}
+    told: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, LockoutCleared):
+            told[f"unlock:{event.agent}"] = event.guidance
+        elif isinstance(event, EscalationOpened):
+            asked = QuestionView(
+                escalation_id=make_escalation_id(event),
+                kind=event.kind,
+                reason=event.reason,
+                since=event.ts,
+                deadline=event.deadline,
+            )
+            found[asked.escalation_id] = asked
+        elif (known := found.get(getattr(event, "escalation_id", ""))) is not None:
+            found[known.escalation_id] = msgspec.structs.replace(
+                known, **_question_changes(known, event, told)
+            )
+    current = task.open_escalation.id if task.open_escalation else ""
+    return [
+        msgspec.structs.replace(known, status="closed")
+        if known.status == "open" and known.escalation_id != current
+        else known
+        for known in found.values()
+    ]
+
+
+def _question_changes(known: QuestionView, event: Event, told: dict[str, str]) -> dict[str, Any]:
+    """What an event changes about the question it names. What an unlocked agent was told stands with its unlock."""
+    match event:
+        case EscalationAnswered():
+            return {
+                "status": "answered",
+                "option": event.option,
+                "guidance": event.guidance or told.get(event.option) or None,
+                "answered_by": event.meta.actor,
+                "answered_at": event.ts,
+            }
+        case EscalationRepeated():
+            return {"repeats": known.repeats + 1, "deadline": event.deadline or known.deadline}
+        case EscalationAcknowledged():
+            return {"acknowledged_by": event.meta.actor}
+        case _:
+            return {}
+
+
+_REVIEWS = (
+    "review.request",
+    "review.approve",
+    "review.reject",
+    "review.retract",
+    "review.note",
+    "review.comment",
+)
+
+
+def task_reviews(task: Task, events: list[Event]) -> list[dict[str, Any]]:
+    """The reviews of a task as plain rows; a rejection with its id, and whether it was taken back."""
+    is_retracted = {review.id: review.is_retracted for one in task.rounds for review in one.reviews}
+    rows = [row for row in event_rows(events) if row["event"] in _REVIEWS]
+    for row in rows:
+        if row["event"] == "review.reject":
+            row["review_id"] = row.get("review_id") or row["event_id"]
+            row["is_retracted"] = is_retracted.get(row["review_id"], False)
+    return rows
+
+
+class UncountedReview(Record, kw_only=True, omit_defaults=False):
+    """A review on the forge that was seen and does not count."""
+
+    task_id: str
+    reviewer: str
+    why: str
+    commit: str
+    source: str
+    """The forge, and the review's id there."""
+    at: str
+    """When it was seen."""
+
+    @property
+    def text(self) -> str:
+        """The review and the reason in one sentence."""
+        of = f" of {self.commit[:12]}" if self.commit else ""
+        return f"{self.reviewer}'s review{of} was seen and does not count: {self.why.rstrip('.')}."
+
+
+def uncounted_review(event: ReviewNoted) -> UncountedReview:
+    """A review as it was noted."""
+    return UncountedReview(
+        task_id=event.task_id,
+        reviewer=event.reviewer or "Somebody",
+        why=event.why,
+        commit=event.commit,
+        source=source_review(event.source),
+        at=event.ts,
+    )
+
+
+def uncounted_reviews(events: list[Event]) -> list[UncountedReview]:
+    """The reviews since the last submission that were seen and do not count, each with the reason given last."""
+    found: dict[str, UncountedReview] = {}
+    for event in events:
+        match event:
+            case TaskSubmitted() | HandoffCompleted():
+                found.clear()
+            case ReviewNoted():
+                found[source_review(event.source)] = uncounted_review(event)
+            case ReviewRejected() | ReviewApproved():
+                found.pop(source_review(event.source), None)
+            case _:
+                pass
+    return list(found.values())
+
+
+def asserted_actors(events: list[Event]) -> tuple[str, ...]:
+    """Who acted on a task by their own word alone; nobody where all that was done is the user's."""
+    actors = {event.meta.actor for event in events} - {"", COORDINATOR}
+    found = {event.meta.actor for event in events if event.meta.is_asserted}
+    return tuple(sorted(found)) if actors - {USER} else ()
+
+
+def event_rows(events: list[Event]) -> list[dict[str, Any]]:
+    """The events of a task as plain rows: time, name, actor, and what they say."""
+    rows = []
+    for event in events:
+        fields = msgspec.to_builtins(event)
+        fields.pop("meta", None)
+        who = {"ts": event.ts, "event": event.name, "actor": event.meta.actor, "event_id": event.meta.id}
+        rows.append(fields | who | {"asserted": event.meta.is_asserted})
+    return rows
+
+
+class SubmissionUnderReview(Record, kw_only=True, omit_defaults=False):
+    """A submission that awaits review."""
+
+    task_id: str
+    title: str
+    commit: str
+    author: str
+    since: Instant
+    branch: str | None = None
+    pr: int | None = None
+    requested: tuple[str, ...] = ()
+    """The reviewers who were asked for their word."""
+    attempt: int = 0
+    rejection_count: int = 0
+    asserted: bool = False
+    """Only the author's own word says who it is."""
+    not_counted: tuple[UncountedReview, ...] = ()
+    """Reviews of it on the forge that were seen and do not count."""
+
+
+def submissions_under_review(view: Transaction, reviewer: Actor | None = None) -> list[SubmissionUnderReview]:
+    """Every submission that awaits review, the oldest first; with a reviewer, those it had no part in."""
+    found = [
+        _submission_row(task, task.submission, view)
+        for task in view.tasks.every()
+        if task.status == Status.PROVISIONAL
+        and task.submission
+        and not (reviewer and has_worked_on(task, reviewer))
+    ]
+    return sorted(found, key=lambda entry: (entry.since, entry.task_id))
+
+
+def _submission_row(task: Task, submission: Submission, view: Transaction) -> SubmissionUnderReview:
+    uncounted = uncounted_reviews(task_events(view, task.id)) if task.sources else ()
+    return SubmissionUnderReview(
+        task_id=task.id,
+        title=task.title,
+        commit=submission.commit,
+        author=submission.agent,
+        since=submission.at,
+        branch=task.branch or None,
+        pr=task.pr or None,
+        requested=task.requested,
+        attempt=task.attempt_count,
+        rejection_count=task.rejection_count,
+        asserted=submission.is_asserted,
+        not_counted=tuple(uncounted),
+    )

@@ -1,0 +1,231 @@
+"""Rejected tasks that wait for a person's decision; and the whole inbox, with the answers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from remand.app.history.rejections import (
+    ProposedTask,
+    RejectionFacts,
+    RejectionView,
+    rejection_facts,
+    task_rejections,
+    value_text,
+)
+from remand.app.inbox.held_findings import HeldQuestion, held_questions, settlement_command
+from remand.app.inbox.objections import ObjectionQuestion, dismissal_command, objection_questions
+from remand.app.inbox.questions import (
+    WAIT,
+    EventsOf,
+    Question,
+    alert_questions,
+    attempt_lines,
+    eligible_team_agents,
+    open_escalations,
+)
+from remand.app.requests import Rules
+from remand.app.tasks.staff import able_directors
+from remand.app.text import single_line
+from remand.domain import commands as c
+from remand.domain.access.team import USER, Actor
+from remand.domain.decisions.director import AUTOMATIC
+from remand.domain.decisions.escalations import REASSIGN, EscalationOption
+from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
+from remand.domain.refusals import Refused
+from remand.domain.task import LastRejection, Status, Task
+from remand.domain.text.visible import remove_invisible
+from remand.ledger.store import Transaction
+
+AnswerCommand = c.AnswerEscalation | c.AnswerRejection | c.SettleFinding | c.DismissObjections
+"""What an answer to a question asks for."""
+DECISION_KIND = "decision"
+MAX_GROUND = 2000
+MAX_GROUNDS = 60
+_FOLLOWS = {
+    DecisionType.ACCEPT: "Accept: the task stays blocked until it is reopened",
+    DecisionType.ACCEPT_AND_DEFER: "Accept and defer: the task sleeps until what is in its way is done",
+    DecisionType.ACCEPT_AND_DECOMPOSE: "Accept and decompose: the sub-tasks that were proposed take its place",
+    DecisionType.ACCEPT_AND_REFORMULATE: "Accept and reformulate: the task that was proposed takes its place",
+}
+_OBSOLETE = "Accept: the task is cancelled as obsolete"
+
+
+class DecisionQuestion(Question, kw_only=True, omit_defaults=False):
+    """A rejection of a task that waits for a person; what it is asked under is the rejection's id."""
+
+    agent: str
+    """Who rejected the task."""
+    handoff_id: str
+    answer: str
+    """The command that answers it in full."""
+    grounds: tuple[str, ...] = ()
+    """What the decision rests on: what the rejection says, shows and proposes, one line each."""
+
+
+def open_questions(
+    view: Transaction, rules: Rules, events_of: EventsOf, who: Actor | None = None
+) -> list[Question]:
+    """Everything that waits for the user, the oldest first, then objections, and then what they are alerted to.
+
+    Objections come later whatever their date: anybody can write them.
+
+    The held findings among it are those that `who` may settle.
+    """
+    found = open_escalations(view, rules.team, events_of)
+    found += decision_questions(view, rules, view.tasks.active(Status.BLOCKED), events_of)
+    found += held_questions(view, rules.team, events_of, who or rules.team.actor(USER))
+    alerts = alert_questions(view, rules.team, view.tasks.active(Status.CLAIMED), events_of)
+    return [
+        *sorted(found, key=lambda one: (one.since, one.task_id)),
+        *objection_questions(view, rules.policy),
+        *sorted(alerts, key=lambda one: (one.since, one.task_id)),
+    ]
+
+
+def decision_questions(
+    view: Transaction, rules: Rules, blocked: Iterable[Task], events_of: EventsOf
+) -> Iterator[DecisionQuestion]:
+    """Of the tasks that are blocked, those whose rejection no agent of the team will decide on."""
+    for task in blocked:
+        filed = pending_rejection(task)
+        has_agents = not rules.policy.has_director_command and able_directors(task, rules.team)
+        if filed is not None and not has_agents:
+            yield decision_question(view, rules, task, filed, events_of)
+
+
+def pending_rejection(task: Task) -> LastRejection | None:
+    """The rejection of a task that waits for a decision."""
+    filed = task.filed
+    is_waiting = task.status == Status.BLOCKED and filed is not None and filed.is_valid and not filed.decision
+    return filed if is_waiting else None
+
+
+def find_task_by_rejection(view: Transaction, rejection_id: str) -> Task | None:
+    """The task whose last rejection has that id, as long as it is blocked."""
+    tasks = view.tasks.active(Status.BLOCKED)
+    return next((task for task in tasks if task.filed and task.filed.rejection_id == rejection_id), None)
+
+
+def decision_options(
+    view: Transaction, rules: Rules, task: Task, filed: LastRejection
+) -> tuple[EscalationOption, ...]:
+    """How a rejection may be decided without naming further tasks: as the automatic director would, first."""
+    reason = parse_reason(filed.reason)
+    likely = AUTOMATIC[reason] if reason else DecisionType.ACCEPT
+    accepted = [likely, *({DecisionType.ACCEPT} - {likely})]
+    is_obsolete = reason is RejectionReason.OBSOLETE
+    options = [
+        EscalationOption(
+            key=one.name, text=_OBSOLETE if is_obsolete and one is DecisionType.ACCEPT else _FOLLOWS[one]
+        )
+        for one in accepted
+    ]
+    if not task.is_locked_out(filed.agent):
+        options.append(
+            EscalationOption(key=DecisionType.OVERRIDE.name, text=f"Override: {filed.agent} goes on with it")
+        )
+    others = [
+        agent.name for agent in eligible_team_agents(view, rules.team, task) if agent.name != filed.agent
+    ]
+    return (
+        *options,
+        *(
+            EscalationOption(key=f"{REASSIGN}:{name}", text=f"Override, and reassign to {name}")
+            for name in others
+        ),
+    )
+
+
+def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCommand:
+    """What an option says to a question; with it comes what whoever goes on should know."""
+    if isinstance(question, ObjectionQuestion):
+        return dismissal_command(question.task_id, question.signer, key, guidance)
+    if isinstance(question, HeldQuestion):
+        return settlement_command(question.task_id, question.finding, key, guidance)
+    if not isinstance(question, DecisionQuestion):
+        return c.AnswerEscalation(
+            task_id=question.task_id, escalation_id=question.escalation_id, option=key, guidance=guidance
+        )
+    offered = [option.key for option in question.options]
+    if key not in offered:
+        raise Refused(
+            "bad_value",
+            f"There is no option {key[:80]!r}; choose one of {', '.join(offered)}, or say more: {question.answer}.",
+        )
+    choice, _, name = key.partition(":")
+    is_override = choice in (REASSIGN, DecisionType.OVERRIDE.name)
+    return c.AnswerRejection(
+        handoff_id=question.handoff_id,
+        decision=DecisionType.OVERRIDE.name if is_override else choice,
+        message=guidance if is_override else "",
+        rationale="" if is_override else guidance,
+        reassign_to=name,
+    )
+
+
+def rejection_grounds(found: RejectionView) -> tuple[str, ...]:
+    """What a director has to know of a rejection, each part on a line, and the command that shows it whole."""
+    facts, record = rejection_facts(found), found.rejection
+    rows = (
+        ("in the way", facts.blocking_factor),
+        ("why", value_text(record.get("reason_detail"))),
+        *((f"attempt ({one.grade})", one.text) for one in facts.attempts),
+        *((f"evidence ({one.grade})", one.text) for one in facts.evidence),
+        ("growth", _growth_text(facts)),
+        ("proposed instead", facts.suggested_alternative),
+        *(("sub-task", _sub_task_text(one)) for one in facts.alternative_tasks),
+        *(("issue", issue.message) for issue in facts.issues),
+        ("adviser", found.opinion),
+    )
+    told = [_ground_line(label, text) for label, text in rows if text]
+    if len(told) > MAX_GROUNDS:
+        told[MAX_GROUNDS:] = [f"[cut: {len(told) - MAX_GROUNDS} more parts]"]
+    return (*told, f"in full: remand handoff status {found.handoff_id}")
+
+
+def _growth_text(facts: RejectionFacts) -> str:
+    return f"{value_text(facts.scope_growth_factor)} times" if facts.scope_growth_factor is not None else ""
+
+
+def _sub_task_text(one: ProposedTask) -> str:
+    """A proposed sub-task on one line."""
+    more = (one.scope, f"depends on: {one.dependencies}" if one.dependencies else "", one.estimate)
+    return "; ".join(part for part in (one.title, *more) if part)
+
+
+def _ground_line(label: str, text: str) -> str:
+    """One part on one line; what is cut is said."""
+    flat = " ".join(remove_invisible(f"{label}: {text}").split())
+    cut = len(flat) - MAX_GROUND
+    return flat if cut <= 0 else f"{flat[:MAX_GROUND]}… [cut: {cut} more characters]"
+
+
+def decision_question(
+    view: Transaction, rules: Rules, task: Task, filed: LastRejection, events_of: EventsOf
+) -> DecisionQuestion:
+    """What a rejection that waits for a decision asks."""
+    events = list(events_of(task.id))
+    offered = decision_options(view, rules, task, filed)
+    found = next((one for one in task_rejections(events) if one.rejection_id == filed.rejection_id), None)
+    summary = found.rejection.get("reason_summary") if found else ""
+    numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
+    label = task.label[:1].upper() + task.label[1:]
+    why = single_line(
+        f"{label} needs a decision: {filed.agent} rejected it ({filed.reason}): {summary or ''}"
+    ).rstrip(" :.")
+    return DecisionQuestion(
+        escalation_id=filed.rejection_id,
+        task_id=task.id,
+        title=task.title,
+        kind=DECISION_KIND,
+        question=f"{why}. Options: {numbered}.",
+        options=offered,
+        deadline="",
+        default=WAIT,
+        tried=attempt_lines(task, events),
+        grounds=rejection_grounds(found) if found else (),
+        since=found.at if found else "",
+        agent=filed.agent,
+        handoff_id=filed.handoff_id,
+        answer=f"remand handoff rejection-response {filed.handoff_id} --decision DECISION",
+    )

@@ -1,0 +1,242 @@
+"""Work that the gates hold, for whoever may settle it: each finding with the commands that accept and refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from remand.app.inbox.questions import WAIT, EventsOf, Question
+from remand.app.tasks.lookup import Lineage
+from remand.app.text import single_line
+from remand.domain import commands as c
+from remand.domain.access.team import Actor, Team
+from remand.domain.decisions.escalations import EscalationOption
+from remand.domain.decisions.findings import (
+    acceptable_findings,
+    describe_held_count,
+    open_findings,
+    override_command,
+    possible_settlers,
+    settle_command,
+)
+from remand.domain.events.event import Event
+from remand.domain.events.work import GateHeld
+from remand.domain.gate.gate import GateFinding
+from remand.domain.gate.verdict import Verdict
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+from remand.domain.text.redaction import redact
+from remand.ledger.store import Transaction
+
+HELD_KIND = "held"
+ACCEPT, REFUSE = "accept", "refuse"
+HELD_OPTIONS = (
+    EscalationOption(key=ACCEPT, text="Accept the finding: the work goes on once nothing else is held"),
+    EscalationOption(key=REFUSE, text="Refuse it: the work goes back to its agent"),
+)
+
+
+class HeldFinding(Record, kw_only=True, omit_defaults=False):
+    """A finding that waits for a person."""
+
+    finding: str
+    """Its id."""
+    path: str = ""
+    line: int = 0
+    code: str = ""
+    text: str = ""
+    accept: str = ""
+    """The command that accepts it; empty for whom it is not to settle."""
+    refuse: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is and what was found, on one line."""
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        return single_line(": ".join(part for part in (where, self.code, self.text) if part))
+
+
+class HeldWork(Record, kw_only=True, omit_defaults=False):
+    """A done claim that the gates hold."""
+
+    task_id: str
+    label: str
+    title: str
+    agent: str
+    """Whose work it is."""
+    commit: str
+    since: Instant = ""
+    report: str = ""
+    """The name of the full report on the machine that measured."""
+    settlers: tuple[str, ...] = ()
+    """Who may settle at least one of the findings."""
+    override: str = ""
+    """The command by which the user lets the work pass; only where nobody may settle the findings."""
+    findings: tuple[HeldFinding, ...]
+
+
+class HeldQuestion(Question, kw_only=True, omit_defaults=False):
+    """A held finding as a question to whoever may settle it; what it is asked under names the task and the finding."""
+
+    agent: str
+    finding: str
+    path: str = ""
+    line: int = 0
+    accept: str = ""
+    """The command that accepts the finding, and the one that refuses it."""
+    refuse: str = ""
+    report: str = ""
+
+
+def tasks_with_held_findings(view: Transaction) -> list[Task]:
+    """The tasks whose work is held, by id."""
+    found = [*view.tasks.active(Status.CLAIMED), *view.tasks.escalated_tasks()]
+    return sorted(filter(open_findings, found), key=lambda task: task.id)
+
+
+def held_work(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> list[HeldWork]:
+    """The held work that somebody may settle, with the findings in reach, the oldest first."""
+    found = [
+        _settleable_part(held_work_of_task(view, team, task, events_of(task.id), who))
+        for task in tasks_with_held_findings(view)
+    ]
+    return sorted((one for one in found if one.findings), key=lambda one: (one.since, one.task_id))
+
+
+def _settleable_part(work: HeldWork) -> HeldWork:
+    return replace(work, findings=tuple(one for one in work.findings if one.accept))
+
+
+def held_work_of_task(
+    view: Transaction, team: Team, task: Task, events: Iterable[Event], who: Actor
+) -> HeldWork:
+    """Everything that is held of a task, with commands for the findings that somebody may settle."""
+    team = team.with_task_names(Lineage(view).participant_names(task))
+    actor = team.actor(who.name, confined=who.confined)
+    hold = _find_hold(task, events)
+    described = dict(_finding_details(hold.verdict)) if hold else {}
+    names, findings = possible_settlers(task, team), open_findings(task)
+    reached = set(acceptable_findings(task, findings, actor))
+    return HeldWork(
+        task_id=task.id,
+        label=task.label,
+        title=task.title,
+        agent=hold.agent if hold else task.claim.agent if task.claim else "",
+        commit=task.gating.commit,
+        since=hold.ts if hold else "",
+        report=hold.verdict.report_name if hold else "",
+        settlers=names,
+        override="" if names else override_command(task),
+        findings=tuple(
+            _held_finding(task, name, described.get(name), actor if name in reached else None)
+            for name in findings
+        ),
+    )
+
+
+def _find_hold(task: Task, events: Iterable[Event]) -> GateHeld | None:
+    """The verdict by which the task's work is held now."""
+    gating = task.gating
+    found = [
+        event
+        for event in events
+        if isinstance(event, GateHeld)
+        and (event.handoff_id, event.verdict.commit) == (gating.handoff_id, gating.commit)
+        and event.verdict.suspicions == gating.held
+    ]
+    return found[-1] if found else None
+
+
+def _finding_details(verdict: Verdict) -> Iterator[tuple[str, GateFinding]]:
+    for gate in reversed(verdict.gates):
+        yield from reversed(gate.held_findings)
+
+
+def _held_finding(task: Task, name: str, found: GateFinding | None, actor: Actor | None) -> HeldFinding:
+    """A finding of the task, with the commands for an actor that may settle it."""
+    known = found or GateFinding()
+    return HeldFinding(
+        finding=name,
+        path=single_line(redact(known.path)),
+        line=known.line,
+        code=single_line(redact(known.code)),
+        text=single_line(redact(known.text.removesuffix(f"[{name}]"))),
+        accept=settle_command(task, name, actor) if actor else "",
+        refuse=settle_command(task, name, actor, is_accepted=False) if actor else "",
+    )
+
+
+def held_questions(view: Transaction, team: Team, events_of: EventsOf, who: Actor) -> Iterator[HeldQuestion]:
+    """The held findings that somebody may settle, each as a question.
+
+    A rejected change that was handed in again is a question of its task already. Where nobody may settle what is held,
+    the user is asked to let it pass.
+    """
+    for task in tasks_with_held_findings(view):
+        if task.open_escalation is not None:
+            continue
+        work = held_work_of_task(view, team, task, events_of(task.id), who)
+        yield from (_held_question(work, one) for one in _settleable_part(work).findings)
+        if who.is_user and not work.settlers:
+            yield _override_question(work)
+
+
+def held_question_id(task_id: str, finding: str) -> str:
+    """The id under which a held finding is asked about."""
+    return f"{task_id}/{finding}"
+
+
+def _held_question(work: HeldWork, one: HeldFinding) -> HeldQuestion:
+    label = work.label[:1].upper() + work.label[1:]
+    numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(HELD_OPTIONS, start=1))
+    why = f"{label} is held: `{one.accept}` accepts this finding in {work.agent}'s work: {one.place}"
+    return HeldQuestion(
+        escalation_id=held_question_id(work.task_id, one.finding),
+        task_id=work.task_id,
+        title=work.title,
+        kind=HELD_KIND,
+        question=f"{why.rstrip(' :.')}. Options: {numbered}.",
+        options=HELD_OPTIONS,
+        deadline="",
+        default=WAIT,
+        since=work.since,
+        agent=work.agent,
+        finding=one.finding,
+        path=one.path,
+        line=one.line,
+        accept=one.accept,
+        refuse=one.refuse,
+        report=work.report,
+    )
+
+
+def _override_question(work: HeldWork) -> HeldQuestion:
+    first = work.findings[0]
+    why = (
+        f"{describe_held_count(len(work.findings))} in {work.agent}'s work on {work.label}, and nobody else may settle this. "
+        f"`{work.override}` lets it pass. The first: {first.finding}: {first.place}"
+    )
+    return HeldQuestion(
+        escalation_id=held_question_id(work.task_id, first.finding),
+        task_id=work.task_id,
+        title=work.title,
+        kind=HELD_KIND,
+        question=f"{why.rstrip(' :.')}. Options: none.",
+        options=(),
+        deadline="",
+        default=WAIT,
+        since=work.since,
+        agent=work.agent,
+        finding=first.finding,
+        report=work.report,
+    )
+
+
+def settlement_command(task_id: str, finding: str, key: str, reason: str) -> c.SettleFinding:
+    """The ask that settles a finding by the key of an option."""
+    if key not in (ACCEPT, REFUSE):
+        raise Refused("bad_value", f"There is no option {key[:80]!r}; choose one of {ACCEPT}, {REFUSE}.")
+    return c.SettleFinding(task_id=task_id, finding=finding, is_accepted=key == ACCEPT, reason=reason)

@@ -1,0 +1,257 @@
+"""Objections under keys that are not trusted: what was said, by which key, and how to answer."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from remand.app.history.activity import event_text
+from remand.app.inbox.questions import WAIT, Question
+from remand.app.text import single_line
+from remand.domain import commands as c
+from remand.domain.decisions.escalations import EscalationOption
+from remand.domain.decisions.objections import (
+    DISMISS,
+    DISMISS_ALL,
+    MAX_WORKS,
+    dismiss_command,
+    is_key_answered,
+    is_objection_answered,
+    open_objections,
+    question_id,
+    submitted_works,
+    trust_command,
+)
+from remand.domain.events.work import GateHeld, GateRejected
+from remand.domain.instant import Instant
+from remand.domain.policy import IGNORE, Policy
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import Objection, Task
+from remand.domain.text.redaction import redact
+from remand.ledger import codec
+from remand.ledger.event_tables import KeptObjection
+from remand.ledger.store import Transaction
+
+OBJECTION_KIND = "objection"
+MAX_LISTED = 20
+"""How many objections the inbox lists, and how many of one task are shown."""
+MAX_QUOTED = 3
+"""How much of what one key said is quoted."""
+OBJECTION_OPTIONS = (
+    EscalationOption(
+        key=DISMISS, text="Dismiss what this key said of the task: approvals no longer wait for that"
+    ),
+    EscalationOption(
+        key=DISMISS_ALL, text="Dismiss what every key that is not trusted said of the task so far"
+    ),
+)
+
+
+class KeyObjections(Record, kw_only=True, omit_defaults=False):
+    """What one key that is not trusted said against a task."""
+
+    task_id: str
+    signer: str
+    """The id of the key, as the events claim it."""
+    events: int
+    """How many events say no."""
+    said: tuple[str, ...]
+    """What they say, one line each; of very many the first."""
+    since: Instant
+    is_open: bool
+    """True while it waits for the user's answer."""
+    is_dismissed: bool
+    """True when the user has answered all of it."""
+    holds_up: bool
+    """True when an approval of the submission waits for that answer."""
+    trust: str
+    """How the key is trusted."""
+    dismiss: str
+    """The command by which the user dismisses it."""
+
+    @property
+    def text(self) -> str:
+        """All of it on one line."""
+        more = f" and {self.events - len(self.said)} more" if self.events > len(self.said) else ""
+        return f"key {self.signer}, which is not trusted, says: {'; '.join(self.said)}{more}"
+
+
+class TaskObjections(NamedTuple):
+    """What keys that are not trusted said against a task."""
+
+    shown: tuple[KeyObjections, ...] = ()
+    """Those that wait for an answer first."""
+    more: int = 0
+    """How many keys are not shown."""
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return len(self.shown) + self.more
+
+
+class ObjectionQuestion(Question, kw_only=True, omit_defaults=False):
+    """The objections of one key to one task, as a question to the user; or how many are not listed, without options."""
+
+    signer: str = ""
+    events: int = 0
+    trust: str = ""
+    dismiss: str = ""
+
+
+def task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) -> TaskObjections:
+    """The objections to a task, those first that wait for an answer, then in the order in which they came."""
+    keys = [(not _is_key_open(view, task, key), key.place, key) for key in view.objections.keys(task.id)]
+    shown = tuple(_key_objections(view, task, key) for _, _, key in sorted(keys)[:most])
+    return TaskObjections(shown, len(keys) - len(shown))
+
+
+def open_task_objections(view: Transaction, task: Task, *, most: int = MAX_LISTED) -> TaskObjections:
+    """The objections to a task that wait for an answer, in the order in which they came."""
+    keys = [key for key in view.objections.keys(task.id) if _is_key_open(view, task, key)]
+    keys.sort(key=lambda key: key.place)
+    return TaskObjections(tuple(_key_objections(view, task, key) for key in keys[:most]), len(keys[most:]))
+
+
+def _is_key_open(view: Transaction, task: Task, key: KeptObjection) -> bool:
+    """True when something that the key said waits for an answer."""
+    return not task.is_terminal and not _is_all_answered(view, task, key)
+
+
+def _is_all_answered(view: Transaction, task: Task, key: KeptObjection) -> bool:
+    """True when the user has answered all that the key said."""
+    known = is_key_answered(task, key.signer, key.at)
+    if known is not None:
+        return known
+    said = view.objections.of_task(task.id, signer=key.signer)
+    return all(is_objection_answered(task, _objection(one)) for one in said)
+
+
+def blocking_objections(view: Transaction, task: Task) -> tuple[Objection, ...]:
+    """The objections for whose answer an approval of the submission waits; of very many a few."""
+    works = submitted_works(task)
+    kept = view.objections.of_task(task.id, works=works) if works else []
+    found = [one for one in kept if any(open_objections(task, (_objection(one),)))]
+    return tuple(replace(_objection(one), text=quote_event(view, one.place)) for one in found[:MAX_QUOTED])
+
+
+def objections_answered_by(view: Transaction, task: Task, signer: str) -> tuple[Objection, ...]:
+    """The objections that an answer about a key, or about every key, would be to; of very many a few."""
+    if signer:
+        said = map(_objection, view.objections.of_task(task.id, signer=signer))
+        return tuple(islice(open_objections(task, said), MAX_WORKS))
+    keys = (key for key in view.objections.keys(task.id) if _is_key_open(view, task, key))
+    return tuple(map(_objection, islice(keys, 1)))
+
+
+def dismissal_command(task_id: str, signer: str, option: str, reason: str) -> c.DismissObjections:
+    """The ask that an option of such a question stands for."""
+    if option not in (DISMISS, DISMISS_ALL):
+        raise Refused(
+            "bad_value", f"There is no option {option[:80]!r}; choose one of {DISMISS}, {DISMISS_ALL}."
+        )
+    return c.DismissObjections(task_id=task_id, signer=signer if option == DISMISS else "", reason=reason)
+
+
+def objection_questions(view: Transaction, policy: Policy) -> list[ObjectionQuestion]:
+    """What the inbox lists: one question for each key and task, so many at most, from every task in turn."""
+    if policy.unconfirmed_no == IGNORE:
+        return []
+    found = [(task, open_task_objections(view, task)) for task in view.objections.tasks()]
+    turns = sorted(
+        (turn, task.id, number)
+        for number, (task, objections) in enumerate(found)
+        for turn in range(len(objections.shown))
+    )
+    listed = [
+        _objection_question(found[number][0], found[number][1].shown[turn], found[number][1].keys)
+        for _, turn, number in sorted((name, turn, number) for turn, name, number in turns[:MAX_LISTED])
+    ]
+    left = sum(objections.keys for _, objections in found) - len(listed)
+    return [*listed, *([_more_objections(left, listed[-1])] if left else [])]
+
+
+def _objection_question(task: Task, one: KeyObjections, keys: int) -> ObjectionQuestion:
+    options = OBJECTION_OPTIONS[: min(keys, 2)]
+    numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(options, start=1))
+    label = task.label[:1].upper() + task.label[1:]
+    holds = " An approval of the work waits for your answer." if one.holds_up else ""
+    others = f" {keys - 1} other keys that are not trusted object to it too." if keys > 2 else ""
+    others = " Another key that is not trusted objects to it too." if keys == 2 else others
+    return ObjectionQuestion(
+        escalation_id=question_id(task, one.signer),
+        task_id=task.id,
+        title=task.title,
+        kind=OBJECTION_KIND,
+        question=(
+            f"{label}: {one.text}. It has no effect.{holds}{others} If you know that machine, trust its key: "
+            f"{one.trust}. Options: {numbered}."
+        ),
+        options=options,
+        deadline="",
+        default=WAIT,
+        since=one.since,
+        signer=one.signer,
+        events=one.events,
+        trust=one.trust,
+        dismiss=one.dismiss,
+    )
+
+
+def _more_objections(count: int, last: ObjectionQuestion) -> ObjectionQuestion:
+    """That there are more than are listed."""
+    items = "1 more item" if count == 1 else f"{count} more items"
+    return ObjectionQuestion(
+        escalation_id="objections",
+        task_id=last.task_id,
+        title="Further objections",
+        kind=OBJECTION_KIND,
+        question=(
+            f"There are at least {items} of this kind, one for each key and task. `{DISMISS_ALL}` answers all of one "
+            'task; `remand task show ID` shows them; [policy] unconfirmed_no = "ignore" asks about none. Options: none.'
+        ),
+        options=(),
+        deadline="",
+        default=WAIT,
+        since=last.since,
+    )
+
+
+def _key_objections(view: Transaction, task: Task, key: KeptObjection) -> KeyObjections:
+    """What one key said; what it says of the submission first."""
+    works, signer = submitted_works(task), key.signer
+    own = view.objections.of_task(task.id, works=works, signer=signer) if works else []
+    held = [one for one in own if any(open_objections(task, (_objection(one),)))]
+    places = dict.fromkeys([*(one.place for one in held), key.place])
+    return KeyObjections(
+        task_id=task.id,
+        signer=signer,
+        events=key.events,
+        said=tuple(quote_event(view, place) for place in list(places)[:MAX_QUOTED]),
+        since=_first_time(view, key),
+        is_open=_is_key_open(view, task, key),
+        is_dismissed=_is_all_answered(view, task, key),
+        holds_up=bool(held),
+        trust=trust_command(signer),
+        dismiss=dismiss_command(task, signer),
+    )
+
+
+def quote_event(view: Transaction, place: int) -> str:
+    """What an event says, on one line: who claims to have said what, of which commit."""
+    event = codec.decode_stored_line(view.objections.line(place))
+    commit = event.verdict.commit if isinstance(event, GateRejected | GateHeld) else ""
+    about = f" ({commit[:12]})" if commit else ""
+    who = event.meta.actor or "somebody"
+    return single_line(redact(f"{event_text(event)}{about}, written by {who} at {event.ts[:19]}"))
+
+
+def _first_time(view: Transaction, key: KeptObjection) -> Instant:
+    return codec.decode_stored_line(view.objections.line(key.place)).ts
+
+
+def _objection(one: KeptObjection) -> Objection:
+    return Objection(signer=one.signer, work=one.work, at=one.at)

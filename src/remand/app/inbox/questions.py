@@ -1,0 +1,270 @@
+"""Questions and alerts for the user: what is asked, how to answer, and what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from remand.app.tasks.lookup import Lineage, may_be_locked_out
+from remand.app.text import capitalize_first, single_line, times_text
+from remand.domain import commands as c
+from remand.domain.access.team import Actor, Role, Team
+from remand.domain.decisions.escalations import (
+    FIX,
+    REASSIGN,
+    REOPEN,
+    UNLOCK,
+    WONTFIX,
+    EscalationOption,
+    escalation_options,
+)
+from remand.domain.decisions.findings import open_findings, settle_command
+from remand.domain.decisions.handoffs import remaining_agents
+from remand.domain.decisions.notices import describe_takeover, open_alert
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import Finding, ReviewRejected
+from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid, TaskFailed, record_of
+from remand.domain.events.work import GateErrored, GateRejected
+from remand.domain.gate.state import find_outages
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+from remand.domain.task import Status, Task
+from remand.ledger.store import Transaction
+
+WAIT = "wait"
+"""What happens without an answer: nothing but being asked again. No default releases or closes work."""
+MAX_TRIED = 20
+
+
+MAX_CAUSES = 2000
+
+EventsOf = Callable[[str], Iterable[Event]]
+
+
+class Question(Record, kw_only=True, omit_defaults=False):
+    """A question that waits for the user."""
+
+    escalation_id: str
+    task_id: str
+    title: str
+    kind: str
+    question: str
+    options: tuple[EscalationOption, ...]
+    deadline: Instant
+    """When the user is told again."""
+    default: str = WAIT
+    tried: tuple[str, ...] = ()
+    """What was tried by whom, and why it did not do: one line each."""
+    since: Instant
+    repeats: int = 0
+    is_delivered: bool = False
+    """True when a channel took the notice since it was last repeated."""
+    acknowledged_by: str = ""
+
+
+def open_escalations(view: Transaction, team: Team, events_of: EventsOf) -> list[Question]:
+    """Every open question, the oldest first."""
+    found = [escalation_question(view, team, task, events_of) for task in view.tasks.escalated_tasks()]
+    return sorted(found, key=lambda asked: (asked.since, asked.task_id))
+
+
+def escalation_question(view: Transaction, team: Team, task: Task, events_of: EventsOf) -> Question:
+    """What an escalated task asks."""
+    escalation, offered = task.escalation, answer_options(view, team, task)
+    if escalation is None:
+        raise AssertionError(f"{task.id} asks nothing")
+    return Question(
+        escalation_id=escalation.id,
+        task_id=task.id,
+        title=task.title,
+        kind=escalation.kind,
+        question=question_text(task, offered),
+        options=offered,
+        deadline=escalation.deadline,
+        tried=attempt_lines(task, events_of(task.id)),
+        since=escalation.opened_at,
+        repeats=escalation.repeats,
+        is_delivered=bool(escalation.notified),
+        acknowledged_by=escalation.acknowledged_by,
+    )
+
+
+def find_task_by_question(view: Transaction, escalation_id: str) -> Task | None:
+    """The task whose last question has that id, open or not."""
+    tasks = view.tasks.every()
+    return next((task for task in tasks if task.escalation and task.escalation.id == escalation_id), None)
+
+
+def answer_options(view: Transaction, team: Team, task: Task) -> tuple[EscalationOption, ...]:
+    """How the user may decide a task, in the order in which the options are numbered."""
+    inherited = Lineage(view).inherited_lockouts(task) if task.parent else ()
+    return escalation_options(
+        task, eligible_team_agents(view, team, task), inherited, has_team=team.has_members
+    )
+
+
+def eligible_team_agents(view: Transaction, team: Team, task: Task) -> list[Actor]:
+    """The agents of the team that may work on a task, by the names that it knows them by."""
+    team = team.with_task_names(Lineage(view).participant_names(task))
+    members = [team.actor(member.name) for member in team.members]
+    agents = tuple(actor for actor in members if Role.AGENT in actor.roles)
+    inherited = Lineage(view).inherited_lockouts(task) if task.parent else ()
+    unsure = may_be_locked_out(view, team, task)
+    return remaining_agents(task, c.Facts(agents=agents, inherited=inherited, may_be=unsure))
+
+
+def question_text(task: Task, offered: Sequence[EscalationOption]) -> str:
+    """What the user is asked, with the ways to decide it, numbered as they may be answered."""
+    numbered = ", ".join(
+        f"{number}) {_option_text(option)}" for number, option in enumerate(offered, start=1)
+    )
+    return f"{_escalation_reason(task)} Options: {numbered}."
+
+
+def _escalation_reason(task: Task) -> str:
+    """Why the task cannot go on by itself."""
+    label, escalation = task.label, task.escalation
+    times, kind = len(task.standing_rounds), escalation.kind if escalation else ""
+    rejected = f"{capitalize_first(label)} rejected {times_text(times)}. Need guidance or manual fix."
+    match kind:
+        case "deadlock":
+            stuck = (
+                f"All agents locked out for {label}." if task.lockouts else f"No agent is left for {label}."
+            )
+            return f"{rejected} {stuck}" if times > 1 else stuck
+        case "reviews":
+            return rejected
+        case "gate":
+            return f"{single_line(escalation.reason if escalation else '', MAX_CAUSES).rstrip('.')}."
+        case _:
+            reason = single_line(escalation.reason if escalation else "").rstrip(".")
+            passes = "".join(f" `{settle_command(task, one)}` lets it pass." for one in open_findings(task))
+            return f"{capitalize_first(label)} needs a decision: {reason or 'it was escalated'}.{passes}"
+
+
+def _option_text(option: EscalationOption) -> str:
+    """An option in the requirement's words."""
+    choice, _, name = option.key.partition(":")
+    return {
+        FIX: "Manual fix",
+        UNLOCK: f"Unlock {name} and provide guidance",
+        REASSIGN: f"Reassign to {name}",
+        REOPEN: "Put it back into the queue",
+        WONTFIX: "Close as won't-fix",
+    }.get(choice, option.text)
+
+
+def attempt_lines(task: Task, events: Iterable[Event]) -> tuple[str, ...]:
+    """What was tried by whom and why it did not do, one line each; of very much, the latest."""
+    reviews = {review.id: (one.agent, review.is_retracted) for one in task.rounds for review in one.reviews}
+    found: list[tuple[str, str]] = []
+    for event in events:
+        said = _attempt_line(event, reviews)
+        if said is None:
+            continue
+        if isinstance(event, GateRejected) and found and found[-1][0] == event.handoff_id:
+            found.pop()
+        found.append(said)
+    lines = [text for _, text in found]
+    more = len(lines) - MAX_TRIED
+    return (f"and {more} earlier", *lines[-MAX_TRIED:]) if more > 0 else tuple(lines)
+
+
+def _attempt_line(event: Event, reviews: dict[str, tuple[str, bool]]) -> tuple[str, str] | None:
+    """What an event adds to the list of what was tried: under which claim, and the line; None for nothing.
+
+    Of the gates' rejections of one claim only the last is listed, with its number.
+    """
+    match event:
+        case ReviewRejected():
+            agent, is_retracted = reviews.get(event.review_id or event.meta.origin, ("", True))
+            if is_retracted:
+                return None
+            return "", single_line(
+                f"{event.reviewer} rejected {agent}'s work: {_first_blocking_finding(event.findings)}"
+            )
+        case GateRejected():
+            return event.handoff_id, single_line(
+                f"the gates rejected {event.agent}'s work {times_text(event.number)}: {_missed_thresholds(event)}"
+            )
+        case HandoffRejected() | HandoffRejectionInvalid() if not event.is_legacy:
+            kind = "rejected the task" if isinstance(event, HandoffRejected) else "rejected it without cause"
+            return "", single_line(f"{event.agent} {kind}: {record_of(event).get('reason_summary') or ''}")
+        case GateErrored():
+            causes = "; ".join(f"{one.gate}: {one.text}" for one in find_outages(event.verdict))
+            return "", single_line(
+                f"{event.agent}'s work at {event.verdict.commit[:12]} could not be measured: {causes}"
+            )
+        case TaskFailed():
+            return "", single_line(f"{event.agent} gave up: {event.reason or 'without a reason'}")
+        case _:
+            return None
+
+
+def _missed_thresholds(event: GateRejected) -> str:
+    """What stood in the way, as the gates measured it."""
+    gates = [gate for gate in event.verdict.gates if gate.name in event.verdict.blocking_gates]
+    return event.because or "; ".join(gate.line.removeprefix("- ") for gate in gates)
+
+
+def _first_blocking_finding(findings: Sequence[Finding]) -> str:
+    """The first blocking finding, with its place."""
+    found = next((finding for finding in findings if finding.is_blocking), None)
+    if found is None:
+        return "without a finding"
+    where = f"{found.path}:{found.line}: " if found.line else f"{found.path}: " if found.path else ""
+    return f"{where}{found.text}"
+
+
+ALERT_KIND = "alert"
+ALERT_DEFAULT = "continue"
+"""What happens without an answer: the agent goes on."""
+
+
+class AlertQuestion(Question, kw_only=True, omit_defaults=False):
+    """An alert about one claim; what it is known by names the alert."""
+
+    agent: str
+    number: int
+    """How often the gates had rejected the claim."""
+
+
+def alert_questions(
+    view: Transaction, team: Team, tasks: Iterable[Task], events_of: EventsOf
+) -> Iterator[AlertQuestion]:
+    """The alerts among tasks that are claimed, each with what was tried and how to act on it."""
+    for task in tasks:
+        found = open_alert(task)
+        if found is None:
+            continue
+        label, offered = task.label[:1].upper() + task.label[1:], answer_options(view, team, task)
+        numbered = ", ".join(f"{number}) {option.text}" for number, option in enumerate(offered, start=1))
+        why = (
+            f"{label}: {alert_text(found.agent, found.number)}, and {found.agent} goes on; "
+            f"{describe_takeover(found.escalate_after)}, you are asked to decide."
+        )
+        yield AlertQuestion(
+            escalation_id=found.id,
+            task_id=task.id,
+            title=task.title,
+            kind=ALERT_KIND,
+            question=f"{why} Options: {numbered}.",
+            options=offered,
+            deadline="",
+            default=ALERT_DEFAULT,
+            tried=attempt_lines(task, events_of(task.id)),
+            since=found.at,
+            is_delivered=bool(found.notified),
+            agent=found.agent,
+            number=found.number,
+        )
+
+
+def alert_text(agent: str, number: int) -> str:
+    """What an alert says."""
+    return f"The gates rejected {agent}'s work {times_text(number)}"
+
+
+def find_task_by_alert(view: Transaction, alert_id: str) -> Task | None:
+    """The task with the open alert of that id."""
+    tasks = view.tasks.active(Status.CLAIMED)
+    return next((task for task in tasks if (found := open_alert(task)) and found.id == alert_id), None)

@@ -1,0 +1,306 @@
+"""Event files in and out: those of another folder imported, those of this ledger published on branches."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+from remand.app.errors import UsageError
+from remand.app.events.intake import LegacyFile, file_problems, read_legacy_file, vouch_for_legacy_files
+from remand.app.ledger import Ledger
+from remand.domain.access.team import Actor
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.log import VOIDS, EventsVoided, LinesImported
+from remand.domain.ids import make_session_name
+from remand.domain.task import Task
+from remand.ledger import codec, signatures
+from remand.ledger.event_tables import SignedGroup
+from remand.ledger.problems import Problem
+from remand.ledger.signatures import ADOPT, IMPORT, Doubt, adoption_session, is_group
+from remand.ledger.store import Transaction
+
+
+class ImportResult(NamedTuple):
+    """What an import brought."""
+
+    files: int
+    events: int
+    """How many events were not here before."""
+    imported: int
+    """How many lines of GoT tools count from now on."""
+    unconfirmed: int
+    """How many of the new events have no effect, because no trusted key covers them."""
+    problems: list[Problem]
+
+
+def import_folder(ledger: Ledger, folder: str, actor: Actor) -> ImportResult:
+    """Copies event files that are not here yet, as they are, and reads them in.
+
+    Events of ours keep their own signatures. Lines of GoT tools have none: whoever imports them answers for them.
+    """
+    source = next(
+        (
+            path
+            for path in (os.path.join(folder, ".got", "events"), os.path.join(folder, "events"))
+            if os.path.isdir(path)
+        ),
+        folder,
+    )
+    home = os.path.dirname(ledger.segment.path("x"))
+    before = _event_counts(ledger)
+    with ledger.store.read() as view:
+        limit = ledger.latest_allowed_time(view)
+    names = sorted(name for name in os.listdir(source) if name.endswith(".jsonl"))
+    problems: list[Problem] = []
+    legacy: list[LegacyFile] = []
+    for name in names:
+        path = os.path.join(source, name)
+        found = read_legacy_file(ledger.exchange, path)
+        legacy += [found] if found.events else []
+        problems += file_problems(ledger.exchange, path, limit)
+        lines = [line for _, line in ledger.exchange.read(path) if isinstance(line, bytes)]
+        _write_file(home, name, b"".join(line + b"\n" for line in lines))
+    ledger.refresh()
+    events = _event_counts(ledger)[0] - before[0]
+    imported = import_lines(ledger, legacy, actor)
+    unconfirmed = max(_event_counts(ledger)[1] - before[1], 0)
+    return ImportResult(len(names), events, imported, unconfirmed, problems)
+
+
+def import_lines(ledger: Ledger, files: Sequence[LegacyFile], actor: Actor) -> int:
+    """Makes lines of GoT tools count: signs what each file holds, and records that. Returns how many are new."""
+    recorded = ledger.vouch(partial(vouch_for_legacy_files, files, ledger.clock.now()), actor)
+    return sum(event.count for event in recorded if isinstance(event, LinesImported))
+
+
+def _event_counts(ledger: Ledger) -> tuple[int, int]:
+    """How many events there are, and how many of them are unconfirmed."""
+    with ledger.store.read() as view:
+        return view.events.count(), len(view.unconfirmed.every())
+
+
+def _write_file(home: str, name: str, content: bytes) -> None:
+    """Writes a file under its own name, or under one with a hash when another file has it."""
+    path = os.path.join(home, name)
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return
+        path = os.path.join(home, f"{name.removesuffix('.jsonl')}-{sha256(content).hexdigest()[:8]}.jsonl")
+    if content:
+        with open(path, "wb") as file:
+            file.write(content)
+
+
+def groups_not_in(tx: Transaction, present: Collection[bytes]) -> list[bytes]:
+    """The lines of every whole group of which one is not among those present. Unsigned events are not passed on."""
+    found: list[bytes] = []
+    for session in sorted({kept.group.session for kept in tx.groups.every()}):
+        is_import = session.startswith(IMPORT)
+        events = _lines_by_id(
+            _legacy_lines(tx) if is_import else tx.events.lines(session.removeprefix(ADOPT))
+        )
+        for lines in _whole_groups(tx.groups.of_session(session), events):
+            if any(line not in present for line in lines):
+                found += lines
+    return found
+
+
+def lines_of_task(tx: Transaction, task_id: str, present: Collection[bytes] = ()) -> list[bytes]:
+    """The lines of a task's events that count and are not present, with all groups of their sessions up to the last.
+
+    So a reader knows each number by its id at least, and can tell that nothing was left out. Events of no task, as when
+    lines are given up, concern every reader: they are passed on, too. So is what voids one of the events.
+    """
+    signed = (one.line for one in tx.unconfirmed.of_task(task_id) if one.doubt is not Doubt.UNSIGNED)
+    events = _lines_by_id([*tx.events.of_task(task_id), *signed])
+    for line in list(tx.events.of_task(VOIDS)):
+        voiding = codec.decode_stored_line(line)
+        if isinstance(voiding, EventsVoided) and not events.keys().isdisjoint(voiding.events):
+            events[voiding.meta.id] = line
+    last: dict[str, int] = defaultdict(int)
+    imported: set[str] = set()
+    for event_id, line in events.items():
+        event = codec.decode_stored_line(line)
+        if event.is_legacy:
+            imported.add(event_id)
+        else:
+            last[event.meta.session] = max(last[event.meta.session], event.meta.seq)
+    found = [
+        line
+        for session, end in sorted(last.items())
+        for line in _session_lines_up_to(tx, session, end, events, present)
+    ]
+    for kept in tx.groups.imports() if imported else ():
+        if not kept.doubt and any(name.id in imported for name in kept.group.events):
+            found += (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
+    return list(dict.fromkeys(found))
+
+
+def _adoption_groups(tx: Transaction, session: str, ids: Collection[str]) -> Iterator[SignedGroup]:
+    """The groups by which others vouch for some of a session's events."""
+    for kept in tx.groups.of_session(adoption_session(session)):
+        if any(name.id in ids for name in kept.group.events):
+            yield kept
+
+
+def _session_lines_up_to(
+    tx: Transaction, session: str, end: int, events: dict[str, bytes], present: Collection[bytes]
+) -> Iterator[bytes]:
+    found = (*tx.groups.of_session(session, 1, end), *_adoption_groups(tx, session, events))
+    groups = [kept for kept in found if not kept.doubt]
+    if any(not name.task for kept in groups for name in kept.group.events):
+        events = events | _lines_without_task(tx, session)
+    for kept in groups:
+        lines = (kept.line, *(events[name.id] for name in kept.group.events if name.id in events))
+        if any(line not in present for line in lines):
+            yield from lines
+
+
+def _lines_without_task(tx: Transaction, session: str) -> dict[str, bytes]:
+    found = ((codec.decode_stored_line(line), line) for line in tx.events.lines(session))
+    return {event.meta.id: line for event, line in found if not event_task_id(event)}
+
+
+def _legacy_lines(tx: Transaction) -> Iterator[bytes]:
+    return (line for line in tx.events.lines() if codec.decode_stored_line(line).is_legacy)
+
+
+def _lines_by_id(lines: Iterable[bytes]) -> dict[str, bytes]:
+    return {codec.decode_stored_line(line).meta.id: line for line in lines}
+
+
+def _whole_groups(groups: Iterable[SignedGroup], events: dict[str, bytes]) -> Iterator[list[bytes]]:
+    for group, line, doubt in groups:
+        if doubt is not Doubt.WRONG_SIGNATURE and all(name.id in events for name in group.events):
+            yield [line, *(events[name.id] for name in group.events)]
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.jsonl")
+
+
+class Publisher(Protocol):
+    """Puts files on branches."""
+
+    def current_branch(self) -> str:
+        """The branch checked out where we were called."""
+
+    def exists(self, branch: str) -> bool:
+        """True when there is such a branch."""
+
+    def sizes(self, branch: str) -> dict[str, int]:
+        """The event files a branch has, with their sizes."""
+
+    def read(self, branch: str, name: str) -> bytes:
+        """An event file's content on a branch."""
+
+    def deleted_files(self, branch: str, names: set[str]) -> dict[str, bytes]:
+        """Those of the files that the branch once had, with the content they had last."""
+
+    def commit(self, branch: str, files: dict[str, bytes], message: str) -> str:
+        """Commits files on a branch."""
+
+
+class Publication(NamedTuple):
+    """What was committed where; no commit when the branch had it all."""
+
+    branch: str
+    commit: str
+    files: list[str]
+    events: int
+
+
+def publish_all(ledger: Ledger, publisher: Publisher, base: str) -> Publication:
+    """Commits every event that the current branch does not have.
+
+    The open segment is closed first, so that no file changes any more once it is on a branch. Files travel
+    whole under their own names; one that the branch deleted is brought back as it was. Events whose file is
+    gone or damaged, or differs from the branch's, get a new file from the ledger.
+    """
+    branch = publisher.current_branch()
+    if not branch:
+        raise UsageError("No branch is checked out here. Check one out, or name a task with --task.")
+    closed = {name: path for name, path in ledger.closed_files().items() if _NAME.fullmatch(name)}
+    there = publisher.sizes(branch)
+    files: dict[str, bytes] = {}
+    damaged = False
+    for name, path in closed.items():
+        content = ledger.read_content(path)
+        if name not in there:
+            is_whole = bool(content) and not ledger.file_problems(path)
+            files |= {name: content} if is_whole else {}
+            damaged |= not is_whole
+        elif content and there[name] != len(content):
+            damaged = True
+    damaged |= ledger.has_lost_lines()
+    gone = ledger.deleted_files() - set(there)
+    if gone:
+        files |= publisher.deleted_files(branch, gone)
+        gone -= set(files) | (set(publisher.sizes(base)) if base != branch else set())
+    if gone or damaged:
+        loose = _groups_in_no_file(ledger, publisher, branch, files.values())
+        files |= _new_file(loose) if loose else {}
+    return _commit_files(publisher, branch, files, "log: publish events")
+
+
+def publish_task(ledger: Ledger, publisher: Publisher, task: Task) -> Publication:
+    """Commits the task's events on its branch, with the groups that name them and what stands between them.
+
+    A reader can so tell that none of the task's events was left out, without having those of others.
+    """
+    branch = task.branch or publisher.current_branch()
+    if not branch:
+        raise UsageError(
+            f"Task {task.id} has no branch yet. Give it one: remand task edit {task.id} --branch B"
+        )
+    if not publisher.exists(branch):
+        raise UsageError(f"There is no branch {branch} yet. Create it first: git branch {branch}")
+    present = _lines_on_branch(publisher, branch)
+    with ledger.store.read() as view:
+        lines = lines_of_task(view, task.id, present)
+    files = _new_file(lines) if lines else {}
+    return _commit_files(publisher, branch, files, f"log: publish events of {task.id}")
+
+
+def _split_lines(content: bytes) -> list[bytes]:
+    return [line.rstrip(b"\r") for line in content.split(b"\n") if line.strip()]
+
+
+def _lines_on_branch(publisher: Publisher, branch: str) -> set[bytes]:
+    return {line for name in publisher.sizes(branch) for line in _split_lines(publisher.read(branch, name))}
+
+
+def _groups_in_no_file(
+    ledger: Ledger, publisher: Publisher, branch: str, files: Iterable[bytes]
+) -> list[bytes]:
+    """The groups of which the ledger alone has an event: its file was deleted or reverted."""
+    present = _lines_on_branch(publisher, branch)
+    for content in files:
+        present.update(_split_lines(content))
+    with ledger.store.read() as view:
+        return groups_not_in(view, present)
+
+
+def _new_file(lines: list[bytes]) -> dict[str, bytes]:
+    """Lines as a new file, named after its content: two who bring the same back make the same file."""
+    content = _join_lines(lines)
+    first = min(
+        signatures.decode_group(line).ts if is_group(line) else codec.decode_stored_line(line).ts
+        for line in lines
+    )
+    return {f"{make_session_name(first, sha256(content).hexdigest()[:8])}.jsonl": content}
+
+
+def _join_lines(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _commit_files(publisher: Publisher, branch: str, files: dict[str, bytes], message: str) -> Publication:
+    commit = publisher.commit(branch, files, message) if files else ""
+    count = sum(1 for content in files.values() for line in _split_lines(content) if not is_group(line))
+    return Publication(branch, commit, sorted(files), count)

@@ -1,0 +1,392 @@
+"""Checks of the log: every line, chain and signature, nothing seen before gone; and the digest of the whole state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
+from itertools import chain, islice
+
+import msgspec
+
+from remand.app.events.intake import GroupsInMemory, file_events, file_problems, is_stored_as, signed_voids
+from remand.app.events.missing_lines import (
+    Repair,
+    find_missing,
+    given_up_repairs,
+    is_fault,
+    rewritten_problems,
+)
+from remand.app.events.signatures import ReadEvent, Verifier, active_voids, judge
+from remand.app.events.task_folds import Fold, without_garbage_collection
+from remand.app.ports import Clock, Exchange, SessionMarks
+from remand.domain.events.catalogue import event_task_id
+from remand.domain.events.event import Event
+from remand.domain.events.log import VOIDS, MissingLines
+from remand.domain.instant import Instant, is_clock_ahead, latest_event_time
+from remand.domain.policy import Policy
+from remand.domain.record import Record
+from remand.ledger import codec, signatures
+from remand.ledger.event_tables import EventEntry, FileMark, KeptLine, SignedGroup, UnconfirmedEvent
+from remand.ledger.order import VoidedEvents, next_time
+from remand.ledger.problems import LEDGER, BadLine, Problem, TableDifference
+from remand.ledger.signatures import ADOPT, IMPORT, Doubt, EventGroup
+from remand.ledger.store import Transaction
+from remand.ledger.traces import TRACED, Trace, trace_event
+
+_encode = msgspec.json.Encoder().encode
+
+
+def state_digest(tx: Transaction) -> tuple[str, int]:
+    """The digest of all tasks and of all signed events without effect on one, and how many signed events there are.
+
+    Events that were voided and restated do not count: another machine need not have seen them.
+    """
+    voids = active_voids(tx)
+    whole = sha256()
+    for task in tx.tasks.every():
+        whole.update(_encode(task))
+    count = 0
+    loose: list[str] = []
+    doubts = {found.event_id: found.doubt for found in tx.unconfirmed.every()}
+    for line in tx.events.lines():
+        event = codec.decode_stored_line(line)
+        doubt = doubts.get(event.meta.id, Doubt.NONE)
+        if doubt is Doubt.VOID and event in voids:
+            continue
+        if doubt not in (Doubt.NONE, Doubt.VOID):
+            continue
+        count += 1
+        if doubt or event_task_id(event) in ("", VOIDS):
+            loose.append(event.meta.id)
+    whole.update("".join(sorted(loose)).encode())
+    return whole.hexdigest(), count
+
+
+_BATCH = 5000
+_FIND_FILES = "Get the event files of every branch with git fetch, or restore them from a clone or a backup"
+
+
+class VerificationReport(Record, kw_only=True):
+    """What a check of the log found."""
+
+    events: int
+    problems: tuple[Problem, ...]
+    unconfirmed: tuple[UnconfirmedEvent, ...] = ()
+    """Events that no trusted key covers. That alone is no problem: the user may come to trust the key."""
+    given_up: tuple[Repair, ...] = ()
+    """Missing lines that the user has given up."""
+    is_ledger_wrong: bool = False
+    """True when something is wrong with the ledger's own file, which can be made anew."""
+    set_aside: tuple[Problem, ...] = ()
+    """What stood behind the ledger's own lines in the open event file, and was moved out of it."""
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing is wrong."""
+        return not self.problems
+
+
+def verify_log(
+    tx: Transaction,
+    exchange: Exchange,
+    marks: SessionMarks,
+    clock: Clock,
+    verifier: Verifier,
+    *,
+    skew: float = Policy().clock_skew_seconds,
+) -> VerificationReport:
+    """Reads every file and every kept event again."""
+    now = clock.now()
+    limit = latest_event_time(now, skew, tx.head.bounded_from)
+    kept = list(tx.groups.every())
+    signed = list(_group_problems(kept, exchange, verifier))
+    groups = GroupsInMemory(kept)
+    voids = signed_voids(tx, groups)
+    unconfirmed = tx.unconfirmed.every()
+    rows = _EventCheck(
+        _Tables(unconfirmed),
+        _Chains(_ids_without_group(kept, unconfirmed)),
+        {hash(one.line) for one in kept},
+    )
+    with without_garbage_collection():
+        rows.read(tx, limit, voids, groups)
+        wrong = [*rows.wrong, *rows.tables.differences(tx, kept), *_lost_events(tx, exchange, rows.known)]
+        files = [
+            problem
+            for mark in exchange.files()
+            for problem in file_problems(exchange, mark.path, limit, voids, rows.known)
+        ]
+    seen = marks.all()
+    lost = find_missing(tx, seen, next_time(now, tx.head.clock))
+    problems = (
+        *files,
+        *_clock_problems(tx, now, skew),
+        *signed,
+        *wrong,
+        *rows.broken,
+        *rewritten_problems(tx.rewritten.every()),
+        *_missing_problems(tx, [one for lines in lost.values() for one in lines], rows.chains.tasks, marks),
+    )
+    return VerificationReport(
+        events=rows.count,
+        problems=problems,
+        unconfirmed=tuple(unconfirmed),
+        given_up=tuple(given_up_repairs(tx)),
+        set_aside=tuple(_set_aside_problems(tx)),
+        is_ledger_wrong=bool(wrong) or any(problem.file == LEDGER for problem in signed),
+    )
+
+
+class _EventCheck:
+    """Reads every kept event again."""
+
+    def __init__(self, tables: _Tables, chains: _Chains, known: set[int]) -> None:
+        self.tables = tables
+        self.chains = chains
+        self.known = known
+        """The hashes of lines that were examined."""
+        self.count = 0
+        self.wrong: list[Problem] = []
+        """What is wrong with the ledger's own file."""
+        self.broken: list[Problem] = []
+        """What is wrong with the sessions' chains."""
+
+    def read(self, tx: Transaction, limit: Instant, voids: VoidedEvents, groups: GroupsInMemory) -> None:
+        """Compares what the tables say of each event with what its line and the groups say."""
+        rows = tx.events.rows()
+        while batch := list(islice(rows, _BATCH)):
+            found = [
+                (ReadEvent(event, row.line, event_task_id(event)), row) for event, row in self._events(batch)
+            ]
+            entries = judge(tx, [one for one, _ in found], voids, groups)
+            for entry, (_, row) in zip(entries, found, strict=True):
+                if entry.event.ts <= limit or entry.event in voids:
+                    self.known.add(hash(row.line))
+                self.broken += self.chains.check(entry.event, entry.doubt)
+                self.wrong += self.tables.check(entry, row)
+
+    def _events(self, rows: Iterable[KeptLine]) -> Iterator[tuple[Event, KeptLine]]:
+        for row in rows:
+            self.count += 1
+            try:
+                yield codec.decode_line(row.line), row
+            except BadLine as bad:
+                about = f" about {row.subject}" if row.subject else ""
+                self.wrong.append(_ledger_problem(f"an event{about} {bad}"))
+
+
+def _set_aside_problems(tx: Transaction) -> list[Problem]:
+    marks = tx.files.marks()
+    return [
+        one
+        for one in tx.files.problems()
+        if one.file != LEDGER and marks.get(one.file) == FileMark(one.file, 0, 0, 0)
+    ]
+
+
+def _lost_events(tx: Transaction, exchange: Exchange, known: Collection[int]) -> Iterator[Problem]:
+    """Events that a file has and the ledger lost after it had read them."""
+    held, legacy = tx.files.held_ids(), tx.events.ids("")
+    for mark in exchange.files():
+        lines = file_events(exchange, mark.path, known)
+        while batch := list(islice(lines, _BATCH)):
+            kept = held | legacy | _kept_among(tx, [event for _, event in batch])
+            for number, event in batch:
+                if event.meta.id not in kept:
+                    problem = (
+                        f"({_event_name(event)}) is not in the ledger any more. Run `remand log rebuild`"
+                    )
+                    yield Problem(file=mark.path, line=number, problem=problem)
+
+
+def _kept_among(tx: Transaction, events: Iterable[Event]) -> set[str]:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for event in events:
+        if not event.is_legacy:
+            numbers[event.meta.session].append(event.meta.seq)
+    spans = ((session, min(seqs), max(seqs)) for session, seqs in numbers.items())
+    return {event_id for span in spans for event_id in tx.events.ids(*span)}
+
+
+def _missing_problems(
+    tx: Transaction, lost: Iterable[MissingLines], tasks: Collection[str], marks: SessionMarks
+) -> Iterator[Problem]:
+    """Events that signed groups name or leave out, or that this machine has seen, and that are not here."""
+    seen = marks.all()
+    for one in lost:
+        if not is_fault(one, tasks, tx.head.session):
+            continue
+        others = ", and others of it are here" if one.task in tasks and one.task else ""
+        what = f"{one.description}{others}"
+        if not one.id and seen.get(one.session, (0, ""))[0] == one.last:
+            what = f"{what}; {one.last} were seen on this machine ({marks.folder}), {one.first - 1} are left"
+        if one.session.startswith(IMPORT):
+            about = f" about {one.task}" if one.task else ""
+            what = f"a line of a GoT tool{about} (id {one.id}) was imported and is missing"
+        if one.session.startswith(ADOPT):
+            about = f" about {one.task}" if one.task else ""
+            what = f"an event{about} (id {one.id}) was adopted and is missing"
+        yield _ledger_problem(
+            f"{what}. Get the event files of every branch with git fetch, or restore them from a "
+            "clone or a backup. If they are lost, give them up: remand log repair"
+        )
+
+
+def _clock_problems(tx: Transaction, now: Instant, skew: float) -> Iterator[Problem]:
+    """The ledger's clock, when it is so far ahead that nothing can be written."""
+    if is_clock_ahead(tx.head.clock, now, skew):
+        yield _ledger_problem(
+            f"the latest event is from {tx.head.clock}, and this machine's clock says {now}: nothing can be written. "
+            "If the machine's clock is wrong, set it right; else `remand log repair` says what to do"
+        )
+
+
+class _Tables:
+    """Folds the events anew while they pass by, to compare the outcome with the tables."""
+
+    def __init__(self, unconfirmed: Iterable[UnconfirmedEvent]) -> None:
+        self._withheld = {found.line: found for found in unconfirmed}
+        self._fold = Fold()
+        self._traces: list[Trace] = []
+        self._adopted: list[tuple[str, str]] = []
+        """The handoffs of imported lines that name no task, each with the task its line was given to."""
+
+    def check(self, entry: EventEntry, row: KeptLine) -> Iterator[Problem]:
+        """What the tables of events say wrong of one, which is then folded."""
+        event, task = entry.event, entry.subject
+        withheld = self._withheld.get(row.line)
+        handoff = getattr(event, "handoff_id", "") if event.is_legacy and not task else ""
+        if handoff and not entry.doubt:
+            self._adopted.append((handoff, row.subject))
+            row = row._replace(subject="")
+        if not is_stored_as(entry, row, withheld):
+            yield _wrong_row_problem(entry, withheld)
+        if entry.doubt:
+            return
+        if task:
+            self._fold.add(event, task)
+        if type(event) in TRACED and (left := trace_event(event, task)):
+            self._traces.append(left)
+
+    def differences(self, tx: Transaction, groups: Sequence[SignedGroup]) -> Iterator[Problem]:
+        """Where the tables are not what the events make of them."""
+        fold = self._fold
+        tasks = fold.folded_tasks(tx)
+        found = chain(
+            tx.tasks.differences(tasks, fold.handoffs),
+            tx.traces.differences(self._traces),
+            tx.groups.differences(groups),
+            (
+                TableDifference("event", task)
+                for handoff, task in self._adopted
+                if task != fold.handoffs.get(handoff, "")
+            ),
+        )
+        for table, task in found:
+            about = f" about {task}" if task else ""
+            yield _ledger_problem(
+                f"table {table} says something else{about} than the events, and is made anew"
+            )
+
+
+def _wrong_row_problem(entry: EventEntry, withheld: UnconfirmedEvent | None) -> Problem:
+    event, doubt = entry.event, entry.doubt
+    if bool(doubt) == bool(withheld):
+        state = "is kept under another task, key or signer than its own"
+    else:
+        state = "counts without being confirmed" if doubt else "is confirmed and does not count"
+    about = f" about {entry.subject}" if entry.subject else ""
+    return _ledger_problem(f"{_event_name(event)}{about} {state}: the ledger was changed, and is made anew")
+
+
+def _event_name(event: Event) -> str:
+    return f"event {event.meta.seq} of session {event.meta.session} ({event.name})"
+
+
+def _group_problems(
+    every: Iterable[SignedGroup], exchange: Exchange, verifier: Verifier
+) -> Iterator[Problem]:
+    """Groups whose signature is wrong, by file and line where a file has it, and those the ledger judged otherwise."""
+    kept = {found.group: found for found in every}
+    wrong: dict[bytes, EventGroup] = {}
+    for group, doubt in verifier.doubts(kept).items():
+        if doubt is Doubt.WRONG_SIGNATURE:
+            wrong[kept[group].line] = group
+        if bool(doubt) != bool(kept[group].doubt):
+            state = "counts and should not" if doubt else "does not count and should"
+            yield _ledger_problem(
+                f"the signature of {_group_text(group)} {state}: the ledger was changed, and is made anew"
+            )
+    for mark in exchange.files() if wrong else []:
+        for number, line in exchange.read(mark.path):
+            if isinstance(line, bytes) and signatures.is_group(line):
+                bare = line.rstrip(b"\r")
+                if bare in wrong:
+                    yield Problem(file=mark.path, line=number, problem=_wrong_signature_text(wrong.pop(bare)))
+    yield from (_ledger_problem(_wrong_signature_text(group)) for group in wrong.values())
+
+
+def _wrong_signature_text(group: EventGroup) -> str:
+    return f"holds a signature of {_group_text(group)} that key {group.key[:40]} did not make"
+
+
+def _group_text(group: EventGroup) -> str:
+    return _numbers_text(group.session, group.first, group.last)
+
+
+def _numbers_text(session: str, first: int, last: int) -> str:
+    return (
+        f"event {first} of session {session}"
+        if first == last
+        else f"events {first} to {last} of session {session}"
+    )
+
+
+class _Chains:
+    """Follows each session's chain while its events pass by.
+
+    Whoever writes a file can give an event any session and number, so what is here is told by what is signed and by ids.
+    """
+
+    def __init__(self, unsigned: Collection[str]) -> None:
+        self._unsigned = unsigned
+        self._last: dict[str, Event] = {}
+        self.tasks: set[str] = set()
+        """The tasks that have events here."""
+
+    def check(self, event: Event, doubt: Doubt) -> Iterator[Problem]:
+        """What is wrong with the place of one kept event in its chain."""
+        meta = event.meta
+        self.tasks.add(event_task_id(event))
+        if event.is_legacy:
+            return
+        last = self._last.get(meta.session)
+        self._last[meta.session] = event
+        if doubt in (Doubt.NONE, Doubt.VOID) and meta.prev in self._unsigned:
+            yield _ledger_problem(_missing_group_text(meta.session, meta.seq - 1))
+        if last is not None and meta.seq <= last.meta.seq:
+            yield _ledger_problem(
+                f"session {meta.session} was written twice: event {meta.seq} is there in two versions. "
+                "A copied ledger does that; keep the one you trust"
+            )
+        elif last is not None and meta.seq == last.meta.seq + 1 and meta.prev != last.meta.id:
+            yield _ledger_problem(
+                f"event {meta.seq} of session {meta.session} does not follow the one before it"
+            )
+
+
+def _ids_without_group(groups: Iterable[SignedGroup], unconfirmed: Iterable[UnconfirmedEvent]) -> set[str]:
+    """The ids of unsigned events that no group names."""
+    found = {one.event_id for one in unconfirmed if one.doubt is Doubt.UNSIGNED}
+    if found:
+        found -= {name.id for kept in groups for name in kept.group.events}
+    return found
+
+
+def _missing_group_text(session: str, seq: int) -> str:
+    return f"event {seq} of session {session} is here without the group that signed it, and has no effect. {_FIND_FILES}"
+
+
+def _ledger_problem(problem: str) -> Problem:
+    return Problem(file=LEDGER, line=0, problem=problem)

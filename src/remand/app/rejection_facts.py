@@ -1,0 +1,509 @@
+"""What a rejection is compared with: its evidence checked by probes, its attempts by the journal, and the tasks it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from remand.app.errors import EnvironmentFault
+from remand.app.ports import (
+    CommandOutcome,
+    CommandProbes,
+    Journal,
+    Pages,
+    RejectionChecks,
+    Sources,
+    SupportingRun,
+)
+from remand.app.requests import Rules
+from remand.app.tasks.lookup import Lineage, find_task_id, may_be_locked_out
+from remand.app.tasks.queue import free_capacity
+from remand.app.tasks.similarity import are_related
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.decisions.director import MAX_SUBTASKS, may_wait_for
+from remand.domain.events.tasks import HandoffRejected, HandoffRejectionInvalid
+from remand.domain.evidence import probes as ev
+from remand.domain.evidence.probes import Grade
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.preconditions import is_eligible
+from remand.domain.reasons import RejectionReason
+from remand.domain.rejection import TaskRejection
+from remand.domain.task import Status, Task
+from remand.domain.text.path_patterns import PathPattern
+from remand.domain.validation.assessment import EvidenceGrade, NamedTask, ValidationFacts
+from remand.domain.validation.field_text import mentioned_names
+from remand.ledger import codec
+from remand.ledger.store import Transaction
+from remand.ledger.traces import FILED, MAX_TEXT, Trace
+
+NEAR = 3
+MAX_READ = 200
+MAX_COMMITS = 20
+MAX_ATTEMPTS = 20
+MAX_SLOW = 3
+HTTP_ERROR = 400
+_TOO_MANY = f"not checked: only the first {MAX_SLOW} commands and addresses of a rejection are"
+_NO_PROBE = "not checked: nothing here can run such a probe"
+
+
+class ProbeCommit(NamedTuple):
+    """Where a command is run, and whether that is part of the base: elsewhere the agent may have seen to it."""
+
+    commit: str
+    is_merged: bool
+
+
+class EvidenceChecker:
+    """Runs probes, each once, and grades what they show. What cannot be run stays as it was reported."""
+
+    def __init__(
+        self,
+        sources: Sources | None = None,
+        commands: CommandProbes | None = None,
+        pages: Pages | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self._sources = sources
+        self._commands = commands
+        self._pages = pages
+        self._journal = journal
+
+    def check_rejection(
+        self, rejection: Mapping[str, Any], task: str, task_id: str = "", agent: str = ""
+    ) -> RejectionChecks:
+        """All that the world can say of an agent's rejection of a task, which is told by its text."""
+        names = [
+            name for name in mentioned_names(TaskRejection.from_dict(rejection)) if ev.is_commit_id(name)
+        ]
+        known = tuple(name for name in names[:MAX_COMMITS] if self._is_merged(name, task))
+        attempts = self.grade_attempts(task_id, agent, rejection.get("what_attempted"))
+        return RejectionChecks(self.grade_evidence(rejection.get("evidence")), known, attempts)
+
+    def _is_merged(self, commit: str, task: str) -> bool:
+        """True when the commit is part of the base branch, and says or changes something the task speaks of."""
+        try:
+            said = self._sources.merged_commit_text(commit) if self._sources is not None else ""
+        except EnvironmentFault:
+            return False
+        return bool(said) and are_related(task, said)
+
+    def grade_evidence(self, evidence: object) -> tuple[EvidenceGrade, ...]:
+        """Grades every piece of evidence whose probe asks the repository, a command or an address.
+
+        The repository is asked first and has its own short time; what commands need of it is looked up before.
+        """
+        probes = ev.parse_probes(evidence)
+        readers = sum(isinstance(probe, ev.CountProbe) and bool(probe.containing) for probe in probes)
+        may_read = MAX_READ // max(1, readers)
+        slow = [probe for probe in probes if isinstance(probe, ev.CommandProbe | ev.UrlProbe)]
+        others = (
+            probe for probe in probes if not isinstance(probe, ev.TaskProbe | ev.CommandProbe | ev.UrlProbe)
+        )
+        found = [self._grade(probe, may_read) for probe in others]
+        ready = [(probe, self._probe_commit(probe)) for probe in slow[:MAX_SLOW]]
+        found += [self._run_probe(probe, standing) for probe, standing in ready]
+        found += [ev.grade_evidence(probe, Grade.REPORTED, _TOO_MANY) for probe in slow[MAX_SLOW:]]
+        return in_evidence_order(found)
+
+    def _grade(self, probe: ev.EvidenceProbe, may_read: int) -> EvidenceGrade:
+        try:
+            match probe:
+                case ev.FileProbe() if self._sources is not None:
+                    return _grade_if_merged(_grade_file(probe, self._sources), probe.commit, self._sources)
+                case ev.CountProbe() if self._sources is not None:
+                    found = _grade_count(probe, self._sources, may_read)
+                    return _grade_if_merged(found, probe.commit, self._sources)
+                case ev.CommitProbe() if self._sources is not None:
+                    return _grade_commit(probe, self._sources)
+                case ev.UnreadableProbe():
+                    return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: {probe.why}")
+                case _:
+                    return ev.grade_evidence(probe, Grade.REPORTED, _NO_PROBE)
+        except EnvironmentFault as fault:
+            return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: {fault}")
+
+    def _probe_commit(self, probe: ev.EvidenceProbe) -> ProbeCommit | str:
+        """The commit a command is run at, or why there is none."""
+        if not isinstance(probe, ev.CommandProbe) or self._sources is None:
+            return "there is no repository"
+        try:
+            commit = self._sources.commit(probe.commit)
+            if commit is None:
+                return f"there is no commit {probe.commit}"
+            return ProbeCommit(commit.sha, self._sources.is_merged(commit.sha))
+        except EnvironmentFault as fault:
+            return str(fault)
+
+    def _run_probe(self, probe: ev.EvidenceProbe, standing: ProbeCommit | str) -> EvidenceGrade:
+        try:
+            match probe:
+                case ev.UrlProbe() if self._pages is not None:
+                    return _grade_url(probe, self._pages)
+                case ev.CommandProbe() if self._commands is not None and isinstance(standing, str):
+                    return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: {standing}")
+                case ev.CommandProbe() if self._commands is not None and isinstance(standing, ProbeCommit):
+                    return _grade_command(probe, standing, self._commands)
+                case _:
+                    return ev.grade_evidence(probe, Grade.REPORTED, _NO_PROBE)
+        except EnvironmentFault as fault:
+            return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: {fault}")
+
+    def grade_attempts(self, task_id: str, agent: str, attempted: object) -> tuple[EvidenceGrade, ...]:
+        """How each attempt fares against the journal of what the agent ran; nothing where there is no journal."""
+        if self._journal is None or not isinstance(attempted, list | tuple):
+            return ()
+        return tuple(
+            _grade_attempt(index, self._journal.find_supporting_run(task_id, agent, text))
+            for index, text in enumerate(attempted[:MAX_ATTEMPTS])
+            if isinstance(text, str)
+        )
+
+
+def _grade_attempt(index: int, borne: SupportingRun | None) -> EvidenceGrade:
+    if borne is None:
+        return EvidenceGrade(index=index, grade=str(Grade.REPORTED), detail="nothing in the journal fits it")
+    ended = "" if borne.exit_status is None else f" with exit {borne.exit_status}"
+    seconded = ", and the transcript tells the same" if borne.is_seconded else ""
+    detail = f"the journal has `{borne.command[:300]}`{ended}{seconded}"
+    return EvidenceGrade(index=index, grade=str(Grade.CORROBORATED), detail=detail)
+
+
+def task_grades(evidence: object, find: Callable[[str], Task | None], own: str) -> tuple[EvidenceGrade, ...]:
+    """Grades the pieces of evidence that name another task than this one, by what the ledger knows."""
+    return tuple(
+        _grade_task(probe, find(probe.name), own)
+        for probe in ev.parse_probes(evidence)
+        if isinstance(probe, ev.TaskProbe)
+    )
+
+
+def in_evidence_order(*grades: Iterable[EvidenceGrade]) -> tuple[EvidenceGrade, ...]:
+    """All grades in the order of the evidence."""
+    return tuple(sorted((one for some in grades for one in some), key=lambda one: one.index))
+
+
+def _grade_task(probe: ev.TaskProbe, task: Task | None, own: str) -> EvidenceGrade:
+    if task is not None and task.id == own:
+        return ev.grade_evidence(probe, Grade.REPORTED, "the task itself proves nothing")
+    if task is None:
+        return ev.grade_evidence(probe, Grade.DISPROVED, f"there is no task {probe.name}")
+    holds = {"": True, "open": not task.is_terminal, "closed": task.is_terminal}.get(
+        probe.status, str(task.status) == probe.status
+    )
+    return ev.grade_evidence(
+        probe, Grade.REPRODUCED if holds else Grade.DISPROVED, f"task {task.id} is {task.status}"
+    )
+
+
+def _grade_if_merged(found: EvidenceGrade, name: str, sources: Sources) -> EvidenceGrade:
+    """What holds at a commit that is not merged proves nothing: the agent may have made it."""
+    commit = sources.commit(name)
+    if found.grade != Grade.REPRODUCED or commit is None or sources.is_merged(commit.sha):
+        return found
+    return EvidenceGrade(
+        index=found.index, grade=Grade.REPORTED, detail=f"{found.detail}, which is not merged"
+    )
+
+
+def _grade_file(probe: ev.FileProbe, sources: Sources) -> EvidenceGrade:
+    commit = sources.commit(probe.commit)
+    if commit is None:
+        return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: there is no commit {probe.commit}")
+    content = sources.file(commit.sha, probe.path)
+    where = f"{probe.path} at {commit.sha[:12]}"
+    if not probe.is_stated:
+        lines = content.count(b"\n") + 1 if content is not None else 0
+        fits = 0 < probe.line <= lines
+        return ev.grade_evidence(
+            probe, Grade.CORROBORATED if fits else Grade.REPORTED, f"{where} has {lines} lines"
+        )
+    if probe.is_absent or content is None:
+        holds = probe.is_absent and content is None
+        said = "does not exist" if content is None else "exists"
+        return ev.grade_evidence(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, f"{where} {said}")
+    return _grade_content(probe, content.decode("utf-8", "replace").splitlines(), where)
+
+
+def _grade_content(probe: ev.FileProbe, lines: list[str], where: str) -> EvidenceGrade:
+    if probe.line > len(lines):
+        return ev.grade_evidence(probe, Grade.DISPROVED, f"{where} has only {len(lines)} lines")
+    near = lines[max(0, probe.line - 1 - NEAR) : probe.line + NEAR] if probe.line else lines
+    if probe.text and not any(probe.text in line for line in near):
+        place = f"near line {probe.line} of " if probe.line else "in "
+        return ev.grade_evidence(probe, Grade.DISPROVED, f"the text is not {place}{where}")
+    return ev.grade_evidence(probe, Grade.REPRODUCED, f"{where} is as stated")
+
+
+def _grade_count(probe: ev.CountProbe, sources: Sources, may_read: int) -> EvidenceGrade:
+    commit = sources.commit(probe.commit)
+    if commit is None:
+        return ev.grade_evidence(probe, Grade.REPORTED, f"not checked: there is no commit {probe.commit}")
+    pattern = PathPattern(probe.pattern)
+    paths = [path for path in sources.paths(commit.sha) if pattern.matches(path)]
+    if probe.containing:
+        if len(paths) > may_read:
+            return ev.grade_evidence(
+                probe, Grade.REPORTED, f"not checked: {len(paths)} files are too many to read"
+            )
+        wanted = probe.containing.encode()
+        paths = [path for path in paths if wanted in (sources.file(commit.sha, path) or b"")]
+    count = len(paths)
+    holds = probe.expected in (None, count) and (probe.at_least is None or count >= probe.at_least)
+    holding = f" and hold {probe.containing[:80]!r}" if probe.containing else ""
+    found = f"{count} files match {probe.pattern}{holding} at {commit.sha[:12]}"
+    return ev.grade_evidence(probe, Grade.REPRODUCED if holds else Grade.DISPROVED, found)
+
+
+def _grade_command(probe: ev.CommandProbe, standing: ProbeCommit, commands: CommandProbes) -> EvidenceGrade:
+    """Disproved by a success where a failure was stated, and the other way round.
+
+    A failure of another kind than the one that was stated may well be the sandbox's own, and proves nothing.
+    """
+    seen = commands.run(probe.command, standing.commit)
+    if seen is None:
+        return ev.grade_evidence(
+            probe, Grade.REPORTED, "not checked: the command is not allowed, or could not run"
+        )
+    shown = f"exit {seen.exit_status} at {standing.commit[:12]}"
+    is_same = probe.exit_status in (None, seen.exit_status)
+    if is_same and probe.text in seen.output:
+        if not standing.is_merged:
+            return ev.grade_evidence(probe, Grade.REPORTED, f"{shown}, which is not merged")
+        return ev.grade_evidence(probe, Grade.REPRODUCED, shown)
+    is_plain = seen.exit_status == 0 or (seen.exit_status == 1 and probe.exit_status in (None, 0))
+    is_text = is_same and probe.exit_status is not None
+    if (not is_plain and not is_text) or (is_same and seen.is_cut):
+        return ev.grade_evidence(
+            probe, Grade.REPORTED, f"not decided: {shown}, which may be for another reason"
+        )
+    return ev.grade_evidence(probe, Grade.DISPROVED, shown if not is_same else f"{shown} without the text")
+
+
+def _grade_url(probe: ev.UrlProbe, pages: Pages) -> EvidenceGrade:
+    """Disproved by an answer where an error was stated, and the other way round; one error is no other."""
+    seen = pages.get(probe.url)
+    if seen is None:
+        return ev.grade_evidence(probe, Grade.REPORTED, "not checked: the host is not allowed to be asked")
+    shown = (
+        f"it answers {seen.exit_status} now" if seen.exit_status else f"no answer now: {seen.output[:200]}"
+    )
+    is_same = probe.code in (None, seen.exit_status)
+    if is_same and probe.text in seen.output:
+        return ev.grade_evidence(probe, Grade.REPRODUCED, shown)
+    if not _contradicts(probe.code, seen):
+        return ev.grade_evidence(probe, Grade.REPORTED, f"not decided: {shown}")
+    return ev.grade_evidence(probe, Grade.DISPROVED, shown if not is_same else f"{shown}, without the text")
+
+
+def _contradicts(code: int | None, seen: CommandOutcome) -> bool:
+    """True when an answer cannot be what was stated: another kind of answer, or all of it without the text."""
+    is_fine = 0 < seen.exit_status < HTTP_ERROR
+    if code in (None, seen.exit_status):
+        return not seen.is_cut and (is_fine or code is not None) and seen.exit_status > 0
+    return seen.exit_status > 0 and is_fine != (0 < (code or 0) < HTTP_ERROR)
+
+
+def _grade_commit(probe: ev.CommitProbe, sources: Sources) -> EvidenceGrade:
+    commit = sources.commit(probe.name)
+    if commit is None:
+        return ev.grade_evidence(probe, Grade.DISPROVED, f"the repository has no commit {probe.name}")
+    return ev.grade_evidence(probe, Grade.REPRODUCED, f"commit {commit.sha[:12]} exists")
+
+
+def describe_named_task(
+    name: str, known: Task | None, task: Task, *, is_descendant: bool = False
+) -> NamedTask | None:
+    """A task that a rejection names; None for what is no task's name, such as a decision."""
+    if known is None:
+        return NamedTask(name=name) if ids.parse_task_id(name) or ids.is_alias(name) else None
+    return NamedTask(
+        name=name,
+        task_id=known.id,
+        title=known.title,
+        status=str(known.status),
+        is_self=known.id == task.id,
+        is_descendant=is_descendant,
+        is_open=not known.is_terminal,
+        created_by=known.created_by,
+        is_related=are_related(
+            f"{task.title}\n{task.scope}",
+            f"{known.title}\n{known.scope}",
+            is_lenient=known.status == Status.DONE,
+        ),
+    )
+
+
+MAX_NAMED = 200
+MAX_PER_DAY = 300
+"""How many rejections with cause one agent may file in a day before others get its tasks."""
+RECENT = 50
+"""How many of the last rejections are looked at for the same text."""
+MAX_TWINS = 10
+"""For how many other tasks the same may have been filed lately."""
+SAME_SHARE = 0.8
+MAX_ACCEPTED = 3
+"""How often a task may be rejected with cause before a human has to look at it."""
+MAX_CUTS = 3
+"""How often a task may be cut or reformulated before a human has to look at it."""
+
+
+class RejectionLookup:
+    """Gathers from the ledger what a rejection is held against."""
+
+    def __init__(self, tx: Transaction, rules: Rules, fresh_task: Callable[[], str]) -> None:
+        self._tx = tx
+        self._rules = rules
+        self._fresh_task = fresh_task
+        self._family = Lineage(tx)
+
+    def filing_facts(
+        self, ask: c.RejectHandoff, task: Task, now: Instant, looked_up: RejectionChecks | None
+    ) -> dict[str, Any]:
+        """What a rejection is held against, and what a decision on it will need."""
+        record = TaskRejection.from_dict(ask.rejection)
+        seen = looked_up or RejectionChecks()
+        world = ValidationFacts(
+            named=self._named_tasks(record, task),
+            graded=in_evidence_order(seen.graded, task_grades(record.evidence, self._find_task, task.id)),
+            attempts=seen.attempts,
+            merged=seen.merged,
+            has_repository=looked_up is not None,
+        )
+        why = self._human_reason(task, ask.agent)
+        joins, distrust = ((), "") if why else self._joins_and_distrust(record, task, ask.agent, now)
+        return {
+            "world": world,
+            "director": why or "auto",
+            "distrust": distrust,
+            "joins": joins,
+            "auto_reformulate": self._rules.policy.auto_reformulate,
+            "max_invalid_rejections": self._rules.policy.max_invalid_rejections,
+            "next_agent": self._next_agent(task, ask.agent, now),
+            "fresh_task_ids": self._fresh_task_ids(record),
+        }
+
+    def _human_reason(self, task: Task, agent: str) -> str:
+        """Why the automatic director may not answer; empty when it may."""
+        if self._rules.policy.director != ("auto",):
+            return "the policy names another director"
+        if self._depth(task) >= MAX_CUTS:
+            return f"the task was cut from others {MAX_CUTS} times"
+        if agent in task.accepted_by:
+            return f"a rejection of this task by {agent} was accepted before"
+        if len(task.accepted_by) >= MAX_ACCEPTED:
+            return f"the task was rejected with cause {MAX_ACCEPTED} times"
+        return ""
+
+    def _joins_and_distrust(
+        self, record: TaskRejection, task: Task, agent: str, now: Instant
+    ) -> tuple[tuple[str, ...], str]:
+        """Tasks that resolve the same blocker already, and why the rejection is not believed, if it is not."""
+        own = _native_traces(self._tx.traces.of_agent(agent, 2 * MAX_PER_DAY))
+        if sum(one.event == FILED and _is_recent(one, now) for one in own) >= MAX_PER_DAY:
+            return (), f"{agent} has rejected {MAX_PER_DAY} tasks with cause within a day"
+        recent = [*own[:RECENT], *_native_traces(self._tx.traces.latest(RECENT))]
+        twins = dict.fromkeys(one.task for one in recent if one.task != task.id and _is_same(one, record))
+        is_known = any(map(may_wait_for, self._named_tasks(record, task)))
+        if record.reason is RejectionReason.MISSING_DEPENDENCY and is_known:
+            return (), ""
+        if record.reason in (RejectionReason.BLOCKER, RejectionReason.MISSING_DEPENDENCY):
+            joins = next(filter(None, (self._open_blockers(twin, task) for twin in twins)), ())
+            if joins:
+                return joins, ""
+        if len(twins) >= MAX_TWINS:
+            return (), f"the same was filed for {len(twins)} other tasks"
+        return (), ""
+
+    def _open_blockers(self, task_id: str, task: Task) -> tuple[str, ...]:
+        """What the other task waits for to have its blocker resolved, and what this one may wait for too."""
+        other = self._tx.tasks.get(task_id)
+        names = other.waits_for if other else ()
+        known = filter(None, (self._describe_task(name, task) for name in names))
+        return tuple(one.task_id for one in known if may_wait_for(one))
+
+    def answer_facts(self, ask: c.AnswerRejection, task: Task) -> dict[str, Any]:
+        """The rejection that is answered, and what the answer names."""
+        filed = self._filed_record(task)
+        record = TaskRejection.from_dict(filed)
+        return {
+            "rejection": filed,
+            "world": ValidationFacts(named=self._named_tasks(record, task)),
+            "target": self._rules.team.actor(ask.reassign_to) if ask.reassign_to else None,
+            "fresh_task_ids": self._fresh_task_ids(record),
+        }
+
+    def _fresh_task_ids(self, record: TaskRejection) -> tuple[str, ...]:
+        rows = record.alternative_tasks
+        count = min(len(rows), MAX_SUBTASKS) if isinstance(rows, list) else 0
+        names: dict[str, None] = {}
+        while len(names) < max(count, 1):
+            names[self._fresh_task()] = None
+        return tuple(names)
+
+    def _named_tasks(self, record: TaskRejection, task: Task) -> tuple[NamedTask, ...]:
+        """What the ledger knows of the tasks that a rejection names."""
+        found = (self._describe_task(name, task) for name in mentioned_names(record)[:MAX_NAMED])
+        return tuple(named for named in found if named is not None)
+
+    def _filed_record(self, task: Task) -> dict[str, Any]:
+        """The last rejection of the task, as its agent filed it."""
+        wanted = task.filed.rejection_id if task.filed else ""
+        if not wanted:
+            return {}
+        for line in reversed(self._tx.events.of_task(task.id)):
+            event = codec.decode_stored_line(line)
+            if isinstance(event, HandoffRejected | HandoffRejectionInvalid) and event.rejection_id == wanted:
+                return event.rejection
+        return {}
+
+    def _find_task(self, name: str) -> Task | None:
+        return self._tx.tasks.get(find_task_id(self._tx, name))
+
+    def _describe_task(self, name: str, task: Task) -> NamedTask | None:
+        known = self._find_task(name)
+        is_behind = known is not None and (
+            bool(self._tx.queue.path(known.id, task.id)) or self._is_part(known, task)
+        )
+        return describe_named_task(name, known, task, is_descendant=is_behind)
+
+    def _is_part(self, other: Task, task: Task) -> bool:
+        """True when the other was cut from the task, directly or by way of others."""
+        return any(above.id == task.id for above in self._family.ancestors(other))
+
+    def _depth(self, task: Task) -> int:
+        return sum(1 for _ in self._family.ancestors(task))
+
+    def _next_agent(self, task: Task, agent: str, now: Instant) -> str:
+        """Of the other members that may take the task over, the one that could take on most; then the first."""
+        barred = {name for name, _ in self._family.inherited_lockouts(task)} - set(task.unlocked) | {agent}
+        barred |= {name for name, _ in may_be_locked_out(self._tx, self._rules.team, task)}
+        actors = [self._rules.team.actor(member.name) for member in self._rules.team.members]
+        able = [
+            actor.name
+            for actor in actors
+            if actor.name not in barred and not task.is_locked_out(actor.name) and is_eligible(task, actor)
+        ]
+        free = dict(free_capacity(self._tx, self._rules.team, now)) if len(able) > 1 else {}
+        return max(able, key=lambda name: free.get(name, 0), default="")
+
+
+def _native_traces(traces: list[Trace]) -> list[Trace]:
+    """Those of the ledger's own events: lines of GoT tools decide nothing about its tasks."""
+    return [one for one in traces if one.seq > 0]
+
+
+def _is_same(earlier: Trace, record: TaskRejection) -> bool:
+    """True when the blocking factor was told in nearly the same words, whatever the figures."""
+    told = record.blocking_factor if isinstance(record.blocking_factor, str) else ""
+    one, other = _word_set(earlier.text), _word_set(told[:MAX_TEXT])
+    return bool(one) and len(one & other) >= SAME_SHARE * len(one | other)
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(word for word in re.split(r"[\W\d_]+", text.lower()) if word)
+
+
+def _is_recent(trace: Trace, now: Instant) -> bool:
+    return add_seconds(trace.ts, 86_400) > now

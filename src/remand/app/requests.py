@@ -1,0 +1,123 @@
+"""Requests to the ledger, their answers, and the rules they are decided by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Union
+
+import msgspec
+
+from remand.domain import commands as c
+from remand.domain.access.keys import PublicKey, Trust, is_untrusted
+from remand.domain.access.team import USER, Team, fold_name
+from remand.domain.events.event import Event, KnownBy
+from remand.domain.policy import Policy
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+
+
+class Request(Record, kw_only=True):
+    """An ask, who asks, and the key under which it may be repeated."""
+
+    ask: Union[c.ASKS]  # type: ignore[valid-type]  # noqa: UP007 - built from a tuple
+    actor: str
+    confined: bool = False
+    key: str = ""
+    branch: str = ""
+    """The branch checked out where it was asked."""
+    known_by: KnownBy = KnownBy.UNSAID
+    """How it is known who asks; where nothing is said, by its own word."""
+
+
+class Acceptance(Record, kw_only=True):
+    """What followed from an ask: its events (none when it was so already) and the task afterwards."""
+
+    events: tuple[Event, ...]
+    task: Task
+
+
+Answer = Acceptance | Refused
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The team and its policy, as the configuration has them now."""
+
+    team: Team = Team()
+    policy: Policy = Policy()
+    gates: tuple[str, ...] | None = None
+    """The names of the gates; None when the configuration has no `[gates]` table."""
+    gates_digest: str = ""
+    """Changes when the gates' rules do."""
+    is_enforced: bool = True
+    base: str = ""
+    """The commit at the tip of the base."""
+    base_branch: str = ""
+    """The name of the base."""
+    project: str = ""
+    """The project's id, which signatures are bound to."""
+    trusted: tuple[PublicKey, ...] = ()
+    """Whose signatures count besides the machine's own."""
+    has_keys: bool = False
+    """True when the configuration has a `[keys]` table."""
+    has_remote: bool = False
+    """True when the repository has a remote: others read what is written here."""
+
+    def trust(self, own: PublicKey | None) -> Trust:
+        """Whose signatures count here: a machine always trusts its own key, wherever the base says that it ends."""
+        others = tuple(key for key in self.trusted if own is None or key.id != own.id)
+        return Trust(project=self.project, keys=(own, *others) if own else others)
+
+    def untrusted_key_id(self, own: PublicKey | None) -> str:
+        """The id of the machine's key, if the base does not trust it; empty when it does."""
+        listed = {"has_keys": self.has_keys, "has_remote": self.has_remote}
+        return own.id if own and is_untrusted(own.id, self.trusted, **listed) else ""
+
+
+def actor_name(named: str, environment: Mapping[str, str]) -> str:
+    """Who acts: whoever is named, else the environment's actor, else the user.
+
+    Refuses another name inside an agent's environment.
+    """
+    own, is_confined = environment.get("REMAND_ACTOR", ""), is_agent_environment(environment)
+    if is_confined and own and named and fold_name(named) != fold_name(own):
+        raise Refused("not_yours", f"This is {own}'s place; nobody acts as {named} from here.")
+    return named or own or ("agent" if is_confined else USER)
+
+
+def is_agent_environment(environment: Mapping[str, str]) -> bool:
+    """True when an environment is that of an agent at work."""
+    return bool(environment.get("REMAND_TASK"))
+
+
+MAX_REQUEST = 4 << 20
+_KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_encode = msgspec.json.Encoder().encode
+
+
+def require_valid_request(request: Request) -> None:
+    """Refuses what could not be written down: half characters, too much of it, a key that is none."""
+    try:
+        size = len(_encode(request))
+    except UnicodeEncodeError:
+        raise Refused("bad_value", "The command holds characters that are no text (half a pair).") from None
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise Refused("bad_value", f"The command holds something that is no JSON: {error}.") from None
+    if not isinstance(getattr(request.ask, "rejection", {}), dict):
+        raise Refused("bad_value", "A rejection is a record with named fields.")
+    if size > MAX_REQUEST:
+        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
+    if request.key and not _KEY.fullmatch(request.key):
+        raise Refused(
+            "bad_value", "An idempotency key has 1 to 128 letters, digits or . _ : / + = - characters."
+        )
+
+
+def is_valid_request(request: Request) -> bool:
+    """True when the request can be written down."""
+    try:
+        require_valid_request(request)
+    except Refused:
+        return False
+    return True

@@ -1,0 +1,231 @@
+"""The scheduler's access to the ledger: one thread at a time, each question small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from remand.app.events.task_folds import task_events
+from remand.app.gates.known_results import BrokenGates, read_broken_gates
+from remand.app.inbox.objections import blocking_objections
+from remand.app.ledger import Ledger
+from remand.app.prompts import read_rejection_context, render_prompt
+from remand.app.requests import Acceptance, Answer, Request, Rules
+from remand.app.tasks.lookup import Lineage, may_be_locked_out
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.access.team import THE_COORDINATOR, Actor
+from remand.domain.events.event import Event, KnownBy
+from remand.domain.policy import IGNORE
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+
+T = TypeVar("T")
+
+
+class LedgerClient:
+    """Asks the ledger and reads from it, whichever thread asks."""
+
+    def __init__(
+        self, ledger: Ledger, rules: Callable[[], Rules], home: Callable[[], str], fresh: Callable[[], str]
+    ) -> None:
+        self._ledger = ledger
+        self._rules = rules
+        self._home = home
+        self._fresh = fresh
+        self._lock = threading.RLock()
+        self._seen = 0
+
+    @property
+    def rules(self) -> Rules:
+        """The team and its policy, as they are now."""
+        with self._lock:
+            return self._rules()
+
+    @property
+    def session(self) -> str:
+        """Whose runs are this ledger's own."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.head.session
+
+    @property
+    def home(self) -> str:
+        """The address of the project's own repository."""
+        with self._lock:
+            return self._home()
+
+    def with_ledger(self, look: Callable[[], T]) -> T:
+        """Looks at something that the ledger's own means are needed for."""
+        with self._lock:
+            return look()
+
+    def changed_paths(self, task: Task) -> tuple[str, ...] | None:
+        """The paths that a submission changes; None when that is not known."""
+        if task.submission is None:
+            return None
+        with self._lock:
+            found = self._ledger.difference(task, task.submission.commit)
+        return found.paths if found else None
+
+    def barred_agents(self, task: Task) -> tuple[str, ...]:
+        """Who is locked out of a task that this one was cut from, or may be locked out under a former name."""
+        if not (task.parent or task.lockouts):
+            return ()
+        with self._lock, self._ledger.store.read() as view:
+            unsure = may_be_locked_out(view, self.rules.team, task)
+            inherited = Lineage(view).inherited_lockouts(task) if task.parent else ()
+        return tuple(agent for agent, _ in (*inherited, *unsure))
+
+    def is_blocked_by_objection(self, task: Task) -> bool:
+        """True when an approval of the submission waits until the user has answered an objection."""
+        if self.rules.policy.unconfirmed_no == IGNORE:
+            return False
+        with self._lock, self._ledger.store.read() as view:
+            return bool(blocking_objections(view, task))
+
+    def now(self) -> str:
+        """The time."""
+        return self._ledger.clock.now()
+
+    def new_run_id(self) -> str:
+        """An id for a run."""
+        return ids.make_id("RUN", self.now(), self._fresh())
+
+    def ask(self, ask: c.Ask) -> Answer:
+        """Asks as the system itself."""
+        with self._lock:
+            return self._ledger.ask_as(THE_COORDINATOR, ask)
+
+    def ask_as(self, request: Request) -> Answer:
+        """Asks what a member asks, by that member's rights alone."""
+        with self._lock:
+            return self._ledger.ask(request)
+
+    def settle_due(self) -> None:
+        """Lets happen what is due: leases end, deferred tasks wake, questions are repeated."""
+        with self._lock:
+            self._ledger.ask_all([])
+
+    def skip_news(self) -> None:
+        """Begins to tell news from here on: what was before is looked at as it is."""
+        with self._lock, self._ledger.store.read() as view:
+            self._seen = view.head.seq
+
+    def changed_tasks(self) -> set[str]:
+        """The tasks that something has happened to here since this was last asked; what git brought is not among it."""
+        with self._lock, self._ledger.store.read() as view:
+            head, first = view.head, self._seen + 1
+            lines = list(view.events.lines(head.session, first)) if head.seq >= first else []
+            self._seen = head.seq
+        return {_decode_subject(line).task_id for line in lines}
+
+    def task(self, task_id: str) -> Task | None:
+        """A task as it is now."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.get(task_id)
+
+    def running_tasks(self) -> list[Task]:
+        """The tasks with runs under way, by whichever ledger."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.running_tasks()
+
+    def active_tasks(self, status: Status) -> list[Task]:
+        """The tasks of a status."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.active(status)
+
+    def broken_gates(self) -> BrokenGates:
+        """The gates that cannot be measured; questions about them that nobody has to answer any more are closed."""
+        policy = self.rules.gates_digest
+        with self._lock:
+            with self._ledger.store.read() as view:
+                found = read_broken_gates(view, policy)
+            for task in found.outdated_questions:
+                self.ask(c.NoteGatesMeasured(task_id=task.id))
+        return found
+
+    def waiting_for_review(self) -> int:
+        """How many submissions nobody has looked at yet."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.count_active(Status.PROVISIONAL)
+
+    def open_tasks(self) -> set[str]:
+        """The tasks whose worktrees are kept: all that somebody may go on with."""
+        with self._lock, self._ledger.store.read() as view:
+            return {task.id for task in view.tasks.every() if not task.is_terminal}
+
+    def ready_ids(self) -> list[str]:
+        """Every task that could be claimed now."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.queue.ready()
+
+    def ready_tasks(self) -> Iterator[Task]:
+        """The tasks that could be claimed now, in the queue's order; each is read when it is come to."""
+        found = map(self.task, self.ready_ids())
+        return (task for task in found if task is not None)
+
+    def first_for(self, agent: Actor, *, has_team: bool) -> Task | None:
+        """The first task of the whole queue that suits an agent."""
+        with self._lock, self._ledger.store.read() as view:
+            return view.tasks.get(view.queue.next(agent, has_team=has_team))
+
+    def prompt_for_agent(self, task_id: str, agent: str) -> str:
+        """What the agent that holds a task is told; that it was given its feedback is noted first."""
+        with self._lock:
+            task = self._require(task_id)
+            if task.feedback or task.lockouts or task.parent:
+                fetched = self.ask_as(
+                    Request(
+                        ask=c.FetchFeedback(task_id=task.id, agent=agent),
+                        actor=agent,
+                        confined=True,
+                        known_by=KnownBy.SOCKET,
+                    )
+                )
+                if isinstance(fetched, Refused):
+                    raise fetched
+                task = fetched.task
+            with self._ledger.store.read() as view:
+                events = task_events(view, task_id)
+                return render_prompt(task, events, read_rejection_context(view, task, events), self.home)
+
+    def task_events(self, task_id: str) -> list[Event]:
+        """A task's story."""
+        with self._lock, self._ledger.store.read() as view:
+            return list(task_events(view, task_id))
+
+    def renew_lease(self, task: Task) -> None:
+        """Says that the agent of a run is still at work."""
+        claim = task.claim
+        if claim is not None:
+            self.ask_as(
+                Request(
+                    ask=c.Heartbeat(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id),
+                    actor=claim.agent,
+                    confined=True,
+                    known_by=KnownBy.SOCKET,
+                )
+            )
+
+    def _require(self, task_id: str) -> Task:
+        task = self.task(task_id)
+        if task is None:
+            raise Refused("unknown_task", f"There is no task {task_id}.")
+        return task
+
+
+class _EventSubject(msgspec.Struct):
+    """What an event is about, and nothing else of it."""
+
+    task_id: str = ""
+
+
+_decode_subject = msgspec.json.Decoder(_EventSubject).decode
+
+
+def accepted_task(answer: Answer) -> Task | None:
+    """The task after what was asked; None when it was refused."""
+    return answer.task if isinstance(answer, Acceptance) else None

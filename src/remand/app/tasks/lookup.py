@@ -1,0 +1,198 @@
+"""Finds tasks by name and by lineage, and people by any spelling of their name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.access.team import (
+    Team,
+    instance_member,
+    look_keys,
+    name_key,
+    name_prefixes,
+    normalise_name,
+    possible_members,
+)
+from remand.domain.decisions.lockouts import PossibleIdentities, find_possible_identities
+from remand.domain.task import Task
+from remand.ledger.store import Transaction
+from remand.ledger.traces import FILED, INVALID
+
+
+def participants(task: Task) -> Iterator[str]:
+    """Everyone who has a part in a task: first those kept away, then those who had a part in its work."""
+    yield from (lockout.agent for lockout in task.lockouts)
+    yield from (task.claim.agent,) if task.claim else ()
+    yield from (offer.target for offer in task.offers)
+    yield from (*task.holders, *task.authors, *task.reviewers, *task.gating.questioned, task.fixer)
+    yield from (task.filed.agent,) if task.filed else ()
+    yield from (*task.requested, *task.unlocked, *task.invalid_by, *task.accepted_by, task.created_by)
+
+
+class Lineage:
+    """The tasks above a task and below it."""
+
+    def __init__(self, tx: Transaction, get: Callable[[str], Task | None] | None = None) -> None:
+        self._get = get or tx.tasks.get
+
+    def ancestors(self, task: Task) -> Iterator[Task]:
+        """The tasks that this one was cut from, the nearest first."""
+        seen = {task.id}
+        while task.parent and task.parent not in seen:
+            seen.add(task.parent)
+            found = self._get(task.parent)
+            if found is None:
+                return
+            task = found
+            yield task
+
+    def inherited_lockouts(self, task: Task) -> tuple[tuple[str, str], ...]:
+        """Who is locked out of a task above this one, and of which."""
+        return tuple(
+            (lockout.agent, above.id)
+            for above in self.ancestors(task)
+            for lockout in above.inheritable_lockouts
+        )
+
+    def participant_names(self, task: Task) -> Iterator[str]:
+        """Every name by which somebody is known on a task: first of those kept away, then of who had a part in it."""
+        yield from (lockout.agent for lockout in task.lockouts)
+        yield from (agent for agent, _ in self.inherited_lockouts(task) if task.parent)
+        yield from participants(task)
+
+    def descendant_lockouts(self, task: Task) -> tuple[tuple[str, str], ...]:
+        """The tasks below this one, each with every agent that is locked out there because it is here."""
+        found: list[tuple[str, str]] = []
+        waiting = [(task, {lockout.agent for lockout in task.lockouts})]
+        seen = {task.id}
+        while waiting:
+            one, agents = waiting.pop()
+            for heir in self._children(one, seen):
+                same = {
+                    lockout.agent: all(cause.inherited_from == one.id for cause in lockout.causes)
+                    for lockout in heir.lockouts
+                    if lockout.agent in agents
+                    and any(cause.inherited_from == one.id for cause in lockout.causes)
+                }
+                found += [(heir.id, agent) for agent in sorted(same)]
+                waiting.append(
+                    (heir, {agent for agent, is_only_from_here in same.items() if is_only_from_here})
+                )
+        return tuple(found)
+
+    def _children(self, task: Task, seen: set[str]) -> Iterator[Task]:
+        for name in (*task.children, task.superseded_by):
+            found = self._get(name) if name and name not in seen else None
+            if found is not None:
+                seen.add(name)
+                yield found
+
+
+def find_task_id(tx: Transaction, name: str) -> str:
+    """The task id behind an id or alias; empty when there is none."""
+    if not name.isprintable():
+        return ""
+    bare = ids.parse_task_id(name)
+    if bare is not None and tx.tasks.get(bare) is not None:
+        return bare
+    return tx.tasks.find_task_id(name)
+
+
+def task_of_handoff(tx: Transaction, handoff_id: str) -> str:
+    """The task of a handoff; empty when there is none. Of an imported one perhaps only its rejection tells."""
+    if not handoff_id:
+        return ""
+    told = (found.task for found in tx.traces.every(FILED, INVALID) if found.handoff == handoff_id)
+    return tx.tasks.find_task_id(handoff_id) or next(filter(None, told), "")
+
+
+def open_handoff_task(tx: Transaction, ask: c.RejectHandoff) -> Task | None:
+    """The task of a handoff that is open for somebody: nobody has evidence looked at for a closed one."""
+    name = ids.parse_handoff_id(ask.handoff_id) or ""
+    task = tx.tasks.get(tx.tasks.find_task_id(name)) if name else None
+    if task is None:
+        return None
+    is_claimed = task.claim is not None and task.claim.handoff_id == name
+    return task if is_claimed or task.find_offer(name) is not None else None
+
+
+_SUFFIX_MARKS = ".:@+"
+"""Marks by which a name is made of a known one: it is refused, since nobody could tell the two apart."""
+
+
+def may_be_locked_out(tx: Transaction, team: Team, task: Task) -> PossibleIdentities:
+    """The members who may be locked out of a task, or of one it was cut from, under a name that the team has lost."""
+    if not team.has_members:
+        return ()
+    above = Lineage(tx).ancestors(task) if task.parent else ()
+    inherited = (lockout for one in above for lockout in one.inheritable_lockouts)
+    lockouts = (*task.lockouts, *(lockout for lockout in inherited if lockout.agent not in task.unlocked))
+    return find_possible_identities(
+        team, lockouts, lambda name: bool(tx.names.names_with_key(name_key(name)))
+    )
+
+
+def lost_names(tx: Transaction, team: Team) -> list[str]:
+    """The names that are locked out of a task, and that the team has neither as a member's nor as a former one's."""
+    if not team.has_members:
+        return []
+    found = {lockout.agent for task in tx.tasks.every() for lockout in task.active_lockouts}
+    return sorted(name for name in found if not team.has_name(name))
+
+
+class People:
+    """Everyone the ledger knows: the team, and whoever has a part in any of its tasks."""
+
+    def __init__(self, tx: Transaction, team: Team) -> None:
+        self._tx = tx
+        self._team = team
+        self._found: dict[str, str] = {}
+
+    def recorded_name(self, said: str) -> str:
+        """The name that is recorded for one that was said: the known one that it is a spelling of, else itself, tidied.
+
+        `Fenster/2` is Fenster, whether or not Fenster is known yet; `Fenster/b` is when Fenster is.
+        """
+        known = self._known_name(said)
+        return self._team.actor(known).name if known else normalise_name(instance_member(said) or said)
+
+    def similar_names(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Each of these names that is new and looks like a known one, and that one."""
+        return tuple((name, known) for name in names if (known := self.find_similar_name(name)))
+
+    def find_similar_name(self, said: str) -> str:
+        """The known name that a new one looks like; empty when there is none, or the name itself is known.
+
+        A member's name is new until it has a part in a task. Plain letters alone are taken as the user means them.
+        """
+        known = self._known_name(said)
+        if not said or (
+            known and (known.isascii() or self._tx.names.names_with_key(name_key(self.recorded_name(said))))
+        ):
+            return ""
+        added_to = (
+            () if known else tuple(head for mark in _SUFFIX_MARKS for head in name_prefixes(said, mark))
+        )
+        parent = next(filter(None, map(self._known_name, added_to)), "")
+        if parent:
+            return parent
+        spellings = (known,) if known else (normalise_name(said), *name_prefixes(said), *added_to)
+        keys = [key for name in spellings for key in look_keys(name)]
+        on_tasks = (name for key in keys for name in self._tx.names.names_with_key(key))
+        return self._team.find_look_alike(keys, known) or next(on_tasks, "")
+
+    def _known_name(self, said: str) -> str:
+        if said not in self._found:
+            names = chain((said,), possible_members(said))
+            self._found[said] = self._team.find_known_name(said) or next(
+                filter(None, map(self._name_on_tasks, names)), ""
+            )
+        return self._found[said]
+
+    def _name_on_tasks(self, name: str) -> str:
+        """Somebody with a part in a task. Of two spellings that two ledgers took in, each keeps its own."""
+        spellings = self._tx.names.names_with_key(name_key(name)) if name else []
+        return name if name in spellings else next(iter(spellings), "")

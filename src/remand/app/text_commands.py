@@ -1,0 +1,327 @@
+"""Commands and questions in plain English, carried out as whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from remand.app.events.task_folds import task_events
+from remand.app.history.lockouts import LockoutRow, active_lockouts, explain_lockouts, rejection_reasons
+from remand.app.inbox.held_findings import held_questions
+from remand.app.inbox.questions import Question, answer_options, open_escalations, question_text
+from remand.app.requests import Acceptance, Answer
+from remand.app.tasks.lookup import Lineage, find_task_id
+from remand.app.text import single_line
+from remand.domain import commands as c
+from remand.domain.access.team import USER, Actor, Member, Role, Team
+from remand.domain.decisions.findings import (
+    describe_held_count,
+    join_names,
+    open_findings,
+    possible_settlers,
+    settle_lines,
+)
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import TaskReassigned
+from remand.domain.events.tasks import HandoffInitiated
+from remand.domain.ids import is_agent_name
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.domain.text_commands import requests as w
+from remand.domain.text_commands.interpretation import interpret_text
+from remand.domain.text_commands.requests import TaskName
+from remand.domain.text_commands.sentence import ReferenceKind, TaskReference, Vocabulary, fold_letters
+from remand.ledger.store import Store, Transaction
+
+
+class NamedTasks:
+    """Finds tasks by what people call them."""
+
+    def __init__(self, view: Transaction) -> None:
+        self._view = view
+
+    def find(self, reference: TaskReference) -> tuple[TaskName, ...]:
+        """Every task a reference may mean."""
+        return tuple(task_name(task) for task in self._find_tasks(reference))
+
+    def _find_tasks(self, reference: TaskReference) -> tuple[Task, ...]:
+        text = reference.text
+        match reference.kind:
+            case ReferenceKind.NAME:
+                return self._by_name(text)
+            case ReferenceKind.NUMBER:
+                return self._by_issue_number(text) or self._by_pull_request(text)
+            case ReferenceKind.PULL:
+                return self._by_pull_request(text) or self._by_issue_number(text)
+            case ReferenceKind.BARE:
+                return tuple(dict.fromkeys(self._by_issue_number(text) + self._by_pull_request(text)))
+            case ReferenceKind.TITLE:
+                wanted = fold_letters(" ".join(text.split()))
+                return tuple(task for task in self._view.tasks.every() if fold_letters(task.title) == wanted)
+            case ReferenceKind.ESCALATION:
+                tasks = self._view.tasks.every()
+                return tuple(task for task in tasks if task.escalation and task.escalation.id == text)
+
+    def _by_name(self, name: str) -> tuple[Task, ...]:
+        task = self._view.tasks.get(find_task_id(self._view, name))
+        return (task,) if task else ()
+
+    def _by_issue_number(self, number: str) -> tuple[Task, ...]:
+        """By an issue's number; where none is plain, by those of any repository."""
+        ending = f"#{int(number)}"
+        return self._by_name(ending) or tuple(
+            task for task in self._view.tasks.every() if any(alias.endswith(ending) for alias in task.aliases)
+        )
+
+    def _by_pull_request(self, number: str) -> tuple[Task, ...]:
+        return tuple(task for task in self._view.tasks.every() if task.pr and task.pr == int(number))
+
+    def locking_out(self, agent: str) -> tuple[TaskName, ...]:
+        """The tasks an agent is locked out of."""
+        return tuple(
+            task_name(task)
+            for task in self._view.tasks.every()
+            if any(lockout.agent == agent for lockout in task.active_lockouts)
+        )
+
+    def locked_out_of(self, task_id: str) -> tuple[str, ...]:
+        """The agents locked out of a task."""
+        task = self._view.tasks.get(task_id)
+        return tuple(lockout.agent for lockout in task.active_lockouts) if task else ()
+
+
+def task_name(task: Task) -> TaskName:
+    """A task as people call it."""
+    return TaskName(id=task.id, label=task.label, alias=task.aliases[0] if task.aliases else "", pr=task.pr)
+
+
+def vocabulary(view: Transaction, team: Team, speaker: Actor) -> Vocabulary:
+    """Who and what may be named. Without a team these are the user and everyone who ever had to do with a task."""
+    members = team.members or tuple(_known_people(view))
+    return Vocabulary(members, NamedTasks(view), speaker.name)
+
+
+def _known_people(view: Transaction) -> Iterator[Member]:
+    yield Member(name=USER, roles=(Role.USER,))
+    seen = {USER}
+    for task in view.tasks.every():
+        claimed = (task.claim.agent,) if task.claim else ()
+        locked = (lockout.agent for lockout in task.lockouts)
+        for name in (*task.authors, *task.holders, *claimed, *locked):
+            if name not in seen and is_agent_name(name) and " " not in name:
+                seen.add(name)
+                yield Member(name=name)
+
+
+NOT_UNDERSTOOD, UNSURE = "not_understood", "unsure"
+MAX_REASON = 500
+
+
+class TextCommandResult(Record, kw_only=True, omit_defaults=False):
+    """What was made of something said."""
+
+    understood: str = ""
+    """The wish in other words; empty when there was none."""
+    done: str
+    """What came of it, or the answer, or why nothing did."""
+    refused: str = ""
+    """The code of the refusal; empty when it was done or answered."""
+    choices: tuple[str, ...] = ()
+    """The commands it may have meant."""
+    task_id: str = ""
+    status: str = ""
+    lockouts: tuple[LockoutRow, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+
+class TextCommands:
+    """Listens to one speaker. What the speaker may do is for the rules to say, and their refusal is passed on."""
+
+    def __init__(self, store: Store, team: Team, speaker: Actor, ask: Callable[[c.Ask], Answer]) -> None:
+        self._store = store
+        self._team = team
+        self._speaker = speaker
+        self._ask = ask
+
+    def run(self, text: str) -> TextCommandResult:
+        """What comes of something said."""
+        with self._store.read() as view:
+            understood = interpret_text(text, vocabulary(view, self._team, self._speaker))
+            if isinstance(understood, w.TextRequest):
+                told = _Queries(view, self._team, self._speaker).answer(understood)
+                if told is not None:
+                    return told
+        match understood:
+            case w.UnclearRequest():
+                return self._ask_back(understood)
+            case w.UnknownRequest():
+                return TextCommandResult(done=self._with_command(understood), refused=NOT_UNDERSTOOD)
+            case _:
+                return self._carry_out(understood, text)
+
+    def _ask_back(self, unsure: w.UnclearRequest) -> TextCommandResult:
+        """A question. Nobody is shown commands that are the user's alone but the user."""
+        wishes = [
+            wish for wish in unsure.wishes if self._is_user or not isinstance(wish, w.USER_ONLY_REQUESTS)
+        ]
+        choices = tuple(dict.fromkeys(map(w.render_command_line, wishes)))
+        return TextCommandResult(done=self._with_command(unsure), refused=UNSURE, choices=choices)
+
+    def _with_command(self, answer: w.UnclearRequest | w.UnknownRequest) -> str:
+        if not answer.command or self._speaker.confined:
+            return answer.message
+        return f"{answer.message} Use `{answer.command}`."
+
+    @property
+    def _is_user(self) -> bool:
+        return self._speaker.has(Role.USER) and not self._speaker.confined
+
+    def _carry_out(self, wish: w.TextRequest, text: str) -> TextCommandResult:
+        understood = w.describe_request(wish)
+        ask = _command_of_wish(wish, f"said: {single_line(text)}")
+        answer = self._ask(ask)
+        if isinstance(answer, Refused):
+            return TextCommandResult(understood=understood, done=answer.message, refused=answer.code)
+        with self._store.read() as view:
+            done = _outcome_text(wish, answer, view, self._team)
+        return TextCommandResult(
+            understood=understood, done=done, task_id=answer.task.id, status=answer.task.status
+        )
+
+
+def _command_of_wish(wish: w.TextRequest, said: str) -> c.Ask:
+    """The ask that a wish is; where a reason is needed and none was given, it is what was said."""
+    match wish:
+        case w.ReviewTextRequest():
+            return c.RequestReview(task_id=wish.task.id, reviewer=wish.reviewer)
+        case w.UnlockTextRequest():
+            return c.Unlock(
+                task_id=wish.task.id,
+                agent=wish.agent,
+                reason=wish.reason[:MAX_REASON] or said,
+                guidance=wish.advice,
+            )
+        case w.ReassignTextRequest():
+            return c.ReassignTask(
+                task_id=wish.task.id, target=wish.target, source=wish.source, reason=wish.reason
+            )
+        case w.EscalateTextRequest():
+            return c.EscalateTask(task_id=wish.task.id, reason=wish.reason or said)
+        case w.AnswerTextRequest():
+            return c.AnswerEscalation(task_id=wish.task.id, option=wish.option, guidance=wish.guidance)
+        case _:
+            raise AssertionError(f"{wish} asks for nothing")
+
+
+def _outcome_text(wish: w.TextRequest, answer: Acceptance, view: Transaction, team: Team) -> str:
+    """What came of a wish that was granted."""
+    task = answer.task
+    reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
+    held = f" It is reserved for {reserved.target_agent} for now." if reserved else ""
+    match wish:
+        case w.ReviewTextRequest():
+            return f"{task.label} awaits the word of {', '.join(task.requested)}."
+        case w.UnlockTextRequest():
+            return f"{wish.agent} may work on {task.label} again.{held}"
+        case w.ReassignTextRequest():
+            passed_on = next((event for event in answer.events if isinstance(event, TaskReassigned)), None)
+            last = " No other agent is left after this one." if passed_on and passed_on.is_last else ""
+            return f"{wish.target} takes {task.label} over.{held}{last}"
+        case w.EscalateTextRequest() if task.open_escalation:
+            asked = question_text(task, answer_options(view, team, task))
+            return f"{task.open_escalation.id} waits for the user: {asked}"
+        case _:
+            return f"{task.label} is {task.status}.{held}"
+
+
+class _Queries:
+    """Answers what can be read from the ledger."""
+
+    def __init__(self, view: Transaction, team: Team, speaker: Actor) -> None:
+        self._view = view
+        self._team = team
+        self._speaker = speaker
+
+    def answer(self, wish: w.TextRequest) -> TextCommandResult | None:
+        """The answer; None for a wish that takes more than reading."""
+        match wish:
+            case w.WhyTextRequest():
+                return self._why(wish)
+            case w.StatusTextRequest():
+                task = self._task(wish.task)
+                return self._result(wish, self._task_state(task), task)
+            case w.LockoutsTextRequest():
+                return self._lockouts(wish)
+            case w.InboxTextRequest():
+                return self._inbox(wish)
+            case _:
+                return None
+
+    def _result(self, wish: w.TextRequest, done: str, task: Task | None = None) -> TextCommandResult:
+        status = task.status.value if task else ""
+        return TextCommandResult(
+            understood=w.describe_request(wish), done=done, task_id=task.id if task else "", status=status
+        )
+
+    def _task(self, name: w.TaskName) -> Task:
+        task = self._view.tasks.get(name.id)
+        if task is None:
+            raise Refused("unknown_task", f"There is no task {name.id}.")
+        return task
+
+    def _why(self, wish: w.WhyTextRequest) -> TextCommandResult:
+        task = self._task(wish.task) if wish.task else None
+        if task and not wish.agent:
+            return self._result(wish, rejection_reasons(task, task_events(self._view, task.id)), task)
+        found = explain_lockouts(self._view, self._team, wish.agent, task.id if task else "")
+        text = "\n".join(one.why for one in found) or f"{wish.agent} is not locked out of any task."
+        return self._result(wish, text, task)
+
+    def _task_state(self, task: Task) -> str:
+        """How it stands with a task, in a few lines."""
+        holder = task.claim.agent if task.claim else task.submission.agent if task.submission else ""
+        rows = [
+            f"{task.label}, {single_line(task.title)!r}, is {task.status}{f' ({holder})' if holder else ''}."
+        ]
+        if task.rejection_count or task.gate_rejection_count:
+            rows.append(
+                f"Rejected by reviewers: {task.rejection_count}, by gates: {task.gate_rejection_count}."
+            )
+        if task.active_lockouts:
+            rows.append(f"Locked out: {', '.join(lockout.agent for lockout in task.active_lockouts)}.")
+        rows += self._held_rows(task)
+        if task.open_escalation:
+            rows.append(question_text(task, answer_options(self._view, self._team, task)))
+        return "\n".join(rows)
+
+    def _held_rows(self, task: Task) -> list[str]:
+        """What is held of a task and who may settle it, with the commands for what the speaker may settle."""
+        findings = open_findings(task)
+        if not findings:
+            return []
+        team = self._team.with_task_names(Lineage(self._view).participant_names(task))
+        speaker = team.actor(self._speaker.name, confined=self._speaker.confined)
+        names = join_names(possible_settlers(task, team))
+        return [
+            f"{describe_held_count(len(findings))}; {names} may settle this:",
+            settle_lines(task, speaker, findings),
+        ]
+
+    def _lockouts(self, wish: w.LockoutsTextRequest) -> TextCommandResult:
+        rows = tuple(active_lockouts(self._view, wish.task.id if wish.task else ""))
+        text = "\n".join(f"{row.agent}: {row.label}, by {row.reviewer}: {row.reason}" for row in rows)
+        return TextCommandResult(
+            understood=w.describe_request(wish), done=text or "Nobody is locked out.", lockouts=rows
+        )
+
+    def _inbox(self, wish: w.InboxTextRequest) -> TextCommandResult:
+
+        def events_of(task_id: str) -> list[Event]:
+            return task_events(self._view, task_id)
+
+        found = open_escalations(self._view, self._team, events_of)
+        found += held_questions(self._view, self._team, events_of, self._speaker)
+        text = "\n".join(f"{one.escalation_id}: {one.question}" for one in found)
+        return TextCommandResult(
+            understood=w.describe_request(wish), done=text or "Nothing waits for you.", questions=tuple(found)
+        )

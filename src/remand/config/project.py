@@ -1,0 +1,242 @@
+"""The `[project]`, `[keys]` and `[team]` tables: the project's id and hosts, its trusted keys, its members."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.config.values import NAME, ConfigError, count, require_known_keys, text, texts
+from remand.domain.access.keys import ChainEnd, PublicKey, parse_public_key
+from remand.domain.access.team import Member, Role, fold_name
+from remand.domain.hosts import HOSTS
+from remand.domain.ids import is_agent_name
+
+_TABLE = re.compile(r"^\[project\][^\S\n]*(?:#[^\n]*)?$", re.MULTILINE)
+_LIST = re.compile(r"^hosts[^\S\n]*=[^\S\n]*\[[^\]\n]*\]", re.MULTILINE)
+
+
+def parse_project_hosts(project: dict[str, Any]) -> tuple[str, ...]:
+    """The hosts that the project names."""
+    found = texts(project.get("hosts", []), "project.hosts")
+    wrong = next((name for name in found if name not in HOSTS), None)
+    if wrong is not None:
+        raise ConfigError(f"{NAME}: `project.hosts` holds `{wrong}`; use any of {', '.join(HOSTS)}.")
+    return tuple(dict.fromkeys(found))
+
+
+def hosts_line(hosts: Sequence[str]) -> str:
+    """The line that names hosts."""
+    return f"hosts = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in hosts)}]"
+
+
+def with_hosts(text: str, hosts: Sequence[str]) -> str | None:
+    """A configuration that names these hosts, too; None when it is written in a way that only a person can change."""
+    try:
+        before = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    project = before.get("project", {})
+    known = project.get("hosts", []) if isinstance(project, dict) else None
+    if not isinstance(known, list):
+        return None
+    wanted = [*known, *(name for name in hosts if name not in known)]
+    if wanted == known:
+        return text
+    changed = _with_hosts_line(text, hosts_line(wanted))
+    try:
+        after = tomllib.loads(changed)
+    except tomllib.TOMLDecodeError:
+        return None
+    return changed if after == {**before, "project": {**project, "hosts": wanted}} else None
+
+
+def _with_hosts_line(text: str, line: str) -> str:
+    table = _TABLE.search(text)
+    if table is None:
+        gap = "" if not text or text.endswith("\n") else "\n"
+        return f"{text}{gap}\n[project]\n{line}\n"
+    found = _LIST.search(text, table.end())
+    if found:
+        return text[: found.start()] + line + text[found.end() :]
+    return f"{text[: table.end()]}\n{line}{text[table.end() :]}"
+
+
+_PROJECT = re.compile(r"[0-9a-f]{16}")
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_CHAIN = re.compile(r"[0-9a-f]{32}")
+_MAX_NUMBER = 1 << 40
+
+
+def parse_project_id(project: dict[str, Any]) -> str:
+    """The project's own id; empty when it has none."""
+    found = text(project.get("id", ""), "project.id")
+    if "id" in project and not _PROJECT.fullmatch(found):
+        raise ConfigError(
+            f"{NAME}: `project.id` must be 16 hex digits; put back the one that `remand init` wrote."
+        )
+    return found
+
+
+def parse_trusted_keys(keys: dict[str, Any]) -> tuple[PublicKey, ...]:
+    """The keys whose signatures count."""
+    require_known_keys(keys, ("trusted",), "keys.")
+    entries = keys.get("trusted", [])
+    if not isinstance(entries, list):
+        raise ConfigError(f'{NAME}: `keys.trusted` must be a list of keys, as in `["ed25519:… laptop"]`.')
+    found = tuple(_entry(entry, f"keys.trusted[{number}]") for number, entry in enumerate(entries))
+    names = [key.id for key in found]
+    double = next((key for key in found if names.count(key.id) > 1), None)
+    if double is not None:
+        raise ConfigError(f"{NAME}: `keys.trusted` holds the key {double.text} twice; keep one.")
+    return found
+
+
+def _entry(entry: Any, where: str) -> PublicKey:
+    """A key as a text, or as a table that may say where its trust ends."""
+    if isinstance(entry, str):
+        return _key(entry, where)
+    if not isinstance(entry, dict):
+        raise ConfigError(f'{NAME}: `{where}` is no key; write it as "ed25519:BASE64 name".')
+    require_known_keys(entry, ("key", "name", "until"), f"{where}.")
+    written = f"{text(entry.get('key', 0), f'{where}.key')} {text(entry.get('name', ''), f'{where}.name')}"
+    key = _key(written, f"{where}.key")
+    return replace(key, until=_until(entry["until"], f"{where}.until", key)) if "until" in entry else key
+
+
+def _until(places: Any, where: str, key: PublicKey) -> tuple[ChainEnd, ...]:
+    if not isinstance(places, list) or not all(isinstance(place, dict) for place in places):
+        raise _end_error(where, "must be a list of places in sessions", key)
+    found = tuple(_end(place, f"{where}[{number}]", key) for number, place in enumerate(places))
+    if len({end.session for end in found}) < len(found):
+        raise _end_error(where, "names a session twice", key)
+    return found
+
+
+def _end(place: dict[str, Any], where: str, key: PublicKey) -> ChainEnd:
+    require_known_keys(place, ("session", "number", "chain"), f"{where}.")
+    session, number, chain = (place.get(name) for name in ("session", "number", "chain"))
+    if not isinstance(session, str) or not _SESSION.fullmatch(session):
+        raise _end_error(f"{where}.session", "must be the name of a session", key)
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < _MAX_NUMBER:
+        raise _end_error(f"{where}.number", "must be the number of an event", key)
+    if not isinstance(chain, str) or not _CHAIN.fullmatch(chain):
+        raise _end_error(f"{where}.chain", "must be the chain's value there, 32 hex digits", key)
+    return ChainEnd(session=session, number=number, chain=chain)
+
+
+def _end_error(where: str, what: str, key: PublicKey) -> ConfigError:
+    name = f"{key.id} ({key.name})" if key.name else key.id
+    return ConfigError(
+        f"{NAME}: `{where}` {what}. It says where the trust in key {name} ends; "
+        f"`remand keys revoke {key.id}` prints it as it should be."
+    )
+
+
+def _key(entry: str, where: str) -> PublicKey:
+    key = parse_public_key(entry)
+    if key is None:
+        raise ConfigError(
+            f'{NAME}: `{where}` is no key; write it as "ed25519:BASE64 name", as `remand keys` prints it '
+            "on the machine it belongs to."
+        )
+    return key
+
+
+_MEMBER = ("name", "role", "roles", "skills", "aliases", "accounts", "paths", "command", "capacity")
+_ROLES = (Role.AGENT, Role.LEAD, Role.TESTER, Role.DIRECTOR, Role.USER)
+
+
+def parse_former_names(team: dict[str, Any]) -> tuple[str, ...]:
+    """The names of members who have left the team."""
+    names = texts(team.get("former", []), "team.former")
+    taken = {fold_name(name): member.name for member in parse_members(team) for name in _member_names(member)}
+    for name in names:
+        if not is_agent_name(name):
+            raise ConfigError(f"{NAME}: `team.former` has {name[:80]!r}, which is no name of a member.")
+        if fold_name(name) in taken:
+            raise ConfigError(
+                f"{NAME}: `team.former` has `{name}`, which is {taken[fold_name(name)]}'s name; it is one or the other."
+            )
+    return names
+
+
+def _member_names(member: Member) -> tuple[str, ...]:
+    return (member.name, *member.aliases, *member.accounts)
+
+
+def parse_members(team: dict[str, Any]) -> tuple[Member, ...]:
+    """The members of the team."""
+    require_known_keys(team, ("members", "former"), "team.")
+    rows = team.get("members", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(
+            f'{NAME}: `team.members` must be a list of tables such as {{name = "A", role = "agent"}}.'
+        )
+    found = tuple(_member(row, f"team.members[{number}].") for number, row in enumerate(rows))
+    names = [name for member in found for name in _member_names(member)]
+    if not all(map(is_agent_name, names)):
+        raise ConfigError(
+            f"{NAME}: a member's alias or account is no name: use up to 64 letters, digits or @ . + - _ / :"
+        )
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise ConfigError(
+            f"{NAME}: two members go by the name `{double}`; every name and alias is one member's."
+        )
+    owners: dict[str, tuple[str, str]] = {}
+    for member in found:
+        for name in _member_names(member):
+            other, own = owners.setdefault(fold_name(name), (member.name, name))
+            if other != member.name:
+                raise ConfigError(
+                    f"{NAME}: `{name}` of {member.name} and `{own}` of {other} differ in case, width or spaces "
+                    "alone, which makes no other name. Change one of them."
+                )
+    return found
+
+
+def _member(row: dict[str, Any], where: str) -> Member:
+    require_known_keys(row, _MEMBER, where)
+    name = text(row.get("name", ""), f"{where}name")
+    if not is_agent_name(name):
+        raise ConfigError(
+            f"{NAME}: `{where}name` must be a name of up to 64 letters, digits or @ . + - _ / :"
+        )
+    if "role" in row and "roles" in row:
+        raise ConfigError(f"{NAME}: `{where}role` and `{where}roles` both stand there; keep one.")
+    roles = (
+        texts(row["roles"], f"{where}roles")
+        if "roles" in row
+        else (text(row.get("role", "agent"), f"{where}role"),)
+    )
+    for role in roles:
+        if role not in _ROLES:
+            raise ConfigError(f"{NAME}: `{where}role` is `{role}`; use one of {', '.join(_ROLES)}.")
+    return Member(
+        name=name,
+        roles=tuple(Role(role) for role in roles),
+        skills=texts(row.get("skills", []), f"{where}skills"),
+        aliases=texts(row.get("aliases", []), f"{where}aliases"),
+        accounts=texts(row.get("accounts", []), f"{where}accounts"),
+        paths=texts(row.get("paths", []), f"{where}paths"),
+        command=_command(row.get("command", []), f"{where}command"),
+        capacity=count(row.get("capacity", 1), f"{where}capacity"),
+    )
+
+
+def _command(value: Any, key: str) -> tuple[str, ...]:
+    """The command of a member. A file of the working tree would be whatever the author of a change makes of it."""
+    words = texts(value, key)
+    if not words:
+        return ()
+    program = os.path.expanduser(words[0])
+    if not program or ("/" in program and not os.path.isabs(program)):
+        raise ConfigError(
+            f"{NAME}: `{key}` names a file in the working tree, which agents write; give its full path, outside of it."
+        )
+    return (program, *words[1:])

@@ -1,0 +1,1 @@
+"""Who is who: the team, the names of its members, and the keys that are trusted."""

@@ -1,0 +1,339 @@
+"""Who is on the team and under which spellings of a name, the roles of each member, and the paths a reviewer covers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from unicodedata import category, combining, normalize
+
+from msgspec.structs import replace
+
+from remand.domain.record import Record
+from remand.domain.text.path_patterns import PathPattern
+
+_INSTANCE = re.compile(r"(.*[^\s/])\s*/\s*\d+", re.DOTALL)
+_INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"))
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
+"""Letters and marks that print nothing."""
+_DIACRITICS = frozenset((1, *range(200, 241)))
+"""The combining classes of marks above, below and across a letter. A kana's voicing mark (8) makes another letter."""
+_EDGES = "@._-+:/[] "
+"""What may stand around a name without making it look like another."""
+_MAX_CACHED = 10_000
+_MAX_NAME = 256
+"""No name is as long as this: what is longer is not looked at."""
+
+
+def normalise_name(name: str) -> str:
+    """A name as it is recorded when it is new: in its plain width, without spaces around it or double ones."""
+    return " ".join(normalize("NFKC", name[:_MAX_NAME]).split()) if len(name) <= _MAX_NAME else name
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def fold_name(name: str) -> str:
+    """What all spellings of one name have in common: they differ in case, width and spaces alone."""
+    folded = name
+    for _ in range(4):  # a fold may make something that folds once more
+        again = normalise_name(normalise_name(folded).casefold())
+        if again == folded:
+            break
+        folded = again
+    return folded
+
+
+def instance_member(name: str) -> str:
+    """The member whose instance a name stands for: Fenster for `Fenster/2`; empty when it stands for none."""
+    found = _INSTANCE.fullmatch(normalise_name(name))
+    return found[1] if found else ""
+
+
+def possible_members(name: str) -> tuple[str, ...]:
+    """Whose instance a name may stand for, the likeliest first; none for a name without a slash."""
+    plain = normalise_name(name)
+    return tuple(filter(None, (instance_member(plain), *name_prefixes(plain)))) if "/" in plain else ()
+
+
+def name_prefixes(name: str, mark: str = "/") -> tuple[str, ...]:
+    """What stands before each slash of a name, or before another mark, the longest first: one may be a member."""
+    parts = normalise_name(name).split(mark)
+    return tuple(head for end in range(len(parts) - 1, 0, -1) if (head := mark.join(parts[:end]).strip()))
+
+
+def name_key(name: str) -> str:
+    """The key that all spellings of a name share."""
+    return f".{fold_name(name)}"
+
+
+def lookup_keys(name: str) -> tuple[str, ...]:
+    """Every key by which a name is found: that of its spelling first, then those of its looks."""
+    return (name_key(name), *look_keys(name))
+
+
+def look_keys(name: str) -> tuple[str, ...]:
+    """Keys of how a name looks: as it is written, in small letters, in capitals, and by each letter's own case.
+
+    Two names look alike when they have a key in common. The skeletons of UTS #39 tell cases apart, and some letters look
+    like others in one case alone: the Greek Η is H, but its small form is no h.
+    """
+    plain = normalise_name(name).strip(_EDGES) or normalise_name(name)
+    spellings = (plain, plain.lower(), plain.upper(), "".join(map(_in_small_letters, plain)))
+    return tuple(
+        dict.fromkeys(f"{kind}{skeleton(text)}" for kind, text in zip("=<>~", spellings, strict=True))
+    )
+
+
+def skeleton(text: str) -> str:
+    """What a text looks like, by Unicode's confusables: without marks, spaces and what prints nothing."""
+    return _strip_marks(_strip_marks(text).translate(_prototypes())).replace("w", "vv").replace("W", "VV")
+
+
+def _in_small_letters(letter: str) -> str:
+    """A letter of another script as the small Latin letter that it looks like."""
+    if letter.isascii():
+        return letter.lower()
+    look = skeleton(letter)
+    return "i" if look == "l" and letter.isupper() else look.lower()
+
+
+def _strip_marks(text: str) -> str:
+    return "".join(
+        part
+        for part in normalize("NFD", text)
+        if combining(part) not in _DIACRITICS
+        and category(part) not in _INVISIBLE
+        and not _prints_nothing(part)
+    )
+
+
+def _prints_nothing(mark: str) -> bool:
+    is_selector = "\ufe00" <= mark <= "\ufe0f" or "\u180b" <= mark <= "\u180f" or mark >= "\U000e0100"
+    return is_selector or mark in _BLANK or category(mark) == "Me"
+
+
+@lru_cache(maxsize=1)
+def _prototypes() -> dict[int, str]:
+    """Unicode's table. It is loaded for a name that is not known yet, and only then."""
+    from remand.domain.access.confusables import PROTOTYPES
+
+    return PROTOTYPES
+
+
+USER = "user"
+COORDINATOR = "coordinator"
+
+
+class Role(StrEnum):
+    """What a member may be. A lead and a tester are reviewers with a scope; the user may do everything."""
+
+    AGENT = "agent"
+    LEAD = "lead"
+    TESTER = "tester"
+    DIRECTOR = "director"
+    USER = "user"
+    COORDINATOR = "coordinator"
+
+
+_MAX_ACTORS = 10_000
+RESERVED_NAMES = (USER, COORDINATOR, Role.DIRECTOR.value)
+"""The names that the system itself uses."""
+REVIEWERS = frozenset({Role.LEAD, Role.TESTER, Role.USER})
+
+
+class Actor(Record, kw_only=True):
+    """Who asks: a member's own name, its roles, and whether it speaks from inside an agent's environment."""
+
+    name: str
+    roles: frozenset[Role] = frozenset()
+    skills: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+    """What a reviewer's word is limited to; none: everything."""
+    confined: bool = False
+
+    @property
+    def is_user(self) -> bool:
+        """True for the user, speaking from outside of every agent's environment."""
+        return Role.USER in self.roles and not self.confined
+
+    def has(self, *roles: Role) -> bool:
+        """True when the actor has one of the roles."""
+        return any(role in self.roles for role in roles)
+
+
+class Member(Record, kw_only=True):
+    """One member of the team, as `remand.toml` names it."""
+
+    name: str
+    roles: tuple[Role, ...] = (Role.AGENT,)
+    skills: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    capacity: int = 1
+
+
+class Team:
+    """The members, looked up by any of their names. Without members any name is an agent and `user` the user."""
+
+    def __init__(
+        self, members: tuple[Member, ...] = (), former: tuple[str, ...] = (), on_task: tuple[str, ...] = ()
+    ) -> None:
+        self.members = members
+        self.former = former
+        """The names of members who have left: nobody on the team is one of them."""
+        self._on_task = on_task
+        """Without members: the names that are known on a task."""
+        self._actors: dict[tuple[str, bool], Actor] = {}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Member]:
+        names = {name: member for member in self.members for name in (*member.aliases, *member.accounts)}
+        return names | {member.name: member for member in self.members}
+
+    @cached_property
+    def _by_fold(self) -> dict[str, str]:
+        """The first name of those that are spellings of one another; a member's own name comes before others'."""
+        names = (
+            *RESERVED_NAMES,
+            *reversed((*self._on_task, *(member.name for member in self.members), *self._by_name)),
+        )
+        return {fold_name(name): name for name in names}
+
+    @cached_property
+    def _looks(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(look_keys(name)) for name in (*self._by_name, *self.former, *RESERVED_NAMES)}
+
+    def find_known_name(self, name: str) -> str:
+        """The name of the team, of the task or of the system's own that a spelling means; empty when it means none.
+
+        What follows a slash tells one of several at work under a member's name.
+        """
+        found = self._find_spelling(name)
+        return found or next(filter(None, map(self._find_spelling, possible_members(name))), "")
+
+    def _find_spelling(self, name: str) -> str:
+        return name if name in self._by_name else self._by_fold.get(fold_name(name), "")
+
+    def has_name(self, name: str) -> bool:
+        """True for the name of a member, of a former one, or of the system's own, in any spelling."""
+        return bool(self.find_known_name(name)) or fold_name(name) in map(fold_name, self.former)
+
+    @cached_property
+    def member_names(self) -> tuple[str, ...]:
+        """The members' own names, in the team's order."""
+        return tuple(member.name for member in self.members)
+
+    def find_look_alike(self, keys: Iterable[str], besides: str = "") -> str:
+        """A name of the team or of the system's own that looks as these keys tell, and is not that member's; or none."""
+        wanted, own = frozenset(keys), self._by_name.get(besides)
+        alike = (name for name, found in self._looks.items() if not wanted.isdisjoint(found))
+        return next((name for name in alike if own is None or self._by_name.get(name) is not own), "")
+
+    def look_alikes(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of members whose names look alike, whichever of their own they are."""
+        pairs = ((name, self.find_look_alike(look_keys(name), name)) for name in self._by_name)
+        return tuple(
+            dict.fromkeys((min(pair), max(pair)) for pair in pairs if pair[1] not in ("", *RESERVED_NAMES))
+        )
+
+    @cached_property
+    def _the_user(self) -> Member | None:
+        """The one member that is the user, whom `user` means as well; None when there is none, or more than one."""
+        users = [member for member in self.members if Role.USER in member.roles]
+        return users[0] if len(users) == 1 else None
+
+    def actor(self, name: str, *, confined: bool = False) -> Actor:
+        """The actor behind a name: its member's own name, roles and skills."""
+        known = self._actors.get((name, confined))
+        if known is None:
+            known = self._actor(name, confined)
+            if len(self._actors) < _MAX_ACTORS:
+                self._actors[name, confined] = known
+        return known
+
+    def _actor(self, name: str, confined: bool) -> Actor:
+        name = self.find_known_name(name) or name
+        member = self._by_name.get(name) or (self._the_user if name == USER else None)
+        if member is not None:
+            return Actor(
+                name=member.name,
+                roles=frozenset(member.roles),
+                skills=frozenset(member.skills),
+                paths=member.paths,
+                confined=confined,
+            )
+        if name == USER:
+            return Actor(name=USER, roles=frozenset({Role.USER}), confined=confined)
+        if self.members:
+            return Actor(name=name, confined=confined)
+        return Actor(name=name, roles=frozenset({Role.AGENT}), confined=confined)
+
+    def with_task_names(self, names: Iterable[str]) -> Team:
+        """The same team, with each member called by the first of these names that is one of its own.
+
+        A member that was renamed is still the one that a task knows by an older name.
+        """
+        if not self.members:
+            on_task = tuple(filter(None, names))
+            return Team(on_task=on_task) if on_task else self
+        called: dict[str, str] = {}
+        for name in names:
+            member = self._by_name.get(name) or self._by_name.get(self._by_fold.get(fold_name(name), ""))
+            if member is not None:
+                called.setdefault(member.name, name)
+        if all(own == name for own, name in called.items()):
+            return self
+        members = tuple(
+            _rename_member(member, called.get(member.name, member.name)) for member in self.members
+        )
+        return Team(members, self.former)
+
+    @property
+    def has_members(self) -> bool:
+        """True when there is a team; without one everyone suits every task."""
+        return bool(self.members)
+
+
+def _rename_member(member: Member, name: str) -> Member:
+    return (
+        replace(member, name=name, aliases=(*member.aliases, member.name)) if name != member.name else member
+    )
+
+
+THE_COORDINATOR = Actor(name=COORDINATOR, roles=frozenset({Role.COORDINATOR}))
+THE_DIRECTOR = Actor(name="director", roles=frozenset({Role.DIRECTOR}))
+"""The command that the user made director. It comes through no door: only the system itself speaks for it."""
+
+
+TEST_PATTERNS = (
+    "tests/**",
+    "test/**",
+    "**/tests/**",
+    "**/test/**",
+    "**/__tests__/**",
+    "**/test_*",
+    "**/*_test.*",
+    "**/*.test.*",
+    "**/*.spec.*",
+    "**/conftest.py",
+)
+"""What a tester reviews whose member names no paths."""
+
+
+def review_scope(actor: Actor) -> tuple[str, ...]:
+    """The patterns a reviewer's word is limited to; none: it reaches everywhere."""
+    if actor.is_user:
+        return ()
+    if actor.paths:
+        return actor.paths
+    return TEST_PATTERNS if Role.TESTER in actor.roles and Role.LEAD not in actor.roles else ()
+
+
+def paths_outside_scope(actor: Actor, paths: Iterable[str]) -> list[str]:
+    """The paths that a reviewer's word does not reach."""
+    patterns = [PathPattern(text) for text in review_scope(actor)]
+    if not patterns:
+        return []
+    return [path for path in paths if not any(pattern.matches(path) for pattern in patterns)]

@@ -1,1 +1,0 @@
-"""Whether what an agent ran bears out what it says it attempted."""

@@ -1,0 +1,1 @@
+"""What may happen: the decisions about each noun, which `decide` dispatches to."""

@@ -1,0 +1,326 @@
+"""What a director makes of a valid rejection: which tasks to create, how they are linked, what becomes of the task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain.decisions.decomposition import SubtaskNeeds, resolve_dependencies
+from remand.domain.reasons import DecisionType, RejectionReason
+from remand.domain.record import Record
+from remand.domain.rejection import TaskRejection
+from remand.domain.text.visible import remove_invisible
+from remand.domain.validation.assessment import Issue, NamedTask, ValidationFacts
+from remand.domain.validation.field_text import bare_name, dependency_names, mentioned_names, names_in
+from remand.domain.validation.issues import FORMAL
+
+MAX_SUBTASKS = 50
+MAX_TITLE = 160
+MAX_SCOPE = 16_000
+_WORD_END = re.compile(r"[A-Za-z0-9À-ɏ:#/_-]+$")
+
+AUTOMATIC: dict[RejectionReason, DecisionType] = {
+    RejectionReason.BLOCKER: DecisionType.ACCEPT_AND_DEFER,
+    RejectionReason.SCOPE_CREEP: DecisionType.ACCEPT_AND_DECOMPOSE,
+    RejectionReason.MISSING_DEPENDENCY: DecisionType.ACCEPT_AND_DEFER,
+    RejectionReason.INFEASIBLE: DecisionType.ACCEPT_AND_REFORMULATE,
+    RejectionReason.UNCLEAR_REQUIREMENTS: DecisionType.ACCEPT_AND_DEFER,
+    RejectionReason.OBSOLETE: DecisionType.ACCEPT,
+}
+"""How the automatic director answers each reason."""
+
+
+_OPENINGS = {
+    RejectionReason.BLOCKER: "Valid blocker",
+    RejectionReason.SCOPE_CREEP: "Valid scope creep",
+    RejectionReason.MISSING_DEPENDENCY: "Valid dependency",
+    RejectionReason.INFEASIBLE: "Valid infeasibility",
+    RejectionReason.UNCLEAR_REQUIREMENTS: "Valid unclear requirements",
+    RejectionReason.OBSOLETE: "Valid: the task is obsolete",
+}
+_NEW_TASKS: dict[RejectionReason | None, str] = {
+    RejectionReason.BLOCKER: "blocker resolution task",
+    RejectionReason.UNCLEAR_REQUIREMENTS: "clarification task",
+}
+"""What is created for a task that is deferred, in the requirements' words."""
+
+MAX_SAME_SLIPS = 2
+"""How often the same missing part is asked for before its absence counts as a rejection without cause."""
+MAX_SLIPS = 6
+"""How many rejections of a task an agent may file with formal slips before they count, whatever is missing."""
+ENDS_THE_TASK = "INFEASIBLE ends the task, and only understanding shows whether it has to end"
+
+
+class TaskDraft(Record, kw_only=True):
+    """A task to be created, and what it waits for among the others and among tasks that exist."""
+
+    title: str
+    scope: str = ""
+    priority: str = "medium"
+    category: str = ""
+    estimate: str = ""
+    siblings: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """What the task is about, with its estimate."""
+        return f"{self.scope}\n\nEstimate: {self.estimate}".strip() if self.estimate else self.scope
+
+
+class DecisionPlan(Record, kw_only=True):
+    """A decision before it is carried out."""
+
+    decision: DecisionType
+    sketches: tuple[TaskDraft, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    """Existing tasks that the deferred task waits for."""
+    superseded_by: str = ""
+    link: str = ""
+    """How a created task is linked to the rejected one: BLOCKS and REFINES run to it, DEPENDS_ON from it."""
+    unresolved: tuple[str, ...] = ()
+    reason: RejectionReason | None = None
+    """The reason that the rejection gave."""
+    factor: str = ""
+    """What it says is in the way."""
+
+    def with_existing(self, tasks: tuple[str, ...]) -> DecisionPlan:
+        """The same decision with tasks that exist in place of new ones."""
+        return replace(self, sketches=(), waits_for=tasks, superseded_by="", link=self.link or "DEPENDS_ON")
+
+    def rationale(self, created: tuple[str, ...]) -> str:
+        """Why it was decided so: the reason that was given, then what follows, naming the tasks."""
+        if self.superseded_by:
+            return f"Valid: the task is obsolete, superseded by {self.superseded_by}."
+        opening = _OPENINGS[self.reason] if self.reason else "Rejection accepted"
+        is_blocker = self.reason is RejectionReason.BLOCKER
+        parts = (
+            f"{opening}.",
+            self._consequence_sentence(created),
+            factor_sentence(self.factor) if is_blocker else "",
+        )
+        return " ".join(part for part in parts if part)
+
+    def _consequence_sentence(self, created: tuple[str, ...]) -> str:
+        """What becomes of the task, in a sentence."""
+        names = ", ".join(dict.fromkeys((*self.waits_for, *created)))
+        match self.decision:
+            case DecisionType.ACCEPT_AND_DEFER if self.reason is RejectionReason.MISSING_DEPENDENCY:
+                return f"Task depends on {names}."
+            case DecisionType.ACCEPT_AND_DEFER if self.sketches:
+                return f"Created {_NEW_TASKS.get(self.reason, 'task that comes first')}: {names}."
+            case DecisionType.ACCEPT_AND_DEFER:
+                return f"Task waits for {names}."
+            case DecisionType.ACCEPT_AND_DECOMPOSE:
+                return f"Decomposed into {len(created)} sub-tasks.{self._unresolved_sentence}"
+            case DecisionType.ACCEPT_AND_REFORMULATE:
+                return f"{'Created reformulated task' if self.sketches else 'Reformulated as'}: {names}."
+            case _:
+                return ""
+
+    @property
+    def _unresolved_sentence(self) -> str:
+        if not self.unresolved:
+            return ""
+        return f" Not resolved to a task: {'; '.join(phrase[:80] for phrase in self.unresolved)}."
+
+
+def plan_decision(
+    decision: DecisionType,
+    rejection: TaskRejection,
+    task: Mapping[str, Any],
+    world: ValidationFacts | None = None,
+) -> DecisionPlan:
+    """The plan for a decision on a rejection of the task, which is told by id, title, priority and category."""
+    drawn = _plan_by_type(decision, rejection, task, world or ValidationFacts())
+    return replace(drawn, reason=rejection.reason, factor=_text(rejection.blocking_factor))
+
+
+def _plan_by_type(
+    decision: DecisionType, rejection: TaskRejection, task: Mapping[str, Any], world: ValidationFacts
+) -> DecisionPlan:
+    match decision:
+        case DecisionType.ACCEPT_AND_DEFER:
+            return _plan_deferral(rejection, task, world)
+        case DecisionType.ACCEPT_AND_DECOMPOSE:
+            return _plan_decomposition(rejection, task, world)
+        case DecisionType.ACCEPT_AND_REFORMULATE:
+            return _plan_reformulation(rejection, task)
+        case DecisionType.ACCEPT if rejection.reason is RejectionReason.OBSOLETE:
+            return DecisionPlan(decision=decision, superseded_by=_find_superseding(rejection, world))
+        case _:
+            return DecisionPlan(decision=decision)
+
+
+def refusal_rationale(rejection: TaskRejection) -> str:
+    """Why a rejection is overridden, where whoever decided gave no rationale: which reason was not accepted."""
+    reason = f" ({rejection.reason.name})" if rejection.reason else ""
+    factor = factor_sentence(_text(rejection.blocking_factor))
+    return f"The rejection{reason} is not accepted. {factor}".rstrip()
+
+
+def factor_sentence(factor: str) -> str:
+    """What a rejection says is in the way, as a sentence; empty when it says nothing."""
+    return f"Blocking factor: {_make_title(factor).rstrip('.')}." if factor else ""
+
+
+def is_formal_slip(issues: Iterable[Issue], earlier: Sequence[Collection[str]]) -> bool:
+    """True when a rejection lacks nothing but parts that its agent can add, and was not asked for them too often.
+
+    The earlier ones are the codes of the slips that the same agent made with the same task before.
+    """
+    codes = {issue.code for issue in issues}
+    is_asked_too_often = any(sum(code in slip for slip in earlier) >= MAX_SAME_SLIPS for code in codes)
+    return codes <= FORMAL and len(earlier) < MAX_SLIPS and not is_asked_too_often
+
+
+def slip_message(issues: Iterable[Issue]) -> str:
+    """What an agent reads when its rejection only lacks a part."""
+    lines = ["Your rejection is not complete. It does not count against you; add what is missing:", ""]
+    lines += [f"- {issue.message}" for issue in issues]
+    lines += ["", "Then reject the task again, or go on with it."]
+    return "\n".join(lines)
+
+
+def override_message(issues: tuple[Issue, ...] | list[Issue], *, is_last: bool = False) -> str:
+    """What an agent reads when its rejection was not accepted: every issue, and how to go on."""
+    lines = ["Your rejection was not accepted due to the following issues:", ""]
+    lines += [f"- {issue.message}" for issue in issues]
+    if is_last:
+        lines += ["", "This was your last rejection of this task: it goes to another agent or to a human."]
+        return "\n".join(lines)
+    lines += [
+        "",
+        "Go on with the task. Should it still be impossible, reject it again with",
+        "1. at least 2 concrete attempts and what came of each,",
+        "2. a specific blocking factor that others can check,",
+        "3. evidence that you saw yourself and that shows it,",
+        "4. an alternative that someone can act on.",
+        "",
+        "A rejection is earned by showing the effort.",
+    ]
+    return "\n".join(lines)
+
+
+def _plan_deferral(rejection: TaskRejection, task: Mapping[str, Any], world: ValidationFacts) -> DecisionPlan:
+    decision = DecisionType.ACCEPT_AND_DEFER
+    if rejection.reason is RejectionReason.MISSING_DEPENDENCY:
+        waits_for = _find_open_dependencies(rejection, world)
+        if waits_for:
+            return DecisionPlan(decision=decision, waits_for=waits_for, link="DEPENDS_ON")
+        title = f"Dependency for {_text(task.get('title'))}: {_text(rejection.blocking_factor)}"
+        sketch = _draft_task(title, rejection, task, "dependency")
+        return DecisionPlan(decision=decision, sketches=(sketch,), link="DEPENDS_ON")
+    if rejection.reason is RejectionReason.UNCLEAR_REQUIREMENTS:
+        title = f"Clarify requirements for {_text(task.get('id'))} {_text(task.get('title'))}".replace(
+            "  ", " "
+        )
+        sketch = _draft_task(title, rejection, task, "clarification")
+    else:
+        sketch = _draft_task(
+            f"Resolve blocker: {_text(rejection.blocking_factor)}", rejection, task, "blocker"
+        )
+    return DecisionPlan(decision=decision, sketches=(sketch,), link="BLOCKS")
+
+
+def _draft_task(title: str, rejection: TaskRejection, task: Mapping[str, Any], category: str) -> TaskDraft:
+    """A task that clears the way; it is urgent, as another waits for it."""
+    urgent = "critical" if task.get("priority") == "critical" else "high"
+    parts = (rejection.reason_detail, rejection.suggested_alternative)
+    scope = "\n\n".join(part for part in map(_text, parts) if part)
+    return TaskDraft(title=_make_title(title), scope=_make_scope(scope), priority=urgent, category=category)
+
+
+def _find_open_dependencies(rejection: TaskRejection, world: ValidationFacts) -> tuple[str, ...]:
+    """The open tasks the rejection waits for, as the ledger knows them."""
+    named = (world.find_task(name) for name in dependency_names(rejection))
+    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
+
+
+def may_wait_for(named: NamedTask) -> bool:
+    """True when the task may be made to wait for what is named: an open task, not itself, and not waiting for it."""
+    return bool(named.task_id) and named.is_open and not named.is_self and not named.is_descendant
+
+
+def _find_superseding(rejection: TaskRejection, world: ValidationFacts) -> str:
+    """What makes the task obsolete: the first task or commit that the rejection names and that is not the task."""
+    for name in (*names_in(_text(rejection.blocking_factor)), *mentioned_names(rejection)):
+        known = world.find_task(name)
+        if known is not None and known.task_id and not known.is_self and not known.is_descendant:
+            return known.task_id
+        is_other = known is None and bare_name(name) != bare_name(_text(rejection.task_id))
+        if name in world.merged or (is_other and not world.has_repository):
+            return name
+    return ""
+
+
+def _plan_decomposition(
+    rejection: TaskRejection, task: Mapping[str, Any], world: ValidationFacts
+) -> DecisionPlan:
+    rows = [row for row in _rows(rejection.alternative_tasks) if _text(row.get("title"))][:MAX_SUBTASKS]
+    titles = [_make_title(_text(row.get("title"))) for row in rows]
+    scopes = [_make_scope(_text(row.get("scope"))) for row in rows]
+    needs = resolve_dependencies(titles, scopes, [row.get("dependencies") for row in rows])
+    sketches = tuple(
+        TaskDraft(
+            title=title,
+            scope=scope,
+            estimate=_text(row.get("estimate"))[:200],
+            priority=_text(task.get("priority")) or "medium",
+            category=_text(task.get("category")),
+            siblings=need.siblings,
+            tasks=_existing_dependencies(need, world),
+        )
+        for title, scope, row, need in zip(titles, scopes, rows, needs, strict=True)
+    )
+    unresolved = tuple(need.unresolved for need in needs if need.unresolved)
+    return DecisionPlan(
+        decision=DecisionType.ACCEPT_AND_DECOMPOSE, sketches=sketches, link="REFINES", unresolved=unresolved
+    )
+
+
+def _rows(value: object) -> list[Mapping[str, Any]]:
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _existing_dependencies(need: SubtaskNeeds, world: ValidationFacts) -> tuple[str, ...]:
+    """The existing open tasks a sub-task waits for."""
+    named = (world.find_task(name) or world.find_task(f"task:{name}") for name in need.tasks)
+    return tuple(dict.fromkeys(item.task_id for item in named if item is not None and may_wait_for(item)))
+
+
+def _plan_reformulation(rejection: TaskRejection, task: Mapping[str, Any]) -> DecisionPlan:
+    title = _text(task.get("title"))
+    while title.lower().startswith("reformulated:"):
+        title = title[len("reformulated:") :].strip()
+    sketch = TaskDraft(
+        title=_make_title(f"Reformulated: {title or 'Task'}"),
+        scope=_make_scope(_text(rejection.suggested_alternative)),
+        priority=_text(task.get("priority")) or "medium",
+        category=_text(task.get("category")),
+    )
+    return DecisionPlan(decision=DecisionType.ACCEPT_AND_REFORMULATE, sketches=(sketch,), link="REFINES")
+
+
+def _make_title(text: str) -> str:
+    """One line, cut where no word or id is, so that an id in it stays whole or goes."""
+    line = " ".join(remove_invisible(text).split())
+    if len(line) <= MAX_TITLE:
+        return line
+    kept = line[: MAX_TITLE - 1]
+    return (_WORD_END.sub("", kept) if _WORD_END.search(line[:MAX_TITLE]) else kept).rstrip(" :,;") + "…"
+
+
+def _make_scope(text: str) -> str:
+    """Text for a task's scope: nothing invisible in it, and what is cut off is said."""
+    clean = remove_invisible(text)
+    if len(clean) <= MAX_SCOPE:
+        return clean
+    return f"{clean[:MAX_SCOPE]}… [cut: {len(clean)} characters; the rejection has the rest]"
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""

@@ -1,0 +1,344 @@
+"""What may be decided about questions to the user: asked once, repeated until seen, answered by the user alone."""
+
+from __future__ import annotations
+
+from remand.domain import commands as c
+from remand.domain import preconditions as r
+from remand.domain.access.team import Actor, Role
+from remand.domain.decisions.findings import is_still_rejected, open_findings
+from remand.domain.decisions.gates import settle_finding
+from remand.domain.decisions.handoffs import make_offer, pass_to_agent, remaining_agents
+from remand.domain.decisions.notices import ask_user, open_alert
+from remand.domain.decisions.objections import require_objections_answered
+from remand.domain.decisions.reviews import has_worked_on
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationNotified,
+    EscalationOpened,
+    EscalationRepeated,
+    LockoutCleared,
+    ReviewApproved,
+)
+from remand.domain.events.tasks import TaskCancelled, TaskClaimed
+from remand.domain.gate.state import RETRY, GateAlert
+from remand.domain.instant import add_seconds
+from remand.domain.pull_request.reviews import is_merge_of
+from remand.domain.record import Record
+from remand.domain.refusals import Refused
+from remand.domain.task import MAX_LEASE_SECONDS, TERMINAL, Escalation, Status, Submission, Task
+
+Events = tuple[Event, ...]
+FIX, UNLOCK, REASSIGN, REOPEN, WONTFIX = "fix", "unlock", "reassign", "reopen", "wontfix"
+ACCEPT = "accept"
+ACK = "ack"
+ACCEPT_TEXT = "Let the rejected change pass when it is handed in again"
+
+
+class EscalationOption(Record, kw_only=True):
+    """One way the user may decide."""
+
+    key: str
+    text: str
+
+
+def escalation_options(
+    task: Task, agents: list[Actor], inherited: tuple[tuple[str, str], ...] = (), *, has_team: bool = True
+) -> tuple[EscalationOption, ...]:
+    """The ways to decide an escalated task, the requirement's own first. `agents` may take it over."""
+    if task.gates_asked_about:
+        return (
+            EscalationOption(
+                key=RETRY, text="Try again: one agent goes on, and the others once the gate is measured"
+            ),
+        )
+    if open_alert(task) is not None:
+        return _alert_options(task, agents)
+    above = (agent for agent, _ in inherited if agent not in task.unlocked)
+    locked = dict.fromkeys((*(lockout.agent for lockout in task.lockouts), *above))
+    merged = _find_merged_submission(task)
+    return (
+        *(
+            (EscalationOption(key=ACCEPT, text=f"Accept the merge: done at {merged.commit[:12]}"),)
+            if merged
+            else ()
+        ),
+        *(EscalationOption(key=f"{ACCEPT}:{name}", text=ACCEPT_TEXT) for name in open_findings(task)),
+        EscalationOption(key=FIX, text="Fix it by hand: the task is yours until you submit it"),
+        *(
+            EscalationOption(key=f"{UNLOCK}:{agent}", text=f"Unlock {agent}, with guidance")
+            for agent in locked
+        ),
+        *(
+            EscalationOption(key=f"{REASSIGN}:{agent.name}", text=f"Reassign it to {agent.name}")
+            for agent in agents
+        ),
+        *(
+            (EscalationOption(key=REOPEN, text="Put it back into the queue as it is"),)
+            if agents or not has_team
+            else ()
+        ),
+        EscalationOption(key=WONTFIX, text="Close it as won't-fix"),
+    )
+
+
+def _alert_options(task: Task, agents: list[Actor]) -> tuple[EscalationOption, ...]:
+    """The ways to act on an alert; its agent goes on without any of them."""
+    holder = task.claim.agent if task.claim else ""
+    others = (agent.name for agent in agents if agent.name != holder)
+    return (
+        EscalationOption(key=ACK, text=f"Acknowledge it: {holder} goes on"),
+        EscalationOption(
+            key=FIX, text="Take it over and fix it by hand: the task is yours until you submit it"
+        ),
+        *(EscalationOption(key=f"{REASSIGN}:{name}", text=f"Reassign it to {name}") for name in others),
+    )
+
+
+def _find_merged_submission(task: Task) -> Submission | None:
+    """The work that was handed in, when it was merged past the rules and no rejection of it stands."""
+    work, escalation = task.submission, task.open_escalation
+    if work is None or escalation is None or escalation.kind != "bypassed" or is_still_rejected(task):
+        return None
+    return work if any(is_merge_of(source, work.commit) for source in task.sources) else None
+
+
+def require_agent_left(task: Task, command: c.Command) -> None:
+    """Refuses to put a task back into the queue that nobody on the team may take from there."""
+    if command.facts.has_team and not remaining_agents(task, command.facts):
+        raise Refused(
+            "bad_value", f"Nobody may take {task.label} from the queue: unlock or name somebody for it."
+        )
+
+
+def deadlock_question(task: Task, command: c.Command, *, without: tuple[str, ...] = ()) -> Events:
+    """The question to ask when nobody on the team is left for the task; none when somebody is."""
+    is_nobodys = task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED)
+    if not command.facts.has_team or is_nobodys or remaining_agents(task, command.facts, without=without):
+        return ()
+    why = f"All agents are locked out of {task.label}, or lack what it asks for"
+    return (ask_user(task, "deadlock", why, command),)
+
+
+def open_automatically(task: Task, ask: c.OpenEscalation, command: c.Command) -> Events:
+    """A task that cannot go on by itself goes to a human."""
+    r.require_status(task, "escalation.open", "escalated")
+    return (ask_user(task, "gates", ask.reason, command),)
+
+
+def escalate_task(task: Task, ask: c.EscalateTask, command: c.Command) -> Events:
+    """Asks the user. The agent that holds the task may, once; everyone else needs a say in it."""
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    known = task.open_escalation
+    if known is not None:
+        raise Refused(
+            "bad_transition",
+            f"Task {task.id} is escalated already: the question {known.id} waits for the user's answer.",
+        )
+    r.require_status(task, "escalation.open", "escalated")
+    actor = command.actor
+    is_holder = task.claim is not None and task.claim.agent == actor.name
+    if not actor.has(Role.USER, Role.DIRECTOR, Role.LEAD, Role.TESTER):
+        if not is_holder:
+            raise Refused("not_yours", f"{actor.name} does not hold {task.label} and cannot escalate it.")
+        r.require_unused_exit(task, actor.name, EscalationOpened)
+    return (ask_user(task, "asked", ask.reason, command),)
+
+
+def repeat_escalation(task: Task, ask: c.RepeatEscalation, command: c.Command) -> Events:
+    escalation = task.open_escalation
+    if escalation is None or escalation.acknowledged_by or escalation.deadline > command.at:
+        return ()
+    deadline = add_seconds(command.at, command.facts.deadline_seconds)
+    return (EscalationRepeated(task_id=task.id, escalation_id=escalation.id, deadline=deadline),)
+
+
+def record_delivery(task: Task, ask: c.NoteDelivery, command: c.Command) -> Events:
+    """Notes that a channel took the notice of a question, an alert or an override that is still open."""
+    for one in (task.open_escalation, open_alert(task), *task.notices):
+        if one is not None and one.id == ask.escalation_id and ask.channel not in one.notified:
+            told = EscalationNotified(
+                task_id=task.id, escalation_id=one.id, channel=ask.channel, is_last=ask.is_last
+            )
+            return (told,)
+    return ()
+
+
+def acknowledge_escalation(task: Task, ask: c.AcknowledgeEscalation, command: c.Command) -> Events:
+    alert = _find_alert(task, ask.escalation_id)
+    if alert is not None:
+        return (EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
+    escalation = _require_open_escalation(task, ask.escalation_id)
+    if escalation.acknowledged_by:
+        return ()
+    return (EscalationAcknowledged(task_id=task.id, escalation_id=escalation.id),)
+
+
+def answer_escalation(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Events:
+    """What follows from the user's decision."""
+    r.require_text("guidance", ask.guidance)
+    alert = _find_alert(task, ask.escalation_id)
+    if alert is not None:
+        return _answer_alert(task, alert, ask, command)
+    escalation = _require_open_escalation(task, ask.escalation_id)
+    choice, _, name = ask.option.partition(":")
+    said = EscalationAnswered(
+        task_id=task.id,
+        escalation_id=escalation.id,
+        option=ask.option,
+        guidance="" if choice == UNLOCK else ask.guidance,
+    )
+    match choice:
+        case "fix" if not name:
+            return (*_clear_own_lockout(task, command), said, _claim_for_user(task, command))
+        case "unlock" if name:
+            unlocked = clear_lockout(task, name, "the escalation was answered", ask.guidance, command)
+            return (*unlocked, said, *reserve_for_agent(task, name, command))
+        case "reassign" if name:
+            return (said, *_reassign_to(task, name, ask.guidance, command))
+        case "retry" if not name and task.gates_asked_about:
+            return (said,)
+        case "reopen" if not name:
+            require_agent_left(task, command)
+            return (said,)
+        case "accept" if not name and (merged := _find_merged_submission(task)) is not None:
+            return (said, _approve_merge(task, merged, command))
+        case "accept" if name in open_findings(task):
+            acceptance = c.SettleFinding(task_id=task.id, finding=name, is_accepted=True, reason=ask.guidance)
+            return settle_finding(task, acceptance, command)
+        case "wontfix" if not name:
+            return (said, TaskCancelled(task_id=task.id, reason=ask.guidance or "won't fix"))
+        case _:
+            raise _unknown_option_refusal(task, ask, command)
+
+
+def _unknown_option_refusal(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Refused:
+    facts = command.facts
+    known = escalation_options(task, remaining_agents(task, facts), facts.inherited, has_team=facts.has_team)
+    shown = ", ".join(option.key for option in known)
+    return Refused("bad_value", f"There is no option {ask.option[:80]!r}; choose one of {shown}.")
+
+
+def _find_alert(task: Task, name: str) -> GateAlert | None:
+    """The open alert of that id, or the task's own where none is named."""
+    found = open_alert(task)
+    return found if found is not None and name in ("", found.id) else None
+
+
+def _answer_alert(task: Task, alert: GateAlert, ask: c.AnswerEscalation, command: c.Command) -> Events:
+    """What follows from the user's word on an alert: its agent goes on, or the task is taken from it."""
+    choice, _, name = ask.option.partition(":")
+    said = EscalationAnswered(
+        task_id=task.id, escalation_id=alert.id, option=ask.option, guidance=ask.guidance
+    )
+    match choice:
+        case "ack" if not name:
+            return (EscalationAcknowledged(task_id=task.id, escalation_id=alert.id),)
+        case "fix" if not name:
+            return (*_clear_own_lockout(task, command), said, _claim_for_user(task, command))
+        case "reassign" if name and name != alert.agent:
+            return (said, *_reassign_to(task, name, ask.guidance, command))
+        case _:
+            raise _unknown_option_refusal(task, ask, command)
+
+
+def _approve_merge(task: Task, merged: Submission, command: c.Command) -> ReviewApproved:
+    """The user's approval of work that was merged before anybody gave one. Its author gives none here either."""
+    name = command.actor.name
+    if has_worked_on(task, command.actor):
+        raise Refused("own_work", f"{name} worked on task {task.id} and cannot review it.")
+    require_objections_answered(task, command.facts)
+    return ReviewApproved(task_id=task.id, reviewer=name, commit=merged.commit, tree=merged.tree)
+
+
+def _require_open_escalation(task: Task, escalation_id: str) -> Escalation:
+    escalation = task.open_escalation
+    if escalation is None:
+        raise Refused("nothing_to_answer", f"Task {task.id} is {task.status}; it asks the user nothing.")
+    if escalation_id not in ("", escalation.id):
+        raise Refused(
+            "nothing_to_answer",
+            f"The question {escalation_id[:40]} is closed; task {task.id} now asks {escalation.id}.",
+        )
+    return escalation
+
+
+def _clear_own_lockout(task: Task, command: c.Command) -> Events:
+    """Ends the user's own lockout: whoever else may be kept away, the user is not."""
+    name = command.actor.name
+    is_barred = any(who == name for who, _ in command.facts.inherited) and name not in task.unlocked
+    if not is_barred and not task.is_locked_out(name):
+        return ()
+    return clear_lockout(task, name, "the user mends the task by hand", "", command)
+
+
+def _claim_for_user(task: Task, command: c.Command) -> TaskClaimed:
+    """The user's own claim: to mend the work by hand, with as long a lease as there is."""
+    return TaskClaimed(
+        task_id=task.id,
+        handoff_id=command.facts.fresh_handoff_id,
+        agent=command.actor.name,
+        attempt=task.attempt_count + 1,
+        epoch=task.epoch + 1,
+        lease_expires_at=add_seconds(command.at, MAX_LEASE_SECONDS - 1),
+        branch=task.branch,
+        base=command.facts.base,
+    )
+
+
+def clear_lockout(task: Task, agent: str, reason: str, guidance: str, command: c.Command) -> Events:
+    """Ends an agent's lockout, here and on what was cut from the task."""
+    is_inherited = any(name == agent for name, _ in command.facts.inherited)
+    if not task.is_locked_out(agent) and (not is_inherited or agent in task.unlocked):
+        raise Refused("bad_value", f"{agent} is not locked out of task {task.id}.")
+    own = LockoutCleared(task_id=task.id, agent=agent, reason=reason, guidance=guidance)
+    heirs = tuple(
+        LockoutCleared(
+            task_id=heir,
+            agent=agent,
+            reason=f"unlocked on {task.id}: {reason}"[:500],
+            inherited_from=task.id,
+        )
+        for heir, name in command.facts.heirs
+        if name == agent
+    )
+    return (own, *heirs)
+
+
+def reserve_for_agent(task: Task, agent: str, command: c.Command) -> Events:
+    """Keeps the task for the agent that was unlocked for it, unless it reviews it or lacks what it asks for."""
+    target = next((one for one in command.facts.agents if one.name == agent), None)
+    if target is None or not r.is_eligible(task, target):
+        return ()
+    return (make_offer(task, agent, command.facts.fresh_handoff_id, command),)
+
+
+def _reassign_to(task: Task, name: str, guidance: str, command: c.Command) -> Events:
+    facts = command.facts
+    target = facts.target
+    if target is None or target.name != name:
+        raise Refused("bad_value", f"There is no agent {name[:64]!r}.")
+    r.require_may_work(task, target, facts)
+    others = remaining_agents(task, facts, without=(name,))
+    had = task.claim or task.submission
+    source = had.agent if had else ""
+    return pass_to_agent(
+        task,
+        target,
+        command,
+        source=source,
+        why="by the user's decision",
+        is_last=facts.has_team and not others,
+        guidance=guidance,
+    )
+
+
+def answer_by_command(task: Task, option: str, command: c.Command) -> Events:
+    """The answer that another command of the user's gives to the open question; none when there is no question."""
+    escalation = task.open_escalation
+    if escalation is None:
+        return ()
+    if not command.actor.is_user:
+        raise Refused("user_only", f"{task.label} waits for the user; only the user may decide it.")
+    return (EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=option),)

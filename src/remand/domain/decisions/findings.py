@@ -1,0 +1,405 @@
+"""Findings that a person settles: how they are added to a verdict, who may accept each, and the command that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import sha256
+from itertools import accumulate
+from shlex import quote
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import preconditions as r
+from remand.domain.access.team import USER, Actor, Role, Team, paths_outside_scope, review_scope
+from remand.domain.gate.control_files import CONTROL_CODE, ControlChange, is_control_finding
+from remand.domain.gate.gate import GateFinding, render_measurement
+from remand.domain.gate.verdict import (
+    INTEGRITY_GATE,
+    RELEASING,
+    GateResult,
+    GateStatus,
+    Verdict,
+    overall_status,
+)
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+from remand.domain.text.visible import remove_invisible
+
+SAME_CHANGE_PREFIX = "same-"
+"""How the names of findings begin that the user alone may accept: a rejected change that was handed in again."""
+CONFIGURATION = "remand.toml"
+_ABANDONED_STATUSES = frozenset({Status.CANCELLED, Status.INFEASIBLE, Status.DECOMPOSED})
+_NO_FINDINGS = GateResult(
+    name=INTEGRITY_GATE, status=GateStatus.PASSED, line="- Integrity: 0 findings (requires 0)"
+)
+
+
+def conflicting_tasks(task: Task, found: Iterable[Task]) -> list[Task]:
+    """Of the tasks that a commit or pull request belongs to, those it cannot be this task's own beside."""
+    return [other for other in found if other.id != task.id and other.status not in _ABANDONED_STATUSES]
+
+
+def find_rejected_change_elsewhere(task: Task, others: Iterable[Task], tree: str, patch: str) -> str:
+    """The name under which the user is asked about a change that was rejected under another task; empty when it is new."""
+    names = (find_rejected_change(other, tree, patch) for other in others if other.id != task.id)
+    return next(filter(None, names), "")
+
+
+def find_rejected_change(task: Task, tree: str, patch: str) -> str:
+    """The name under which the user is asked about a change that was rejected before; empty when it is new.
+
+    It is of the last such rejection: what the user let pass before that was rejected again since.
+    """
+    found = next(
+        (
+            one
+            for one in reversed(task.standing_rounds)
+            if (tree and one.tree == tree) or (patch and one.patch == patch)
+        ),
+        None,
+    )
+    if found is None:
+        return ""
+    return f"{SAME_CHANGE_PREFIX}{sha256(f'{task.id} {found.handoff_id}'.encode()).hexdigest()[:12]}"
+
+
+def passes_only_by_new_rules(now: Verdict, then: Verdict, unmeasurable: Collection[str] = ()) -> bool:
+    """True when work passes, or is held for less, by the rules of now alone: those at the claim stand in its way.
+
+    Gates that cannot be measured on the base either say nothing of the work.
+    """
+    if set(then.blocking_gates) - set(now.blocking_gates) - set(unmeasurable):
+        return True
+    return bool(set(then.suspicions) - set(now.suspicions))
+
+
+def without_configuration_finding(verdict: Verdict) -> Verdict:
+    """A verdict without the finding that the configuration was changed: the base has changed it."""
+    return replace(
+        verdict,
+        gates=(gates := tuple(map(_drop_configuration_finding, verdict.gates))),
+        status=overall_status(gates),
+    )
+
+
+def _drop_configuration_finding(gate: GateResult) -> GateResult:
+    dropped = [
+        (name, finding)
+        for name, finding in gate.held_findings
+        if (finding.code, finding.path) == (CONTROL_CODE, CONFIGURATION) and gate.name == INTEGRITY_GATE
+    ]
+    if not dropped:
+        return gate
+    names = [name for name, _ in dropped]
+    left = tuple(name for name in gate.suspicions if name not in names)
+    return replace(
+        gate,
+        status=GateStatus.PASSED if gate.status is GateStatus.HELD and not left else gate.status,
+        measured={"findings": float(len(left))},
+        line=render_measurement(INTEGRITY_GATE, "", {"findings": len(left)}, {"max_findings": 0}),
+        findings=tuple(one for one in gate.findings if (one.code, one.path) != (CONTROL_CODE, CONFIGURATION)),
+        finding_count=gate.finding_count - len(dropped),
+        suspicions=left,
+        excess=float(len(left)),
+    )
+
+
+def hold_for_changed_rules(verdict: Verdict, claimed_under: str) -> Verdict:
+    """A verdict held because the work passes by none but the rules that the base got while the task was claimed.
+
+    Where anyone who works here can commit to the base, only a reviewer can tell whose change that was.
+    """
+    text = (
+        "The gates' rules on the base changed while the task was claimed, and by those before the work does not pass:"
+        f" {claimed_under}, now {verdict.policy}"
+    )
+    name = sha256(f"{claimed_under} {verdict.policy}".encode()).hexdigest()[:12]
+    return _hold(
+        verdict, name, GateFinding(path=CONFIGURATION, code="rules_changed", text=f"{text} [{name}]")
+    )
+
+
+def hold_for_rejected_change(verdict: Verdict, name: str) -> Verdict:
+    """A verdict held because the change was rejected before, whoever hands it in now."""
+    text = "This very change was rejected before; whether it may pass now only the user says"
+    return _hold(verdict, name, GateFinding(code="rejected_before", text=f"{text} [{name}]"))
+
+
+def hold_for_control_change(verdict: Verdict, change: ControlChange) -> Verdict:
+    """A verdict held because the work changes the ledger's own files. The code tree, which is measured, has none of them."""
+    return _hold(verdict, change.name, change.finding) if change.name else verdict
+
+
+def _hold(verdict: Verdict, name: str, finding: GateFinding) -> Verdict:
+    """A verdict with one more finding for a reviewer."""
+    known = next((gate for gate in verdict.gates if gate.name == INTEGRITY_GATE), _NO_FINDINGS)
+    held = replace(
+        known,
+        status=GateStatus.HELD if known.status in RELEASING else known.status,
+        line=render_measurement(
+            INTEGRITY_GATE, "", {"findings": known.finding_count + 1}, {"max_findings": 0}
+        ),
+        findings=(finding, *known.findings),
+        finding_count=known.finding_count + 1,
+        suspicions=(name, *known.suspicions),
+    )
+    gates = (*(gate for gate in verdict.gates if gate.name != INTEGRITY_GATE), held)
+    return replace(verdict, gates=gates, status=overall_status(gates))
+
+
+def apply_settlements(verdict: Verdict, task: Task) -> Verdict:
+    """A verdict with what was accepted and overridden for the task taken into account."""
+    overridden = {name for name, tree in task.gating.overridden if tree == verdict.tree}
+    gates = tuple(
+        _apply_override(gate, task)
+        if gate.name in overridden and gate.status not in RELEASING
+        else _apply_reviewers_answers(gate, task)
+        for gate in verdict.gates
+    )
+    return replace(verdict, gates=gates, status=overall_status(gates))
+
+
+def _apply_override(gate: GateResult, task: Task) -> GateResult:
+    """A gate that the user let pass for its code tree, which the ledger's own files are no part of."""
+    held = [
+        one for one in gate.held_findings if is_control_finding(one[0]) and one[0] not in task.gating.accepted
+    ]
+    if not held:
+        return replace(gate, status=GateStatus.OVERRIDDEN, detail="The user let it pass.")
+    left = replace(
+        gate,
+        status=GateStatus.HELD,
+        findings=tuple(finding for _, finding in held),
+        suspicions=tuple(name for name, _ in held),
+    )
+    return _apply_reviewers_answers(left, task)
+
+
+def _apply_reviewers_answers(gate: GateResult, task: Task) -> GateResult:
+    """A gate as reviewers have settled its findings: one that is refused fails, all accepted pass."""
+    if gate.status is not GateStatus.HELD or not gate.suspicions:
+        return gate
+    refused = {name: reason for name, reason in task.gating.refused if name in gate.suspicions}
+    if refused:
+        said = "; ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in refused.items())
+        return replace(gate, status=GateStatus.FAILED, detail=f"A reviewer refused {said}.")
+    if set(gate.suspicions) <= set(task.gating.accepted):
+        return replace(
+            gate, status=GateStatus.PASSED, suspicions=(), detail="A reviewer accepted the findings."
+        )
+    return gate
+
+
+def is_change_accepted(task: Task, name: str, tree: str) -> bool:
+    """True when the user let a rejected change pass, or nothing is stopped where it was measured."""
+    gating = task.gating
+    return name in gating.accepted or (gating.is_released and name in gating.held and gating.tree == tree)
+
+
+def is_still_rejected(task: Task) -> bool:
+    """True when a rejection stands of the very code that is under review, and the user has not let it pass.
+
+    Two ledgers bring that about: one rejects the code, and the other takes it in again.
+    """
+    tree = task.submission.tree if task.submission else ""
+    same = [one for one in task.standing_rounds if tree and one.tree == tree]
+    return bool(same) and not is_change_accepted(task, find_rejected_change(task, tree, same[-1].patch), tree)
+
+
+REJECTED_BEFORE = "rejected_before"
+"""The kind of question that a rejected change, handed in again, puts to the user."""
+MAX_COMMAND_TEXT = 20_000
+"""How many characters of commands one text has; what is left out is counted."""
+MAX_LISTED_FINDINGS = 20
+REFUSE_ADVICE = (
+    "To send the work back instead, write `refuse` for `accept`, and say why with `--reason TEXT`."
+)
+
+
+def open_findings(task: Task) -> tuple[str, ...]:
+    """The findings that somebody has to settle before the task's work counts.
+
+    A hold ends with the claim that it was measured under. The claim of a rejected change that was handed in again has
+    ended; the user is asked about that change, and nothing else is settled until then.
+    """
+    gating = task.gating
+    if gating.status is not GateStatus.HELD or gating.is_released:
+        return ()
+    is_overridden = (INTEGRITY_GATE, gating.tree) in gating.overridden
+    settled = {*gating.accepted, *(name for name, _ in gating.refused)}
+    unsettled = tuple(
+        name
+        for name in dict.fromkeys(gating.held)
+        if name not in settled and (is_control_finding(name) or not is_overridden)
+    )
+    if task.status == Status.CLAIMED and task.claim and task.claim.handoff_id == gating.handoff_id:
+        return unsettled
+    question = task.open_escalation
+    if question is not None and question.kind == REJECTED_BEFORE:
+        return tuple(filter(is_same_change, unsettled))
+    return ()
+
+
+def is_same_change(finding: str) -> bool:
+    """True for a rejected change that was handed in again."""
+    return finding.startswith(SAME_CHANGE_PREFIX)
+
+
+def require_not_worker(task: Task, actor: Actor) -> None:
+    """Refuses whoever worked on the task."""
+    name = actor.name
+    holds = task.claim is not None and task.claim.agent == name
+    if holds or name in task.authors or name in task.gating.questioned:
+        raise Refused("own_work", f"{name} worked on task {task.id} and cannot settle what its gates found.")
+
+
+def require_finding_in_scope(task: Task, ask: c.SettleFinding, actor: Actor) -> None:
+    """Refuses a reviewer whose word does not reach the file that a finding is about, or who may not accept it."""
+    path = dict(task.gating.places).get(ask.finding, "")
+    if paths_outside_scope(actor, (path,)):
+        raise Refused(
+            "out_of_scope",
+            f"{actor.name} settles findings in {', '.join(review_scope(actor))}; this one is about {path or 'no file'}.",
+        )
+    if ask.is_accepted and _is_reserved_for_user(ask.finding, actor):
+        raise Refused(
+            "user_only", f"{ask.finding} is a rejected change handed in again; only the user lets it pass."
+        )
+
+
+def acceptable_findings(task: Task, findings: Iterable[str], actor: Actor) -> tuple[str, ...]:
+    """Of these findings of the task, those that the actor may accept."""
+    try:
+        r.require_permission(c.SettleFinding(task_id=task.id, finding="", is_accepted=True), actor)
+        require_not_worker(task, actor)
+    except Refused:
+        return ()
+    places = dict(task.gating.places)
+    paths = {one: places.get(one, "") for one in findings}
+    beyond = set(paths_outside_scope(actor, set(paths.values())))
+    return tuple(one for one in paths if paths[one] not in beyond and not _is_reserved_for_user(one, actor))
+
+
+def _is_reserved_for_user(finding: str, actor: Actor) -> bool:
+    """True for a change that was rejected before: a reviewer may be an agent too, so only the user lets it pass."""
+    return is_same_change(finding) and not actor.is_user
+
+
+def possible_settlers(task: Task, team: Team) -> tuple[str, ...]:
+    """Who may accept at least one open finding of the task: members by name, and the user where none is a member."""
+    names = [member.name for member in team.members]
+    has_user = any(Role.USER in member.roles for member in team.members)
+    asked = [(name, team.actor(name)) for name in names]
+    asked += [] if has_user else [("the user", team.actor(USER))]
+    findings = open_findings(task)
+    return tuple(name for name, actor in asked if acceptable_findings(task, findings, actor))
+
+
+def settle_command(task: Task, finding: str, actor: Actor | None = None, *, is_accepted: bool = True) -> str:
+    """The command by which somebody settles a finding, ready for a shell; it names whoever is not the user."""
+    reviewer = actor.name if actor is not None and not actor.is_user else ""
+    word, by = (
+        "accept" if is_accepted else "refuse",
+        f" --reviewer {_shell_argument(reviewer)}" if reviewer else "",
+    )
+    return f"remand gate {word} {_shell_argument(_task_name(task))} {_shell_argument(finding)}{by}"
+
+
+def override_command(task: Task) -> str:
+    """The command by which the user lets held work pass that nobody may settle."""
+    return f"remand gate override {_shell_argument(_task_name(task))} --gate {INTEGRITY_GATE} --reason TEXT"
+
+
+def show_command(task: Task) -> str:
+    """The command that shows every finding of the task."""
+    return f"remand task show {_shell_argument(_task_name(task))}"
+
+
+def _task_name(task: Task) -> str:
+    return task.aliases[0] if task.aliases else task.id
+
+
+def _shell_argument(text: str) -> str:
+    return quote(" ".join(remove_invisible(text).split()))
+
+
+def settle_lines(
+    task: Task,
+    actor: Actor,
+    findings: Sequence[str],
+    *,
+    is_accepted: bool = True,
+    room: int = MAX_COMMAND_TEXT,
+) -> str:
+    """One command for each of these findings that the actor may settle, and the ids of the others.
+
+    Of more commands than there is room for, in characters, the rest is counted.
+    """
+    own = acceptable_findings(task, findings, actor)
+    reached = set(own)
+    rows = [f"  {settle_command(task, one, actor, is_accepted=is_accepted)}" for one in own]
+    fits = sum(1 for total in accumulate(len(row) + 1 for row in rows) if total <= room)
+    if fits < len(rows):
+        rows = [*rows[:fits], f"  and {len(rows) - fits} more: {show_command(task)}"]
+    others = [_shell_argument(one) for one in dict.fromkeys(findings) if one not in reached]
+    if others:
+        more = f" and {len(others) - MAX_LISTED_FINDINGS} more" if len(others) > MAX_LISTED_FINDINGS else ""
+        rows.append(
+            f"  {'For another reviewer: ' if own else ''}{', '.join(others[:MAX_LISTED_FINDINGS])}{more}"
+        )
+    return "\n".join(rows)
+
+
+def hold_summary(task: Task, team: Team) -> str:
+    """What an agent is told about a hold: how much is held, and who has to act."""
+    count, names = len(open_findings(task)), possible_settlers(task, team)
+    if not count:
+        return ""
+    if not names:
+        return f"{describe_held_count(count)}, and nobody in the team may settle {_pronoun(count)}. Tell the user."
+    who = _capitalise(join_names(names))
+    return (
+        f"{describe_held_count(count)}. {who} has to settle {_pronoun(count)}; you cannot do that yourself."
+    )
+
+
+def hold_notice(task: Task, team: Team, room: int = MAX_COMMAND_TEXT) -> str:
+    """What people are told about a hold: who has to act, and one command for each finding."""
+    findings, names = open_findings(task), possible_settlers(task, team)
+    if not findings:
+        return ""
+    if not names:
+        return (
+            f"{describe_held_count(len(findings))}, and whoever could settle {_pronoun(len(findings))} worked on it. "
+            f"The user lets it pass with:\n  {override_command(task)}"
+        )
+    user = team.actor(USER)
+    is_users = bool(acceptable_findings(task, findings, user))
+    rows = settle_lines(task, user if is_users else team.actor(names[0]), findings, room=room)
+    by = " Whoever is not the user adds `--reviewer NAME`." if is_users and len(names) > 1 else ""
+    who = _capitalise(join_names(names))
+    return f"{describe_held_count(len(findings))}. {who} accepts {_pronoun(len(findings))} with:\n{rows}\n{REFUSE_ADVICE}{by}"
+
+
+def _capitalise(text: str) -> str:
+    """The start of a sentence; a name stays as it is written."""
+    return f"T{text[1:]}" if text.startswith("the user") else text
+
+
+def _pronoun(count: int) -> str:
+    return "it" if count == 1 else "each of them"
+
+
+def describe_held_count(count: int, *, still: bool = False) -> str:
+    """How many findings are held, as a sentence without its end."""
+    findings = "1 finding is" if count == 1 else f"{count} findings are"
+    return f"{findings}{' still' if still else ''} held"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Names as a choice: `Lead or the user`."""
+    if not names:
+        return "nobody"
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,301 @@
+"""What may be done on a forge for a task, and what is due: only what the policy allows and the rules let through."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain import preconditions as r
+from remand.domain.decisions.findings import is_still_rejected
+from remand.domain.decisions.notices import NOTICE_DUE
+from remand.domain.events.event import Event
+from remand.domain.events.work import ActDone, ActFailed, ActIntended, IssueImported
+from remand.domain.instant import add_seconds, is_instant
+from remand.domain.policy import Policy
+from remand.domain.refusals import Refused
+from remand.domain.task import ForgeAction, Status, Submission, Task
+
+Events = tuple[Event, ...]
+PLANNED = "intent"
+"""In place of an act: one is begun, whichever it is and whatever the policy says now."""
+RETRY_DELAYS = (60.0, 240.0, 960.0, 3600.0, 14_400.0, 43_200.0, 86_400.0)
+"""How long an act waits after each failure, in seconds; after one more it is given up."""
+MAX_WHY = 500
+MAX_FORGE_CLOCK_LEAD = 3600.0
+"""So many seconds the forge's clock may be ahead of ours."""
+ALL_ACTIONS = tuple(ForgeAction)
+
+
+def allowed_actions(policy: Policy) -> tuple[ForgeAction, ...]:
+    """The acts that a policy allows."""
+    allowed = {
+        ForgeAction.PUSH: policy.open_pr,
+        ForgeAction.OPEN: policy.open_pr,
+        ForgeAction.REQUEST: policy.request_review,
+        ForgeAction.MERGE: policy.merge_on_approve,
+        ForgeAction.CLOSE: policy.close_issue,
+    }
+    return tuple(act for act in ForgeAction if allowed[act])
+
+
+# What is due.
+
+
+def due_action(
+    task: Task, acts: Collection[str], *, is_again: bool = False
+) -> tuple[ForgeAction, str] | None:
+    """The next act for a task, and what it is about; None when there is none, or the next one was given up.
+
+    What was given up is due as well when it is to be tried again.
+    """
+    found = next(_remaining_actions(task, acts), None)
+    return None if found is None or (task.forge.find_abandoned(*found) and not is_again) else found
+
+
+def _remaining_actions(task: Task, acts: Collection[str]) -> Iterator[tuple[ForgeAction, str]]:
+    """The acts that are left for a task as it stands, in their order."""
+    forge, work = task.forge, task.submission
+    if task.status == Status.PROVISIONAL and work is not None:
+        if ForgeAction.PUSH in acts and task.branch and forge.pushed != work.commit:
+            yield ForgeAction.PUSH, work.commit
+        if ForgeAction.OPEN in acts and not task.pr and forge.pushed == work.commit:
+            yield ForgeAction.OPEN, work.commit
+        if ForgeAction.REQUEST in acts and task.pr and forge.requested != work.commit:
+            yield ForgeAction.REQUEST, work.commit
+    if task.status == Status.DONE and ForgeAction.MERGE in acts and _awaits_merge(task):
+        yield ForgeAction.MERGE, task.approved_commit
+    if ForgeAction.CLOSE in acts and forge.issue and not forge.is_closed and _has_ended(task):
+        yield ForgeAction.CLOSE, ""
+
+
+def _awaits_merge(task: Task) -> bool:
+    is_approved = bool(task.pr and task.approved_commit) and task.forge.merged != task.approved_commit
+    return is_approved and not is_still_rejected(task)
+
+
+def _has_ended(task: Task) -> bool:
+    """True when a task is done, or will never be; one that another has taken the place of is neither."""
+    return task.status == Status.DONE or (task.status == Status.CANCELLED and not task.superseded_by)
+
+
+def due_kinds(task: Task) -> tuple[str, ...]:
+    """What may be due for a task outside of the ledger: what it can be found by among thousands."""
+    return (*due_forge_kinds(task), *((NOTICE_DUE,) if task.notices else ()))
+
+
+def due_forge_kinds(task: Task) -> tuple[str, ...]:
+    """What may be due for a task on the forge, whatever the policy is."""
+    open_ones = (
+        str(act)
+        for act, about in _remaining_actions(task, ALL_ACTIONS)
+        if task.forge.find_abandoned(act, about) is None
+    )
+    return (*open_ones, *((PLANNED,) if task.forge.intent is not None else ()))
+
+
+def describe_forge_wait(task: Task) -> str:
+    """What a task waits for on the forge because an act failed; empty when none did."""
+    intent = task.forge.intent
+    if intent is not None and intent.why:
+        return f"the forge to {describe_action(task, intent.act)}: {intent.why} It is tried again at {intent.until}."
+    wanted = dict(_remaining_actions(task, ALL_ACTIONS))
+    given_up = next((one for one in task.forge.given_up if wanted.get(one.act) == one.about), None)
+    if given_up is None:
+        return ""
+    return (
+        f"somebody to {describe_action(task, given_up.act)}: it was given up. {given_up.why} "
+        "`remand sync --again` has it tried once more."
+    )
+
+
+def describe_action(task: Task, act: ForgeAction) -> str:
+    """An act in words."""
+    match act:
+        case ForgeAction.PUSH:
+            return f"take {_short_commit(task)} on the branch {task.branch}"
+        case ForgeAction.OPEN:
+            return f"open a pull request of {task.branch}"
+        case ForgeAction.REQUEST:
+            return f"ask for a review of pull request #{task.pr}"
+        case ForgeAction.MERGE:
+            return f"merge pull request #{task.pr}"
+        case ForgeAction.CLOSE:
+            return f"close issue #{task.forge.issue}"
+
+
+def _short_commit(task: Task) -> str:
+    return task.submission.commit[:12] if task.submission else "the work"
+
+
+# What may be done.
+
+
+def plan_action(task: Task, ask: c.IntendAct, command: c.Command) -> Events:
+    """Begins an act that is allowed now. For one that is begun already nothing is added."""
+    if ask.act not in command.facts.acts:
+        raise Refused("policy_off", f"The policy does not let Remand {describe_action(task, ask.act)}.")
+    _require_possible(task, ask, command)
+    forge = task.forge
+    if forge.intent is not None:
+        if (forge.intent.act, forge.intent.about) == (ask.act, ask.about):
+            return ()
+        raise Refused(
+            "not_due", f"Whether Remand could {describe_action(task, forge.intent.act)} is not known yet."
+        )
+    given_up = forge.find_abandoned(ask.act, ask.about)
+    if given_up is not None and not ask.is_again:
+        raise Refused("given_up", f"That was given up: {given_up.why}")
+    return (
+        ActIntended(
+            task_id=task.id,
+            act=ask.act,
+            about=ask.about,
+            branch=task.branch if ask.act in (ForgeAction.PUSH, ForgeAction.OPEN) else "",
+            base=ask.base if ask.act is ForgeAction.OPEN else "",
+            pr=task.pr,
+            issue=forge.issue if ask.act is ForgeAction.CLOSE else 0,
+        ),
+    )
+
+
+def _require_possible(task: Task, ask: c.IntendAct, command: c.Command) -> None:
+    """Refuses an act that the task as it stands does not bear."""
+    match ask.act:
+        case ForgeAction.PUSH | ForgeAction.OPEN:
+            _require_submitted(task, ask)
+            _require_own_branch(task, ask)
+        case ForgeAction.REQUEST:
+            _require_submitted(task, ask)
+            _require_pull_request(task)
+        case ForgeAction.MERGE:
+            _require_pull_request(task)
+            _require_approved(task, ask)
+            r.require_whole_log(task, command.facts)
+        case ForgeAction.CLOSE:
+            _require_ended(task, ask, command)
+
+
+def _require_submitted(task: Task, ask: c.IntendAct) -> Submission:
+    work = task.submission
+    if work is None or task.status != Status.PROVISIONAL:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    if work.commit != ask.about:
+        raise Refused(
+            "stale_review", f"{ask.about[:12]} is meant, but {work.commit[:12]} was submitted last."
+        )
+    return work
+
+
+def _require_own_branch(task: Task, ask: c.IntendAct) -> None:
+    """Refuses to push work that nobody has approved to the branch that it is to be merged into."""
+    if not task.branch or not ask.base:
+        missing = "branch" if not task.branch else "base to merge into"
+        raise Refused("bad_value", f"Task {task.id} has no {missing}, so there can be no pull request.")
+    if task.branch == ask.base:
+        raise Refused(
+            "bad_value", f"Task {task.id} was done on {ask.base} itself; give it a branch of its own."
+        )
+
+
+def _require_pull_request(task: Task) -> None:
+    if not task.pr:
+        raise Refused("not_due", f"Task {task.id} has no pull request.")
+
+
+def _require_approved(task: Task, ask: c.IntendAct) -> None:
+    """Refuses to merge anything but the approved commit of a task that is done."""
+    work, approved = task.submission, task.approved_commit
+    if task.status != Status.DONE or not approved or work is None or work.commit != approved:
+        raise Refused("not_approved", f"Task {task.id} is {task.status}; no commit of it is approved.")
+    if ask.about != approved:
+        raise Refused("not_approved", f"{approved[:12]} was approved, not {ask.about[:12] or 'nothing'}.")
+    if is_still_rejected(task):
+        raise Refused("rejected_before", f"A rejection of {approved[:12]} stands, so it is not merged.")
+
+
+def _require_ended(task: Task, ask: c.IntendAct, command: c.Command) -> None:
+    if not task.forge.issue:
+        raise Refused("not_due", f"Task {task.id} was not made from an issue.")
+    if ask.about:
+        raise Refused("bad_value", "An issue is closed with its task, not at a commit.")
+    if not _has_ended(task):
+        raise Refused("not_due", f"Task {task.id} is {task.status}; its issue stays open.")
+    if ForgeAction.MERGE in command.facts.acts and task.status == Status.DONE and _awaits_merge(task):
+        raise Refused("not_due", f"Pull request #{task.pr} of task {task.id} is not merged yet.")
+
+
+def record_action(task: Task, ask: c.NoteAct, command: c.Command) -> Events:
+    """Notes that an act which was intended has happened; what was noted before changes nothing."""
+    r.require_number("pull request number", ask.pr)
+    r.require_text("address", ask.url, 2000)
+    if not _is_planned(task, ask):
+        return ()
+    if ask.act is ForgeAction.OPEN and not ask.pr:
+        raise Refused("bad_value", "A pull request that was opened has a number.")
+    return (
+        ActDone(task_id=task.id, act=ask.act, about=ask.about, pr=ask.pr, url=ask.url, is_found=ask.is_found),
+    )
+
+
+def record_action_failure(task: Task, ask: c.NoteActFailure, command: c.Command) -> Events:
+    """Notes that an act could not be done: it is tried again, each time later, a few times.
+
+    One that may never be done is given up before it is begun.
+    """
+    intent = task.forge.intent
+    if intent is None and (not ask.is_final or task.forge.find_abandoned(ask.act, ask.about)):
+        return ()
+    if intent is not None and not _is_planned(task, ask):
+        return ()
+    tries = intent.tries + 1 if intent is not None else 0
+    is_final = ask.is_final or tries > len(RETRY_DELAYS)
+    return (
+        ActFailed(
+            task_id=task.id,
+            act=ask.act,
+            about=ask.about,
+            why=ask.why[:MAX_WHY],
+            tries=tries,
+            until="" if is_final else add_seconds(command.at, RETRY_DELAYS[tries - 1]),
+            is_final=is_final,
+        ),
+    )
+
+
+def _is_planned(task: Task, ask: c.NoteAct | c.NoteActFailure) -> bool:
+    intent = task.forge.intent
+    return intent is not None and (intent.act, intent.about) == (ask.act, ask.about)
+
+
+# Where tasks come from.
+
+
+def issue_task_id(ask: c.ImportIssue) -> str:
+    """The id of the task that an issue becomes, the same in every ledger; empty when it was opened at no time.
+
+    No task is older than its id says, so the time in it is a while before the issue was opened by the forge's clock.
+    """
+    if not is_instant(ask.opened_at):
+        return ""
+    since = add_seconds(ask.opened_at, -MAX_FORGE_CLOCK_LEAD)
+    return ids.make_id("T", since, sha256(ask.source.encode()).hexdigest()[:8])
+
+
+def require_issue(ask: c.ImportIssue, command: c.Command) -> None:
+    """Refuses an issue that cannot be one."""
+    r.require_text("issue's place", ask.source, 300, may_be_empty=False)
+    r.require_text("issue's author", ask.author, 200)
+    r.require_number("issue's number", ask.issue)
+    if (
+        not ask.issue
+        or not is_instant(ask.opened_at)
+        or ask.opened_at > add_seconds(command.at, MAX_FORGE_CLOCK_LEAD)
+    ):
+        raise Refused("bad_value", "An issue has a number, and was opened before now.")
+
+
+def make_issue_import(ask: c.ImportIssue, task_id: str) -> IssueImported:
+    """Where a task comes from."""
+    return IssueImported(task_id=task_id, issue=ask.issue, source=ask.source, author=ask.author)

@@ -1,0 +1,449 @@
+"""What may be decided about done claims and the gates they have to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import preconditions as r
+from remand.domain.decisions.findings import (
+    REJECTED_BEFORE,
+    describe_held_count,
+    find_rejected_change,
+    is_change_accepted,
+    is_same_change,
+    open_findings,
+    require_finding_in_scope,
+    require_not_worker,
+    settle_lines,
+)
+from remand.domain.decisions.notices import MAX_STALLED, ask_user, raise_alert
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import EscalationAnswered
+from remand.domain.events.tasks import LeaseRenewed, TaskSubmitted
+from remand.domain.events.work import (
+    FindingAccepted,
+    FindingRefused,
+    GateErrored,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRecovered,
+    GateRejected,
+)
+from remand.domain.gate.control_files import ControlChange, is_control_finding
+from remand.domain.gate.gate import gate_title
+from remand.domain.gate.state import (
+    GATE_QUESTION,
+    RETRY,
+    broken_gate_names,
+    find_measured_gates,
+    find_outages,
+    render_outage_question,
+    without_gates,
+)
+from remand.domain.gate.verdict import (
+    INTEGRITY_GATE,
+    RELEASING,
+    UNMEASURED,
+    GateResult,
+    GateStatus,
+    Verdict,
+    overall_status,
+)
+from remand.domain.instant import add_seconds
+from remand.domain.refusals import Refused
+from remand.domain.task import MAX_LEASE_SECONDS, Claim, Task
+
+
+def require_own_commit(task: Task, claim: Claim, command: c.Command) -> None:
+    """Refuses an agent the commit that the base was at when it claimed, or is at now and the task has its own branch.
+
+    People may hand in what needs no commit: without gates nothing is measured, and a reviewer looks at it.
+    """
+    facts = command.facts
+    if not command.actor.confined:
+        return
+    base = "" if task.branch in ("", facts.base_branch) else facts.base
+    if facts.commit and facts.commit in (claim.base, base):
+        raise Refused(
+            "nothing_committed",
+            f"{facts.commit[:12]} is no work on task {task.id}: the base has it already. Commit the work, then claim done.",
+        )
+
+
+def require_new_change(task: Task, facts: c.Facts) -> None:
+    """Refuses a change that was rejected before, as long as the user has not let it pass.
+
+    The very commit that was rejected is work that was not committed yet: nobody has to be asked about that.
+    """
+    name = facts.same_change or find_rejected_change(task, facts.tree, facts.patch)
+    if not name or is_change_accepted(task, name, facts.tree):
+        return
+    if facts.is_enforced and any(one.commit == facts.commit for one in task.standing_rounds):
+        raise Refused(
+            "nothing_committed",
+            f"{facts.commit[:12]} is the commit that was rejected. Commit what was changed since, then claim done.",
+        )
+    raise Refused(
+        "not_measured", f"{facts.commit[:12]} changes what a rejected submission of {task.label} changed."
+    )
+
+
+_OutageEvents = tuple[Event, ...]
+
+
+def open_outage_question(task: Task, verdict: Verdict, command: c.Command) -> _OutageEvents:
+    """The question to the user about gates that this verdict shows to be broken, unless it was put already."""
+    facts, found = command.facts, find_outages(verdict)
+    known = (*task.gating.outages, *facts.outages)
+    broken = broken_gate_names((*without_gates(known, find_measured_gates(verdict)), *found), facts.policy)
+    new = tuple(one for one in found if one.gate in broken and one.gate not in facts.asked_gates)
+    if not new:
+        return ()
+    asked = ask_user(task, GATE_QUESTION, render_outage_question(new), command)
+    return (replace(asked, gates=tuple(one.gate for one in new)),)
+
+
+def record_measured_gates(task: Task, ask: c.NoteGatesMeasured, command: c.Command) -> _OutageEvents:
+    """What follows for a task once gates were measured, or have other rules: a question about them is closed."""
+    facts = command.facts
+    gates = tuple(dict.fromkeys(one.gate for one in task.gating.outages if one.gate in ask.gates))
+    recovered = (GateRecovered(task_id=task.id, gates=gates),) if gates else ()
+    left = without_gates((*task.gating.outages, *facts.outages), ask.gates)
+    escalation = task.open_escalation
+    if escalation is None or escalation.kind != GATE_QUESTION:
+        return recovered
+    if broken_gate_names(left, facts.policy) & set(escalation.gates):
+        return recovered
+    answered = EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option=RETRY)
+    return (*recovered, answered)
+
+
+Events = tuple[Event, ...]
+
+
+def require_release(task: Task, claim: Claim, command: c.Command) -> Events:
+    """What has to be there before work may be handed in: a release of its code tree by the rules of now.
+
+    Where there are no gates, the empty verdict is given here, and says so. Another commit with the code tree
+    that was released gets the release in its own name: what is handed in is always what a release names.
+    """
+    facts = command.facts
+    if facts.gates is None:
+        raise Refused(
+            "no_gates",
+            "remand.toml has no [gates] table. Add the line `[gates]` to it (empty: there are no gates).",
+        )
+    require_new_change(task, facts)
+    _require_control_settled(task, facts)
+    own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
+    if not facts.gates:
+        require_own_commit(task, claim, command)
+        empty = Verdict(
+            status=GateStatus.PASSED, commit=facts.commit, tree=facts.tree, policy=facts.policy, tier="none"
+        )
+        return (GatePassed(verdict=empty, **own),)
+    if facts.commit_of:
+        raise Refused(
+            "nothing_committed",
+            f"{facts.commit[:12]} was handed in for task {facts.commit_of}. Commit the work on {task.id}, then claim done.",
+        )
+    gating = task.gating
+    if not gating.is_released or not facts.tree or gating.tree != facts.tree:
+        raise Refused(
+            "not_measured",
+            f"The gates {', '.join(facts.gates)} have not passed at {facts.commit[:12]}; "
+            "nothing is handed in unmeasured.",
+        )
+    if gating.policy != facts.policy:
+        raise Refused(
+            "not_measured",
+            f"The rules have changed since {facts.commit[:12]} was measured; the verdict is stale.",
+        )
+    if gating.commit == facts.commit:
+        return ()
+    is_observed = gating.status not in RELEASING
+    return (GatePassed(verdict=_carry_over_verdict(task, facts), is_observed=is_observed, **own),)
+
+
+def _require_control_settled(task: Task, facts: c.Facts) -> None:
+    """Refuses work that changes the ledger's own files, as long as nobody has let that pass."""
+    for change in unsettled_control_changes(task, facts.control):
+        raise Refused("not_measured", f"{facts.commit[:12]} is held for a reviewer: {change.text}.")
+
+
+def unsettled_control_changes(task: Task, changes: Sequence[ControlChange]) -> tuple[ControlChange, ...]:
+    """Of changes of the ledger's own files, those that no reviewer accepted and no release of that commit covers."""
+    gating = task.gating
+    released = gating.commit if gating.is_released else ""
+    return tuple(
+        one for one in changes if one.name and one.name not in gating.accepted and one.commit != released
+    )
+
+
+def _carry_over_verdict(task: Task, facts: c.Facts) -> Verdict:
+    """The verdict on a code tree, for another commit that has the same."""
+    gating = task.gating
+    gates = tuple(
+        GateResult(
+            name=name,
+            status=GateStatus.FAILED if name in gating.standing else GateStatus.PASSED,
+            line=f"- {gate_title(name)}: measured at {gating.commit[:12]}, which has the same code",
+        )
+        for name in dict.fromkeys((*(facts.gates or ()), *gating.standing))
+    )
+    verdict = _verdict_with_results(task, gates)
+    return replace(verdict, commit=facts.commit, status=gating.status or GateStatus.PASSED)
+
+
+def record_verdict(task: Task, ask: c.RecordVerdict, command: c.Command) -> Events:
+    """What follows from a verdict on a done claim."""
+    under = c.ClaimAsk(task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id)
+    claim = r.require_claim(task, under, command.at)
+    verdict = ask.verdict if ask.verdict.policy else replace(ask.verdict, policy=command.facts.policy)
+    own: dict[str, Any] = {"handoff_id": claim.handoff_id, "agent": claim.agent}
+    if verdict.is_release:
+        return (GatePassed(task_id=task.id, verdict=verdict, **own),)
+    if not command.facts.is_enforced:
+        return (GatePassed(task_id=task.id, verdict=verdict, is_observed=True, **own),)
+    if verdict.status is GateStatus.HELD:
+        until = add_seconds(command.at, MAX_LEASE_SECONDS - 1)
+        return (
+            GateHeld(
+                task_id=task.id,
+                verdict=verdict,
+                lease_expires_at=until,
+                branch=ask.branch,
+                is_branch_given=ask.is_branch_given,
+                pr=ask.pr,
+                **own,
+            ),
+            *_rejected_change_question(task, claim, verdict, command),
+        )
+    if verdict.status in UNMEASURED:
+        errored = GateErrored(task_id=task.id, verdict=verdict, **own)
+        return (errored, *open_outage_question(task, verdict, command))
+    return _reject_claim(task, claim, verdict, command)
+
+
+def _rejected_change_question(task: Task, claim: Claim, verdict: Verdict, command: c.Command) -> Events:
+    """The question to the user about a rejected change that was handed in again; nobody else can let it pass."""
+    same = next(filter(is_same_change, verdict.suspicions), "")
+    if not same or same in task.gating.accepted:
+        return ()
+    why = f"{claim.agent} handed in a change for {task.label} that was rejected before"
+    return (ask_user(task, REJECTED_BEFORE, why, command),)
+
+
+def _reject_claim(
+    task: Task, claim: Claim, verdict: Verdict, command: c.Command, because: str = ""
+) -> Events:
+    gating, facts = task.gating, command.facts
+    number = gating.count + 1
+    progress = has_progress(task, verdict)
+    stalled = 0 if progress or number <= facts.alert_after_gates else gating.stalled + 1
+    rejected = GateRejected(
+        task_id=task.id,
+        handoff_id=claim.handoff_id,
+        agent=claim.agent,
+        verdict=verdict,
+        number=number,
+        has_progress=progress,
+        stalled=stalled,
+        because=because,
+    )
+    about_gates = open_outage_question(task, verdict, command)
+    if about_gates:
+        return (rejected, *about_gates)
+    if number < facts.escalate_after_gates and stalled < MAX_STALLED:
+        return (rejected, *raise_alert(task, claim, number, facts), *_restore_lease(task, claim, command))
+    why = (
+        f"{claim.agent} was rejected {number} times by the gates {', '.join(verdict.blocking_gates)}"
+        f"{', the last two without progress' if stalled >= MAX_STALLED else ''}"
+    )
+    return (rejected, ask_user(task, "gates", why, command))
+
+
+def _restore_lease(task: Task, claim: Claim, command: c.Command) -> Events:
+    """Takes back the long lease of a claim that was held: nobody may be at work on it any more."""
+    until = add_seconds(command.at, command.facts.lease_seconds)
+    if task.gating.status is not GateStatus.HELD or claim.lease_expires_at <= until:
+        return ()
+    return (
+        LeaseRenewed(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, lease_expires_at=until),
+    )
+
+
+def has_progress(task: Task, verdict: Verdict) -> bool:
+    """True when fewer tests fail than at the rejection before, or the thresholds are missed by less."""
+    gating = task.gating
+    if not gating.count:
+        return True
+    return verdict.failing_count < gating.failing or verdict.excess < gating.excess
+
+
+def settle_finding(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
+    """A reviewer's word on a finding. Once all are accepted, a held claim goes through by itself."""
+    r.require_text("reason", ask.reason)
+    require_not_worker(task, command.actor)
+    gating = task.gating
+    if ask.finding not in (*gating.held, *(name for name, _ in gating.refused)):
+        raise Refused("nothing_held", _unknown_finding_message(task, ask, command))
+    require_finding_in_scope(task, ask, command.actor)
+    said: dict[str, Any] = {"finding": ask.finding, "reviewer": command.actor.name, "reason": ask.reason}
+    if not ask.is_accepted:
+        refused = FindingRefused(task_id=task.id, **said)
+        return (refused, *_send_back_held_work(task, ask, command))
+    accepted = FindingAccepted(task_id=task.id, **said)
+    return (
+        accepted,
+        *_answer_rejected_change(task, ask),
+        *_submit_held_work(task, _settled_gates(task, accepted=ask.finding), command),
+    )
+
+
+def _unknown_finding_message(task: Task, ask: c.SettleFinding, command: c.Command) -> str:
+    """That there is no such finding, with a command for each that there is."""
+    asked = f" {ask.finding[:40]!r}" if ask.finding else ""
+    held = open_findings(task) or tuple(dict.fromkeys(task.gating.held))
+    if not held:
+        return f"Task {task.id} has no held finding{asked}."
+    start = f"Task {task.id} has no held finding{asked}" if asked else "Name the finding"
+    return f"{start}. {describe_held_count(len(held))}:\n{settle_lines(task, command.actor, held, is_accepted=ask.is_accepted)}"
+
+
+def _answer_rejected_change(task: Task, ask: c.SettleFinding) -> Events:
+    """The answer to the question about a rejected change: the task is in its queue again, and it passes there."""
+    escalation = task.open_escalation
+    if escalation is None or escalation.kind != REJECTED_BEFORE or not is_same_change(ask.finding):
+        return ()
+    return (EscalationAnswered(task_id=task.id, escalation_id=escalation.id, option="reopen"),)
+
+
+def override_gate(task: Task, ask: c.OverrideGate, command: c.Command) -> Events:
+    """The user lets a gate's failure pass, for the code tree it was measured on.
+
+    A held claim goes through by that. After a rejection it counts for the next claim: that verdict is not signed,
+    and so nothing is handed in on what it says of the other gates.
+    """
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    gating = task.gating
+    standing = [name for name in gating.standing if name not in _overridden_gates(task)]
+    if ask.gate not in standing:
+        shown = ", ".join(standing) or "none"
+        raise Refused(
+            "nothing_to_override",
+            f"No gate {ask.gate[:40]!r} stands in the way of task {task.id}; there is {shown}.",
+        )
+    overridden = GateOverridden(task_id=task.id, gate=ask.gate, tree=gating.tree, reason=ask.reason)
+    # The code tree has none of the ledger's own files: what is held of those the user accepts by name.
+    own: dict[str, Any] = {"task_id": task.id, "reviewer": command.actor.name, "reason": ask.reason}
+    control = _unsettled_control_findings(task) if ask.gate == INTEGRITY_GATE else ()
+    return (
+        *(FindingAccepted(finding=name, **own) for name in control),
+        overridden,
+        *_submit_held_work(task, _settled_gates(task, overridden=ask.gate), command),
+    )
+
+
+def _unsettled_control_findings(task: Task) -> tuple[str, ...]:
+    """The held findings about the ledger's own files that nobody accepted."""
+    gating = task.gating
+    return tuple(name for name in gating.held if is_control_finding(name) and name not in gating.accepted)
+
+
+def _overridden_gates(task: Task) -> set[str]:
+    """The gates that the user let pass for the measured code tree."""
+    names = {name for name, tree in task.gating.overridden if tree == task.gating.tree}
+    return names - {INTEGRITY_GATE} if _unsettled_control_findings(task) else names
+
+
+def has_nothing_unsettled(task: Task) -> bool:
+    """True when people have let pass all that stood in the way of the work, and its claim still holds."""
+    claim, gating = task.claim, task.gating
+    is_measured = claim is not None and claim.handoff_id == gating.handoff_id and bool(gating.standing)
+    return is_measured and not set(gating.standing) - set(_settled_gates(task))
+
+
+def _settled_gates(task: Task, *, accepted: str = "", overridden: str = "") -> dict[str, GateStatus]:
+    """The gates that do not stand in the way of the measured code tree any more, and as what they count."""
+    gating = task.gating
+    after = replace(task, gating=replace(gating, accepted=(*gating.accepted, accepted)))
+    let_pass = {*_overridden_gates(after), overridden}
+    settled = {name: GateStatus.OVERRIDDEN for name in gating.standing if name in let_pass}
+    if gating.held and not set(gating.held) - {*gating.accepted, accepted}:
+        settled.setdefault(INTEGRITY_GATE, GateStatus.PASSED)
+    return settled
+
+
+def _submit_held_work(task: Task, settled: dict[str, GateStatus], command: c.Command) -> Events:
+    """Hands held work in when nothing stands in its way any more and its claim still holds."""
+    claim, gating = _live_claim(task, command), task.gating
+    if claim is None or gating.status is not GateStatus.HELD:
+        return ()
+    if set(gating.standing) - set(settled) or gating.policy != command.facts.policy:
+        return ()
+    own: dict[str, Any] = {"task_id": task.id, "handoff_id": claim.handoff_id, "agent": claim.agent}
+    verdict = _verdict_with_results(
+        task, tuple(_person_result(name, settled[name]) for name in gating.standing)
+    )
+    return (
+        GatePassed(verdict=verdict, **own),
+        TaskSubmitted(
+            commit=gating.commit,
+            tree=gating.tree,
+            branch=gating.branch,
+            is_branch_given=gating.is_branch_given,
+            pr=gating.pr,
+            **own,
+        ),
+    )
+
+
+def _send_back_held_work(task: Task, ask: c.SettleFinding, command: c.Command) -> Events:
+    """Rejects a held claim on a reviewer's word; where nothing is enforced, the word alone is noted."""
+    claim, gating = _live_claim(task, command), task.gating
+    is_held = gating.status is GateStatus.HELD and ask.finding in gating.held
+    if claim is None or not is_held or not command.facts.is_enforced:
+        return ()
+    gates = tuple(_person_result(name, GateStatus.FAILED) for name in gating.standing)
+    because = f"a reviewer refused the finding {ask.finding}{f': {ask.reason}' if ask.reason else ''}"
+    return _reject_claim(task, claim, _verdict_with_results(task, gates), command, because)
+
+
+def _live_claim(task: Task, command: c.Command) -> Claim | None:
+    """The claim under which the work was measured, as long as it holds: nobody else is credited with it."""
+    claim = task.claim
+    if claim is None or claim.lease_expires_at <= command.at:
+        return None
+    return claim if claim.handoff_id == task.gating.handoff_id else None
+
+
+_STATUS_WORDS = {
+    GateStatus.PASSED: "accepted by a reviewer",
+    GateStatus.OVERRIDDEN: "let pass by the user",
+    GateStatus.FAILED: "refused by a reviewer",
+}
+
+
+def _person_result(name: str, status: GateStatus) -> GateResult:
+    """A gate's result by the word of a person."""
+    return GateResult(name=name, status=status, line=f"- {gate_title(name)}: {_STATUS_WORDS[status]}")
+
+
+def _verdict_with_results(task: Task, gates: tuple[GateResult, ...]) -> Verdict:
+    """The task's last verdict with other results: what was measured stands in the event before it."""
+    gating = task.gating
+    return Verdict(
+        status=overall_status(gates),
+        commit=gating.commit,
+        tree=gating.tree,
+        base=gating.base,
+        policy=gating.policy,
+        tier=gating.tier,
+        gates=gates,
+    )

@@ -1,0 +1,129 @@
+"""What may be decided about lockouts and reassignments, and which members may be a locked-out one under a new name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import preconditions as r
+from remand.domain.access.team import Member, Role, Team, fold_name
+from remand.domain.decisions import escalations
+from remand.domain.decisions.handoffs import pass_to_agent, remaining_agents
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutSet
+from remand.domain.events.tasks import HandoffLapsed
+from remand.domain.refusals import Refused
+from remand.domain.task import CLAIMABLE, TERMINAL, Lockout, LockoutCause, Status, Task
+
+Events = tuple[Event, ...]
+
+
+def lock_out_agent(task: Task, ask: c.LockOut, command: c.Command) -> Events:
+    """Keeps an agent away from the task; with nobody left for it, the user is asked."""
+    r.require_names(ask.agent)
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    r.require_disinterested(task, command.actor)
+    if task.status in TERMINAL:
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; nobody works on it any more.")
+    if any(lockout.agent == ask.agent and LockoutCause() in lockout.causes for lockout in task.lockouts):
+        return ()
+    lockout = LockoutSet(task_id=task.id, agent=ask.agent, reason=ask.reason)
+    is_free = task.status in CLAIMABLE or (task.claim is not None and task.claim.agent == ask.agent)
+    return (lockout, *(escalations.deadlock_question(task, command, without=(ask.agent,)) if is_free else ()))
+
+
+def unlock_agent(task: Task, ask: c.Unlock, command: c.Command) -> Events:
+    """Lets an agent work on the task again; on an escalated task that is the answer.
+
+    What was reserved for a colleague and nobody has taken yet is free: the user wants this agent to go on.
+    """
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    r.require_text("guidance", ask.guidance)
+    cleared = escalations.clear_lockout(task, ask.agent, ask.reason, ask.guidance, command)
+    answered = escalations.answer_by_command(task, f"unlock:{ask.agent}", command)
+    if not answered:
+        others = (offer for offer in task.offers if offer.target != ask.agent)
+        freed = (HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in others)
+        return (*cleared, *freed)
+    return (*cleared, *answered, *escalations.reserve_for_agent(task, ask.agent, command))
+
+
+def reassign_task(task: Task, ask: c.ReassignTask, command: c.Command) -> Events:
+    """Lets another agent go on. Who had the task keeps its lockout."""
+    facts = command.facts
+    r.require_names(ask.source, ask.target)
+    r.require_text("reason", ask.reason)
+    r.require_disinterested(task, command.actor)
+    if facts.target is None:
+        raise Refused("bad_value", "Say to whom the task goes.")
+    if task.status not in CLAIMABLE | {Status.CLAIMED, Status.ESCALATED}:
+        raise Refused(
+            "bad_transition", f"Task {task.id} is {task.status}; it cannot be reassigned from there."
+        )
+    had = task.claim.agent if task.claim else (task.submission.agent if task.submission else "")
+    is_reserved = any(offer.target == ask.source for offer in task.offers)
+    is_free_to_name = task.claim is None and (is_reserved or task.is_locked_out(ask.source))
+    if ask.source and ask.source != had and not is_free_to_name:
+        raise Refused("bad_value", f"{ask.source} does not have {task.label}; {had or 'nobody'} had it last.")
+    if task.claim is not None and task.claim.agent == facts.target.name:
+        return ()
+    r.require_may_work(task, facts.target, facts)
+    if facts.open_blockers:
+        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.open_blockers)}.")
+    answered = escalations.answer_by_command(task, f"reassign:{facts.target.name}", command)
+    is_last = facts.has_team and not remaining_agents(task, facts, without=(facts.target.name,))
+    why = ask.reason or f"by {command.actor.name}"
+    return (
+        *answered,
+        *pass_to_agent(task, facts.target, command, source=ask.source or had, why=why, is_last=is_last),
+    )
+
+
+PossibleIdentities = tuple[tuple[str, str], ...]
+"""Members by name, each with the name of the locked-out one that it may be."""
+
+
+def add_team_to_lockouts(task: Task, events: Sequence[Event], members: Sequence[str]) -> tuple[Event, ...]:
+    """The events of a command, each lockout with the other members of the team as it is now.
+
+    They are not the one that is locked out, whatever either will be called. That is only known while it is on the team
+    itself; later on, what was known of its first lockout goes on to further ones.
+    """
+    return tuple(
+        _with_team(task, event, members) if isinstance(event, LockoutSet) else event for event in events
+    )
+
+
+def _with_team(task: Task, event: LockoutSet, members: Sequence[str]) -> LockoutSet:
+    if event.agent in members:
+        return replace(event, team=tuple(sorted(name for name in members if name != event.agent)))
+    known = next((lockout.team for lockout in task.lockouts if lockout.agent == event.agent), ())
+    return replace(event, team=event.team or known)
+
+
+def find_possible_identities(
+    team: Team, lockouts: Iterable[Lockout], has_part: Callable[[str], bool]
+) -> PossibleIdentities:
+    """The members who came after a locked-out one had left: each may be the same under a new name.
+
+    The user says which it is: `aliases` of the member, or `former` of the team. Where a lockout does not tell who was
+    there, those count as others who `has_part` says have a part in a task.
+    """
+    if not team.members:
+        return ()
+    gone = [lockout for lockout in lockouts if not team.has_name(lockout.agent)]
+    return tuple(
+        (member.name, lockout.agent)
+        for lockout in gone
+        for member in team.members
+        if Role.USER not in member.roles and not _was_on_team(member, lockout, has_part)
+    )
+
+
+def _was_on_team(member: Member, lockout: Lockout, has_part: Callable[[str], bool]) -> bool:
+    names = (member.name, *member.aliases, *member.accounts)
+    if not lockout.team:
+        return any(map(has_part, names))
+    return not {fold_name(name) for name in lockout.team}.isdisjoint(map(fold_name, names))

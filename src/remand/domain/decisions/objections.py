@@ -1,0 +1,130 @@
+"""What may be decided about objections: an approval waits for the user's answer, which is given once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from remand.domain import commands as c
+from remand.domain import preconditions as r
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutSet, ObjectionsDismissed, ReviewRejected
+from remand.domain.events.tasks import HandoffRejected
+from remand.domain.events.work import FindingRefused, GateHeld, GateRejected
+from remand.domain.instant import Instant
+from remand.domain.refusals import Refused
+from remand.domain.task import Objection, Task
+
+
+def objected_work(event: Event) -> str | None:
+    """The code tree, or else the commit, that an event says no to; empty when it names none, None when it is no no.
+
+    A lockout that follows from a rejection is about what was rejected: it names the rejection, which is no code tree.
+    """
+    match event:
+        case ReviewRejected():
+            return event.tree or event.commit
+        case GateRejected() | GateHeld():
+            return event.verdict.tree or event.verdict.commit
+        case LockoutSet():
+            return event.review_id
+        case HandoffRejected() | FindingRefused():
+            return ""
+        case _:
+            return None
+
+
+DISMISS, DISMISS_ALL = "dismiss", "dismiss_all"
+_KEY_PART = "/key-"
+MAX_ANSWERS = 3
+"""How often the user is asked about one key and task. After that the key's objections are shown and hold nothing up."""
+MAX_WORKS = 20
+"""How many pieces of work one answer about a key names."""
+
+
+def submitted_works(task: Task) -> tuple[str, ...]:
+    """What an objection names that concerns the submission: its code tree, its commit, or no work at all."""
+    work = task.submission
+    return ("", *filter(None, (work.tree, work.commit))) if work else ()
+
+
+def is_objection_answered(task: Task, objection: Objection) -> bool:
+    """True when the user has dismissed an objection, or was asked about its key and this task often enough."""
+    known = is_key_answered(task, objection.signer, objection.at)
+    if known is not None:
+        return known
+    of_key = [one for one in task.dismissals if one.signer == objection.signer]
+    if any(not objection.work or objection.work in one.works for one in of_key):
+        return True
+    named = {objection.work} if objection.work else set(submitted_works(task))
+    return any(named & set(one.works) for one in task.dismissals if not one.signer)
+
+
+def is_key_answered(task: Task, signer: str, latest: Instant) -> bool | None:
+    """Whether all that a key said of a task until then is answered; None when that depends on the work it names."""
+    answers = [one for one in task.dismissals if one.signer in (signer, "")]
+    if sum(one.signer == signer for one in answers) >= MAX_ANSWERS:
+        return True
+    if any(latest <= one.at for one in answers if not one.signer):
+        return True
+    return None if answers else False
+
+
+def open_objections(task: Task, objections: Iterable[Objection]) -> Iterator[Objection]:
+    """Those that wait for the user's answer."""
+    return (one for one in objections if not task.is_terminal and not is_objection_answered(task, one))
+
+
+def require_objections_answered(task: Task, facts: c.Facts) -> None:
+    """Refuses to approve work that somebody objects to whose key is not trusted, until the user has answered."""
+    found = facts.objections
+    if not found:
+        return
+    said = "; ".join(f"key {one.signer}: {one.text}" for one in found)
+    raise Refused(
+        "unconfirmed_no",
+        f"Somebody whose key is not trusted here objects to this work, and the user has not answered yet. {said}. "
+        f"The user either trusts the key ({trust_command(found[0].signer)}) or dismisses the objection: "
+        f"`{dismiss_command(task, found[0].signer)}`.",
+    )
+
+
+def trust_command(signer: str) -> str:
+    """How a key is trusted. Its id does not tell the key."""
+    return f"`remand keys trust KEY --write`, with the KEY that `remand keys` prints on its machine; its id is {signer}"
+
+
+def question_id(task: Task, signer: str) -> str:
+    """What the question about a key's objections is called by."""
+    return f"{task.id}{_KEY_PART}{signer}"
+
+
+def parse_question_id(name: str) -> tuple[str, str]:
+    """The task and the key that the id of such a question names; no key for any other id."""
+    task, _, key = name.rpartition(_KEY_PART)
+    return (task, key) if task and key else ("", "")
+
+
+def dismiss_command(task: Task, signer: str, option: str = DISMISS) -> str:
+    """The command by which the user dismisses a key's objections, or with the other option those of all keys."""
+    return f"remand inbox answer {question_id(task, signer)} {option} --guidance REASON"
+
+
+def dismiss_objections(task: Task, ask: c.DismissObjections, command: c.Command) -> tuple[Event, ...]:
+    """The user's answer: what a key said of this task, or everything that keys which are not trusted said so far.
+
+    The first names the work that it was about; the second names the work under review, for every key.
+    """
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    found = command.facts.objections
+    if not found:
+        whom = f"of key {ask.signer[:16]} " if ask.signer else ""
+        raise Refused("nothing_to_answer", f"No objection {whom}to task {task.id} waits for an answer.")
+    own = tuple(filter(None, submitted_works(task)))
+    works = _sort_works(own, found) if ask.signer else own
+    return (ObjectionsDismissed(task_id=task.id, signer=ask.signer, works=works, reason=ask.reason),)
+
+
+def _sort_works(own: Sequence[str], found: Iterable[Objection]) -> tuple[str, ...]:
+    """The works that objections name, those under review first."""
+    named = dict.fromkeys(one.work for one in found if one.work)
+    return tuple(sorted(named, key=lambda work: work not in own))[:MAX_WORKS]

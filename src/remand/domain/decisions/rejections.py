@@ -1,0 +1,481 @@
+"""What may be decided about task rejections: filed by the agent, judged, and answered by the director."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain import preconditions as r
+from remand.domain.decisions import director
+from remand.domain.decisions import handoffs as h
+from remand.domain.decisions.notices import ask_user
+from remand.domain.events.event import AnswerEvent, Event
+from remand.domain.events.reviews import LockoutSet
+from remand.domain.events.tasks import (
+    Decision,
+    EdgeCreated,
+    HandoffLapsed,
+    HandoffRejected,
+    HandoffRejectionInvalid,
+    HandoffResumed,
+    OpinionGiven,
+    RejectionAnswered,
+    TaskAdded,
+    TaskBlocked,
+    TaskCancelled,
+    TaskData,
+    TaskDecomposed,
+    TaskDeferred,
+    TaskInfeasible,
+    TaskReleased,
+    TaskReopened,
+)
+from remand.domain.instant import add_seconds
+from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type
+from remand.domain.refusals import Refused
+from remand.domain.rejection import TaskRejection
+from remand.domain.task import LastRejection, Status, Task
+from remand.domain.text.redaction import redact, redact_values
+from remand.domain.validation.assessment import Assessment
+from remand.domain.validation.validator import assess
+
+_AnswerEvents = tuple[Event, ...]
+
+
+def task_context(task: Task) -> dict[str, Any]:
+    """What a rejection is held against: the task as it is written down."""
+    return {
+        "id": task.id,
+        "title": task.title,
+        "scope": task.scope,
+        "priority": str(task.priority),
+        "category": task.category,
+    }
+
+
+def answer_rejection(task: Task, ask: c.AnswerRejection, command: c.Command) -> _AnswerEvents:
+    """Answers the last rejection of a task, also one that was overridden while the agent still has it."""
+    filed = _require_answerable(task, ask, command)
+    decision = parse_decision_type(ask.decision)
+    if decision is None:
+        names = ", ".join(DecisionType.__members__)
+        raise Refused("bad_value", f"There is no decision {ask.decision[:80]!r}; use one of {names}.")
+    r.require_text("rationale", ask.rationale)
+    r.require_text("message", ask.message)
+    r.require_names(ask.reassign_to)
+    r.require_known_tasks(command.facts)
+    r.require_no_cycle(command.facts)
+    record = TaskRejection.from_dict({"rejected_at": command.at, **command.facts.rejection})
+    if decision is DecisionType.OVERRIDE:
+        return _override_by_director(task, filed, record, ask, command)
+    return accept_rejection(task, record, decision, ask, command)
+
+
+def _require_answerable(task: Task, ask: c.AnswerRejection, command: c.Command) -> LastRejection:
+    filed = task.filed
+    if filed is None or filed.handoff_id != ask.handoff_id:
+        raise Refused(
+            "nothing_to_answer", f"No rejection of the handoff {ask.handoff_id} waits for an answer."
+        )
+    if filed.agent == command.actor.name:
+        raise Refused("own_work", f"{filed.agent} filed this rejection and cannot answer it.")
+    if filed.decision and filed.decision != DecisionType.OVERRIDE.name:
+        raise Refused("nothing_to_answer", f"That rejection was answered already, by {filed.decision}.")
+    is_waiting = not filed.decision and task.status == Status.BLOCKED
+    if not is_waiting and not task.is_held_under(filed.handoff_id, filed.agent):
+        raise Refused(
+            "handoff_closed", f"{filed.agent} does not have the handoff {filed.handoff_id} any more."
+        )
+    return filed
+
+
+def _override_by_director(
+    task: Task, filed: LastRejection, record: TaskRejection, ask: c.AnswerRejection, command: c.Command
+) -> _AnswerEvents:
+    """The director's own override: back to the agent, or on to another."""
+    facts = command.facts
+    if ask.created_tasks:
+        raise Refused("bad_value", "An override creates no tasks. Leave out --created-tasks.")
+    other = facts.target.name if facts.target is not None and facts.target.name != filed.agent else ""
+    if other and facts.target is not None:
+        _require_takeover(task, filed, command)
+    if not other and task.is_locked_out(filed.agent):
+        raise Refused("locked_out", f"{filed.agent} may not go on with task {task.id}. Use --reassign-to.")
+    message = ask.message or "The director does not accept the rejection. Go on with the task."
+    answer = RejectionAnswered(
+        task_id=task.id,
+        handoff_id=filed.handoff_id,
+        rejection_id=filed.rejection_id,
+        decision=Decision(
+            decision_type=DecisionType.OVERRIDE.name,
+            rejection=record.to_dict(),
+            rationale=ask.rationale or director.refusal_rationale(record),
+            override_message=message,
+            reassign_to=other or filed.agent,
+        ),
+    )
+    if other:
+        offer = h.make_offer(task, other, facts.fresh_handoff_id, command, message)
+        return (answer, *_return_to_queue(task, "passed on"), replace(offer, rejection_id=filed.rejection_id))
+    if task.status != Status.BLOCKED:
+        return (answer,)
+    if not filed.was_claimed:
+        offer = h.make_offer(task, filed.agent, filed.handoff_id, command, message)
+        return (
+            answer,
+            *_return_to_queue(task, message[:200]),
+            replace(offer, rejection_id=filed.rejection_id),
+        )
+    until = add_seconds(command.at, facts.lease_seconds)
+    return (
+        answer,
+        HandoffResumed(
+            task_id=task.id, handoff_id=filed.handoff_id, agent=filed.agent, lease_expires_at=until
+        ),
+    )
+
+
+def _require_takeover(task: Task, filed: LastRejection, command: c.Command) -> None:
+    """Refuses to pass the task to an agent that may not have it."""
+    target = command.facts.target
+    if target is None:
+        return
+    r.require_may_work(task, target, command.facts)
+
+
+def _return_to_queue(task: Task, reason: str) -> _AnswerEvents:
+    """Brings the task back to its queue: ends the claim or offer that is still there, or the wait."""
+    if task.status == Status.BLOCKED:
+        name = task.filed.rejection_id if task.filed else ""
+        return (TaskReopened(task_id=task.id, reason=reason, rejection_id=name),)
+    lapsed = tuple(HandoffLapsed(task_id=task.id, handoff_id=offer.handoff_id) for offer in task.offers)
+    claim = task.claim
+    if claim is None:
+        return lapsed
+    released = TaskReleased(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, reason=reason)
+    return (*lapsed, released)
+
+
+def accept_rejection(
+    task: Task,
+    record: TaskRejection,
+    decision: DecisionType,
+    ask: c.AnswerRejection | None,
+    command: c.Command,
+) -> _AnswerEvents:
+    """The answer to a rejection that is accepted, and what follows for this and other tasks."""
+    facts = command.facts
+    given = tuple(dict.fromkeys(ask.created_tasks)) if ask else ()
+    drawn = director.plan_decision(decision, record, task_context(task), facts.world)
+    if facts.joins and ask is None and drawn.sketches and drawn.link in ("BLOCKS", "DEPENDS_ON"):
+        drawn = drawn.with_existing(facts.joins)
+    if given:
+        drawn = drawn.with_existing(given)
+    _require_valid_plan(task, drawn, given, command)
+    created = given or facts.fresh_task_ids[: len(drawn.sketches)]
+    is_deferred = decision is DecisionType.ACCEPT_AND_DEFER
+    answer = RejectionAnswered(
+        task_id=task.id,
+        handoff_id=record.handoff_id,
+        rejection_id=facts.fresh_rejection_id or (task.filed.rejection_id if task.filed else ""),
+        decision=Decision(
+            decision_type=decision.name,
+            rejection=record.to_dict(),
+            rationale=(ask.rationale if ask else "") or drawn.rationale(created),
+            override_message=ask.message if ask else "",
+            created_tasks=created,
+            deferred_task=task.id if is_deferred else "",
+        ),
+        director="" if ask else "auto",
+    )
+    made = _create_tasks(task, drawn, facts.fresh_task_ids)
+    if given and drawn.link == "REFINES":
+        made = tuple(lockout for name in given for lockout in _inherit_lockouts(task, name))
+    outcome = _task_outcome(task, record, drawn, created)
+    named = tuple(replace(event, rejection_id=answer.rejection_id) for event in outcome)
+    return (answer, *made, *_link_tasks(task, drawn, created), *named)
+
+
+def _require_valid_plan(
+    task: Task, drawn: director.DecisionPlan, given: tuple[str, ...], command: c.Command
+) -> None:
+    """Refuses a decision that names too few tasks, or comes too late for the task."""
+    tasks = len(given) or len(drawn.sketches)
+    match drawn.decision:
+        case DecisionType.ACCEPT_AND_DECOMPOSE:
+            if tasks < 2:
+                raise Refused(
+                    "bad_value", "A decomposition needs at least 2 sub-tasks. Name them by --created-tasks."
+                )
+            r.require_status(task, "task.decompose", "decomposed")
+        case DecisionType.ACCEPT_AND_REFORMULATE:
+            if tasks != 1:
+                raise Refused("bad_value", "A reformulation is exactly one task. Name it by --created-tasks.")
+            r.require_status(task, "task.infeasible", "reformulated")
+        case DecisionType.ACCEPT_AND_DEFER:
+            if given and not command.facts.open_blockers:
+                raise Refused("bad_value", "Deferring needs at least one open task to wait for.")
+            r.require_status(task, "task.defer", "deferred")
+        case _:
+            if given:
+                raise Refused("bad_value", "Accepting alone creates no tasks. Leave out --created-tasks.")
+
+
+def _create_tasks(task: Task, drawn: director.DecisionPlan, fresh: tuple[str, ...]) -> _AnswerEvents:
+    """The new tasks. What is cut from a task keeps away those who are locked out of it."""
+    is_part = drawn.link == "REFINES"
+    made: list[Event] = []
+    for name, sketch in zip(fresh, drawn.sketches, strict=False):
+        data = TaskData(
+            title=sketch.title,
+            description=sketch.description,
+            priority=sketch.priority,
+            category=sketch.category,
+            skills=task.skills if is_part else (),
+            parent=task.id if is_part else "",
+        )
+        made.append(TaskAdded(id=ids.task_node_id(name), type="TASK", data=data))
+        if is_part:
+            made += _inherit_lockouts(task, name)
+        needs = (*(fresh[sibling] for sibling in sketch.siblings), *sketch.tasks)
+        made += [_edge(name, other, "DEPENDS_ON") for other in needs]
+    return tuple(made)
+
+
+def _inherit_lockouts(task: Task, name: str) -> list[Event]:
+    """The lockouts of a task on another that was cut from it."""
+    return [
+        LockoutSet(
+            task_id=name,
+            agent=lockout.agent,
+            reason=f"locked out of {task.id}: {lockout.reason}"[:500],
+            inherited_from=task.id,
+            by=lockout.by,
+            team=lockout.team,
+        )
+        for lockout in task.inheritable_lockouts
+    ]
+
+
+def _link_tasks(task: Task, drawn: director.DecisionPlan, created: tuple[str, ...]) -> _AnswerEvents:
+    """How the tasks of a decision are linked to the rejected one."""
+    if drawn.link == "REFINES":
+        weight = 0.8 if drawn.decision is DecisionType.ACCEPT_AND_DECOMPOSE else 1.0
+        return tuple(_edge(name, task.id, "REFINES", weight) for name in created)
+    others = [name for name in dict.fromkeys((*drawn.waits_for, *created)) if name not in task.depends_on]
+    if drawn.link == "BLOCKS":
+        return tuple(_edge(name, task.id, "BLOCKS") for name in others)
+    return tuple(_edge(task.id, name, "DEPENDS_ON") for name in others)
+
+
+def _edge(source: str, target: str, kind: str, weight: float = 1.0) -> EdgeCreated:
+    return EdgeCreated(src=ids.task_node_id(source), tgt=ids.task_node_id(target), type=kind, weight=weight)
+
+
+def _task_outcome(
+    task: Task, record: TaskRejection, drawn: director.DecisionPlan, created: tuple[str, ...]
+) -> tuple[AnswerEvent, ...]:
+    """What becomes of the rejected task."""
+    why = str(record.reason_summary)[:500]
+    match drawn.decision:
+        case DecisionType.ACCEPT_AND_DEFER:
+            waits_for = tuple(dict.fromkeys((*drawn.waits_for, *created)))
+            return (TaskDeferred(task_id=task.id, waits_for=waits_for, reason=why),)
+        case DecisionType.ACCEPT_AND_DECOMPOSE:
+            return (TaskDecomposed(task_id=task.id, children=created),)
+        case DecisionType.ACCEPT_AND_REFORMULATE:
+            return (TaskInfeasible(task_id=task.id, reformulated_as=created[0], reason=why),)
+        case _ if drawn.superseded_by or record.reason is RejectionReason.OBSOLETE:
+            return (TaskCancelled(task_id=task.id, reason=why, superseded_by=drawn.superseded_by),)
+        case _ if task.status == Status.BLOCKED:
+            return ()
+        case _:
+            return (TaskBlocked(task_id=task.id, reason=why),)
+
+
+Events = tuple[Event, ...]
+MAX_NESTING = 16
+MAX_OPINION = 4000
+
+
+def decide_rejection(task: Task, ask: c.Ask, command: c.Command) -> Events:
+    """The events that follow from an ask about a rejection."""
+    match ask:
+        case c.RejectHandoff():
+            return file_rejection(task, ask, command)
+        case c.AnswerRejection():
+            return answer_rejection(task, ask, command)
+        case c.GiveOpinion():
+            return record_opinion(task, ask, command)
+        case _:
+            raise AssertionError(f"{type(ask).__name__} is not about a rejection")
+
+
+def file_rejection(task: Task, ask: c.RejectHandoff, command: c.Command) -> Events:
+    """Judges a rejection: a valid one goes to the director, an invalid one is overridden."""
+    _require_open_handoff(task, ask, command)
+    record = _make_record(task, ask, command)
+    found = assess(record, task_context(task), command.facts.world)
+    record = dataclasses.replace(record, rejected_at=command.at)
+    if not found.is_valid:
+        return _override_invalid(task, record, found, command)
+    filed = HandoffRejected(
+        task_id=task.id,
+        handoff_id=ask.handoff_id,
+        agent=command.actor.name,
+        rejection_id=command.facts.fresh_rejection_id,
+        rejection=record.to_dict(),
+        score=found.score,
+        graded=command.facts.world.graded,
+        attempts=command.facts.world.attempts,
+    )
+    if command.facts.distrust:
+        return (filed, *_override_distrusted(task, record, command))
+    why = _manual_decision_reason(record, command)
+    if why or record.reason is None:
+        reason = f"a director has to answer the rejection: {why}"
+        return (filed, TaskBlocked(task_id=task.id, reason=reason))
+    return (filed, *accept_rejection(task, record, director.AUTOMATIC[record.reason], None, command))
+
+
+def _manual_decision_reason(record: TaskRejection, command: c.Command) -> str:
+    """Why the automatic director does not answer a valid rejection; empty when it does."""
+    if command.facts.director != "auto":
+        return command.facts.director
+    is_infeasible = record.reason is RejectionReason.INFEASIBLE
+    return director.ENDS_THE_TASK if is_infeasible and not command.facts.auto_reformulate else ""
+
+
+def record_opinion(task: Task, ask: c.GiveOpinion, command: c.Command) -> Events:
+    """Notes an adviser's opinion beside the rejection it is about."""
+    filed = task.filed
+    if filed is None or filed.handoff_id != ask.handoff_id:
+        raise Refused("nothing_to_answer", f"There is no rejection of the handoff {ask.handoff_id}.")
+    return (
+        OpinionGiven(
+            task_id=task.id,
+            handoff_id=ask.handoff_id,
+            rejection_id=filed.rejection_id,
+            opinion=redact(ask.opinion)[:MAX_OPINION],
+        ),
+    )
+
+
+def _require_open_handoff(task: Task, ask: c.RejectHandoff, command: c.Command) -> None:
+    """Refuses a rejection of a handoff that is not open, or not this agent's."""
+    offer = task.find_offer(ask.handoff_id)
+    if offer is not None:
+        if offer.target != ask.agent:
+            raise Refused(
+                "not_yours", f"The handoff {ask.handoff_id} is for {offer.target}, not for {ask.agent}."
+            )
+        if offer.lapses_at > command.at and task.is_held_under(ask.handoff_id, ask.agent):
+            return
+    elif task.claim is not None and task.claim.handoff_id == ask.handoff_id:
+        under = c.ReleaseTask(task_id=task.id, agent=ask.agent, handoff_id=ask.handoff_id)
+        r.require_claim(task, under, command.at)
+        return
+    raise Refused("handoff_closed", f"The handoff {ask.handoff_id} on task {task.id} is not open.")
+
+
+def _make_record(task: Task, ask: c.RejectHandoff, command: c.Command) -> TaskRejection:
+    """The record with the ids the ledger knows; refuses one that was written for another task."""
+    given: dict[str, Any] = redact_values(ask.rejection)
+    if _nesting_depth(ask.rejection) > MAX_NESTING:
+        raise Refused(
+            "bad_value", f"The record is nested more than {MAX_NESTING} deep. Flatten its evidence."
+        )
+    own = {"task_id": task.id, "handoff_id": ask.handoff_id, "agent_id": command.actor.name}
+    for name, value in own.items():
+        stated = given.get(name)
+        if stated and stated not in (value, f"task:{value}", f"handoff:{value}"):
+            raise Refused("bad_value", f"The record's {name} is {str(stated)[:80]!r}, but this is {value}.")
+    return TaskRejection.from_dict({**given, **own, "rejected_at": given.get("rejected_at") or command.at})
+
+
+def _nesting_depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level and depth <= MAX_NESTING:
+        depth += 1
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
+
+
+def _override_invalid(task: Task, record: TaskRejection, found: Assessment, command: c.Command) -> Events:
+    """An invalid rejection: the work goes on, with the same agent until it has tried that too often."""
+    facts, agent = command.facts, command.actor.name
+    is_formal = director.is_formal_slip(found.issues, task.slips_by(agent))
+    ended = () if is_formal else h.lock_out_after_giving_up(task, agent, command)
+    invalid = HandoffRejectionInvalid(
+        task_id=task.id,
+        handoff_id=record.handoff_id,
+        agent=agent,
+        rejection_id=facts.fresh_rejection_id,
+        rejection=record.to_dict(),
+        validation_issues=tuple(issue.message for issue in found.issues),
+        issues=found.issues,
+        score=found.score,
+        graded=facts.world.graded,
+        attempts=facts.world.attempts,
+        is_formal=is_formal,
+    )
+    message = director.override_message(found.issues, is_last=bool(ended))
+    answer = RejectionAnswered(
+        task_id=task.id,
+        handoff_id=record.handoff_id,
+        rejection_id=facts.fresh_rejection_id,
+        decision=Decision(
+            decision_type=DecisionType.OVERRIDE.name,
+            rejection=record.to_dict(),
+            rationale=f"Rejection validation failed: {', '.join(issue.code for issue in found.issues)}.",
+            override_message=director.slip_message(found.issues) if is_formal else message,
+            reassign_to=facts.next_agent if ended else agent,
+        ),
+        director="auto",
+    )
+    return (invalid, answer, *ended, *(_pass_to_next_agent(task, command) if ended else ()))
+
+
+def _override_distrusted(task: Task, record: TaskRejection, command: c.Command) -> Events:
+    """A rejection like too many others: the agent is rid of the task, and the task does not wait for it."""
+    facts, agent = command.facts, command.actor.name
+    message = f"The rejection is not acted upon: {facts.distrust}. Another agent takes the task over."
+    answer = RejectionAnswered(
+        task_id=task.id,
+        handoff_id=record.handoff_id,
+        rejection_id=facts.fresh_rejection_id,
+        decision=Decision(
+            decision_type=DecisionType.OVERRIDE.name,
+            rejection=record.to_dict(),
+            rationale=f"Not acted upon: {facts.distrust}.",
+            override_message=message,
+            reassign_to=facts.next_agent,
+        ),
+        director="auto",
+    )
+    lockout = (
+        ()
+        if task.is_locked_out(agent)
+        else (LockoutSet(task_id=task.id, agent=agent, reason=facts.distrust),)
+    )
+    return (answer, *lockout, *_pass_to_next_agent(task, command))
+
+
+def _pass_to_next_agent(task: Task, command: c.Command) -> Events:
+    """Hands the task to the next agent, or to a human when the team has none left. Without a team it is free."""
+    facts = command.facts
+    if facts.next_agent:
+        return (h.make_offer(task, facts.next_agent, facts.fresh_handoff_id, command),)
+    if not facts.has_team:
+        return ()
+    reason = f"{command.actor.name} is not to have the task any more, and no other agent is eligible"
+    return (ask_user(task, "deadlock", reason, command),)

@@ -1,0 +1,453 @@
+"""What may be decided about reviews: whose word counts, for which commit, and what follows from a rejection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import preconditions as r
+from remand.domain.access.team import REVIEWERS, Actor, paths_outside_scope, review_scope
+from remand.domain.decisions.findings import is_still_rejected
+from remand.domain.decisions.gates import unsettled_control_changes
+from remand.domain.decisions.handoffs import best_agent, pass_to_agent, remaining_agents
+from remand.domain.decisions.notices import ask_user
+from remand.domain.decisions.objections import require_objections_answered
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    FeedbackFetched,
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewCommented,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRequested,
+    ReviewRetracted,
+)
+from remand.domain.pull_request.reviews import make_forge_review_id
+from remand.domain.refusals import Refused
+from remand.domain.task import TERMINAL, Review, Status, Submission, Task
+
+Events = tuple[Event, ...]
+MAX_SOURCE = 200
+MIN_CHECKED_WORDS = 4
+
+
+def request_review(task: Task, ask: c.RequestReview, command: c.Command) -> Events:
+    """Asks a reviewer to look at the submission."""
+    reviewer = command.facts.target
+    if reviewer is None or not reviewer.has(*REVIEWERS):
+        raise Refused("bad_value", f"{ask.reviewer[:64] or 'Nobody'} is no reviewer of this team.")
+    if task.status != Status.PROVISIONAL or task.submission is None:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    require_not_author(task, reviewer, command.facts)
+    if reviewer.name in task.requested:
+        return ()
+    return (ReviewRequested(task_id=task.id, reviewer=reviewer.name, commit=task.submission.commit),)
+
+
+def approve_review(task: Task, ask: c.ApproveReview, command: c.Command) -> Events:
+    """Accepts the submission. A review of a forge that was taken in before changes nothing any more."""
+    r.require_text("source", ask.source, MAX_SOURCE)
+    if task.has_imported_review(ask.source):
+        return ()
+    submission = _require_under_review(task, ask.commit, command)
+    _require_whole_scope(command)
+    _require_unmoved_branch(task, submission, command)
+    _require_control_settled(task, command)
+    if is_still_rejected(task):
+        raise Refused(
+            "rejected_before",
+            f"The code of {submission.commit[:12]} was rejected before, and nobody took that back.",
+        )
+    _require_checked_places(ask, command)
+    require_objections_answered(task, command.facts)
+    return (
+        ReviewApproved(
+            task_id=task.id,
+            reviewer=command.actor.name,
+            commit=submission.commit,
+            tree=submission.tree,
+            checked=ask.checked,
+            source=ask.source,
+        ),
+    )
+
+
+def _require_control_settled(task: Task, command: c.Command) -> None:
+    """Refuses to approve work, or a branch that went on, that changes the ledger's own files unsettled."""
+    for change in unsettled_control_changes(task, command.facts.control):
+        raise Refused("control_changed", f"In {change.commit[:12]} {change.text}.")
+
+
+def _require_checked_places(ask: c.ApproveReview, command: c.Command) -> None:
+    """Refuses a yes of an agent that does not say what it looked at: a line of the change, and what holds there."""
+    if len(ask.checked) > r.MAX_FINDINGS:
+        raise Refused("bad_value", f"A review names at most {r.MAX_FINDINGS} places, not {len(ask.checked)}.")
+    for one in ask.checked:
+        r.require_text("text of what was checked", one.text)
+        r.require_text("path of what was checked", one.path, 4096)
+        r.require_number("line of what was checked", one.line)
+    if not command.actor.confined:
+        return
+    changed = command.facts.changed
+    looked = [one for one in ask.checked if one.path and (changed is None or one.path in changed)]
+    if not any(len(set(one.text.lower().split())) >= MIN_CHECKED_WORDS for one in looked):
+        raise Refused(
+            "vacuous_approval",
+            f"{command.actor.name} approves without saying what it looked at: name at least one line of the change"
+            " and what was found to hold there.",
+        )
+
+
+def reject_review(task: Task, ask: c.RejectReview, command: c.Command) -> Events:
+    """Sends the submission back: its author is locked out, another agent takes over, or the user is asked.
+
+    A review of a forge that was taken in before changes nothing any more.
+    """
+    r.require_text("source", ask.source, MAX_SOURCE)
+    if task.has_imported_review(ask.source):
+        return ()
+    submission = _require_rejectable(task, ask.commit, command)
+    is_forges = ":" in ask.source
+    rejected = ReviewRejected(
+        task_id=task.id,
+        reviewer=command.actor.name,
+        commit=submission.commit,
+        tree=submission.tree,
+        findings=_require_valid_findings(
+            ask.findings if is_forges else _without_forge_ids(ask.findings), command.actor
+        ),
+        review_id=make_forge_review_id(task.id, ask.source) if is_forges else command.facts.fresh_review_id,
+        patch=command.facts.patch,
+        source=ask.source,
+        author=submission.agent,
+        handoff_id=submission.handoff_id,
+    )
+    if task.status != Status.PROVISIONAL:
+        return (rejected, *_add_lockout_cause(task, submission.agent, rejected))
+    lockout = _lockout(task, submission, rejected, command)
+    return (
+        rejected,
+        *lockout,
+        *_follow_up_events(task, submission, rejected, command, is_locked=bool(lockout)),
+    )
+
+
+def _require_valid_findings(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Finding, ...]:
+    """The findings of a rejection: one of them blocks, within the reviewer's scope."""
+    require_findings(findings)
+    if not any(finding.is_blocking for finding in findings):
+        raise Refused(
+            "bad_value", "A rejection needs at least one blocking finding; nits alone do not reject."
+        )
+    within = limit_to_scope(findings, reviewer)
+    if not any(finding.is_blocking for finding in within):
+        raise Refused(
+            "out_of_scope",
+            f"{reviewer.name} reviews {', '.join(review_scope(reviewer))}; every blocking finding is about another file.",
+        )
+    return within
+
+
+def _without_forge_ids(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Findings that no forge has: nobody takes a comment there for told by naming it here."""
+    return tuple(replace(finding, comment="", reply_to="", at="") for finding in findings)
+
+
+def require_findings(findings: tuple[Finding, ...]) -> None:
+    """Refuses more findings than an event takes, and what is no text."""
+    if len(findings) > r.MAX_FINDINGS:
+        raise Refused("bad_value", f"A review has at most {r.MAX_FINDINGS} findings, not {len(findings)}.")
+    for finding in findings:
+        r.require_text("finding", finding.text, may_be_empty=False)
+        r.require_text("finding's path", finding.path, 4096)
+        r.require_number("finding's line", finding.line)
+        for name in (finding.comment, finding.reply_to):
+            r.require_text("comment's id", name, MAX_SOURCE)
+
+
+def limit_to_scope(findings: tuple[Finding, ...], reviewer: Actor) -> tuple[Finding, ...]:
+    """The findings as they count: what a reviewer says of files beyond its scope is a suggestion."""
+    beyond = set(paths_outside_scope(reviewer, (finding.path for finding in findings if finding.path)))
+    return tuple(
+        replace(finding, is_blocking=False) if finding.path in beyond else finding for finding in findings
+    )
+
+
+def _lockout(task: Task, submission: Submission, rejected: ReviewRejected, command: c.Command) -> Events:
+    """Locks the author out, when its work on the task was rejected as often as the policy says; never the user."""
+    after, author = command.facts.lockout_after, submission.agent
+    times = sum(one.agent == author for one in task.standing_rounds) + 1
+    if not after or times < after or task.is_locked_out(author) or author == task.fixer:
+        return ()
+    return (_make_lockout(author, rejected),)
+
+
+def _add_lockout_cause(task: Task, author: str, rejected: ReviewRejected) -> Events:
+    """A lockout that stands by this review, too, should the one before be retracted; none of whom the user let back."""
+    is_locked = any(one.agent == author and one.review_id for one in task.lockouts)
+    return (_make_lockout(author, rejected),) if is_locked else ()
+
+
+def _make_lockout(author: str, rejected: ReviewRejected) -> LockoutSet:
+    reason = next(finding.text for finding in rejected.findings if finding.is_blocking)
+    return LockoutSet(
+        task_id=rejected.task_id, agent=author, reason=reason[:500], review_id=rejected.review_id
+    )
+
+
+def _follow_up_events(
+    task: Task, submission: Submission, rejected: ReviewRejected, command: c.Command, *, is_locked: bool
+) -> Events:
+    """Another agent with the skill goes on, or the user is asked. An author who may go on is left to."""
+    facts, number = command.facts, len(task.standing_rounds) + 1
+    if number >= facts.escalate_after_reviews:
+        why = f"{task.label[0].upper()}{task.label[1:]} was rejected {number} times. It needs guidance or a manual fix"
+        return (ask_user(task, "reviews", why, command),)
+    if not facts.has_team:
+        return ()
+    author = submission.agent
+    agents = remaining_agents(task, facts, without=(rejected.reviewer, *((author,) if is_locked else ())))
+    if any(agent.name == author for agent in agents):
+        return ()
+    if not agents:
+        return (ask_user(task, "deadlock", f"All agents are locked out of {task.label}", command),)
+    about = " ".join(finding.text for finding in rejected.findings)
+    chosen, skills = best_agent(agents, about, dict(facts.room))
+    why = f"{', '.join(skills)} expertise" if skills else "next eligible agent"
+    return pass_to_agent(task, chosen, command, source=author, why=why, is_last=len(agents) == 1)
+
+
+def retract_review(task: Task, ask: c.RetractReview, command: c.Command) -> Events:
+    """Takes a rejection back, with its count; the lockout too, as soon as too few rejections are left for it."""
+    r.require_text("reason", ask.reason, may_be_empty=False)
+    if task.status in (Status.DONE, Status.CANCELLED):
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; there is nothing to take back.")
+    review = _find_retractable(task, ask.review_id, command.actor)
+    retracted = ReviewRetracted(
+        task_id=task.id, review_id=review.id, reviewer=review.reviewer, reason=ask.reason
+    )
+    return (retracted, *_clear_lockouts(task, review, command))
+
+
+def _find_retractable(task: Task, review_id: str, actor: Actor) -> Review:
+    """The rejection that is meant: named, or the last that stands and is the actor's to take back."""
+    is_user = actor.is_user
+    standing = [
+        review for one in reversed(task.rounds) for review in reversed(one.reviews) if not review.is_retracted
+    ]
+    meant = [review for review in standing if review_id in ("", review.id)]
+    if not meant:
+        raise Refused(
+            "nothing_to_retract",
+            f"No rejection {review_id[:64]} of task {task.id} stands.".replace("  ", " "),
+        )
+    own = [review for review in meant if review.reviewer == actor.name]
+    if not own and not is_user:
+        raise Refused(
+            "not_yours", f"That rejection is {meant[0].reviewer}'s; {actor.name} cannot take it back."
+        )
+    return own[0] if own else meant[0]
+
+
+def _clear_lockouts(task: Task, review: Review, command: c.Command) -> Events:
+    """Ends what an earlier rejection had brought about with later ones, and what went along to other tasks."""
+    found = next(one for one in task.rounds if review in one.reviews)
+    if sum(not other.is_retracted for other in found.reviews) > 1:
+        return ()
+    why: dict[str, Any] = {"reason": f"rejection {review.id} was retracted", "review_id": review.id}
+    freed = {lockout.agent for lockout in task.lockouts if all(map(found.has_led_to, lockout.causes))}
+    own: Events = ()
+    if found.agent not in freed and _has_lost_its_cause(task, found.agent, command):
+        own = (LockoutCleared(task_id=task.id, agent=found.agent, **why),)
+        freed.add(found.agent)
+    heirs = tuple(
+        LockoutCleared(task_id=heir, agent=agent, inherited_from=task.id, **why)
+        for heir, agent in command.facts.heirs
+        if agent in freed
+    )
+    return (*own, *heirs)
+
+
+def _has_lost_its_cause(task: Task, agent: str, command: c.Command) -> bool:
+    """True when an agent is locked out for rejections of which too few are left without this one."""
+    standing = sum(one.agent == agent for one in task.standing_rounds) - 1
+    causes = (cause for lockout in task.lockouts if lockout.agent == agent for cause in lockout.causes)
+    return any(cause.review_id for cause in causes) and standing < (command.facts.lockout_after or 1)
+
+
+def record_feedback_fetch(task: Task, ask: c.FetchFeedback, command: c.Command) -> Events:
+    """Notes that the agent was given all feedback there is. What nobody holds everybody may look at who is not locked
+    out; what another agent holds, only those who review and direct.
+    """
+    r.require_not_locked_out(task, ask.agent, command.facts)
+    claim = task.claim
+    if claim is None or claim.lease_expires_at <= command.at:
+        return ()
+    if claim.agent != ask.agent:
+        r.require_leader(task, command.actor)
+        return ()
+    if claim.read >= task.feedback:
+        return ()
+    return (
+        FeedbackFetched(task_id=task.id, handoff_id=claim.handoff_id, agent=claim.agent, count=task.feedback),
+    )
+
+
+def _require_rejectable(task: Task, commit: str, command: c.Command) -> Submission:
+    """The submission that is rejected: under review, or sent back already by another review of the same work."""
+    work = task.submission
+    known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
+    if known is None or task.status in TERMINAL:
+        return _require_under_review(task, commit, command)
+    require_not_author(task, command.actor, command.facts)
+    return _require_submission(task, commit, command)
+
+
+def _require_under_review(task: Task, commit: str, command: c.Command) -> Submission:
+    """The submission under review; refuses the author, and any other commit than the one submitted last."""
+    require_not_author(task, command.actor, command.facts)
+    if task.status == Status.DONE:
+        raise Refused("too_late", f"Task {task.id} is done at {task.approved_commit[:12]}.")
+    if task.status != Status.PROVISIONAL:
+        text = f"Task {task.id} is {task.status}; nothing of it awaits review."
+        raise Refused("nothing_to_review", f"{text}{_retract_advice(task)}")
+    return _require_submission(task, commit, command)
+
+
+def _retract_advice(task: Task) -> str:
+    """How rejected work comes under review again; empty when nothing that was handed in last was rejected."""
+    work = task.submission
+    known = task.find_rejected_round(work.handoff_id, work.tree) if work else None
+    if known is None or task.status not in (Status.REJECTED, Status.ESCALATED):
+        return ""
+    names = " and ".join(dict.fromkeys(one.reviewer for one in known.reviews if not one.is_retracted))
+    return (
+        f" {known.commit[:12]} was rejected by {names}, who or the user can take that back:"
+        f" `remand review retract {task.id} --reason TEXT`."
+    )
+
+
+def _require_submission(task: Task, commit: str, command: c.Command) -> Submission:
+    submission = task.submission
+    if submission is None:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    if not command.facts.commit:
+        raise Refused("unknown_commit", f"The repository has no commit {commit!r}.")
+    is_same_tree = bool(submission.tree) and command.facts.tree == submission.tree
+    if command.facts.commit != submission.commit and not is_same_tree:
+        raise Refused(
+            "stale_review",
+            f"The review names {command.facts.commit[:12]}, but {submission.commit[:12]} was submitted last.",
+        )
+    return submission
+
+
+def has_worked_on(task: Task, reviewer: Actor) -> bool:
+    """True for who worked on the task, under any name. What the user mended by hand needs no second word."""
+    is_user = reviewer.is_user
+    worked = task.authors if is_user else (*task.authors, *task.holders)
+    return reviewer.name in worked and not (is_user and task.fixer == reviewer.name)
+
+
+def require_not_author(task: Task, reviewer: Actor, facts: c.Facts) -> None:
+    """Refuses who worked on the task, or is kept away from it or from one it was cut from; never the user for that."""
+    if has_worked_on(task, reviewer):
+        raise Refused("own_work", f"{reviewer.name} worked on task {task.id} and cannot review it.")
+    if not reviewer.is_user:
+        r.require_not_locked_out(task, reviewer.name, facts)
+
+
+def _require_whole_scope(command: c.Command) -> None:
+    """Refuses an approval by a reviewer whose word does not reach every file that was changed."""
+    actor, changed = command.actor, command.facts.changed
+    if not review_scope(actor):
+        return
+    if changed is None:
+        raise Refused(
+            "out_of_scope", f"What the commit changes is not known, so {actor.name} cannot approve it."
+        )
+    beyond = paths_outside_scope(actor, changed)
+    if beyond:
+        shown = ", ".join(beyond[:3]) + (f" and {len(beyond) - 3} more" if len(beyond) > 3 else "")
+        raise Refused(
+            "out_of_scope",
+            f"{actor.name} reviews {', '.join(review_scope(actor))}; the commit also changes {shown}.",
+        )
+
+
+def _require_unmoved_branch(task: Task, submission: Submission, command: c.Command) -> None:
+    """Refuses to approve work whose branch has gone on: what would be merged is not what was measured."""
+    head, actor = command.facts.head_tree, command.actor
+    if actor.is_user or not head or head == submission.tree:
+        return
+    raise Refused(
+        "head_moved",
+        f"{submission.commit[:12]} was submitted, but the branch {task.branch} has gone on since.",
+    )
+
+
+_ForgeReviewEvents = tuple[Event, ...]
+MAX_COMMENTS = 1000
+"""How many comments of a forge are handed on with one rejection."""
+
+
+def add_review_comments(task: Task, ask: c.AddComments, command: c.Command) -> _ForgeReviewEvents:
+    """Adds a reviewer's comments to the rejection of the work that they are about; each comment once.
+
+    They open no rejection and count for none: whoever works on the task has to read them before handing it in.
+    """
+    r.require_text("source", ask.source, MAX_SOURCE)
+    require_findings(ask.findings)
+    known = task.find_rejected_round(ask.handoff_id, ask.tree)
+    if known is None or task.status in TERMINAL:
+        raise Refused("nothing_to_review", f"No rejection of task {task.id} stands that these belong to.")
+    require_not_author(task, command.actor, command.facts)
+    told = {name for one in task.standing_rounds for name in one.comments}
+    fresh = tuple(finding for finding in ask.findings if finding.comment and finding.comment not in told)
+    fresh = fresh[: max(MAX_COMMENTS - len(known.comments), 0)]
+    if not fresh:
+        return ()
+    return (
+        ReviewCommented(
+            task_id=task.id,
+            reviewer=command.actor.name,
+            commit=known.commit,
+            tree=known.tree,
+            handoff_id=known.handoff_id,
+            findings=limit_to_scope(fresh, command.actor),
+            source=ask.source,
+        ),
+    )
+
+
+def record_review(task: Task, ask: c.NoteReview, command: c.Command) -> _ForgeReviewEvents:
+    """Keeps a review that cannot count, once."""
+    if task.has_imported_review(ask.source):
+        return ()
+    return (
+        ReviewNoted(
+            task_id=task.id,
+            reviewer=ask.reviewer,
+            commit=ask.commit,
+            why=ask.why,
+            findings=ask.findings,
+            source=ask.source,
+        ),
+    )
+
+
+def record_merge(task: Task, ask: c.NoteMerge, command: c.Command) -> _ForgeReviewEvents:
+    """Keeps that work was merged past the rules, and tells the user."""
+    if task.has_imported_review(ask.source):
+        return ()
+    bypassed = ReviewBypassed(task_id=task.id, by=ask.by, commit=ask.commit, why=ask.why, source=ask.source)
+    if task.status in TERMINAL or task.status in (Status.ESCALATED, Status.DECOMPOSED):
+        return (bypassed,)
+    why = f"{ask.by} merged {ask.commit[:12]} of {task.label} although {ask.why}"
+    return (bypassed, ask_user(task, "bypassed", why, command))

@@ -1,0 +1,218 @@
+"""What may be decided about runs: one at a time on a task, within a budget, and nobody is blamed for their faults."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain import preconditions as r
+from remand.domain.access.team import REVIEWERS, Actor, Role
+from remand.domain.decisions.notices import ask_user
+from remand.domain.events.event import Event
+from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
+from remand.domain.events.work import How, Purpose, RunEnded, RunStarted, TaskReturned
+from remand.domain.instant import add_seconds, seconds_between
+from remand.domain.refusals import Refused
+from remand.domain.run import Run, add_run_cost
+from remand.domain.task import TERMINAL, TRANSITIONS, Claim, Status, Task
+
+Events = tuple[Event, ...]
+MAX_DETAIL = 2000
+_KEEPS_CLAIM = (How.STOPPED, How.LOST)
+"""How a run ends that goes on with the next start of the scheduler."""
+
+
+def begin_assigned_run(task: Task, claimed: TaskClaimed | HandoffAccepted, command: c.Command) -> RunStarted:
+    """The run that begins with a claim."""
+    ask = command.ask
+    if not isinstance(ask, c.AssignTask):
+        raise TypeError(f"{type(ask).__name__} assigns nothing")
+    _require_run_id(task, ask.run_id)
+    return RunStarted(
+        task_id=task.id, run_id=ask.run_id, agent=claimed.agent, handoff_id=claimed.handoff_id, tier=ask.tier
+    )
+
+
+def start_run(task: Task, ask: c.StartRun, command: c.Command) -> Events:
+    """Begins a run of an agent that may have one now."""
+    agent = command.facts.target
+    _require_run_id(task, ask.run_id)
+    if agent is None:
+        raise Refused("bad_value", "Say which agent is to be started.")
+    for run in task.runs:
+        if run.purpose == ask.purpose:
+            raise Refused("already_running", f"{run.agent} is at work on task {task.id} (run {run.id}).")
+    started = RunStarted(
+        task_id=task.id, run_id=ask.run_id, agent=agent.name, purpose=ask.purpose, tier=ask.tier
+    )
+    match ask.purpose:
+        case Purpose.WORK:
+            return (replace(started, handoff_id=_require_scheduler_claim(task, agent, command)),)
+        case Purpose.REVIEW:
+            return (replace(started, commit=_require_reviewable_commit(task, agent)),)
+        case Purpose.DIRECT:
+            _require_open_rejection(task, agent)
+            return (started,)
+
+
+def _require_run_id(task: Task, run_id: str) -> None:
+    if ids.parse_run_id(run_id) != run_id:
+        raise Refused("bad_value", f"{run_id[:80]!r} is no run's id.")
+    if task.find_run(run_id) is not None:
+        raise Refused("already_running", f"The run {run_id} of task {task.id} is under way already.")
+
+
+def _require_scheduler_claim(task: Task, agent: Actor, command: c.Command) -> str:
+    """The claim that the scheduler made for the agent, and that holds."""
+    claim = task.claim
+    if task.status != Status.CLAIMED or claim is None or claim.agent != agent.name or not claim.runner:
+        raise Refused("not_yours", f"{agent.name} was not given task {task.id} by the scheduler.")
+    r.require_not_locked_out(task, agent.name, command.facts)
+    if claim.lease_expires_at <= command.at:
+        raise Refused("lease_lost", f"The lease of {agent.name} on task {task.id} ran out.")
+    return claim.handoff_id
+
+
+def _require_reviewable_commit(task: Task, agent: Actor) -> str:
+    """The commit that awaits this reviewer's word."""
+    if not agent.has(*REVIEWERS):
+        raise Refused("not_authorised", f"{agent.name} is no reviewer of this team.")
+    if task.status != Status.PROVISIONAL or task.submission is None:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    if agent.name in task.authors or agent.name in task.holders:
+        raise Refused("own_work", f"{agent.name} worked on task {task.id} and cannot review it.")
+    return task.submission.commit
+
+
+def _require_open_rejection(task: Task, agent: Actor) -> None:
+    if not agent.has(Role.DIRECTOR, Role.USER):
+        raise Refused("not_authorised", f"{agent.name} is no director of this team.")
+    if task.filed is None or task.filed.decision or task.status != Status.BLOCKED:
+        raise Refused("bad_transition", f"No rejection of task {task.id} waits for a decision.")
+    r.require_disinterested(task, agent)
+
+
+def end_run(task: Task, ask: c.EndRun, command: c.Command) -> Events:
+    """Notes the end of a run, and what follows: a budget that is spent, or faults that do not stop, ask the user.
+
+    A run that ended before changes nothing.
+    """
+    run = task.find_run(ask.run_id)
+    if run is None:
+        return ()
+    ended = RunEnded(
+        task_id=task.id,
+        run_id=run.id,
+        agent=run.agent,
+        how=ask.how,
+        status=ask.status,
+        seconds=ask.seconds,
+        turns=ask.turns,
+        tokens=ask.tokens,
+        cost=ask.cost,
+        is_fault=_is_fault(task, run, ask),
+        is_systems=ask.is_systems,
+        detail=ask.detail[:MAX_DETAIL],
+    )
+    return (ended, *_follow_up_events(task, run, ended, ask, command))
+
+
+def _is_fault(task: Task, run: Run, ask: c.EndRun) -> bool:
+    """True when it ended with an error and left undone what it was for."""
+    if ask.how in (*_KEEPS_CLAIM, How.NOT_STARTED) or ask.is_systems or ask.is_answered:
+        return False
+    if run.purpose != Purpose.WORK:
+        return True
+    if ask.how == How.EXHAUSTED or not _holds_task(task, run):
+        return False
+    return ask.how != How.EXITED or ask.status != 0
+
+
+def _holds_task(task: Task, run: Run) -> bool:
+    claim = task.claim
+    return task.status == Status.CLAIMED and claim is not None and claim.handoff_id == run.handoff_id
+
+
+def _follow_up_events(task: Task, run: Run, ended: RunEnded, ask: c.EndRun, command: c.Command) -> Events:
+    question = _budget_question(task, ended, command) or _failure_question(task, ended, command)
+    gives_back = ended.is_fault or ask.is_systems or ask.how in (How.EXHAUSTED, How.NOT_STARTED)
+    if question or not gives_back or not _holds_task(task, run) or run.purpose != Purpose.WORK:
+        return question
+    return (
+        TaskReturned(
+            task_id=task.id,
+            handoff_id=run.handoff_id,
+            agent=run.agent,
+            reason=f"The run ended: {describe_run_end(ended)}",
+            has_work=ask.has_work,
+        ),
+    )
+
+
+def _budget_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
+    """The question that a spent budget is. Work that was handed in is looked at, and who was told to stop goes on."""
+    over = command.facts.budget.describe_overrun(add_run_cost(task.spent, ended))
+    is_spared = task.status == Status.PROVISIONAL or ended.how == How.STOPPED
+    if not over or is_spared or not _may_escalate(task):
+        return ()
+    return (ask_user(task, "budget", f"The budget of {task.label} is spent: {over}", command),)
+
+
+def _failure_question(task: Task, ended: RunEnded, command: c.Command) -> Events:
+    """The question that comes of runs that fail, or cannot be begun, again and again."""
+    spent, most = add_run_cost(task.spent, ended), command.facts.max_faults
+    if not most or not _may_escalate(task):
+        return ()
+    if ended.is_fault and spent.faults >= most:
+        return (
+            ask_user(
+                task, "runs", f"{spent.faults} runs in a row failed, last {describe_run_end(ended)}", command
+            ),
+        )
+    if spent.unbegun > task.spent.unbegun and spent.unbegun >= most:
+        why = f"{spent.unbegun} runs in a row could not be begun, the last {describe_run_end(ended)}"
+        return (ask_user(task, "runs", why, command),)
+    return ()
+
+
+def _may_escalate(task: Task) -> bool:
+    return task.status in TRANSITIONS["escalation.open"].sources and task.status not in TERMINAL
+
+
+def end_lost_runs(task: Task, claim: Claim, command: c.Command) -> tuple[Events, Events]:
+    """The runs that are lost with a lease that nobody renewed, and the question should the budget be spent with them.
+
+    Whoever watches over a run renews its lease once half of it has passed. By then it was gone.
+    """
+    gone_at = add_seconds(claim.lease_expires_at, -command.facts.lease_seconds / 2)
+    ends: list[RunEnded] = []
+    question: Events = ()
+    for run in task.runs:
+        if run.handoff_id != claim.handoff_id:
+            continue
+        seconds = max(seconds_between(run.started_at, gone_at), 0.0)
+        ends.append(
+            RunEnded(task_id=task.id, run_id=run.id, agent=run.agent, how=How.LOST, seconds=round(seconds, 3))
+        )
+        question = _budget_question(task, ends[-1], command)
+        task = replace(task, spent=add_run_cost(task.spent, ends[-1]))
+    return tuple(ends), question
+
+
+def describe_run_end(ended: RunEnded) -> str:
+    """How a run ended, in words that follow on "it ended"."""
+    detail = f" ({ended.detail[:200]})" if ended.detail else ""
+    match ended.how:
+        case How.EXITED if not ended.status:
+            return f"without an answer that counts{detail}"
+        case How.EXITED:
+            return f"with exit status {ended.status}{detail}"
+        case How.SIGNALLED:
+            return f"by signal {ended.status}{detail}"
+        case How.TIMED_OUT:
+            return f"as its time was up{detail}"
+        case How.EXHAUSTED:
+            return f"out of turns{detail}"
+        case _:
+            return f"as it was {ended.how.replace('_', ' ')}{detail}"

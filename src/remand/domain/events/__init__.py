@@ -1,0 +1,1 @@
+"""Every event of the ledger, by noun."""

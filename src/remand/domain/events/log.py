@@ -1,0 +1,119 @@
+"""Events of the log itself and of all sessions, and the lines of it that are known to be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from remand.domain.events.event import Event
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+
+
+class MissingLines(Record, kw_only=True):
+    """Events of a session that are not here: one that a signed group names, or a gap that no group names."""
+
+    session: str
+    first: int
+    last: int
+    id: str = ""
+    """The event's id; empty for a gap."""
+    task: str = ""
+    """The task of the event; empty when it belongs to none, or nobody knows."""
+    until: Instant = ""
+    """They were written before this time; empty where the task is known."""
+    is_unsigned: bool = False
+    """True when the line is here, and no signature that covers it."""
+
+    @property
+    def numbers(self) -> str:
+        """Which lines they are, in words."""
+        if self.first == self.last:
+            return f"event {self.first} of session {self.session}"
+        return f"events {self.first} to {self.last} of session {self.session}"
+
+    @property
+    def description(self) -> str:
+        """What is missing, in one sentence without its end."""
+        if self.id:
+            about = f" about {self.task}" if self.task else ""
+            what = "the signature of " if self.is_unsigned else ""
+            return f"{what}{self.numbers}{about} is missing"
+        verb = "is" if self.first == self.last else "are"
+        return f"{self.numbers} {verb} missing: neither the lines nor their ids are here"
+
+    def may_concern(self, tasks: Collection[str], created_at: Instant) -> bool:
+        """True when one of the tasks, the oldest of which is from that time, may be what the lines are about.
+
+        Nobody writes about a task before it was created: a clock never runs behind the events that it has seen.
+        """
+        return self.task in tasks if self.task else not self.until or created_at < self.until
+
+
+class AbandonedLines(Record, kw_only=True):
+    """Missing lines that the user has given up. Without a session: a line that is gone from a published file."""
+
+    session: str
+    first: int
+    last: int
+    id: str = ""
+    task: str = ""
+
+    def covers(self, session: str, number: int) -> bool:
+        """True when an event of that number is among them."""
+        return session == self.session and self.first <= number <= self.last
+
+
+class LinesImported(Event, tag="log.import", kw_only=True):
+    """The lines of a GoT tool in a file were imported: from then on they count, as far as such lines do."""
+
+    file: str
+    sha256: str
+    count: int
+
+
+class SessionAdopted(Event, tag="keys.adopt", kw_only=True):
+    """The user vouched for events of a session that no trusted key covered: from then on they count."""
+
+    session: str
+    number: int
+    """The number of the last one."""
+    count: int
+    chain: str
+    """The value of the adoption's own chain after the last one."""
+    reason: str
+
+
+class LinesGivenUp(Event, tag="log.repair", kw_only=True):
+    """The user has given lines of the log up that are missing: they bar nothing any more. Should they come, they count."""
+
+    lines: tuple[AbandonedLines, ...]
+    reason: str = ""
+
+
+class EventsVoided(Event, tag="log.void", kw_only=True):
+    """Events that were written under a clock that ran ahead have no effect. Those that follow restate them, in their order."""
+
+    session: str
+    """Whose events they are."""
+    first: int
+    last: int
+    chain: str
+    """The value of the session's chain after the last."""
+    events: tuple[str, ...]
+    """Their ids."""
+    reason: str = ""
+
+
+VOIDS = "log.void"
+"""Stands in place of a task for the events that void others, so that they are found."""
+
+
+class PauseBegun(Event, tag="pause.begin", kw_only=True):
+    """The user lets every session stop unmeasured for a while. Nothing becomes done by that."""
+
+    until: Instant
+    reason: str
+
+
+class PauseEnded(Event, tag="pause.end", kw_only=True):
+    """The user ended the pause."""

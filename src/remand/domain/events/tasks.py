@@ -1,0 +1,304 @@
+"""Events of a task's own life: tasks, dependencies, claims, handoffs and rejections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from remand.domain.events.event import AnswerEvent, ClaimEvent, Event, OverridingEvent, TaskEvent
+from remand.domain.instant import Instant
+from remand.domain.reasons import parse_reason
+from remand.domain.record import Record
+from remand.domain.validation.assessment import EvidenceGrade, Issue
+
+
+class TaskData(Record, kw_only=True, omit_defaults=False):
+    """A task as it is first written down. What GoT tools read is always there."""
+
+    title: str
+    description: str = ""
+    status: str = "pending"
+    priority: str = "medium"
+    category: str = ""
+    skills: tuple[str, ...] = ()
+    branch: str = ""
+    aliases: tuple[str, ...] = ()
+    parent: str = ""
+
+
+class TaskChanges(Record, kw_only=True):
+    """What an edit changes; None leaves a field as it is."""
+
+    title: str | None = None
+    description: str | None = None
+    status: str | None = None
+    priority: str | None = None
+    category: str | None = None
+    skills: tuple[str, ...] | None = None
+    branch: str | None = None
+    aliases: tuple[str, ...] | None = None
+    pr: int | None = None
+
+
+class TaskAdded(Event, tag="node.create", kw_only=True, omit_defaults=False):
+    """A task was written down; in the graph it is a node of type TASK."""
+
+    id: str
+    type: str = "TASK"
+    data: TaskData
+
+
+class TaskEdited(Event, tag="node.update", kw_only=True):
+    """What a task says was changed."""
+
+    id: str
+    changes: TaskChanges
+
+
+class TaskDeleted(Event, tag="node.delete", kw_only=True):
+    """A GoT tool took the node away; ours cancel a task instead."""
+
+    id: str
+
+
+class EdgeCreated(Event, tag="edge.create", kw_only=True):
+    """Two nodes were linked; DEPENDS_ON and BLOCKS between tasks make one wait for the other."""
+
+    src: str
+    tgt: str
+    type: str
+    weight: float = 1.0
+
+
+class EdgeDeleted(Event, tag="edge.delete", kw_only=True):
+    """A link was taken away."""
+
+    src: str
+    tgt: str
+    type: str
+
+
+class TaskCancelled(AnswerEvent, tag="task.cancel", kw_only=True):
+    """The task will not be done."""
+
+    reason: str = ""
+    superseded_by: str = ""
+
+
+class TaskBlocked(AnswerEvent, tag="task.block", kw_only=True):
+    """The task cannot go on, and nothing in the ledger will free it: a human or director has to."""
+
+    reason: str = ""
+
+
+class TaskInfeasible(AnswerEvent, tag="task.infeasible", kw_only=True):
+    """The task cannot be done as it was stated; another one takes its place."""
+
+    reformulated_as: str = ""
+    reason: str = ""
+
+
+class TaskReopened(AnswerEvent, tag="task.reopen", kw_only=True):
+    """The task came back to its queue."""
+
+    reason: str = ""
+
+
+class TaskDeferred(AnswerEvent, tag="task.defer", kw_only=True):
+    """The task sleeps until the tasks it waits for are done."""
+
+    waits_for: tuple[str, ...]
+    reason: str = ""
+
+
+class TaskWoken(TaskEvent, tag="task.wake", kw_only=True):
+    """What a deferred task waited for is there."""
+
+    because: tuple[str, ...] = ()
+
+
+class TaskSettled(TaskEvent, tag="task.settle", kw_only=True):
+    """All sub-tasks of a decomposed task have ended."""
+
+    status: str
+
+
+class TaskDecomposed(AnswerEvent, tag="task.decompose", kw_only=True):
+    """The task was cut into sub-tasks and is done when they are."""
+
+    children: tuple[str, ...]
+
+
+class TaskClaimed(ClaimEvent, tag="task.claim", kw_only=True):
+    """An agent took the task from the queue, which is a handoff from the queue."""
+
+    attempt: int
+    epoch: int
+    lease_expires_at: Instant
+    branch: str = ""
+    base: str = ""
+    """Where the base was then: what the work is held against, should it be done on the base itself."""
+
+
+class HandoffInitiated(AnswerEvent, tag="handoff.initiate", kw_only=True):
+    """The task was passed to one agent, for which it is reserved until the offer lapses."""
+
+    handoff_id: str
+    source_agent: str = ""
+    target_agent: str = ""
+    instructions: str = ""
+    lapses_at: Instant = ""
+    context: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class HandoffAccepted(ClaimEvent, tag="handoff.accept", kw_only=True):
+    """The target agent took the handoff: a claim with its lease."""
+
+    acknowledgment: str = ""
+    attempt: int = 0
+    epoch: int = 0
+    lease_expires_at: Instant = ""
+    branch: str = ""
+    base: str = ""
+
+
+class HandoffCompleted(ClaimEvent, tag="handoff.complete", kw_only=True):
+    """The agent handed in its work under an accepted handoff: a done claim."""
+
+    commit: str = ""
+    tree: str = ""
+    branch: str = ""
+    is_branch_given: bool = False
+    """It is the task's branch from now on, whichever it had."""
+    pr: int = 0
+    result: dict[str, Any] = msgspec.field(default_factory=dict)
+    artifacts: list[Any] = msgspec.field(default_factory=list)
+
+
+class HandoffLapsed(TaskEvent, tag="handoff.lapse", kw_only=True):
+    """Nobody accepted the handoff in time; the task is free for others again."""
+
+    handoff_id: str
+
+
+class LeaseRenewed(ClaimEvent, tag="task.heartbeat", kw_only=True):
+    """The agent is still at work."""
+
+    lease_expires_at: Instant
+
+
+class LeaseExpired(ClaimEvent, tag="task.expire", kw_only=True):
+    """The agent was not heard of; the task returned to its queue without blame."""
+
+
+class TaskReleased(ClaimEvent, tag="task.release", kw_only=True):
+    """The agent gave the task back untouched."""
+
+    reason: str = ""
+
+
+class TaskContinued(ClaimEvent, tag="task.continue", kw_only=True):
+    """The agent stopped in the middle; another session goes on from there."""
+
+    reason: str = ""
+
+
+class TaskWaiting(ClaimEvent, tag="task.wait", kw_only=True):
+    """The agent waits for something outside."""
+
+    waiting_for: str
+
+
+class TaskFailed(ClaimEvent, tag="task.fail", kw_only=True):
+    """The agent gave up without a valid rejection."""
+
+    reason: str = ""
+
+
+class TaskSubmitted(ClaimEvent, tag="task.submit", kw_only=True):
+    """A done claim passed its gates and awaits review."""
+
+    commit: str
+    tree: str = ""
+    branch: str = ""
+    is_branch_given: bool = False
+    """It is the task's branch from now on, whichever it had."""
+    pr: int = 0
+    gates: tuple[str, ...] = ()
+
+
+class HandoffRejected(ClaimEvent, tag="handoff.reject", kw_only=True):
+    """The agent rejected the task, and the rejection is valid."""
+
+    rejection_id: str = ""
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    score: float = 0.0
+    graded: tuple[EvidenceGrade, ...] = ()
+    attempts: tuple[EvidenceGrade, ...] = ()
+    reason: str = ""
+    """As GoT tools wrote a rejection: a line of text, and nothing else."""
+    suggestion: str = ""
+
+
+class HandoffRejectionInvalid(ClaimEvent, tag="handoff.reject.invalid", kw_only=True):
+    """The agent rejected the task without having earned it."""
+
+    rejection_id: str = ""
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    validation_issues: tuple[str, ...] = ()
+    issues: tuple[Issue, ...] = ()
+    score: float = 0.0
+    graded: tuple[EvidenceGrade, ...] = ()
+    attempts: tuple[EvidenceGrade, ...] = ()
+    is_formal: bool = False
+    """Only a part is missing that the agent can add; it does not count as a rejection without cause."""
+
+
+def record_of(event: HandoffRejected | HandoffRejectionInvalid) -> dict[str, Any]:
+    """The record of a rejection. Where a GoT tool wrote a line of text, the text stands for its summary."""
+    if event.rejection or isinstance(event, HandoffRejectionInvalid):
+        return event.rejection
+    named = parse_reason(event.reason)
+    return {
+        "reason_type": named.name if named else "UNKNOWN",
+        "reason_summary": event.reason,
+        "suggested_alternative": event.suggestion,
+    }
+
+
+class OpinionGiven(TaskEvent, tag="handoff.reject.opinion", kw_only=True):
+    """What an adviser of the user's said of a rejection: advice, and never the verdict."""
+
+    handoff_id: str
+    rejection_id: str
+    opinion: str
+
+
+class Decision(Record, kw_only=True, omit_defaults=False):
+    """What the director decided, with its type as such: all that a `RejectionDecision` is made of."""
+
+    decision_type: str
+    rejection: dict[str, Any] = msgspec.field(default_factory=dict)
+    """The whole record that it answers; empty in events that were written without it."""
+    rationale: str = ""
+    override_message: str = ""
+    reassign_to: str = ""
+    created_tasks: tuple[str, ...] = ()
+    deferred_task: str = ""
+
+
+class RejectionAnswered(OverridingEvent, tag="handoff.reject.response", kw_only=True):
+    """The director answered a rejection. What follows for tasks are events of their own."""
+
+    handoff_id: str
+    rejection_id: str = ""
+    decision: Decision
+    director: str = ""
+    """Who decided, when it was not the actor of the event: `auto`."""
+
+
+class HandoffResumed(ClaimEvent, tag="handoff.resume", kw_only=True):
+    """A rejection that waited for a director was overridden: the agent holds the task again."""
+
+    lease_expires_at: Instant

@@ -1,0 +1,201 @@
+"""Events of work in progress: what gates measured, runs of agents, and actions on the forge."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from remand.domain.events.event import ClaimEvent, OverridingEvent, TaskEvent
+from remand.domain.gate.verdict import Verdict
+from remand.domain.instant import Instant
+
+
+class GatePassed(ClaimEvent, tag="gate.pass", kw_only=True):
+    """The gates let a done claim through. Without enforcement they do so whatever they measured."""
+
+    verdict: Verdict
+    is_observed: bool = False
+    """True when nothing is enforced: the verdict says what would have been."""
+
+
+class GateRejected(ClaimEvent, tag="gate.reject", kw_only=True):
+    """The gates refused a done claim; the agent goes on."""
+
+    verdict: Verdict
+    number: int = 1
+    """The how-manieth of this claim."""
+    has_progress: bool = False
+    """Fewer failing tests than at the rejection before, or a smaller sum."""
+    stalled: int = 0
+    """How many in a row, this one among them, showed no progress after the alert."""
+    because: str = ""
+    """Why a reviewer refused what was held."""
+
+
+class GateHeld(ClaimEvent, tag="gate.hold", kw_only=True):
+    """A done claim waits for a reviewer's word on findings of the integrity gate."""
+
+    verdict: Verdict
+    lease_expires_at: Instant = ""
+    branch: str = ""
+    is_branch_given: bool = False
+    pr: int = 0
+
+
+class GateErrored(ClaimEvent, tag="gate.error", kw_only=True):
+    """The gates could not be run; nobody is to blame, and another session goes on."""
+
+    verdict: Verdict
+
+
+class GateAlerted(TaskEvent, tag="gate.alert", kw_only=True):
+    """One claim was rejected so often that a human should know."""
+
+    agent: str
+    number: int
+    handoff_id: str = ""
+    """The claim; empty in events that were written without it, which reach nobody."""
+    alert_after: int = 0
+    """The threshold that was reached."""
+    escalate_after: int = 0
+    """At which rejection of the claim a human takes over."""
+
+
+class FindingAccepted(OverridingEvent, tag="gate.accept", kw_only=True):
+    """A reviewer accepted a finding of the integrity gate."""
+
+    finding: str
+    reviewer: str
+    reason: str = ""
+
+
+class FindingRefused(TaskEvent, tag="gate.refuse", kw_only=True):
+    """A reviewer refused a finding of the integrity gate: it has to be undone."""
+
+    finding: str
+    reviewer: str
+    reason: str = ""
+
+
+class GateOverridden(OverridingEvent, tag="gate.override", kw_only=True):
+    """The user let a gate's failure pass, for one code tree."""
+
+    gate: str
+    tree: str
+    reason: str
+
+
+class GateRecovered(TaskEvent, tag="gate.recover", kw_only=True):
+    """Gates that could not be measured for this task have been measured since, for another task or by the user."""
+
+    gates: tuple[str, ...]
+
+
+class Purpose(StrEnum):
+    """What an agent is started for."""
+
+    WORK = "work"
+    REVIEW = "review"
+    DIRECT = "direct"
+
+
+class How(StrEnum):
+    """How a run ended."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    TIMED_OUT = "timed_out"
+    STOPPED = "stopped"
+    """It was told to end: with the scheduler, or as its task was taken away."""
+    LOST = "lost"
+    """The scheduler was killed, and the agent with it."""
+    NOT_STARTED = "not_started"
+    EXHAUSTED = "exhausted"
+    """The host ended it in the middle: no more turns."""
+
+
+class RunStarted(TaskEvent, tag="run.start", kw_only=True):
+    """An agent's process is about to be started on the task."""
+
+    run_id: str
+    agent: str
+    purpose: str = Purpose.WORK
+    handoff_id: str = ""
+    """The claim it works under; empty when it reviews or directs."""
+    tier: str = ""
+    """What holds it: `bubblewrap`, or `plain`."""
+    commit: str = ""
+    """What it reviews."""
+
+
+class RunEnded(TaskEvent, tag="run.end", kw_only=True):
+    """The process has ended. Turns and cost are 0 where the host does not tell."""
+
+    run_id: str
+    agent: str
+    how: str
+    status: int = 0
+    seconds: float = 0.0
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    """In US dollars."""
+    is_fault: bool = False
+    """It ended with an error and without having done what it was started for; nobody is blamed."""
+    is_systems: bool = False
+    """It is known to be the system's fault, and says nothing of the task."""
+    detail: str = ""
+
+
+class TaskReturned(ClaimEvent, tag="task.return", kw_only=True):
+    """The system took a task back from a run that could not go on; without blame, its work kept."""
+
+    reason: str = ""
+    has_work: bool = False
+    """There are commits or uncommitted files to go on from."""
+
+
+class IssueImported(TaskEvent, tag="forge.import", kw_only=True):
+    """The task was made from an issue, with which it will be closed."""
+
+    issue: int
+    source: str = ""
+    """The issue's place: `github:owner/name#12`."""
+    author: str = ""
+    """The account that opened it."""
+
+
+class ActEvent(TaskEvent, tag="", kw_only=True):
+    """An event of one act. The act and what it is about are its key: under it the act happens once."""
+
+    act: str
+    about: str = ""
+    """The commit; empty when it is about the task's issue."""
+
+
+class ActIntended(ActEvent, tag="forge.intend", kw_only=True):
+    """The act is about to be done. Whoever finds this without an outcome looks whether it was."""
+
+    branch: str = ""
+    base: str = ""
+    pr: int = 0
+    issue: int = 0
+
+
+class ActDone(ActEvent, tag="forge.done", kw_only=True):
+    """The forge has done it."""
+
+    pr: int = 0
+    url: str = ""
+    is_found: bool = False
+    """It was so already when we looked."""
+
+
+class ActFailed(ActEvent, tag="forge.fail", kw_only=True):
+    """It could not be done."""
+
+    why: str = ""
+    tries: int = 0
+    until: Instant = ""
+    """Before this it is not tried again."""
+    is_final: bool = False
+    """It is not tried again at all, unless the user says so."""

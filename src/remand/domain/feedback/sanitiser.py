@@ -1,0 +1,404 @@
+"""Makes text of reviewers and forges safe to pass on: no hidden characters, markup, links or secrets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from unicodedata import category, combining, normalize
+
+from msgspec.structs import replace
+
+from remand.domain.events.reviews import Finding
+from remand.domain.feedback.markup import CodeMask, RemovalCounts, fence_lines, remove_tags, split_code
+from remand.domain.record import Record
+from remand.domain.text.redaction import redact
+
+MAX_MARKS = 8
+"""How many marks may stand on one letter; no script needs more, and sorting very many takes for ever."""
+
+_TERMINAL_COMMAND = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]"
+)
+_BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co"})
+_FILLERS = frozenset(
+    {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2065, 0x2800, 0x3164, 0xFFA0, *range(0xFFF0, 0xFFF9)}
+)
+_SELECTORS = frozenset({*range(0x180B, 0x1810), *range(0xFE00, 0xFE10)})
+_TAGS = range(0xE0000, 0xE1000)
+
+
+class _VisibleCharacters(dict[int, int | None]):
+    """What becomes of each character: itself, a plain space, or nothing; looked up once."""
+
+    def __missing__(self, code: int) -> int | None:
+        kind = category(chr(code))
+        shown: int | None = code
+        if code in _FILLERS or code in _SELECTORS or code in _TAGS or kind in _HIDDEN_CATEGORIES:
+            shown = None
+        elif kind == "Zs":
+            shown = 0x20
+        self[code] = shown
+        return shown
+
+
+_VISIBLE = _VisibleCharacters({0x09: 0x09, 0x0A: 0x0A})
+
+
+def visible_characters(text: str) -> str:
+    """The text as NFC, with only what can be seen of it; every line break is a plain one."""
+    if text.isascii() and "\x1b" not in text and "\r" not in text:
+        is_plain = text.replace("\n", "").replace("\t", "").isprintable()
+        return text if is_plain else text.translate(_VISIBLE)
+    text = _BREAKS.sub("\n", _TERMINAL_COMMAND.sub("", text)).translate(_VISIBLE)
+    return text if text.isascii() else normalize("NFC", _limit_marks(text))
+
+
+def _limit_marks(text: str) -> str:
+    """The text without the marks that pile up on one letter."""
+    kept: list[str] = []
+    marks = 0
+    for char in text:
+        marks = marks + 1 if char > "\u02ff" and (combining(char) or category(char) == "Me") else 0
+        if marks <= MAX_MARKS:
+            kept.append(char)
+    return "".join(kept)
+
+
+LINK_REMOVED = "[link removed]"
+MAX_DOMAIN = 100
+
+_ADDRESS = re.compile(
+    r"(?i)(?<![a-z0-9+.\-])(?:[a-z][a-z0-9+.\-]{1,15}://|www\.|javascript:(?=\S)|vbscript:(?=\S)|data:(?=[a-z0-9/+.\-]*[;,]))"
+    r"[^\s<>\"'`]+"
+)
+_HINTS = ("://", "www.", "pt:", "data:")
+"""One of these is in every address, once it is in small letters: an `s` or an `i` of a script may be another letter."""
+_PARTS = re.compile(
+    r"(?i)(?:(?P<scheme>[a-z][a-z0-9+.\-]*):)?(?://)?(?P<place>[^/?#\\]*)(?P<rest>.*)", re.DOTALL
+)
+_LOCAL = re.compile(r"(?i)(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?")
+_SERVER_NAME = re.compile(r"[A-Za-z0-9._\-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
+_WWW = re.compile(r"(?i)(?:www\.)+")
+_TRAILING = ".,;:!?)]}*_"
+_PATH_TRICKS = re.compile(r"(?i)\.\.|%2e|%5c|\\")
+
+
+def reduce_links(text: str, repository: str) -> tuple[str, int]:
+    """The text with foreign addresses reduced to their domain, and how many there were."""
+    lower = text.lower()
+    if not any(map(lower.__contains__, _HINTS)):
+        return text, 0
+    removed = 0
+
+    def told(match: re.Match[str]) -> str:
+        nonlocal removed
+        address = match[0].rstrip(_TRAILING)
+        if "(" in address:
+            address = match[0].rstrip(_TRAILING.replace(")", ""))
+        shown = reduce_address(address, repository)
+        removed += shown != address
+        return shown + match[0][len(address) :]
+
+    return _ADDRESS.sub(told, text), removed
+
+
+def reduce_address(address: str, repository: str) -> str:
+    """An address that is the project's own, or of this machine, as it is; of any other its domain."""
+    if _is_own(address, repository):
+        return address
+    parts = _PARTS.fullmatch(address)
+    scheme = (parts["scheme"] or "").lower() if parts else ""
+    if parts is None or scheme in ("javascript", "vbscript", "data", "file"):
+        return f"{scheme or 'address'} {LINK_REMOVED}"
+    if scheme in ("http", "https", "ws", "wss") and _LOCAL.fullmatch(parts["place"]):
+        return address
+    return f"{_domain(parts['place'])} {LINK_REMOVED}".lstrip()
+
+
+def _is_own(address: str, repository: str) -> bool:
+    """True for an address inside the repository that leads nowhere else."""
+    own = repository.rstrip("/").removesuffix(".git").lower()
+    if not own or not address.lower().startswith(own) or _PATH_TRICKS.search(address):
+        return False
+    return address[len(own) : len(own) + 1] in ("", "/", "#", "?") and address.isascii()
+
+
+def _domain(place: str) -> str:
+    """The name of a server, in letters that no other name can imitate."""
+    name = _WWW.sub("", place.rpartition("@")[2][: MAX_DOMAIN + 1])
+    if not name.isascii():
+        try:
+            name = name.encode("idna").decode("ascii")
+        except UnicodeError:
+            return "unreadable name"
+    return name[:MAX_DOMAIN] if _SERVER_NAME.fullmatch(name) else ""
+
+
+IMAGE_REMOVED = "[image removed]"
+
+_TITLE = r"(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\((?:[^()\\]|\\.)*+\))"
+_TITLED_TARGET = re.compile(rf"\(\s*+(<[^<>\n]*+>|\S{{0,2000}}+)\s++{_TITLE}\s*+\)", re.DOTALL)
+_ENDLESS_TARGET = re.compile(r"\(\s*+(\S{2000})(?:[^\n]|\n(?!\n))*+")
+_PLAIN_TARGET = re.compile(r"\(\s*+(<[^<>\n]*+>|[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+)\s*+\)")
+_REFERENCE = re.compile(r"\[[^\[\]\n]{0,999}\]")
+_NEXT_BRACKET = re.compile(r"\\.|!?\[|\]|\n\n", re.DOTALL)
+_DEFINITION = re.compile(
+    r"^[ \t>]*+\[(?!\^)(?:[^\[\]\\\n]|\\.|\n(?!\n)){1,999}+\]:[ \t]*+\n?[ \t>]*+(?:<[^<>\n]*+>|[^\s<]\S*+)"
+    rf"(?:[ \t]*+\n?[ \t>]*+{_TITLE})?[ \t]*+$",
+    re.MULTILINE | re.DOTALL,
+)
+_BARE_DEFINITION = re.compile(
+    r"^[ \t>]*+\[(?!\^)[^\[\]\n]{1,999}\]:[ \t]*+\n?[ \t>]*+(?:<[^<>\n]*+>|[^\s<]\S*+)[ \t]*+$", re.MULTILINE
+)
+_FOOTNOTE = re.compile(
+    r"^[ \t>]*+\[\^[^\[\]\n]{1,999}\]:[^\n]*+(?:\n(?!\n)[^\n]*+)*+(?:\n++(?: {2,}|\t)[^\n]*+)*+", re.MULTILINE
+)
+
+
+def remove_hidden_brackets(text: str, repository: str, removed: RemovalCounts) -> str:
+    """The text without what its brackets hide; what they show stays."""
+    if "[" not in text:
+        return text
+    if "]:" in text:
+        for pattern in (_FOOTNOTE, _DEFINITION, _BARE_DEFINITION):
+            text, count = pattern.subn("", text)
+            removed["link definitions"] += count
+    return "".join(_visible_parts(text, repository, removed)) if "](" in text or "![" in text else text
+
+
+def _visible_parts(text: str, repository: str, removed: RemovalCounts) -> list[str]:
+    kept: list[str] = []
+    opened: list[tuple[int, bool]] = []
+    at = 0
+    while (match := _NEXT_BRACKET.search(text, at)) is not None:
+        kept.append(text[at : match.start()])
+        at = match.end()
+        if match[0].endswith("["):
+            opened.append((len(kept), match[0][0] == "!"))
+        elif match[0] == "\n\n":
+            opened.clear()
+        elif match[0] == "]" and opened:
+            place, is_image = opened.pop()
+            at = _close_bracket(text, at, (kept, place, is_image), repository, removed)
+            continue
+        kept.append(match[0])
+    kept.append(text[at:])
+    return kept
+
+
+def _close_bracket(
+    text: str, at: int, bracket: tuple[list[str], int, bool], repository: str, removed: RemovalCounts
+) -> int:
+    """Deals with a pair of brackets that ends there; where to go on."""
+    kept, place, is_image = bracket
+    target = _match_target(text, at) if text[at : at + 1] == "(" else None
+    if is_image:
+        removed["image texts"] += 1
+        del kept[place:]
+        kept.append(IMAGE_REMOVED)
+        reference = _REFERENCE.match(text, at)
+        return target.end() if target else reference.end() if reference else at
+    if target is None:
+        kept.append("]")
+        return at
+    removed["link targets"] += 1
+    kept[place] = ""
+    kept.extend(_target_text(target[1].strip("<>"), repository))
+    return target.end()
+
+
+def _match_target(text: str, at: int) -> re.Match[str] | None:
+    """Where a link leads that begins there, with its title; an address without end takes its paragraph with it."""
+    return _TITLED_TARGET.match(text, at) or _PLAIN_TARGET.match(text, at) or _ENDLESS_TARGET.match(text, at)
+
+
+def _target_text(target: str, repository: str) -> Iterator[str]:
+    """A link's target where it may be told: the project's own, or a domain."""
+    is_address = "://" in target or target.startswith(("//", "www."))
+    if is_address and (shown := reduce_address(target, repository)):
+        yield f" ({shown})"
+
+
+MAX_READ = 1 << 15
+"""How many characters of a comment are looked at; what is beyond is cut unseen."""
+MAX_COMMENT = 8 * 1024
+MAX_REJECTION = 64 * 1024
+LEFT_OUT = "[left out: this review is longer than is handed on]"
+
+_ROUNDS = 8
+_ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[A-Za-z][A-Za-z0-9]{1,31});")
+_AMPERSANDS = re.compile(r"&(?:(?:amp|AMP|#0{0,5}38|#[xX]0{0,4}26);)+")
+_CODELESS = str.maketrans({"`": "'", "\n": " ", "\t": " "})
+_TOKENS = re.compile(r"<\|[^|<>\n]{1,40}\|>|\[/?INST\]|<</?SYS>>")
+_TOKEN_ENDS = re.compile(r"\|>|T\]|S>>")
+_SECRETS = "[redacted:"
+_GAPS = re.compile(r"[ \t]+$|\n(?=\n\n)", re.MULTILINE)
+_CUT = "\n[cut: {} more characters]"
+
+
+class Removal(Record, kw_only=True):
+    """How much of one kind was taken out of a text."""
+
+    kind: str
+    count: int
+
+
+class SanitisedText(Record, kw_only=True):
+    """A text that may be handed on, and what was taken out of it."""
+
+    text: str
+    removed: tuple[Removal, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """What was taken out, for a human to read; empty when nothing was."""
+        return ", ".join(f"{removal.kind}: {removal.count}" for removal in self.removed)
+
+
+def sanitise(
+    text: str,
+    repository: str = "",
+    *,
+    is_rendered: bool = True,
+    keeps_links: bool = False,
+    limit: int = MAX_COMMENT,
+) -> SanitisedText:
+    """What people see of a text, without secrets and foreign addresses, and never longer than the limit.
+
+    `repository` is the address of the project's own repository. Text that no forge has rendered (`is_rendered`
+    false) was seen as it was typed: its tags stay, without attributes. Sanitising twice is sanitising once.
+    """
+    removed: RemovalCounts = defaultdict(int)
+    total = len(text)
+    text = text[:MAX_READ]
+    cut = total - len(text)
+    for _ in range(_ROUNDS):
+        before = text
+        text = _clean_once(text, repository, removed, is_rendered=is_rendered, keeps_links=keeps_links)
+        text = _remove_gaps(text).strip("\n").rstrip()
+        text, dropped = _shorten_text(text, limit, cut)
+        removed["characters cut"] += dropped
+        cut = 0
+        if text == before:
+            break
+    return SanitisedText(text=text, removed=_removals(removed.items()))
+
+
+def _clean_once(
+    text: str, repository: str, removed: RemovalCounts, *, is_rendered: bool, keeps_links: bool
+) -> str:
+    clean = visible_characters(text)
+    removed["invisible characters"] += max(len(text.replace("\r\n", "\n")) - len(clean), 0)
+    clean, tokens = _TOKENS.subn("", clean) if _TOKEN_ENDS.search(clean) else (clean, 0)
+    removed["model tokens"] += tokens
+    shield = CodeMask(removed, is_rendered=is_rendered)
+    clean = _clean_until_stable(
+        shield.mask(_remove_gaps(clean)), repository, removed, is_rendered=is_rendered
+    )
+    if not keeps_links:
+        clean, count = reduce_links(clean, repository)
+        for place, code in enumerate(shield.codes):
+            shield.codes[place], more = reduce_links(code, repository)
+            count += more
+        removed["links"] += count
+    whole = shield.unmask(clean)
+    safe = redact(whole)
+    removed["secrets"] += max(safe.count(_SECRETS) - whole.count(_SECRETS), 0)
+    return safe
+
+
+def _clean_until_stable(text: str, repository: str, removed: RemovalCounts, *, is_rendered: bool) -> str:
+    """The text once nothing can be decoded or taken out of it any more; what never settles goes."""
+    for _ in range(_ROUNDS):
+        before = text
+        text = remove_tags(_decode_entities(text, removed), removed, keeps_names=not is_rendered)
+        text = remove_hidden_brackets(text, repository, removed)
+        if text == before:
+            return text
+    return _ENTITY.sub("", text).replace("<", "")
+
+
+def _decode_entities(text: str, removed: RemovalCounts) -> str:
+    """The text with its entities as what they stand for; none can stand for the beginning of code, or of a line."""
+    if "&" not in text:
+        return text
+    from html import unescape
+
+    def character(match: re.Match[str]) -> str:
+        char = visible_characters(unescape(match[0]).translate(_CODELESS))
+        removed["invisible characters"] += not char
+        return char
+
+    return _ENTITY.sub(character, _AMPERSANDS.sub("&", text))
+
+
+def _remove_gaps(text: str) -> str:
+    """The text without blanks at the ends of lines, and with one empty line at a time."""
+    if "\n\n\n" in text or " \n" in text or "\t\n" in text or text[-1:] in " \t":
+        return _GAPS.sub("", text)
+    return text
+
+
+def _shorten_text(text: str, limit: int, unseen: int) -> tuple[str, int]:
+    """The text within so many bytes, with what was cut said, and how much that is."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit and not unseen:
+        return text, 0
+    room = max(limit - len(_CUT) - 12, 0)
+    kept = data[:room].decode("utf-8", "ignore") if len(data) > room else text
+    kept = _close_fence(kept, room)
+    dropped = len(text) - len(kept) + unseen
+    return f"{kept}{_CUT.format(max(dropped, 1))}", max(dropped, 1)
+
+
+def _close_fence(text: str, room: int) -> str:
+    """A text that was cut inside a fenced block, with the block closed."""
+    last = list(split_code(text))[-1:]
+    if not last or not last[0].is_code:
+        return text
+    mark = fence_lines(last[0].lines, "")[0]
+    return f"{text[: room - len(mark) - 1]}\n{mark}"
+
+
+class SanitisedReview(Record, kw_only=True):
+    """The findings of one review, fit to be handed on."""
+
+    findings: tuple[Finding, ...]
+    removed: tuple[Removal, ...] = ()
+
+
+def sanitise_findings(
+    findings: Sequence[Finding], repository: str = "", *, is_rendered: bool = True
+) -> SanitisedReview:
+    """Every finding sanitised; what is beyond the size of one rejection is cut, suggestions before what blocks."""
+    room, removed = MAX_REJECTION, Counter[str]()
+    texts: dict[int, str] = {}
+    for place in sorted(range(len(findings)), key=lambda place: not findings[place].is_blocking):
+        clean = sanitise(findings[place].text, repository, is_rendered=is_rendered)
+        removed.update({removal.kind: removal.count for removal in clean.removed})
+        size = len(clean.text.encode("utf-8", "replace"))
+        removed["findings left out"] += size > room
+        texts[place] = clean.text if size <= room else LEFT_OUT
+        room -= min(size, room)
+    return SanitisedReview(
+        findings=tuple(_replace_text(finding, texts[place]) for place, finding in enumerate(findings)),
+        removed=_removals(removed.items()),
+    )
+
+
+def _replace_text(finding: Finding, text: str) -> Finding:
+    return replace(finding, text=text, path=one_line(finding.path))
+
+
+def _removals(counts: Iterable[tuple[str, int]]) -> tuple[Removal, ...]:
+    return tuple(Removal(kind=kind, count=count) for kind, count in sorted(counts) if count)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """A path or a name on one line, with what can be seen of it."""
+    plain = " ".join(visible_characters(text[: 4 * limit]).split())
+    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"

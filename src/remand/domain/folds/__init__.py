@@ -1,0 +1,1 @@
+"""What follows from events: the changes to a task by noun, which `evolve` dispatches to."""

@@ -1,0 +1,455 @@
+"""What follows from the events of reviews, lockouts, objections, escalations and notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain.decisions.findings import is_still_rejected
+from remand.domain.decisions.notices import MAX_NOTICES, find_notice, open_alert
+from remand.domain.decisions.objections import MAX_WORKS
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import (
+    EscalationAcknowledged,
+    EscalationAnswered,
+    EscalationNotified,
+    EscalationOpened,
+    EscalationRepeated,
+    FeedbackFetched,
+    Finding,
+    LockoutCleared,
+    LockoutSet,
+    ObjectionsDismissed,
+    ReviewApproved,
+    ReviewBypassed,
+    ReviewCommented,
+    ReviewNoted,
+    ReviewRejected,
+    ReviewRequested,
+    ReviewRetracted,
+    TaskReassigned,
+)
+from remand.domain.events.work import GateAlerted
+from remand.domain.gate.state import MAX_GATES, GateAlert
+from remand.domain.instant import Instant, add_seconds
+from remand.domain.run import grant_after_answer
+from remand.domain.task import (
+    Dismissal,
+    Escalation,
+    Lockout,
+    LockoutCause,
+    Review,
+    ReviewRound,
+    Status,
+    Submission,
+    Task,
+    advance_task,
+    bound_lease,
+    record_conflict,
+)
+
+
+def apply_gate_alerted(task: Task, event: GateAlerted) -> Task:
+    """Keeps the alert about the claim that holds."""
+    if task.claim is None or not event.handoff_id or task.claim.handoff_id != event.handoff_id:
+        return task
+    found = GateAlert(
+        id=f"A-{event.meta.origin[:12]}",
+        handoff_id=event.handoff_id,
+        agent=event.agent,
+        number=event.number,
+        alert_after=event.alert_after,
+        escalate_after=event.escalate_after,
+        at=event.ts,
+    )
+    return _with_alert(task, found)
+
+
+def record_notice(task: Task, event: Event) -> Task:
+    """Keeps what the user has to be told of an event."""
+    found = find_notice(event)
+    if found is None or any(one.id == found.id for one in task.notices):
+        return task
+    return replace(task, notices=(*task.notices, found)[-MAX_NOTICES:])
+
+
+def record_notice_delivery(task: Task, event: EscalationNotified) -> Task:
+    """Notes that a channel took an alert, or an override, which is forgotten with the last channel."""
+    found = open_alert(task)
+    if found is not None and found.id == event.escalation_id:
+        return _with_alert(task, replace(found, notified=_with_channel(found.notified, event.channel)))
+    left = tuple(
+        replace(one, notified=_with_channel(one.notified, event.channel))
+        if one.id == event.escalation_id
+        else one
+        for one in task.notices
+        if one.id != event.escalation_id or not event.is_last
+    )
+    return task if left == task.notices else replace(task, notices=left)
+
+
+def acknowledge_alert(task: Task, event: EscalationAcknowledged) -> Task:
+    found = open_alert(task)
+    if found is None or found.id != event.escalation_id:
+        return task
+    return _with_alert(task, replace(found, acknowledged_by=event.meta.actor or "somebody"))
+
+
+def take_over_on_alert(task: Task, event: EscalationAnswered) -> Task | None:
+    """The task that the user took from its agent on an alert; None when the answer is about no alert."""
+    found = open_alert(task)
+    if found is None or found.id != event.escalation_id:
+        return None
+    return replace(
+        task,
+        status=task.queue,
+        claim=None,
+        waiting_for="",
+        offers=(),
+        feedback=task.feedback + bool(event.guidance),
+        gating=replace(task.gating, alert=None),
+    )
+
+
+def _with_alert(task: Task, found: GateAlert) -> Task:
+    return replace(task, gating=replace(task.gating, alert=found))
+
+
+def _with_channel(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return names if name in names else (*names, name)
+
+
+MAX_DISMISSALS = 200
+"""How many answers a task keeps, the latest."""
+
+
+def apply_objections_dismissed(task: Task, event: ObjectionsDismissed) -> Task:
+    """Keeps the answer."""
+    answer = Dismissal(signer=event.signer, works=event.works[:MAX_WORKS], at=event.ts)
+    return replace(task, dismissals=(*task.dismissals, answer)[-MAX_DISMISSALS:])
+
+
+MAX_SOURCES = 2000
+DAY = 86_400.0
+FIX, ACCEPT = "fix", "accept"
+
+
+def apply_review_requested(task: Task, event: ReviewRequested) -> Task:
+    if task.submission is None or event.commit not in ("", task.submission.commit):
+        return task
+    return replace(task, requested=_with_name(task.requested, event.reviewer))
+
+
+def apply_review_approved(task: Task, event: ReviewApproved) -> Task:
+    if task.submission is None or task.submission.commit != event.commit:
+        return record_conflict(task, event, "the approval names a commit that was not the one under review")
+    if is_still_rejected(task):
+        return record_conflict(task, event, "the same tree was rejected as well; the rejection counts")
+    return advance_task(task, event, approved_commit=event.commit, sources=_with_source(task, event.source))
+
+
+def apply_review_rejected(task: Task, event: ReviewRejected) -> Task:
+    """Sends the submission back. A further review of work that was sent back already adds to that rejection."""
+    submission = task.submission
+    if event.source and event.source in task.sources:
+        return task
+    if submission is None or not _is_about(event, submission):
+        task = record_conflict(task, event, "the rejection names a commit that was not the one under review")
+        return _count_undone_rejection(task, event)
+    review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
+    noted: dict[str, Any] = {
+        "feedback": task.feedback + 1,
+        "reviewers": _with_name(task.reviewers, event.reviewer),
+        "sources": _with_source(task, event.source),
+    }
+    known = task.find_rejected_round(submission.handoff_id, submission.tree)
+    if known is not None and task.status != Status.PROVISIONAL:
+        rounds = _add_review(task.rounds, known, review, event.findings)
+        return replace(task, rounds=rounds, **noted)
+    if task.status == Status.DONE and task.approved_commit == submission.commit:
+        task = record_conflict(task, event, "the same tree was approved as well; the rejection counts")
+        task = replace(task, status=Status.PROVISIONAL, approved_commit="")
+    sent_back = ReviewRound(
+        commit=submission.commit,
+        tree=submission.tree,
+        patch=event.patch,
+        agent=submission.agent,
+        handoff_id=submission.handoff_id,
+        reviews=(review,),
+        comments=_comment_ids(event.findings),
+    )
+    noted |= {"rounds": (*task.rounds, sent_back)}
+    moved = _send_back(task, event, noted)
+    return replace(moved, rejection_count=len(moved.standing_rounds))
+
+
+def _send_back(task: Task, event: ReviewRejected, noted: dict[str, Any]) -> Task:
+    """Moves the task. What another ledger took out of review meanwhile stays where it is, and the rejection counts."""
+    if task.status == Status.PROVISIONAL or task.is_terminal:
+        return advance_task(task, event, queue=Status.REJECTED, **noted)
+    return replace(task, **noted)
+
+
+def _count_undone_rejection(task: Task, event: ReviewRejected) -> Task:
+    """Counts a rejection whose submission a merge, or a line with an earlier date, has undone: a no is believed."""
+    if not event.author or not event.handoff_id:
+        return task
+    review = Review(id=event.review_id or event.meta.origin, reviewer=event.reviewer)
+    known = task.find_rejected_round(event.handoff_id, event.tree)
+    undone = ReviewRound(
+        commit=event.commit,
+        tree=event.tree,
+        patch=event.patch,
+        agent=event.author,
+        handoff_id=event.handoff_id,
+        reviews=(review,),
+        comments=_comment_ids(event.findings),
+    )
+    task = replace(
+        task,
+        feedback=task.feedback + 1,
+        reviewers=_with_name(task.reviewers, event.reviewer),
+        sources=_with_source(task, event.source),
+        rounds=_add_review(task.rounds, known, review, event.findings) if known else (*task.rounds, undone),
+    )
+    return replace(task, rejection_count=len(task.standing_rounds))
+
+
+def _is_about(event: ReviewRejected, submission: Submission) -> bool:
+    return submission.commit == event.commit or (submission.tree or "-") == event.tree
+
+
+def _add_review(
+    rounds: tuple[ReviewRound, ...], known: ReviewRound, review: Review, findings: tuple[Finding, ...]
+) -> tuple[ReviewRound, ...]:
+    """The rejections, with one review more that is of the same work as a known one."""
+    comments = _with_names(known.comments, _comment_ids(findings))
+    both = replace(known, reviews=(*known.reviews, review), comments=comments)
+    return tuple(both if one is known else one for one in rounds)
+
+
+def apply_review_commented(task: Task, event: ReviewCommented) -> Task:
+    """Adds comments to the rejection that they belong to. Two ledgers may add the same; they are counted once."""
+    known = task.find_rejected_round(event.handoff_id, event.tree)
+    if known is None or set(_comment_ids(event.findings)) <= set(known.comments):
+        return task
+    more = replace(known, comments=_with_names(known.comments, _comment_ids(event.findings)))
+    rounds = tuple(more if one is known else one for one in task.rounds)
+    return replace(task, rounds=rounds, feedback=task.feedback + 1)
+
+
+def _comment_ids(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    return tuple(finding.comment for finding in findings if finding.comment)
+
+
+def apply_review_retracted(task: Task, event: ReviewRetracted) -> Task:
+    """Takes a rejection back. With its last review a round loses its count and its lockout."""
+    found = next((one for one in task.rounds if _has_standing_review(one, event.review_id)), None)
+    if found is None:
+        return record_conflict(task, event, f"no rejection {event.review_id} stood at that time")
+    reviews = tuple(
+        replace(review, is_retracted=True) if review.id == event.review_id else review
+        for review in found.reviews
+    )
+    taken_back = replace(found, reviews=reviews)
+    rounds = tuple(taken_back if one is found else one for one in task.rounds)
+    task = replace(task, rounds=rounds)
+    if taken_back.stands:
+        return task
+    queue = task.queue
+    if queue == Status.REJECTED and not task.standing_rounds:
+        queue = Status.INCOMING
+    task = replace(
+        task,
+        rejection_count=len(task.standing_rounds),
+        lockouts=_without_causes(task.lockouts, found.has_led_to),
+        queue=queue,
+    )
+    return _return_to_review(task, event, found)
+
+
+def _is_retracted(task: Task, review_id: str) -> bool:
+    """True when that rejection was retracted."""
+    reviews = (review for one in task.rounds for review in one.reviews if review.id == review_id)
+    return any(review.is_retracted for review in reviews)
+
+
+def _has_standing_review(one: ReviewRound, review_id: str) -> bool:
+    return any(review.id == review_id and not review.is_retracted for review in one.reviews)
+
+
+def _return_to_review(task: Task, event: ReviewRetracted, found: ReviewRound) -> Task:
+    """Puts the work under review again, when nobody has gone on with the task since."""
+    submission, escalation = task.submission, task.open_escalation
+    same = (found.handoff_id, found.tree)
+    is_last = submission is not None and (submission.handoff_id, submission.tree) == same
+    for_another_reason = escalation is not None and escalation.kind not in ("reviews", "deadlock")
+    if not is_last or for_another_reason or task.status not in (Status.REJECTED, Status.ESCALATED):
+        return task
+    return advance_task(task, event, offers=())
+
+
+def apply_review_noted(task: Task, event: ReviewNoted | ReviewBypassed) -> Task:
+    return replace(task, sources=_with_source(task, event.source))
+
+
+def apply_feedback_fetched(task: Task, event: FeedbackFetched) -> Task:
+    read = min(event.count, task.feedback)
+    return advance_task(task, event, claim=task.claim and replace(task.claim, read=read))
+
+
+def apply_lockout_set(task: Task, event: LockoutSet) -> Task:
+    """Keeps an agent away, for one cause more when it is kept away already.
+
+    Two ledgers may take in the same review: when one of them retracts it, the other's lockout does not hold.
+    """
+    if _is_retracted(task, event.review_id):
+        return task
+    cause = LockoutCause(review_id=event.review_id, inherited_from=event.inherited_from)
+    known = next((lockout for lockout in task.lockouts if lockout.agent == event.agent), None)
+    if known is not None:
+        more = replace(
+            known,
+            also=known.also if cause in known.causes else (*known.also, cause),
+            team=tuple(sorted({*known.team, *event.team})),
+        )
+        return replace(task, lockouts=tuple(more if one is known else one for one in task.lockouts))
+    lockout = Lockout(
+        agent=event.agent,
+        by=event.by or event.meta.actor,
+        reason=event.reason,
+        since=event.ts,
+        review_id=event.review_id,
+        inherited_from=event.inherited_from,
+        team=event.team,
+    )
+    offers = tuple(offer for offer in task.offers if offer.target != event.agent)
+    unlocked = tuple(name for name in task.unlocked if name != event.agent)
+    task = replace(task, lockouts=(*task.lockouts, lockout), offers=offers, unlocked=unlocked)
+    if task.claim is not None and task.claim.agent == event.agent:
+        return replace(task, claim=None, status=task.queue, waiting_for="")
+    return task
+
+
+def _without_causes(
+    lockouts: tuple[Lockout, ...], has_ended: Callable[[LockoutCause], bool]
+) -> tuple[Lockout, ...]:
+    """The lockouts that are left when some causes have ended; each goes with its last one."""
+    left = ((one, tuple(cause for cause in one.causes if not has_ended(cause))) for one in lockouts)
+    return tuple(
+        replace(one, review_id=causes[0].review_id, inherited_from=causes[0].inherited_from, also=causes[1:])
+        for one, causes in left
+        if causes
+    )
+
+
+def apply_lockout_cleared(task: Task, event: LockoutCleared) -> Task:
+    """Lets an agent work again. What follows from another task or a retraction ends that cause alone."""
+    others = tuple(item for item in task.lockouts if item.agent != event.agent)
+    own = tuple(item for item in task.lockouts if item.agent == event.agent)
+    left = (*others, *_without_causes(own, lambda cause: _is_lifted(cause, event)))
+    is_for_this = not event.review_id and not event.inherited_from
+    names = _with_name(task.unlocked, event.agent) if is_for_this else task.unlocked
+    return replace(task, lockouts=left, unlocked=names, feedback=task.feedback + bool(event.guidance))
+
+
+def _is_lifted(cause: LockoutCause, event: LockoutCleared) -> bool:
+    if event.inherited_from:
+        return bool(cause.inherited_from)
+    return bool(cause.review_id) or not event.review_id
+
+
+def apply_task_reassigned(task: Task, event: TaskReassigned) -> Task:
+    if task.is_locked_out(event.target):
+        return record_conflict(task, event, f"{event.target} was locked out")
+    if task.claim is not None and task.claim.agent != event.source:
+        return record_conflict(task, event, f"{task.claim.agent} had claimed the task by then")
+    return advance_task(task, event, claim=None, offers=(), waiting_for="")
+
+
+def make_escalation_id(event: EscalationOpened) -> str:
+    """What a question is called by, from the event that opened it."""
+    return f"E-{event.meta.origin[:12]}"
+
+
+def apply_escalation_opened(task: Task, event: EscalationOpened) -> Task:
+    escalation = Escalation(
+        id=make_escalation_id(event),
+        reason=event.reason,
+        kind=event.kind,
+        opened_at=event.ts,
+        deadline=bound_lease(event.deadline or add_seconds(event.ts, DAY), event.ts),
+        gates=event.gates[:MAX_GATES],
+    )
+    claim, way = task.claim, (event.meta.actor, event.name)
+    is_own = claim is not None and claim.agent == event.meta.actor and way not in task.exits
+    exits = (*task.exits, way) if is_own else task.exits
+    return advance_task(
+        task, event, claim=None, offers=(), waiting_for="", escalation=escalation, exits=exits
+    )
+
+
+def apply_escalation_repeated(task: Task, event: EscalationRepeated) -> Task:
+    """Two ledgers may repeat the same question; the later deadline holds."""
+    escalation = _find_open_escalation(task, event.escalation_id)
+    if escalation is None:
+        return task
+    deadline: Instant = max(bound_lease(event.deadline, event.ts), escalation.deadline)
+    again = replace(escalation, deadline=deadline, repeats=escalation.repeats + 1, notified=())
+    return replace(task, escalation=again)
+
+
+def apply_escalation_notified(task: Task, event: EscalationNotified) -> Task:
+    escalation = _find_open_escalation(task, event.escalation_id)
+    if escalation is None:
+        return record_notice_delivery(task, event)
+    channels = _with_name(escalation.notified, event.channel)
+    return replace(task, escalation=replace(escalation, notified=channels))
+
+
+def apply_escalation_acknowledged(task: Task, event: EscalationAcknowledged) -> Task:
+    escalation = _find_open_escalation(task, event.escalation_id)
+    if escalation is None:
+        return acknowledge_alert(task, event)
+    return replace(task, escalation=replace(escalation, acknowledged_by=event.meta.actor))
+
+
+def apply_escalation_answered(task: Task, event: EscalationAnswered) -> Task:
+    fixer = event.meta.actor if event.option == FIX else task.fixer
+    taken_over = take_over_on_alert(task, event)
+    if taken_over is not None:
+        return replace(taken_over, fixer=fixer)
+    if _find_open_escalation(task, event.escalation_id) is None:
+        return record_conflict(task, event, f"the question {event.escalation_id} was not open at that time")
+    moved = advance_task(
+        task,
+        event,
+        fixer=fixer,
+        offers=(),
+        feedback=task.feedback + bool(event.guidance),
+        spent=grant_after_answer(task.spent, task.escalation.kind if task.escalation else ""),
+    )
+    # What was merged past the rules is accepted as handed in: the approval that follows finds it under review.
+    is_handed_in = event.option == ACCEPT and task.submission is not None and not is_still_rejected(task)
+    return replace(moved, status=Status.PROVISIONAL) if is_handed_in else moved
+
+
+def _find_open_escalation(task: Task, escalation_id: str) -> Escalation | None:
+    """The open question of that id."""
+    escalation = task.open_escalation
+    return escalation if escalation is not None and escalation.id == escalation_id else None
+
+
+def _with_source(task: Task, source: str) -> tuple[str, ...]:
+    """The reviews that were taken in, with this one. A source without an id of its own may come again."""
+    return _with_name(task.sources, source)[-MAX_SOURCES:] if ":" in source else task.sources
+
+
+def _with_names(names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, *more)))
+
+
+def _with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return names if name in names else (*names, name)

@@ -1,0 +1,300 @@
+"""What follows from the events of gates, runs and actions on the forge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.domain.events.tasks import HandoffCompleted, TaskSubmitted
+from remand.domain.events.work import (
+    ActDone,
+    ActFailed,
+    ActIntended,
+    FindingAccepted,
+    FindingRefused,
+    GateErrored,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRecovered,
+    GateRejected,
+    How,
+    IssueImported,
+    Purpose,
+    RunEnded,
+    RunStarted,
+    TaskReturned,
+)
+from remand.domain.gate.state import GateState, outages_after_verdict, without_gates
+from remand.domain.gate.verdict import RELEASING, Verdict
+from remand.domain.run import Run, add_run_cost
+from remand.domain.task import (
+    AbandonedAction,
+    ForgeAction,
+    PlannedAction,
+    Status,
+    Task,
+    TaskForgeState,
+    advance_task,
+    bound_lease,
+    record_conflict,
+)
+
+GateVerdictEvent = GatePassed | GateRejected | GateHeld | GateErrored
+
+
+def apply_gate_passed(task: Task, event: GatePassed) -> Task:
+    is_released = event.verdict.is_release or event.is_observed
+    return advance_task(
+        task, event, gating=_state_after_verdict(task, event, is_released=is_released, alert=None)
+    )
+
+
+def apply_gate_rejected(task: Task, event: GateRejected) -> Task:
+    gating = _state_after_verdict(
+        task,
+        event,
+        count=task.gating.count + 1,
+        stalled=event.stalled,
+        failing=event.verdict.failing_count,
+        excess=event.verdict.excess,
+    )
+    return advance_task(task, event, gating=gating, gate_rejection_count=task.gate_rejection_count + 1)
+
+
+def apply_gate_held(task: Task, event: GateHeld) -> Task:
+    claim = task.claim and replace(task.claim, lease_expires_at=bound_lease(event.lease_expires_at, event.ts))
+    gating = _state_after_verdict(
+        task, event, branch=event.branch, is_branch_given=event.is_branch_given, pr=event.pr
+    )
+    return advance_task(task, event, claim=claim, gating=gating)
+
+
+def apply_gate_errored(task: Task, event: GateErrored) -> Task:
+    return advance_task(
+        task,
+        event,
+        claim=None,
+        waiting_for="",
+        queue=Status.NEEDS_CONTINUATION,
+        gating=_state_after_verdict(task, event),
+    )
+
+
+def apply_finding_accepted(task: Task, event: FindingAccepted) -> Task:
+    gating = task.gating
+    if event.finding in gating.accepted:
+        return task
+    refused = tuple(pair for pair in gating.refused if pair[0] != event.finding)
+    accepted = (*gating.accepted, event.finding)
+    return replace(task, gating=replace(gating, accepted=accepted, refused=refused))
+
+
+def apply_finding_refused(task: Task, event: FindingRefused) -> Task:
+    """Takes an acceptance back. Work that was let through unenforced stays so: nothing is stopped there."""
+    gating = task.gating
+    left = tuple(name for name in gating.accepted if name != event.finding)
+    is_released = gating.is_released and gating.status not in RELEASING
+    refused = (*(pair for pair in gating.refused if pair[0] != event.finding), (event.finding, event.reason))
+    return replace(task, gating=replace(gating, accepted=left, refused=refused, is_released=is_released))
+
+
+def apply_gate_overridden(task: Task, event: GateOverridden) -> Task:
+    gating, pair = task.gating, (event.gate, event.tree)
+    if pair in gating.overridden:
+        return task
+    return replace(task, gating=replace(gating, overridden=(*gating.overridden, pair)))
+
+
+def apply_gate_recovered(task: Task, event: GateRecovered) -> Task:
+    left = without_gates(task.gating.outages, event.gates)
+    return replace(task, gating=replace(task.gating, outages=left))
+
+
+def reset_for_new_claim(gating: GateState) -> GateState:
+    """The gating of a task that another claim begins on: what was settled stays, the counts start again."""
+    if not gating.count:
+        return gating
+    return replace(gating, count=0, stalled=0, failing=0, excess=0.0, alert=None)
+
+
+def find_release_conflict(task: Task, event: TaskSubmitted | HandoffCompleted) -> Task | None:
+    """The conflict of work that was handed in without its gates' release; None when they let it through."""
+    gating = task.gating
+    if gating.is_released and (gating.commit, gating.tree) == (event.commit, event.tree):
+        return None
+    return record_conflict(task, event, "no verdict of the gates had released that work")
+
+
+def _state_after_verdict(
+    task: Task, event: GateVerdictEvent, *, is_released: bool = False, **changes: Any
+) -> GateState:
+    verdict, gating = event.verdict, task.gating
+    if any(gate.suspicions for gate in verdict.gates) and event.agent not in gating.questioned:
+        gating = replace(gating, questioned=(*gating.questioned, event.agent))
+    return replace(
+        gating,
+        status=verdict.status,
+        handoff_id=event.handoff_id,
+        commit=verdict.commit,
+        tree=verdict.tree,
+        base=verdict.base,
+        policy=verdict.policy,
+        tier=verdict.tier,
+        standing=verdict.blocking_gates,
+        held=verdict.suspicions,
+        places=_finding_places(verdict),
+        is_released=is_released,
+        outages=outages_after_verdict(
+            gating.outages, verdict, event.ts, is_stopped=not isinstance(event, GatePassed)
+        ),
+        **changes,
+    )
+
+
+def _finding_places(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """The file that each finding for a reviewer is about."""
+    return tuple((name, finding.path) for gate in verdict.gates for name, finding in gate.held_findings)
+
+
+MAX_RUNS = 50
+
+
+def apply_run_started(task: Task, event: RunStarted) -> Task:
+    """The agent is at work. Two ledgers may have started one; both are kept in sight until they end."""
+    if task.find_run(event.run_id) is not None:
+        return record_conflict(task, event, f"the run {event.run_id} was under way already")
+    run = Run(
+        id=event.run_id,
+        agent=event.agent,
+        purpose=event.purpose,
+        started_at=event.ts,
+        handoff_id=event.handoff_id,
+        tier=event.tier,
+        about=event.commit or _open_rejection_id(task, event),
+        session=event.meta.session,
+    )
+    claim = task.claim
+    if claim is not None and event.purpose == Purpose.WORK and claim.handoff_id == event.handoff_id:
+        claim = replace(claim, runner=event.meta.session, run_ended="")
+    return replace(task, runs=(*task.runs, run)[-MAX_RUNS:], claim=claim)
+
+
+def _open_rejection_id(task: Task, event: RunStarted) -> str:
+    """The rejection that waits for a director."""
+    return task.filed.rejection_id if task.filed and event.purpose == Purpose.DIRECT else ""
+
+
+def apply_run_ended(task: Task, event: RunEnded) -> Task:
+    """What the run has cost is the task's, whoever it was. Two ledgers may find the same run lost."""
+    run = task.find_run(event.run_id)
+    if run is None and event.how == How.LOST:
+        return task
+    if run is None:
+        return record_conflict(task, event, f"the run {event.run_id} was not under way at that time")
+    left = tuple(one for one in task.runs if one.id != event.run_id)
+    task = replace(task, runs=left, spent=add_run_cost(task.spent, event))
+    claim = task.claim
+    if claim is None or run.handoff_id != claim.handoff_id:
+        return task
+    has_begun = event.how != How.NOT_STARTED
+    is_no_attempt = not has_begun and not claim.has_run
+    return replace(
+        task,
+        claim=replace(claim, run_ended=event.how, has_run=claim.has_run or has_begun),
+        attempt_count=max(task.attempt_count - is_no_attempt, 0),
+    )
+
+
+def apply_task_returned(task: Task, event: TaskReturned) -> Task:
+    """Back to its queue; what was begun is gone on with before what is new."""
+    if event.has_work and task.queue == Status.INCOMING:
+        task = replace(task, queue=Status.NEEDS_CONTINUATION)
+    return advance_task(task, event, claim=None, waiting_for="")
+
+
+MAX_ABANDONED = 20
+MAX_TRIES_KEPT = 1000
+_ACTS = frozenset(ForgeAction)
+
+
+def apply_issue_imported(task: Task, event: IssueImported) -> Task:
+    """The first word on where a task comes from holds."""
+    if task.forge.issue or event.issue <= 0:
+        return task
+    return replace(task, forge=replace(task.forge, issue=event.issue))
+
+
+def forge_state_after_submission(task: Task, event: TaskSubmitted | HandoffCompleted) -> TaskForgeState:
+    """What is known of the forge once work is handed in: who named the branch. On another branch nothing was pushed."""
+    is_moved = event.is_branch_given and event.branch != task.branch
+    if not event.branch or (task.branch and not is_moved):
+        return task.forge
+    return replace(task.forge, is_branch_agents=True, pushed="" if task.branch else task.forge.pushed)
+
+
+def apply_act_intended(task: Task, event: ActIntended) -> Task:
+    """Two ledgers may intend the same; each looks at the forge before it acts."""
+    if event.act not in _ACTS:
+        return task
+    known = task.forge.intent
+    if known is not None and (known.act, known.about) == (event.act, event.about):
+        return task
+    intent = PlannedAction(act=ForgeAction(event.act), about=event.about)
+    return replace(
+        task,
+        forge=replace(
+            task.forge, intent=intent, given_up=_without_abandoned(task.forge, intent.act, intent.about)
+        ),
+    )
+
+
+def apply_act_done(task: Task, event: ActDone) -> Task:
+    """Notes what is so on the forge now."""
+    if event.act not in _ACTS:
+        return task
+    act = ForgeAction(event.act)
+    forge = replace(
+        task.forge,
+        intent=_remaining_intent(task.forge, act, event.about),
+        given_up=_without_abandoned(task.forge, act, event.about),
+    )
+    match act:
+        case ForgeAction.PUSH:
+            return replace(task, forge=replace(forge, pushed=event.about))
+        case ForgeAction.OPEN:
+            return replace(task, forge=forge, pr=event.pr if event.pr > 0 else task.pr)
+        case ForgeAction.REQUEST:
+            return replace(task, forge=replace(forge, requested=event.about))
+        case ForgeAction.MERGE:
+            return replace(task, forge=replace(forge, merged=event.about))
+        case ForgeAction.CLOSE:
+            return replace(task, forge=replace(forge, is_closed=True))
+
+
+def apply_act_failed(task: Task, event: ActFailed) -> Task:
+    """Waits for a while, or gives the act up."""
+    intent = task.forge.intent
+    is_begun = intent is not None and (intent.act, intent.about) == (event.act, event.about)
+    if event.act not in _ACTS or not (is_begun or (intent is None and event.is_final)):
+        return task
+    act, about = ForgeAction(event.act), event.about
+    if intent is not None and not event.is_final:
+        tries = max(0, min(event.tries, MAX_TRIES_KEPT))
+        until = bound_lease(event.until, event.ts)
+        waits = replace(intent, tries=tries, until=until, why=event.why)
+        return replace(task, forge=replace(task.forge, intent=waits))
+    given_up = AbandonedAction(act=act, about=about, why=event.why)
+    rest = _without_abandoned(task.forge, act, about)
+    return replace(task, forge=replace(task.forge, intent=None, given_up=(*rest, given_up)[-MAX_ABANDONED:]))
+
+
+def _remaining_intent(forge: TaskForgeState, act: ForgeAction, about: str) -> PlannedAction | None:
+    """The intent that is left when an act is known to have happened."""
+    intent = forge.intent
+    return None if intent is not None and (intent.act, intent.about) == (act, about) else intent
+
+
+def _without_abandoned(forge: TaskForgeState, act: ForgeAction, about: str) -> tuple[AbandonedAction, ...]:
+    return tuple(one for one in forge.given_up if (one.act, one.about) != (act, about))

@@ -1,0 +1,1 @@
+"""Gates: what is measured of a done claim, against what, and what the result is."""

@@ -1,0 +1,267 @@
+"""Compares a gate's figures with the required ones, and with a base that may miss them already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from remand.domain.gate.gate import (
+    Gate,
+    GateFinding,
+    GateMode,
+    Measurement,
+    UnreadableReport,
+    gate_title,
+    parse_thresholds,
+    render_measurement,
+)
+from remand.domain.gate.verdict import GateResult, GateStatus
+from remand.domain.text.redaction import MAX_TEXT, redact
+
+MAX_KEPT_FINDINGS = 20
+MAX_IDS = 100
+MAX_TEXT_LENGTH = 400
+MAX_WHY_LENGTH = 1000
+MAX_FIGURE = 1e12
+_FAILED_OUTCOMES = frozenset({"failed", "error"})
+
+
+def needs_base(gate: Gate, found: Measurement) -> bool:
+    """True when the base has to be measured before the gate can be judged."""
+    require_figures(found)
+    if gate.mode is GateMode.STRICT or _is_empty(found):
+        return False
+    return gate.mode is GateMode.RATCHET or bool(_missed_thresholds(gate.require, found.figures))
+
+
+def judge_gate(
+    gate: Gate, found: Measurement, base: Measurement | None, *, flaky: tuple[str, ...] = ()
+) -> GateResult:
+    """The result of a gate that was measured."""
+    require_figures(found)
+    if base is not None:
+        require_figures(base)
+    missed = _missed_thresholds(gate.require, found.figures)
+    failing = failing_ids(found)
+    new = _new_failures(found, base)
+    is_excused = base is not None and gate.mode is not GateMode.STRICT and not new
+    standing = {
+        name: by
+        for name, by in missed.items()
+        if not (is_excused and base and _is_no_worse(name, found.figures, base.figures))
+    }
+    worse = _worse_figures(gate, found, base, new)
+    is_empty = _is_empty(found)
+    status = GateStatus.FAILED if standing or worse or is_empty else GateStatus.PASSED
+    shown = new if base is not None and gate.mode is not GateMode.STRICT and new else failing
+    return GateResult(
+        name=gate.name,
+        status=status,
+        measured=dict(found.figures),
+        required=dict(gate.require),
+        base=dict(base.figures) if base is not None else {},
+        line=_render_line(gate, found, is_empty=is_empty),
+        detail=_render_detail(
+            gate, found, base, new=new, worse=worse, is_excused=bool(missed) and not standing
+        ),
+        findings=select_findings(_sort_new_first(found.findings, base), new),
+        finding_count=len(found.findings),
+        failing=tuple(map(clean_text, shown[:MAX_IDS])),
+        failing_count=len(shown) if status is GateStatus.FAILED else 0,
+        excess=float(sum({**worse, **standing}.values()) + (1 if is_empty else 0)),
+        flaky=tuple(map(clean_text, flaky[:MAX_IDS])),
+        is_required=gate.required,
+    )
+
+
+def make_unmeasured_result(gate: Gate, status: GateStatus, why: str) -> GateResult:
+    """The result of a gate that could not be measured."""
+    said = "timed out" if status is GateStatus.TIMED_OUT else "could not be measured"
+    return GateResult(
+        name=gate.name,
+        status=status,
+        required=dict(gate.require),
+        line=f"- {gate_title(gate.name)}: {said}",
+        detail=clean_text(why, MAX_WHY_LENGTH),
+        is_required=gate.required,
+    )
+
+
+def is_uncollected(found: Measurement, at_least: Measurement | None = None) -> bool:
+    """True when tests could not even be collected, in so many places as elsewhere."""
+    failures = found.figures.get("failures", 0.0)
+    known = at_least.figures.get("failures", 0.0) if at_least is not None else 1.0
+    return _is_empty(found) and failures >= known > 0
+
+
+def make_broken_result(gate: Gate, why: str) -> GateResult:
+    """The result of a gate that the base can be measured by and this cannot: the work broke it."""
+    return GateResult(
+        name=gate.name,
+        status=GateStatus.FAILED,
+        required=dict(gate.require),
+        line=f"- {gate_title(gate.name)}: cannot be run any more (requires a run to its end, as on the base)",
+        findings=(GateFinding(text=clean_text(why, MAX_WHY_LENGTH)),),
+        finding_count=1,
+        excess=1.0,
+        is_required=gate.required,
+    )
+
+
+def make_untouched_result(gate: Gate) -> GateResult:
+    """The result of a gate that is about files nobody changed."""
+    return GateResult(
+        name=gate.name,
+        status=GateStatus.PASSED,
+        required=dict(gate.require),
+        line=f"- {gate_title(gate.name)}: not run",
+        detail="Nothing that this gate is about was changed.",
+        is_required=gate.required,
+    )
+
+
+def select_findings(findings: tuple[GateFinding, ...], new: tuple[str, ...] = ()) -> tuple[GateFinding, ...]:
+    """The findings that are written down: new failures and the worst first, without secrets and cut short."""
+    return tuple(
+        replace(
+            finding,
+            path=clean_text(finding.path),
+            code=clean_text(finding.code),
+            text=clean_text(finding.text),
+        )
+        for finding in _sort_by_severity(findings, frozenset(new))[:MAX_KEPT_FINDINGS]
+    )
+
+
+def clean_text(text: str, limit: int = MAX_TEXT_LENGTH) -> str:
+    """Text of a tool as the ledger keeps it: what is no UTF-8 spelled out, no secrets, and cut short.
+
+    Secrets are taken out before it is cut, or half of one would stay.
+    """
+    plain = redact(text[:MAX_TEXT].encode("utf-8", "backslashreplace").decode())
+    return plain if len(plain) <= limit else f"{plain[: limit - 1]}…"
+
+
+def failing_ids(found: Measurement) -> tuple[str, ...]:
+    """The ids of the tests that failed, each once."""
+    return tuple(dict.fromkeys(test.id for test in found.tests if test.outcome in _FAILED_OUTCOMES))
+
+
+def require_figures(found: Measurement) -> None:
+    """Raises `Unreadable` on a figure that no tool can mean: what is no number cannot be held against one."""
+    for name, value in found.figures.items():
+        if not abs(value) < MAX_FIGURE:
+            raise UnreadableReport(f"the parser read `{name}` as {value}, which is no figure")
+
+
+def _is_empty(found: Measurement) -> bool:
+    """No tests collected is a failure, whatever the exit status says."""
+    return found.figures.get("tests") == 0
+
+
+def _missed_thresholds(require: Mapping[str, float], figures: Mapping[str, float]) -> dict[str, float]:
+    """The thresholds that are missed, each with by how much."""
+    missed: dict[str, float] = {}
+    for figure, bound, limit in parse_thresholds(require):
+        if figure not in figures:
+            raise UnreadableReport(f"the parser gave no figure `{figure}`, which `{bound}_{figure}` asks for")
+        over = figures[figure] - limit if bound == "max" else limit - figures[figure]
+        if not over <= 0:
+            missed[f"{bound}_{figure}"] = over
+    return missed
+
+
+def _is_no_worse(threshold: str, figures: Mapping[str, float], base: Mapping[str, float]) -> bool:
+    figure = threshold[4:]
+    if figure not in base:
+        return False
+    return figures[figure] <= base[figure] if threshold.startswith("max") else figures[figure] >= base[figure]
+
+
+def _new_failures(found: Measurement, base: Measurement | None) -> tuple[str, ...]:
+    """The tests that fail here and not on the base, or here in more of their subtests."""
+    if base is None:
+        return failing_ids(found)
+    now, known = _failure_counts(found), _failure_counts(base)
+    return tuple(name for name, count in now.items() if count > known.get(name, 0))
+
+
+def _failure_counts(found: Measurement) -> dict[str, int]:
+    return {test.id: test.failure_count for test in found.tests if test.outcome in _FAILED_OUTCOMES}
+
+
+def _worse_figures(
+    gate: Gate, found: Measurement, base: Measurement | None, new: tuple[str, ...]
+) -> dict[str, float]:
+    """What a ratchet forbids: figures that got worse and tests that fail newly, within the threshold too."""
+    if gate.mode is not GateMode.RATCHET or base is None:
+        return {}
+    newly = {"max_failures": float(len(new))} if new else {}
+    return newly | {
+        name: abs(found.figures[name[4:]] - base.figures[name[4:]])
+        for name in gate.require
+        if name[4:] in base.figures and not _is_no_worse(name, found.figures, base.figures)
+    }
+
+
+def _render_line(gate: Gate, found: Measurement, *, is_empty: bool) -> str:
+    if is_empty:
+        return f"- {gate_title(gate.name)}: no tests were collected (requires at least 1)"
+    if not gate.require:
+        return f"- {gate_title(gate.name)}: measured (requires nothing)"
+    return render_measurement(gate.name, gate.parser, found.figures, gate.require)
+
+
+def _render_detail(
+    gate: Gate,
+    found: Measurement,
+    base: Measurement | None,
+    *,
+    new: tuple[str, ...],
+    worse: Mapping[str, float],
+    is_excused: bool,
+) -> str:
+    if base is None:
+        return ""
+    known = {name: limit for name, limit in gate.require.items() if name[4:] in base.figures}
+    if not known:
+        return ""
+    at_base = render_measurement(gate.name, gate.parser, base.figures, known).partition(": ")[2]
+    at_base = at_base.partition(" (requires")[0]
+    if is_excused and not worse:
+        return f"The base has {at_base} already; nothing got worse."
+    if new and len(new) < len(failing_ids(found)):
+        are_new = f"{len(new)} of the failures {'is' if len(new) == 1 else 'are'} new"
+        return f"The base has {at_base}; {are_new}.{_render_subtests(new, base)}"
+    if worse:
+        return f"The base has {at_base}; this gate may not get worse (ratchet).{_render_subtests(new, base)}"
+    return f"The base has {at_base}.{_render_subtests(new, base)}"
+
+
+def _render_subtests(new: tuple[str, ...], base: Measurement) -> str:
+    count = len(set(new) & set(failing_ids(base)))
+    if not count:
+        return ""
+    return f" {count} {'test fails' if count == 1 else 'tests fail'} in more subtests than on the base."
+
+
+def _sort_new_first(findings: tuple[GateFinding, ...], base: Measurement | None) -> tuple[GateFinding, ...]:
+    """What the base has not been told of before what it has: an agent mends its own."""
+    left = Counter((one.path, one.code, one.text) for one in base.findings) if base is not None else Counter()
+    new: list[GateFinding] = []
+    old: list[GateFinding] = []
+    for one in findings:
+        key = (one.path, one.code, one.text)
+        (old if left[key] > 0 else new).append(one)
+        left[key] -= 1
+    return (*new, *old)
+
+
+def _sort_by_severity(findings: tuple[GateFinding, ...], new: frozenset[str]) -> tuple[GateFinding, ...]:
+    """Those of new failures first, errors before warnings, else in the tool's order."""
+    order = {"error": 0, "warning": 1}
+    return tuple(
+        sorted(findings, key=lambda finding: (finding.code not in new, order.get(finding.severity, 2)))
+    )

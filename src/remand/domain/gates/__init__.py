@@ -1,1 +1,0 @@
-"""Gates: what is measured of a done claim, against what, and what follows."""

@@ -1,1 +1,0 @@
-"""Takes files apart: languages, tests, assertions, comments, commands and settings."""

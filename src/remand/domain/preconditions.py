@@ -1,0 +1,398 @@
+"""The preconditions that more than one decision checks: each raises the refusal it stands for."""
+
+from __future__ import annotations
+
+import re
+
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.access.team import REVIEWERS, USER, Actor, Role
+from remand.domain.events.event import Event
+from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
+from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskClaimed, TaskSubmitted
+from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
+from remand.domain.refusals import Refused
+from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
+from remand.domain.text.visible import remove_invisible
+
+MAX_TITLE = 500
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
+MAX_TEXT = 64 * 1024
+MAX_SKILLS = 32
+MAX_FINDINGS = 300
+MAX_NAMES = 20
+MAX_NUMBER = 1 << 31
+MAX_SHOWN = 3
+_RELEASE_EVENTS = (
+    TaskClaimed,
+    HandoffAccepted,
+    GatePassed,
+    TaskSubmitted,
+    HandoffCompleted,
+    FindingAccepted,
+    GateOverridden,
+    ReviewApproved,
+    ReviewRetracted,
+    LockoutCleared,
+)
+
+_DIRECTORS = frozenset({Role.USER, Role.DIRECTOR})
+_LEADERS = _DIRECTORS | REVIEWERS
+_USER = frozenset({Role.USER})
+
+PERMITTED: dict[type[c.Ask], frozenset[Role]] = {
+    c.EditTask: _DIRECTORS,
+    c.CancelTask: _DIRECTORS,
+    c.ReopenTask: _DIRECTORS,
+    c.DeferTask: _DIRECTORS,
+    c.InitiateHandoff: _LEADERS,
+    c.AnswerRejection: _DIRECTORS,
+    c.LockOut: REVIEWERS,
+    c.RequestReview: REVIEWERS,
+    c.ApproveReview: REVIEWERS,
+    c.RejectReview: REVIEWERS,
+    c.RetractReview: REVIEWERS,
+    c.AddComments: REVIEWERS,
+    c.ReassignTask: _LEADERS,
+    c.AnswerEscalation: _USER,
+    c.AcknowledgeEscalation: _USER,
+    c.SettleFinding: REVIEWERS,
+    c.OverrideGate: _USER,
+    c.DismissObjections: _USER,
+    c.Unlock: _USER,
+    c.RecordVerdict: frozenset({Role.COORDINATOR}),
+    c.NoteGatesMeasured: frozenset({Role.COORDINATOR}),
+    c.GiveOpinion: frozenset({Role.COORDINATOR}),
+    c.OpenEscalation: frozenset({Role.COORDINATOR}),
+    c.RepeatEscalation: frozenset({Role.COORDINATOR}),
+    c.NoteDelivery: frozenset({Role.COORDINATOR}),
+    c.NoteReview: frozenset({Role.COORDINATOR}),
+    c.NoteMerge: frozenset({Role.COORDINATOR}),
+    c.AssignTask: frozenset({Role.COORDINATOR}),
+    c.StartRun: frozenset({Role.COORDINATOR}),
+    c.EndRun: frozenset({Role.COORDINATOR}),
+    c.CheckStaff: frozenset({Role.COORDINATOR}),
+    c.ImportIssue: frozenset({Role.COORDINATOR}),
+    c.IntendAct: frozenset({Role.COORDINATOR}),
+    c.NoteAct: frozenset({Role.COORDINATOR}),
+    c.NoteActFailure: frozenset({Role.COORDINATOR}),
+    c.ExpireLease: frozenset({Role.COORDINATOR}),
+    c.WakeTask: frozenset({Role.COORDINATOR}),
+    c.SettleTask: frozenset({Role.COORDINATOR}),
+}
+"""Which roles may ask what. What is not listed is open to all, or asks for the agent that holds the claim."""
+
+
+_OWN_NAME_COMMANDS = (c.ClaimTask, c.ClaimAsk, c.AcceptHandoff, c.CompleteHandoff, c.RejectHandoff)
+
+
+def require_permission(ask: c.Ask, actor: Actor) -> None:
+    """Refuses an ask that none of the actor's roles allows."""
+    allowed = PERMITTED.get(type(ask))
+    if allowed is None:
+        return
+    roles = actor.roles - _USER if actor.confined else actor.roles
+    if roles & allowed:
+        return
+    if allowed == _USER or (actor.confined and Role.USER in actor.roles):
+        raise Refused("user_only", f"Only the user may do this; {actor.name} asks from an agent's place.")
+    names = ", ".join(sorted(allowed))
+    raise Refused("not_authorised", f"{actor.name} may not do this: it takes one of the roles {names}.")
+
+
+def require_own_name(ask: c.Ask, actor: Actor) -> None:
+    """Refuses an agent's ask that comes from somebody else."""
+    if isinstance(ask, _OWN_NAME_COMMANDS) and ask.agent != actor.name:
+        raise Refused("not_yours", f"{actor.name} cannot act as {ask.agent}.")
+
+
+def require_own_task_id(ask: c.AddTask, actor: Actor) -> None:
+    """Refuses an id for a new task that is none, or that somebody chose who only adds tasks."""
+    if not ask.own_id:
+        return
+    if ids.parse_task_id(ask.own_id) is None:
+        raise Refused(
+            "bad_value", f"{ask.own_id[:80]!r} is no task id. Use T- and letters, digits or hyphens."
+        )
+    if not (actor.is_user or Role.DIRECTOR in actor.roles):
+        raise Refused("not_authorised", f"{actor.name} may not choose the id of a task. Leave it out.")
+
+
+def require_own_handoff_id(ask: c.InitiateHandoff, facts: c.Facts) -> None:
+    """Refuses an id for a new handoff that is none, or that another handoff has."""
+    if ask.own_id and ids.parse_handoff_id(ask.own_id) is None:
+        raise Refused(
+            "bad_value", f"{ask.own_id[:80]!r} is no handoff id. Use H- and letters, digits or hyphens."
+        )
+    if facts.is_handoff_taken:
+        raise Refused("taken", f"There is a handoff {ask.own_id} already.")
+
+
+def require_status(task: Task, event: str, wish: str) -> None:
+    """Refuses what the transition table does not allow from here."""
+    if task.status not in TRANSITIONS[event].sources:
+        raise Refused("bad_transition", f"Task {task.id} is {task.status}; it cannot be {wish} from there.")
+
+
+def require_claim(task: Task, ask: c.ClaimAsk, at: str) -> Claim:
+    """The claim the agent acts under; refuses when it is another's, or was lost."""
+    claim = task.claim
+    if claim is None:
+        if ask.handoff_id or ask.agent in task.authors:
+            raise Refused(
+                "lease_lost", f"{ask.agent} does not hold task {task.id} any more: {_describe_holder(task)}."
+            )
+        raise Refused("not_yours", f"{ask.agent} does not hold task {task.id}: {_describe_holder(task)}.")
+    if ask.handoff_id and ask.handoff_id != claim.handoff_id:
+        raise Refused(
+            "lease_lost",
+            f"The claim {ask.handoff_id} on task {task.id} has ended; "
+            f"{claim.agent} holds it under {claim.handoff_id} (epoch {claim.epoch}).",
+        )
+    if claim.agent != ask.agent:
+        raise Refused("not_yours", f"Task {task.id} is held by {claim.agent}, not by {ask.agent}.")
+    if claim.lease_expires_at <= at:
+        raise Refused(
+            "lease_lost",
+            f"The lease of {ask.agent} on task {task.id} ran out at {claim.lease_expires_at}. Claim it again.",
+        )
+    return claim
+
+
+def _describe_holder(task: Task) -> str:
+    return "nobody does, it waits in the queue" if task.status in CLAIMABLE else f"it is {task.status}"
+
+
+def require_claimable(task: Task, agent: Actor, command: c.Command) -> None:
+    """Refuses a claim, in the order in which an agent should hear it."""
+    facts = command.facts
+    require_may_work(task, agent, facts)
+    if task.claim is not None:
+        claim = task.claim
+        raise Refused(
+            "already_claimed",
+            f"Task {task.id} is held by {claim.agent} (epoch {claim.epoch}) until {claim.lease_expires_at}.",
+        )
+    require_status(task, "task.claim", "claimed")
+    if facts.open_blockers:
+        raise Refused("waits_on_other", f"Task {task.id} waits for {', '.join(facts.open_blockers)}.")
+    reserved = task.reserved_for(command.at)
+    if reserved is not None and reserved.target != agent.name:
+        raise Refused(
+            "waits_on_other",
+            f"Task {task.id} is reserved for {reserved.target} until {reserved.lapses_at}.",
+        )
+
+
+def require_may_work(task: Task, agent: Actor, facts: c.Facts) -> None:
+    """Refuses an agent that is locked out, or is none that suits the task."""
+    require_not_locked_out(task, agent.name, facts)
+    require_eligible(task, agent, facts.has_team)
+
+
+def require_not_locked_out(task: Task, agent: str, facts: c.Facts) -> None:
+    """Refuses an agent that may not work on the task any more, or on one it was cut from, and says why."""
+    lockout = next((lockout for lockout in task.lockouts if lockout.agent == agent), None)
+    if lockout is not None:
+        why = " ".join(remove_invisible(lockout.reason).split())[:200] or "rejected"
+        raise Refused(
+            "locked_out",
+            f"{agent} may not work on task {task.id} any more. Said of its work: “{why}”. Other tasks are free.",
+        )
+    above = next((name for who, name in facts.inherited if who == agent), "")
+    if above and agent not in task.unlocked:
+        raise Refused(
+            "locked_out",
+            f"{agent} is locked out of task {above}, which task {task.id} was cut from. Other tasks are free.",
+        )
+    former = next((name for who, name in facts.may_be if who == agent), "")
+    if former:
+        raise Refused(
+            "locked_out",
+            f"{former} may not work on task {task.id} and is not on the team any more; {agent} came later and may be "
+            f'the same. The user says so in remand.toml: `aliases = ["{former}"]` for {agent} if it is, else '
+            f'`former = ["{former}"]` in [team]. Other tasks are free.',
+        )
+
+
+def require_leader(task: Task, actor: Actor) -> None:
+    """Refuses to show an agent what another one that holds the task is told."""
+    roles = actor.roles - _USER if actor.confined else actor.roles
+    if not roles & _LEADERS:
+        holder = task.claim.agent if task.claim else "nobody"
+        raise Refused("not_yours", f"Task {task.id} is held by {holder}, not by {actor.name}.")
+
+
+def require_unused_exit(task: Task, agent: str, way: type[Event]) -> None:
+    """Refuses to let an agent leave a task the same way twice without handing anything in."""
+    name = str(way.__struct_config__.tag)
+    if (agent, name) in task.exits:
+        raise Refused(
+            "exit_used",
+            f"{agent} has used `{name}` on task {task.id} before, and each way out is there once. "
+            "Finish it, or reject it with a record of what stands in the way.",
+        )
+
+
+def require_disinterested(task: Task, actor: Actor) -> None:
+    """Refuses a director that would settle a task of its own: one it holds, rejected, or is locked out of."""
+    if actor.is_user:
+        return
+    holds = task.claim is not None and task.claim.agent == actor.name
+    waits = task.filed is not None and not task.filed.decision and task.filed.agent == actor.name
+    if holds or waits or task.is_locked_out(actor.name):
+        raise Refused("own_work", f"{actor.name} has a part in task {task.id} and cannot settle it.")
+
+
+def require_agent(actor: Actor, facts: c.Facts) -> None:
+    """Refuses to look for work for a name that is no agent's: it would wait for ever."""
+    if facts.has_team and Role.AGENT not in actor.roles:
+        names = ", ".join(agent.name for agent in facts.agents[:MAX_NAMES]) or "none"
+        raise Refused("not_eligible", f"{actor.name} is not an agent of this team. Its agents: {names}.")
+
+
+def require_eligible(task: Task, agent: Actor, has_team: bool) -> None:
+    """Refuses an agent that is none, or lacks a skill the task asks for."""
+    if Role.AGENT not in agent.roles:
+        raise Refused("not_eligible", f"{agent.name} is not an agent of this team.")
+    if agent.name in task.reviewers:
+        raise Refused("not_eligible", f"{agent.name} reviews task {task.id} and cannot work on it.")
+    missing = [skill for skill in task.skills if skill not in agent.skills] if has_team else []
+    if missing:
+        raise Refused(
+            "not_eligible", f"Task {task.id} asks for {', '.join(missing)}, which {agent.name} lacks."
+        )
+
+
+def is_eligible(task: Task, agent: Actor) -> bool:
+    """True when a member of the team is an agent that has what the task asks for."""
+    try:
+        require_eligible(task, agent, has_team=True)
+    except Refused:
+        return False
+    return True
+
+
+def require_text(name: str, value: str, limit: int = MAX_TEXT, *, may_be_empty: bool = True) -> None:
+    """Refuses text that is empty where it must not be, too long, or not text at all."""
+    if not may_be_empty and not value.strip():
+        raise Refused("bad_value", f"The {name} is empty.")
+    if len(value) > limit:
+        raise Refused("bad_value", f"The {name} has {len(value)} characters; at most {limit} are kept.")
+    if _NO_TEXT.search(value):
+        raise Refused("bad_value", f"The {name} holds characters that are no text (NUL or half a pair).")
+
+
+def require_branch(branch: str) -> None:
+    """Refuses what git could have no branch of."""
+    if branch and not ids.is_branch(branch):
+        raise Refused("bad_value", f"{branch[:80]!r} is no name for a branch: git would not have it.")
+
+
+def require_skills(skills: tuple[str, ...]) -> None:
+    """Refuses skills that are no plain words, or too many of them."""
+    if len(skills) > MAX_SKILLS:
+        raise Refused("bad_value", f"A task asks for at most {MAX_SKILLS} skills, not {len(skills)}.")
+    for skill in skills:
+        if not ids.is_agent_name(skill):
+            raise Refused(
+                "bad_value", f"{skill[:80]!r} is no skill: use up to 64 letters, digits or . + - _ / :"
+            )
+
+
+def require_number(name: str, value: int) -> None:
+    """Refuses a number no forge or file could have."""
+    if not 0 <= value < MAX_NUMBER:
+        raise Refused("bad_value", f"The {name} must be a whole number from 0 to {MAX_NUMBER - 1}.")
+
+
+def require_own_pull_request(pr: int, facts: c.Facts) -> None:
+    """Refuses a pull request that is another task's: a review of it would count for both."""
+    if pr and facts.pr_of:
+        raise Refused(
+            "taken", f"Pull request {pr} belongs to task {facts.pr_of}. A task has a pull request of its own."
+        )
+
+
+def require_priority(value: str) -> None:
+    """Refuses an unknown priority."""
+    if value not in PRIORITIES:
+        raise Refused("bad_value", f"There is no priority {value!r}; use one of {', '.join(PRIORITIES)}.")
+
+
+def require_aliases(aliases: tuple[str, ...], facts: c.Facts) -> None:
+    """Refuses aliases of a wrong form, or that name another task already."""
+    for alias in aliases:
+        if not ids.is_alias(alias):
+            raise Refused("bad_value", f"{alias!r} is no alias; write it as #42 or owner/name#42.")
+    if facts.taken_aliases:
+        raise Refused("taken", f"Another task has the alias {', '.join(facts.taken_aliases)} already.")
+
+
+def require_names(*names: str) -> None:
+    """Refuses names that could not be shown in a line of the log."""
+    for name in names:
+        if name and not ids.is_agent_name(name):
+            raise Refused(
+                "bad_value", f"{name[:80]!r} is no name: use up to 64 letters, digits or @ . + - _ / :"
+            )
+
+
+def require_distinct_names(facts: c.Facts) -> None:
+    """Refuses a new name that looks like a known one: people would take it for that."""
+    for name, known in facts.look_alikes:
+        raise Refused(
+            "name_taken",
+            f"{name[:80]!a} is a new name that looks like {known}, who is known here. "
+            f"Use that name if {known} is meant, else one that nobody can mistake for it.",
+        )
+
+
+def require_known_tasks(facts: c.Facts) -> None:
+    """Refuses ids of tasks that do not exist."""
+    if facts.unknown_tasks:
+        shown = ", ".join(name[:80] for name in facts.unknown_tasks[:5])
+        raise Refused("unknown_task", f"There is no task {shown}.")
+
+
+def require_no_cycle(facts: c.Facts) -> None:
+    """Refuses dependencies that close a circle."""
+    if facts.cycle:
+        raise Refused("closes_cycle", f"That would close a circle: {' → '.join(facts.cycle)}.")
+
+
+def require_whole_log(task: Task, facts: c.Facts) -> None:
+    """Refuses to release a task while lines of the log are missing that may be a no to it."""
+    if not facts.missing:
+        return
+    shown = "; ".join(lines.description for lines in facts.missing[:MAX_SHOWN])
+    more = len(facts.missing) - MAX_SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    raise Refused(
+        "lines_missing",
+        f"The log of task {task.id} is not whole: {shown}{rest}. Get the event files of every branch with git fetch, "
+        "or restore them from a clone or a backup. If they are lost, the user gives them up: remand log repair",
+    )
+
+
+def is_release(event: Event) -> bool:
+    """True for what a missing line could forbid: work that is let through or begun, and a lockout or a no that ends."""
+    return isinstance(event, _RELEASE_EVENTS)
+
+
+def require_user(actor: Actor) -> None:
+    """Refuses whoever is not the user, and the user's own name inside an agent's environment."""
+    if actor.confined or not actor.has(Role.USER):
+        raise Refused(
+            "user_only", f"Only {USER} may do this; {actor.name} is not, or asks from an agent's place."
+        )
+
+
+def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:
+    """Refuses an agent where this machine's key is one that the base does not trust."""
+    if untrusted and is_confined:
+        raise Refused(
+            "key_not_trusted",
+            f"The base branch does not trust this machine's key {untrusted}: what an agent writes here would count "
+            "nowhere else. The user has it trusted with `remand keys request`.",
+        )

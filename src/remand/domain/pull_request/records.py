@@ -1,0 +1,117 @@
+"""A pull request with its reviews, comments and accounts, as a forge reports it now."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from remand.domain.instant import Instant
+from remand.domain.record import Record
+
+
+class Account(Record, kw_only=True):
+    """Who someone is on a forge. The id never changes; a login can be given up and taken by another."""
+
+    id: str
+    """With the kind of forge before it: `github:583231`."""
+    login: str
+    """The same way: `github:octocat`."""
+    is_bot: bool = False
+
+
+class ReviewState(StrEnum):
+    """What a review on a forge says."""
+
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    COMMENTED = "commented"
+    DISMISSED = "dismissed"
+    PENDING = "pending"
+
+
+class ForgeComment(Record, kw_only=True):
+    """A comment on a line, a file, or the whole."""
+
+    id: str
+    text: str
+    author: Account | None = None
+    """None when the account is gone."""
+    path: str = ""
+    line: int = 0
+    """0 when it is about the file, or the line is not there any more and was never told."""
+    created_at: Instant = ""
+    updated_at: Instant = ""
+    is_edited: bool = False
+    """Changed since it was made; on some forges by others than its author."""
+    is_resolved: bool = False
+    is_outdated: bool = False
+    reply_to: str = ""
+    """The id of the comment that its thread begins with; empty when it begins one."""
+    url: str = ""
+
+    @property
+    def is_reply(self) -> bool:
+        """True when it answers in a thread that another comment began."""
+        return bool(self.reply_to)
+
+
+class ForgeReview(Record, kw_only=True):
+    """A review as the forge tells it now; forges may bind it to another commit later."""
+
+    id: str
+    state: ReviewState
+    author: Account | None = None
+    text: str = ""
+    commit: str = ""
+    submitted_at: Instant = ""
+    updated_at: Instant = ""
+    comments: tuple[ForgeComment, ...] = ()
+    url: str = ""
+
+
+class PullState(StrEnum):
+    """Where a pull request is."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+class PullRequest(Record, kw_only=True):
+    """A pull request with everything said about it."""
+
+    number: int
+    head: str
+    """The commit at its tip."""
+    state: PullState = PullState.OPEN
+    branch: str = ""
+    author: Account | None = None
+    merged_by: Account | None = None
+    merged_at: Instant = ""
+    url: str = ""
+    reviews: tuple[ForgeReview, ...] = ()
+    """Oldest first, every page of them."""
+    remarks: tuple[ForgeComment, ...] = ()
+    """What was said in its discussion, outside of reviews; oldest first."""
+
+
+def is_listed_account(name: str, account: Account, first_id: str) -> bool:
+    """True when a name that a member lists is this account: its id, or a login that always had this id.
+
+    `first_id` is the id that this login had when it was first seen, empty before that. A listed name of digits is an id,
+    and no login: anybody may be called by a number.
+    """
+    if name == account.id:
+        return True
+    if name.rpartition(":")[2].isdigit():
+        return False
+    return first_id == account.id if first_id else name.casefold() == account.login.casefold()
+
+
+def is_same_account(one: Account | None, other: Account | None) -> bool:
+    """True when both are the same account. One that is gone is nobody's."""
+    return one is not None and other is not None and one.id == other.id
+
+
+def account_name(account: Account | None) -> str:
+    """What people know an account by."""
+    return account.login if account else "an account that is gone"

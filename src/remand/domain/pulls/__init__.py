@@ -1,1 +1,0 @@
-"""Pull requests as a forge tells them, and what counts of all that is said there."""

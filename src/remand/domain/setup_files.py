@@ -1,0 +1,27 @@
+"""Which uncommitted files of a worktree are an agent's unfinished work, and which belong to the set-up of Remand or the user."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # hooks start with this module, and have no time to load typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SetupFiles:
+    """The files of the set-up, by their names from the worktree's root."""
+
+    __slots__ = ("_guarded", "_written")
+
+    def __init__(self, written: Iterable[str] = (), guarded: Iterable[str] = ()) -> None:
+        self._guarded = frozenset(guarded)
+        """Files that an agent may not change. Hosts rewrite some of them, and no agent is sent back for that."""
+        self._written = self._guarded | frozenset(written)
+        """Files that `remand init` writes. Until somebody commits one, it is nobody's work."""
+
+    def is_work(self, path: str, *, is_tracked: bool) -> bool:
+        """Whether a changed file, or a folder of new ones (`name/`), is something that an agent has to commit."""
+        if is_tracked:
+            return path not in self._guarded
+        if path.endswith("/"):
+            return not any(name.startswith(path) for name in self._written)
+        return path not in self._written

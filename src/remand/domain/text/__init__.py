@@ -1,0 +1,1 @@
+"""Text: what is made visible, what is redacted, and patterns of paths."""

@@ -1,0 +1,194 @@
+"""What is removed from text before it is recorded: secrets, and the paths of one machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+MAX_DEPTH = 64
+MAX_TEXT = 1 << 16
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    (
+        "private key",
+        r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[\s\S]){0,20000}(?:-----END [A-Z0-9 ]{0,40}-----)?",
+    ),
+    ("GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{22,255})"),
+    ("GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat)-[A-Za-z0-9_\-]{16,}"),
+    ("AWS key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ("Google key", r"\bAIza[A-Za-z0-9_\-]{35}"),
+    ("Slack token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
+    ("Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("model provider's key", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{24,}"),
+    ("package registry token", r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{32,})"),
+    ("JSON web token", r"\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}"),
+)
+_BEARER = r"(?i)\b(bearer|basic|authorization:\s{0,3}token)(\s+)[A-Za-z0-9._~+/\-]{20,}=*"
+_ADDRESS = r"(?i)\b([a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,100}):([^\s/@]{3,200})@"
+_NAME = r"passw(?:or)?d|passwort|secret|api[_-]?key|access[_-]?key|auth[_-]?token|private[_-]?key"
+_ASSIGNED = rf"(?i)({_NAME})(\"?\s{{0,3}}[:=]\s{{0,3}}[\"']?)([^\s\"',;&]{{6,200}})"
+_SECRET_KEY = rf"(?i).*(?:{_NAME})"
+_ID = re.compile(r"[A-Z]-[0-9]{8}-")
+_HINTS = (
+    *(
+        "key",
+        "token",
+        "secret",
+        "passw",
+        "bearer",
+        "basic",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat",
+    ),
+    *(
+        "glpat-",
+        "gldt-",
+        "glrt-",
+        "glcbt-",
+        "glptt-",
+        "glft-",
+        "glsoat-",
+        "akia",
+        "asia",
+        "abia",
+        "acca",
+        "aiza",
+    ),
+    *("xox", "hooks.slack", "sk_", "sk-", "rk_", "npm_", "pypi-", "eyj", "://"),
+)
+_HINT = rf"(?i){'|'.join(map(re.escape, _HINTS))}"
+
+
+def redact(text: str) -> str:
+    """The text with every secret that can be told as one replaced by what kind it was."""
+    if not _has_hint(text):
+        return text
+    # They are compiled with the first text that may hold a secret, and kept by `re`: few calls see one.
+    for kind, pattern in _KINDS:
+        text = re.sub(pattern, f"[redacted: {kind}]", text)
+    text = re.sub(_BEARER, r"\1\2[redacted: credential]", text)
+    text = re.sub(_ADDRESS, r"\1:[redacted: password]@", text)
+    return re.sub(_ASSIGNED, _redact_value, text)
+
+
+def _has_hint(text: str) -> bool:
+    """True when a text may hold a secret. Some letters beyond ASCII match others whatever their case."""
+    if not text.isascii():
+        return re.search(_HINT, text) is not None
+    lower = text.lower()
+    return any(map(lower.__contains__, _HINTS))
+
+
+def redact_values(value: Any, depth: int = 0, *, is_secret: bool = False) -> Any:
+    """A value of lists, dicts and texts with every text redacted; what a key calls secret goes whole."""
+    if isinstance(value, str):
+        if is_secret and " " not in value and len(value) >= 6 and _looks_secret(value):
+            return "[redacted: credential]"
+        return redact(_shorten(value))
+    if depth > MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {
+            redact(key) if isinstance(key, str) else key: redact_values(
+                item, depth + 1, is_secret=isinstance(key, str) and bool(re.fullmatch(_SECRET_KEY, key[-60:]))
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [redact_values(item, depth + 1, is_secret=is_secret) for item in value]
+    return value
+
+
+def _shorten(text: str) -> str:
+    """A very long text cut, with the hash of the whole."""
+    if len(text) <= MAX_TEXT:
+        return text
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:MAX_TEXT]}… [cut: {len(text)} characters, sha256 {digest}]"
+
+
+def _redact_value(match: re.Match[str]) -> str:
+    value = match[3]
+    if value.startswith("[redacted") or not _looks_secret(value):
+        return match[0]
+    return f"{match[1]}{match[2]}[redacted: credential]"
+
+
+def _looks_secret(value: str) -> bool:
+    """True for a value that is no plain word, name of a variable, path or placeholder."""
+    if _ID.match(value) or value.startswith("[redacted"):
+        return False
+    if value[0] in "$<{(%*[/." or value.isalpha() or "(" in value or value.replace("_", "").isupper():
+        return False
+    return any(char.isdigit() for char in value) or any(char in "!#%&+=@^~" for char in value)
+
+
+_BEFORE = r"(?:(?<=://)|(?<=\s-[A-Za-z])|(?<![\w.~$/-]))"
+"""What may stand before a path: an address, a compiler's option, or nothing that a longer path could end with."""
+_AFTER = r"(?![\w-]|\.\w)"
+MAX_PATHS_DEPTH = 64
+
+
+class MachinePaths:
+    """The folders of a machine, and what stands for each."""
+
+    def __init__(self, folders: Iterable[tuple[str, str]] = ()) -> None:
+        """Folders with their symbols; `*` in a folder is any one name. What has no symbol is the repository's."""
+        known = {
+            folder.rstrip("/"): symbol
+            for folder, symbol in folders
+            if folder.startswith("/") and folder.rstrip("/")
+        }
+        self._folders = sorted(known.items(), key=lambda one: len(one[0]), reverse=True)
+        self._marks = tuple({_folder_prefix(folder) for folder in known})
+
+    def may_occur_in(self, line: bytes) -> bool:
+        """False for a line of JSON that names none of the folders. Every line is asked about, so it is quick."""
+        for mark in self._marks:  # noqa: SIM110 - a generator takes several times as long
+            if mark in line:
+                return True
+        return False
+
+    def replace_in(self, value: Any, depth: int = 0) -> Any:
+        """A value of lists, dicts and texts with the folders in every text replaced."""
+        if isinstance(value, str):
+            return self._pattern.sub(self._replace_match, value)
+        if depth > MAX_PATHS_DEPTH:
+            return value
+        if isinstance(value, dict):
+            return {self.replace_in(key): self.replace_in(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.replace_in(item, depth + 1) for item in value]
+        return value
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        any_name = r"[^/\s\"'`]+"
+        listed = [any_name.join(map(re.escape, folder.split("*"))) for folder, _ in self._folders]
+        groups = "|".join(f"(?P<f{number}>{one})" for number, one in enumerate(listed))
+        return re.compile(f"{_BEFORE}(?:{groups}){_AFTER}/?" if listed else r"(?!)")
+
+    def _replace_match(self, match: re.Match[str]) -> str:
+        symbol = self._folders[int((match.lastgroup or "f0")[1:])][1]
+        slash = "/" if match[0].endswith("/") else ""
+        if symbol:
+            return f"{symbol}{slash}"
+        is_inside = bool(slash) and re.match(r"[^\s\"'`]", match.string[match.end() :]) is not None
+        return "" if is_inside else f".{slash}"
+
+
+def _folder_prefix(folder: str) -> bytes:
+    """What a line of JSON holds wherever it names a folder: how its path begins, which many folders have in common."""
+    first = folder.split("/")[1]
+    return json.dumps(f"/{first}", ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+
+
+NO_PATHS = MachinePaths()

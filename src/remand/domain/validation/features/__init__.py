@@ -1,1 +1,0 @@
-"""What is measured in a rejection besides the rules: each a small figure that can be explained."""

@@ -1,0 +1,277 @@
+"""Rules on unclear requirements (open questions) and infeasible ones (excluding demands)."""
+
+from __future__ import annotations
+
+import re
+
+from remand.domain.validation.assessment import Issue
+from remand.domain.validation.inquiries import is_denied_asking, is_request_to_machine, wrote_to_somebody
+from remand.domain.validation.issues import issue
+from remand.domain.validation.lexicon import CLASSES, GENERIC_STEMS
+from remand.domain.validation.parsed_rejection import ParsedRejection
+from remand.domain.validation.phrases import (
+    clauses,
+    is_indirect_question,
+    is_interpretation,
+    says_impossible,
+    says_possible,
+)
+from remand.domain.validation.tokens import (
+    SHORT,
+    Text,
+    checkable_marks,
+    is_character_pair,
+    quotations,
+    specific_word_count,
+    tokenise_text,
+)
+
+_QUESTION = re.compile(
+    r"[^\s?？][\s\u202f]?[?？؟](?=\s|$|[\"'”’»」)\]]|[\u3040-\u9fff])|ですか|ますか|でしょうか"
+)
+_ASKED_SENTENCE = re.compile(r"[^.?!？。！;；\n]{2,300}(?:[?？؟]|か。)")
+_ASKED_IN_CHINESE = re.compile("[问問]")
+SHOWN_FIGURES = 2
+PREFIX = 5
+"""How many letters two words share that are one in different forms."""
+ASKED_ABOUT = 3
+"""How many letters a word has at least that a question may be about."""
+SHARED = 2
+HALF = 0.5
+_SAYS_NOTHING = {"vague", "generic", "asks", "not"}
+_QUESTION_WORDS = frozenset(
+    [
+        "the",
+        "how",
+        "why",
+        "are",
+        "was",
+        "did",
+        "does",
+        "for",
+        "and",
+        "any",
+        "per",
+        "und",
+        "der",
+        "die",
+        "das",
+        "wie",
+        "les",
+        "des",
+        "que",
+        "por",
+    ]
+)
+
+
+def check_missing_questions(reading: ParsedRejection) -> Issue | None:
+    """No question anywhere."""
+    return None if has_question(reading) else issue("questions_missing")
+
+
+def has_question(reading: ParsedRejection) -> bool:
+    """True when a text asks something, directly or not; a question mark inside an address does not count."""
+    texts = (*reading.claim, reading.alternative)
+    return any(_QUESTION.search(text.raw) or is_indirect_question(text.raw) for text in texts)
+
+
+def check_generic_questions(reading: ParsedRejection) -> Issue | None:
+    """Questions that could be asked of any task."""
+    asked = asked_questions(reading)
+    if not asked or any(
+        specific_word_count(text.telling) + checkable_marks(text) + len(text.acronyms) >= 1 for text in asked
+    ):
+        return None
+    return issue("questions_generic")
+
+
+def check_answered_questions(reading: ParsedRejection) -> Issue | None:
+    """Questions each of which is about what a clause of the task lays down with a figure."""
+    said = [tokenise_text(clause) for clause in clauses(reading.scope.raw)]
+    laid_down = [
+        _word_forms(clause, ASKED_ABOUT) for clause in said if clause.figures or checkable_marks(clause) >= 1
+    ]
+    asked = [_word_forms(text, ASKED_ABOUT) for text in asked_questions(reading)]
+    if not asked or not all(any(_is_answered_by(clause, words) for clause in laid_down) for words in asked):
+        return None
+    return issue("questions_answered")
+
+
+def _is_answered_by(clause: frozenset[str], question: frozenset[str]) -> bool:
+    """True when a clause has what a question is about: the only word of it, or at least two and half of them."""
+    shared = len(clause & question)
+    return bool(question) and shared >= min(len(question), SHARED) and shared >= HALF * len(question)
+
+
+def asked_questions(reading: ParsedRejection) -> list[Text]:
+    """What is asked, one text a question."""
+    texts = (*reading.claim, reading.alternative)
+    return [tokenise_text(found) for text in texts for found in _ASKED_SENTENCE.findall(text.raw)]
+
+
+def check_unquoted_ambiguity(reading: ParsedRejection) -> Issue | None:
+    """What is called unclear is not to be found in the task."""
+    task = frozenset[str]().union(*map(_word_forms, reading.task))
+    is_set_out = any(
+        text.quotes or text.count("interprets") or text.count("chooses") for text in reading.claim
+    )
+    if (
+        not task
+        or is_set_out
+        or any(_word_forms(text) & task for text in (*reading.claim, *reading.evidence_and_sources))
+    ):
+        return None
+    return issue("ambiguity_unquoted")
+
+
+def _word_forms(text: Text, least: int = SHORT) -> frozenset[str]:
+    """The words of a text without their endings; shorter ones than the least say too little."""
+    words = (word for word in text.words if len(word) >= least or is_character_pair(word))
+    return frozenset(
+        word[:PREFIX]
+        for word in words
+        if word not in _QUESTION_WORDS and not _SAYS_NOTHING & set(CLASSES.get(word, ()))
+    )
+
+
+def check_missing_interpretations(reading: ParsedRejection) -> Issue | None:
+    """No reading of the task is shown: nothing is set beside another, and nothing is counted for any reading."""
+    texts = (*reading.claim, *reading.attempts, reading.alternative, *reading.evidence_and_sources)
+    is_read = any(text.count("interprets") or is_interpretation(text.raw) for text in texts)
+    is_choice = any(text.count("chooses") for text in reading.claim)
+    is_counted = len(set(reading.detail.figures)) >= SHOWN_FIGURES
+    is_conflict = any("conflict" in item.kind.lower() for item in reading.evidence)
+    if is_read or is_choice or is_counted or is_conflict or not reading.is_readable:
+        return None
+    return issue("interpretations_missing")
+
+
+def check_nobody_asked(reading: ParsedRejection) -> Issue | None:
+    """Nothing tells that someone was asked before rejecting."""
+    told = (reading.summary, reading.detail, *reading.evidence_and_sources)
+    is_told = any(_tells_of_asking(text, "asked") for text in told) or any(
+        _tells_of_asking(attempt, "asked", "contacted") or _is_asked_in_other_words(attempt)
+        for attempt in reading.attempts
+    )
+    return None if is_told or not reading.is_readable else issue("questions_unasked")
+
+
+def _tells_of_asking(text: Text, *lists: str) -> bool:
+    """True when a clause has a word of the lists, and what it tells was not asked of a machine."""
+    if not any(map(text.count, lists)) or is_denied_asking(text.raw):
+        return False
+    return any(_is_asking(clause, lists) for clause in clauses(text.raw))
+
+
+def _is_asking(clause: str, lists: tuple[str, ...]) -> bool:
+    """True when a clause tells of asking; machines are called and answer, too, so that those words need a person."""
+    found = [
+        names for word in tokenise_text(clause).words if set(lists) & set(names := CLASSES.get(word, ()))
+    ]
+    if any("asked" in names and "answers" not in names for names in found):
+        return True
+    return bool(found) and not is_request_to_machine(clause)
+
+
+def _is_asked_in_other_words(attempt: Text) -> bool:
+    """True when a word that no list has for itself tells of asking."""
+    is_told = _ASKED_IN_CHINESE.search(attempt.raw) is not None or wrote_to_somebody(attempt.raw)
+    return is_told and not is_denied_asking(attempt.raw)
+
+
+QUESTION_RULES = (
+    check_missing_questions,
+    check_generic_questions,
+    check_answered_questions,
+    check_unquoted_ambiguity,
+    check_missing_interpretations,
+    check_nobody_asked,
+)
+
+
+_DENIED = re.compile(
+    r"\b(?:no|not any|without any?) (?:real |actual )?(?:conflict|contradiction)s?\b(?! (?:free|with|resolution))"
+    r"|\bkein(?:en|e)? (?:konflikt|widerspruch)|\b(?:no hay|sin) (?:ningún )?conflicto|\b(?:pas|aucun)\w* (?:de )?conflit"
+    r"|没有冲突|無衝突|矛盾は?ない",
+    re.IGNORECASE,
+)
+MIN_PAIR = 2
+DEMAND_WORDS = 3
+"""How many telling words make a quotation a demand of its own."""
+OWN_SHARE = 0.5
+"""How large a part of a quotation's words the task has, when it is the task's."""
+
+
+def check_invented_constraints(reading: ParsedRejection) -> Issue | None:
+    """A demand is quoted that is not the task's, or several short ones are."""
+    if not reading.scope.stems:
+        return None
+    foreign = [stems for stems in _quoted_stems(reading) if not _is_of_task(stems, reading)]
+    if len(foreign) < MIN_PAIR and not any(len(stems) >= DEMAND_WORDS for stems in foreign):
+        return None
+    return issue("infeasible_proof_invented")
+
+
+def _quoted_stems(reading: ParsedRejection) -> set[frozenset[str]]:
+    """The words of what the detail quotes; what was seen when trying is no demand."""
+    seen = "\n".join(
+        text.raw for text in (*reading.attempts, *(item.data for item in reading.evidence))
+    ).casefold()
+    parts = (part for part in quotations(reading.detail.raw) if not part.startswith("`"))
+    found = (tokenise_text(part).stems for part in parts if part.strip("\"'“”„«»").casefold() not in seen)
+    return {stems for stems in found if len(stems) >= MIN_PAIR}
+
+
+def _is_of_task(stems: frozenset[str], reading: ParsedRejection) -> bool:
+    return len(stems & (reading.title.stems | reading.scope.stems)) >= OWN_SHARE * len(stems)
+
+
+def check_denied_conflict(reading: ParsedRejection) -> Issue | None:
+    """The record says that there is no conflict."""
+    text = f"{reading.detail.raw}\n{reading.factor.raw}"
+    return issue("infeasible_proof_denied") if _DENIED.search(text) else None
+
+
+def check_missing_constraints(reading: ParsedRejection) -> Issue | None:
+    """Nothing is set against a demand of the task: neither another demand, nor a figure, nor what forbids it."""
+    demands = [tokenise_text(clause) for clause in clauses(reading.scope.raw)]
+    touched = [
+        clause for clause in demands if any(_touches(text, clause, reading.title) for text in reading.claim)
+    ]
+    is_titled = any(text.telling & reading.title.telling for text in reading.claim)
+    figures = {figure for text in reading.claim for figure in text.figures}
+    is_measured = len(figures) >= MIN_PAIR and bool(figures - set(reading.title.figures))
+    is_opposed = any(text.count("opposes") for text in reading.claim)
+    quoted = {part for text in reading.claim for part in quotations(text.raw)}
+    if (
+        len(touched) + is_titled >= MIN_PAIR
+        or is_measured
+        or len(quoted) >= MIN_PAIR
+        or (is_opposed and (touched or is_titled))
+    ):
+        return None
+    return issue("constraints_missing") if reading.is_readable and demands else None
+
+
+def _touches(text: Text, clause: Text, title: Text) -> bool:
+    """True when a text speaks of a demand by more than the title's words."""
+    words = (text.telling & clause.telling) - title.telling - GENERIC_STEMS
+    return bool(words) or bool(set(text.figures) & set(clause.figures) - set(title.figures))
+
+
+def check_preference(reading: ParsedRejection) -> Issue | None:
+    """What is given is a preference: nothing is said to be impossible, or it is said to be possible."""
+    is_preferred = any(text.count("prefers") for text in reading.claim)
+    claim = "\n".join(text.raw for text in (reading.detail, reading.factor))
+    if says_possible(claim) or (is_preferred and not says_impossible(claim)):
+        return issue("infeasible_preference")
+    return None
+
+
+INFEASIBLE_RULES = (
+    check_invented_constraints,
+    check_denied_conflict,
+    check_missing_constraints,
+    check_preference,
+)

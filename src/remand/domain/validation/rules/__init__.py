@@ -1,1 +1,0 @@
-"""One small function a flaw, grouped by what it looks at."""

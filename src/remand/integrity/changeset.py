@@ -1,0 +1,278 @@
+"""A comparison as the rules see it: files parsed, tests paired, and names that the product lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+
+from remand.integrity.changed_tests import (
+    ChangedFile,
+    PairedTests,
+    PlacedTest,
+    are_tests_replaced,
+    pair_tests,
+)
+from remand.integrity.comparison import LINK, Comparison, FileDiff
+from remand.integrity.harness import is_steering_path
+from remand.integrity.paths import (
+    follow_links,
+    is_collected_path,
+    is_generated_path,
+    is_product_path,
+    is_test_path,
+    language_of,
+)
+from remand.integrity.readers.cases import word_likeness
+from remand.integrity.readers.python_tree import all_nodes, node_words, without_docstring
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.readers.tokens import NAME
+from remand.integrity.suspicions import Suspicion
+
+_DEFINED = re.compile(
+    r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|static|void|fun)\s+"
+    r"(?:\([^)\n]{0,200}\)\s*)?(\w{3,})"
+)
+_METHOD = re.compile(
+    r"^[ \t]+(?:(?:public|private|protected|internal|static|async|get|set|final|override)[ \t]+)*(?:[\w<>\[\]?]+[ \t]+)?(\w{3,})[ \t]*\([^;\n]{0,500}\)[ \t]*[{:]",
+    re.MULTILINE,
+)
+_CONSTANT = re.compile(r"^([A-Za-z_]\w{2,})[ \t]*(?::[^=\n]{1,200})?=", re.MULTILINE)
+_OPTION = re.compile(r"[\"'`](--?[a-z][\w-]{2,}|/[\w/{}:<>.-]{2,})[\"'`]")
+_COMMAND = re.compile(r"\b(?:add_parser|add_command|subcommand|command)\(\s*[\"'`](\w[\w-]{2,})[\"'`]")
+_KEYWORDS = frozenset(("if", "for", "while", "switch", "catch", "return", "function", "elif", "else", "with"))
+_NAME = re.compile(r"[A-Za-z_]\w*")
+SIMILAR_BODIES = 0.75
+KEPT_SHARE = 0.5
+"""How much of a removed body may still be found in the product."""
+MAX_PAIRS = 20_000
+MAX_WORDS = 1_000_000
+"""Tokens that are read of the functions of a file, those inside others counted again."""
+
+
+def defined_names(sources: Iterable[SourceFile]) -> frozenset[str]:
+    """The names of functions, classes, constants, modules, options and routes in some files."""
+    found: set[str] = set()
+    for source in sources:
+        for pattern in (_DEFINED, _METHOD, _CONSTANT, _OPTION):
+            found.update(pattern.findall(source.text))
+        found.update(f"'{name}'" for name in _COMMAND.findall(source.text))
+        found.add(source.path.rpartition("/")[2].partition(".")[0])
+    return frozenset(found - _KEYWORDS)
+
+
+def renamed_names(gone: frozenset[str], before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
+    """Those of the gone names whose body lives on under another."""
+    old = [(name, bag) for source in before for name, bag in function_bodies(source) if name in gone]
+    kept = {name for source in before for name, _ in function_bodies(source)}
+    new = [bag for source in after for name, bag in function_bodies(source) if name not in kept]
+    if len(old) * len(new) > MAX_PAIRS:
+        return frozenset()
+    return frozenset(
+        name
+        for name, bag in old
+        if len(bag) >= 4 and any(word_likeness(bag, other) >= SIMILAR_BODIES for other in new)
+    )
+
+
+def dropped_parameters(before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
+    """The parameters that functions no longer take, and whose names the product does not know any more."""
+    new = {name: parameters for source in after for name, parameters in _signatures(source)}
+    known = frozenset(word for source in after for word in _NAME.findall(source.text))
+    return frozenset(
+        parameter
+        for source in before
+        for name, parameters in _signatures(source)
+        if name in new and len(new[name]) < len(parameters)
+        for parameter in parameters - known
+        if len(parameter) > 3
+    )
+
+
+def _signatures(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
+    """The functions of a file with the names in their parameters."""
+    if source.tree is not None:
+        return [
+            (
+                name,
+                frozenset(
+                    item.arg for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                ),
+            )
+            for name, node in source.functions
+        ]
+    code = source.code
+    found = []
+    for place, token in enumerate(code.tokens):
+        if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
+            closing = code.closing_place(place + 1)
+            if code.text(closing + 1) in ("{", ":", "->"):
+                inside = range(place + 2, closing)
+                found.append((token.text, frozenset(code.text(at) for at in inside if code.kind(at) == NAME)))
+    return found
+
+
+def removed_names(gone: frozenset[str], before: list[SourceFile], after: list[SourceFile]) -> frozenset[str]:
+    """Those of the gone names whose bodies are gone, too, and not written out elsewhere."""
+    known = frozenset(word for source in after for word in _NAME.findall(source.text))
+    return frozenset(
+        name
+        for source in before
+        for name, bag in function_bodies(source)
+        if name in gone
+        and _identifiers(bag)
+        and len(_identifiers(bag) & known) <= KEPT_SHARE * len(_identifiers(bag))
+    )
+
+
+def _identifiers(bag: frozenset[str]) -> frozenset[str]:
+    return frozenset(word for word in bag if len(word) > 3 and _NAME.fullmatch(word))
+
+
+def function_bodies(source: SourceFile) -> list[tuple[str, frozenset[str]]]:
+    """The functions of a file with the words of their bodies."""
+    if source.tree is not None:
+        return [
+            (name.rpartition(".")[2], node_words(all_nodes(without_docstring(node.body))))
+            for name, node in source.functions
+        ]
+    code = source.code
+    found: list[tuple[str, frozenset[str]]] = []
+    left = MAX_WORDS
+    for place, token in enumerate(code.tokens):
+        if token.kind == NAME and code.text(place + 1) == "(" and token.text not in _KEYWORDS:
+            block = code.closing_place(place + 1) + 1
+            if code.text(block) == "{" and left > 0:
+                left -= code.closing_place(block) - block
+                found.append((token.text, code.words(block, code.closing_place(block))))
+    return found
+
+
+_DATA = (".html", ".css", ".scss", ".sql", ".csv", ".xml", ".txt", ".j2", ".tmpl", ".graphql", ".proto")
+MAX_READ = 8 << 20
+"""Characters that are read of one change, both sides together."""
+
+
+class Changeset:
+    """All changes, and what follows from all of them together."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.views: list[ChangedFile] = []
+        self.unread = 0
+        """How many files were left unread because the change is too large."""
+        self.links = dict(comparison.links) | {
+            change.path: change.after or "" for change in comparison.changes if change.mode == LINK
+        }
+        """The target of every link of the head by its path."""
+        left = MAX_READ
+        for change in comparison.changes:
+            left -= len(change.before or "") + len(change.content or "")
+            self.unread += left < 0
+            self.views.append(self._build_changed_file(change, is_read=left >= 0))
+
+    def _build_changed_file(self, change: FileDiff, *, is_read: bool) -> ChangedFile:
+        patterns = self.comparison.test_patterns
+        sides = (change.base_path, change.before), (change.path, change.content)
+        before, after = (
+            SourceFile(path, text, patterns)
+            if is_read and text is not None and not self._is_alias(change)
+            else None
+            for path, text in sides
+        )
+        return ChangedFile(change, before, after)
+
+    def _is_alias(self, change: FileDiff) -> bool:
+        """True for a new link to a file that is read by the same rules under its own path."""
+        if change.mode != LINK or change.before is not None:
+            return False
+        patterns = self.comparison.test_patterns
+        here, there = (
+            (language_of(path), is_test_path(path, patterns), is_steering_path(path))
+            for path in (change.path, follow_links(change.path, self.links).path)
+        )
+        return here == there
+
+    @cached_property
+    def base_tests(self) -> tuple[PlacedTest, ...]:
+        """Every test of the base in a changed file."""
+        return tuple(self._placed_tests(lambda view: view.before))
+
+    @cached_property
+    def head_tests(self) -> tuple[PlacedTest, ...]:
+        """Every test of the head in a changed file."""
+        return tuple(self._placed_tests(lambda view: view.after))
+
+    def _placed_tests(self, side: Callable[[ChangedFile], SourceFile | None]) -> Iterator[PlacedTest]:
+        patterns = self.comparison.test_patterns
+        for view in self.views:
+            source = side(view)
+            if source is None or not (view.is_test or source.language == "rust"):
+                continue
+            is_found = is_collected_path(source.path, patterns)
+            for case in source.tests:
+                yield PlacedTest(view, case, is_found and case.is_collected)
+
+    @cached_property
+    def test_pairs(self) -> PairedTests:
+        """The tests of both sides, sorted out."""
+        return pair_tests(self.base_tests, self.head_tests)
+
+    @cached_property
+    def running_bodies(self) -> frozenset[str]:
+        """The bodies of all tests that run on the head."""
+        return frozenset(
+            placed.case.body for placed in self.head_tests if placed.is_run and placed.case.proofs
+        )
+
+    @cached_property
+    def are_lost_tests_replaced(self) -> bool:
+        """True when what the tests that are gone proved is proven by others."""
+        return are_tests_replaced(self.test_pairs, self.vanished_names)
+
+    @cached_property
+    def has_product_change(self) -> bool:
+        """True when anything but tests, comments and prose differs."""
+        return any(self._is_product(view) and view.has_code_change for view in self.views)
+
+    def _is_product(self, view: ChangedFile) -> bool:
+        if is_test_path(view.path, self.comparison.test_patterns) or is_generated_path(view.path):
+            return False
+        return language_of(view.path) != "" or view.path.endswith(_DATA) or view.change.is_binary
+
+    @cached_property
+    def vanished_names(self) -> frozenset[str]:
+        """The names the product defined on the base and does not any more, under no other name either."""
+        before, after = self._product_sources
+        gone = defined_names(before) - defined_names(after)
+        names = gone - renamed_names(gone, before, after) if gone else frozenset()
+        return names | dropped_parameters(before, after)
+
+    @cached_property
+    def fully_removed_names(self) -> frozenset[str]:
+        """Those of the vanished names of which nothing is left, and parameters no function takes any more."""
+        before, after = self._product_sources
+        return removed_names(self.vanished_names, before, after) | dropped_parameters(before, after)
+
+    @cached_property
+    def _product_sources(self) -> tuple[list[SourceFile], list[SourceFile]]:
+        """The product's own files among the changed ones, on the base and on the head."""
+        return (
+            [view.before for view in self.views if view.before and is_product_path(view.before.path)],
+            [view.after for view in self.views if view.after and is_product_path(view.after.path)],
+        )
+
+    @cached_property
+    def own_packages(self) -> frozenset[str]:
+        """The names under which the project's own modules are imported."""
+        paths = self.comparison.paths or tuple(view.path for view in self.views)
+        found: set[str] = set()
+        for path in paths:
+            if path.endswith(".py") and not is_test_path(path):
+                parts = path.removesuffix(".py").split("/")
+                found.add(parts[1] if parts[0] in ("src", "lib", "python") and len(parts) > 1 else parts[0])
+        return frozenset(found - {"setup", "docs", "scripts", "conftest"})
+
+
+Rule = Callable[[Changeset], Iterator[Suspicion]]
+"""One class of finding, looked for in the whole change."""

@@ -1,0 +1,109 @@
+"""The files that steer gates: which of them a run takes from the base, and which from the head."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+
+from remand.integrity.comparison import Comparison
+from remand.integrity.readers.command_lines import is_pipeline_path
+from remand.integrity.readers.configuration import configured_tool
+from remand.integrity.suspicions import Suspicion, Weight
+
+MIXED = ("pyproject.toml", "package.json", "setup.cfg", "tox.ini", "Cargo.toml")
+"""Files that steer tools and also say what the project is and depends on."""
+_STEERING_FILE = re.compile(
+    r"(^|/)(conftest\.py|noxfile\.py|GNUmakefile|[Mm]akefile|[Jj]ustfile|\.pre-commit-config\.yaml|\.gitattributes"
+    r"|\.gitmodules|remand\.toml|\.bandit|\.shellcheckrc|sitecustomize\.py|usercustomize\.py|[\w.-]+\.pth|\.env(\.test)?)$"
+    r"|(^|/)\.(claude|codex|cursor|gemini|qwen|openhands|husky|githooks)/"
+)
+_NEVER_NEW = re.compile(r"(^|/)((site|user)customize\.py|[\w.-]+\.pth|\.?pytest\.(ini|toml)|\.env(\.test)?)$")
+"""Steering files that are left out of a run when the base has none."""
+_TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]{1,200}?)[ \t]*\]+[ \t]*(?:#.*)?$", re.MULTILINE)
+_TOOLS = re.compile(
+    r"tool\.(pytest|ruff|mypy|coverage|pylint|flake8|pyright|basedpyright|black|isort|tox|nox|poe|pdm\.scripts|hatch\.envs"
+    r"|taskipy|bandit|pyrefly|ty|importlinter)\b|tool:pytest|pytest|mypy(-.*)?|coverage:.*|flake8|pylint.*|testenv.*|tox"
+    r"|lints\b.*|workspace\.lints\b.*"
+)
+_PACKAGE_KEYS = (
+    "scripts",
+    "jest",
+    "eslintConfig",
+    "vitest",
+    "mocha",
+    "nyc",
+    "c8",
+    "ava",
+    "lint-staged",
+    "husky",
+    "stylelint",
+)
+
+
+def is_steering_path(path: str) -> bool:
+    """True for a file that says how gates run and what they ask for, and nothing else."""
+    if path.rpartition("/")[2] in MIXED:
+        return False
+    return bool(_STEERING_FILE.search(path)) or bool(configured_tool(path)) or is_pipeline_path(path)
+
+
+def harness_paths(
+    paths_base: Iterable[str], paths_head: Iterable[str], *, trusted: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The steering files a run takes from the base; those it has not are left out.
+
+    New steering files stay, as a `conftest.py` in a new folder, but for those that Python or pytest would
+    prefer to the base's own. Trusted ones stay as the head has them.
+    """
+    base, head = set(paths_base), set(paths_head)
+    taken = {path for path in base if is_steering_path(path)}
+    taken |= {path for path in head - base if _NEVER_NEW.search(path)}
+    return tuple(sorted(taken - set(trusted)))
+
+
+def trusted_paths(comparison: Comparison, suspicions: Iterable[Suspicion]) -> frozenset[str]:
+    """Changed test harnesses that nothing was found in: new tests may need their new fixtures."""
+    doubted = {item.path for item in suspicions if item.weight is Weight.HELD}
+    changed = (change.path for change in comparison.changes if change.status != "D")
+    return frozenset(path for path in changed if path.endswith("conftest.py") and path not in doubted)
+
+
+def mixed_paths(paths_base: Iterable[str], paths_head: Iterable[str]) -> tuple[str, ...]:
+    """The files of both sides that are to be merged."""
+    both = set(paths_base) & set(paths_head)
+    return tuple(sorted(path for path in both if path.rpartition("/")[2] in MIXED))
+
+
+def merge_configuration(path: str, before: bytes, after: bytes) -> bytes | None:
+    """The head's file with everything that steers tools as the base has it; None when only the base's will do."""
+    old, new = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
+    if path.rpartition("/")[2] == "package.json":
+        return _merge_package(old, new)
+    if not _TABLE.search(new):
+        return None
+    kept = [block for name, block in _toml_tables(new) if not _TOOLS.match(name)]
+    restored = [block for name, block in _toml_tables(old) if _TOOLS.match(name)]
+    return "".join((*kept, *restored)).encode()
+
+
+def _toml_tables(text: str) -> list[tuple[str, str]]:
+    """The tables of a TOML or INI text with their names; what stands before the first has none."""
+    text = text if text.endswith("\n") or not text else f"{text}\n"
+    starts = [(match.start(), match[1].strip("\"' ")) for match in _TABLE.finditer(text)]
+    places = [*(place for place, _ in starts), len(text)]
+    head = [("", text[: places[0]])] if places[0] else []
+    return head + [(name, text[place : places[at + 1]]) for at, (place, name) in enumerate(starts)]
+
+
+def _merge_package(old: str, new: str) -> bytes | None:
+    try:
+        before, after = json.loads(old), json.loads(new)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return None
+    for key in _PACKAGE_KEYS:
+        after.pop(key, None)
+    after |= {key: before[key] for key in _PACKAGE_KEYS if key in before}
+    return json.dumps(after, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,185 @@
+"""What a path says about a file (language, test, product, generated), and where symbolic links lead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+_LANGUAGES = {
+    **dict.fromkeys(("py", "pyi", "pyw"), "python"),
+    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"), "script"),
+    **dict.fromkeys(("sh", "bash", "zsh", "bats"), "shell"),
+    **dict.fromkeys(("yml", "yaml"), "yaml"),
+    **dict.fromkeys(("kt", "kts"), "kotlin"),
+    **dict.fromkeys(("c", "h", "cc", "cpp", "hpp", "cxx", "swift", "scala", "php", "dart"), "braced"),
+    "rs": "rust",
+    "go": "go",
+    "java": "java",
+    "cs": "csharp",
+    "rb": "ruby",
+    "toml": "toml",
+    "json": "json",
+    "ini": "ini",
+    "cfg": "ini",
+}
+CODE = frozenset(
+    ("python", "script", "rust", "go", "java", "kotlin", "csharp", "ruby", "shell", "make", "braced")
+)
+_NAMED = {"makefile": "make", "gnumakefile": "make", "dockerfile": "docker", "justfile": "make"}
+
+_TEST_FOLDERS = frozenset(("test", "tests", "__tests__", "spec", "specs", "e2e", "__snapshots__"))
+_TEST_NAMES = re.compile(
+    r"test_.*\.py|.*_tests?\.py|tests\.py|conftest\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go"
+    r"|(Test.*|.*Tests?|.*TestCase|.*IT)\.(java|kt|cs)|.*_(spec|test)\.rb|.*\.bats|.*_test\.(rs|sh|exs?)"
+)
+_COLLECTED = re.compile(
+    r"test.*\.py|.*_test\.py|.*[._-](test|spec|cy|e2e)\.[cm]?[jt]sx?|.*_test\.go|.*\.(rs|java|kt|cs|bats)"
+    r"|.*_(spec|test)\.rb"
+)
+_GENERATED = re.compile(
+    r"(^|/)(__generated__|generated|gen)/|_pb2(_grpc)?\.pyi?$|\.pb\.(go|cc|h)$|[._](generated|gen)\.[a-z]+$"
+    r"|\.(designer|g)\.(cs|dart)$|(^|/)(package-lock\.json|npm-shrinkwrap\.json|.*\.lock|pnpm-lock\.yaml"
+    r"|go\.sum|uv\.lock|.*requirements.*\.txt)$|\.snap$|\.map$"
+)
+_EXPECTATION = re.compile(
+    r"(^|/)(__snapshots__|snapshots?|goldens?|expected|approved)/|\.(snap|ambr|golden|approved|expected)(\.[a-z]+)?$"
+    r"|[._-](golden|expected|approved|snapshot)\.[a-z]+$"
+)
+_SETS_UP = re.compile(
+    r"(^|/)[\w.-]*(test|jest|vitest|mocha|e2e|spec)[\w.-]*setup[\w.-]*\.[cm]?[jt]sx?$"
+    r"|(^|/)setup[\w.-]*(test|jest|vitest|mocha|e2e|spec)[\w.-]*\.[cm]?[jt]sx?$",
+    re.IGNORECASE,
+)
+_NOT_PRODUCT = re.compile(
+    r"(^|/)(docs?|examples?|scripts|tools|bin|benchmarks?|testing|\.github|ci|build|hack)/|(^|/)(setup|noxfile|tasks|manage"
+    r"|__main__)\.py$|(^|/)[\w.-]+\.(config|conf|setup)\.[cm]?[jt]s$|(^|/)(gulpfile|gruntfile|wscript)"
+)
+
+
+def language_of(path: str) -> str:
+    """The language a file is written in; empty when it is none that is read."""
+    name = path.rpartition("/")[2].lower()
+    if name.startswith("dockerfile"):
+        return "docker"
+    return _NAMED.get(name) or _LANGUAGES.get(name.rpartition(".")[2] if "." in name else "", "")
+
+
+def is_test_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
+    """True for tests and what lies beside them."""
+    folders, _, name = path.rpartition("/")
+    if any(folder in _TEST_FOLDERS for folder in folders.lower().split("/")):
+        return True
+    return bool(_TEST_NAMES.fullmatch(name)) or matches_any(path, patterns)
+
+
+def is_source_path(path: str) -> bool:
+    """True for a product's own code: no test, nothing a tool made."""
+    return language_of(path) in CODE - {"make"} and not is_test_path(path) and not is_generated_path(path)
+
+
+def is_product_path(path: str) -> bool:
+    """True for code that is neither test, nor script, build step or configuration."""
+    return is_source_path(path) and not _NOT_PRODUCT.search(path)
+
+
+def is_collected_path(path: str, patterns: tuple[str, ...] = ()) -> bool:
+    """True when runners find tests in a file of that name."""
+    folders, _, name = path.rpartition("/")
+    if matches_any(path, patterns) or _COLLECTED.fullmatch(name):
+        return True
+    return language_of(path) == "script" and any(
+        folder in _TEST_FOLDERS - {"__snapshots__"} for folder in folders.split("/")
+    )
+
+
+def is_in_test_folder(path: str) -> bool:
+    """True when a folder on the way says that tests are in it."""
+    return any(folder in _TEST_FOLDERS for folder in path.lower().split("/")[:-1])
+
+
+def is_test_setup_path(path: str) -> bool:
+    """True for a script that a runner loads before its tests."""
+    return bool(_SETS_UP.search(path))
+
+
+def is_generated_path(path: str) -> bool:
+    """True for what tools write: lock files, generated code, snapshots."""
+    return bool(_GENERATED.search(path))
+
+
+def is_expectation_path(path: str) -> bool:
+    """True for a file of recorded results that tests compare with."""
+    return bool(_EXPECTATION.search(path))
+
+
+def matches_any(path: str, patterns: tuple[str, ...]) -> bool:
+    """True when one of the patterns fits the path or its name."""
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path, pattern) or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+MAX_HOPS = 40
+"""As many links as Linux follows in one path."""
+MAX_TARGET = 4096
+MAX_DEPTH = 200
+"""Folders of a tree; nothing is looked up below."""
+MAX_PARTS = 1000
+"""Parts of paths that are followed for one of them; links to links multiply."""
+_ABSOLUTE = re.compile(r"/|~[^/]*/|~$|[A-Za-z]:")
+OUTSIDE = "out of the repository"
+CONTROL = "into a folder of git or of the ledger"
+CIRCLE = "back to itself"
+UNREADABLE = "nowhere that can be read"
+
+
+class LinkDestination(NamedTuple):
+    """Where a path leads once every link in it is followed."""
+
+    path: str
+    """From the repository's root, empty for the root itself; outside of it as far as it was followed."""
+    problem: str = ""
+    """Why it is no place for a link to lead to; empty for a file or folder of the repository, there or not."""
+
+
+def follow_links(path: str, links: Mapping[str, str]) -> LinkDestination:
+    """Follows a path through links, given as the target of each by its path."""
+    rest = _path_parts(path)
+    place: list[str] = []
+    hops = parts = 0
+    while rest:
+        part = rest.pop()
+        parts += 1
+        if parts > MAX_PARTS:
+            return LinkDestination(path, UNREADABLE)
+        if part == "..":
+            if not place:
+                return LinkDestination("/".join(("..", *reversed(rest))), OUTSIDE)
+            place.pop()
+            continue
+        place.append(part)
+        target = links.get("/".join(place)) if len(place) <= MAX_DEPTH else None
+        if target is None:
+            continue
+        hops += 1
+        problem = CIRCLE if hops > MAX_HOPS else _target_problem(target)
+        if problem:
+            return LinkDestination("/".join((target.rstrip("/"), *reversed(rest))), problem)
+        place.pop()
+        rest += _path_parts(target)
+    is_control = any(part.lower() in (".git", "git~1") for part in place) or (
+        bool(place) and place[0].lower() == ".got"
+    )
+    return LinkDestination("/".join(place), CONTROL if is_control else "")
+
+
+def _path_parts(path: str) -> list[str]:
+    """The parts of a path, last first, whichever way its slashes lean."""
+    return [part for part in reversed(path.replace("\\", "/").split("/")) if part not in ("", ".")]
+
+
+def _target_problem(target: str) -> str:
+    if not target.strip() or len(target) > MAX_TARGET or "\0" in target:
+        return UNREADABLE
+    return OUTSIDE if _ABSOLUTE.match(target.replace("\\", "/")) else ""

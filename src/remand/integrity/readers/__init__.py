@@ -1,0 +1,1 @@
+"""Parse files: languages, tests, assertions, comments, commands and settings."""

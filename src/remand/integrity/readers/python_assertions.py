@@ -1,0 +1,354 @@
+"""What a Python assertion proves."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from remand.integrity.readers.cases import BOUNDED, COUNTED, EXACT, LOOSE, NARROW, NOTHING, Assertion
+from remand.integrity.readers.python_tree import (
+    call_argument,
+    called_name,
+    constant_texts,
+    is_literal,
+    is_true,
+    last_name,
+    node_source,
+    parse_number,
+)
+
+_UNITTEST = {
+    **dict.fromkeys(
+        (
+            "assertEqual",
+            "assertEquals",
+            "assertListEqual",
+            "assertDictEqual",
+            "assertTupleEqual",
+            "assertSetEqual",
+        ),
+        EXACT,
+    ),
+    **dict.fromkeys(
+        ("assertMultiLineEqual", "assertSequenceEqual", "assertCountEqual", "assertAlmostEqual"), EXACT
+    ),
+    **dict.fromkeys(
+        ("assertIs", "assertJSONEqual", "assertQuerySetEqual", "assertHTMLEqual", "assertRedirects"), EXACT
+    ),
+    **dict.fromkeys(("assertRaisesRegex", "assertWarnsRegex"), NARROW),
+    **dict.fromkeys(("assertRaises", "assertWarns", "assertLogs", "assertNumQueries"), EXACT),
+    **dict.fromkeys(("assertIsNotNone", "assertIsInstance", "assertNotIsInstance"), LOOSE),
+}
+_CALLED = {
+    "assert_called_once_with": EXACT,
+    "assert_called_with": EXACT,
+    "assert_has_calls": EXACT,
+    "assert_awaited_once_with": EXACT,
+    "assert_any_call": BOUNDED,
+    "assert_called_once": BOUNDED,
+    "assert_not_called": BOUNDED,
+    "assert_called": LOOSE,
+}
+_MISTAKEN = frozenset(
+    ("called_with", "called_once_with", "has_calls", "not_called", "called_once", "any_call", "awaited_with")
+)
+"""What a mock takes for a call like any other, though it reads like an assertion."""
+_LOOSE_CALLS = frozenset(("isinstance", "hasattr", "callable", "issubclass", "any", "bool", "len"))
+_BROAD = frozenset(("Exception", "BaseException"))
+_HELPER = re.compile(r"_*(assert|check|verify|expect|ensure|should)(_\w+|[A-Z]\w*)")
+_FAILS = frozenset(("fail", "AssertionError"))
+
+KnownValues = dict[str, str]
+"""What simple names were given in the function, as text."""
+
+
+def statement_assertion(node: ast.stmt, known: KnownValues) -> Assertion | None:
+    """The assertion a statement is, if it is one."""
+    if isinstance(node, ast.Assert):
+        return _assert_statement(node, node.test, known)
+    value = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(value, ast.Await):
+        value = value.value
+    return call_assertion(value, known) if isinstance(value, ast.Call) else None
+
+
+def call_assertion(call: ast.Call, known: KnownValues) -> Assertion | None:
+    """The assertion a call is: of unittest, of a mock, or a helper named like one."""
+    name = last_name(call.func)
+    if name in ("assertTrue", "assertFalse") and call.args:
+        return _truth_assertion(call, name, known)
+    if name in _UNITTEST or (name.startswith("assert") and name[6:7].isupper()):
+        return _unittest_assertion(call, name, known)
+    if name in _CALLED or (name in _MISTAKEN and isinstance(call.func, ast.Attribute)):
+        return _build_assertion(call, node_source(call.func).rpartition(".")[0], _CALLED.get(name, NOTHING))
+    if _HELPER.fullmatch(name) and not called_name(call).startswith("subprocess."):
+        return _build_assertion(call, name, EXACT)._replace(
+            tolerance=_allowed_tolerance(call) if "close" in name else 0.0
+        )
+    return None
+
+
+def with_assertion(item: ast.withitem) -> Assertion | None:
+    """The assertion the head of a `with` is: that something raises, warns or logs."""
+    call = item.context_expr
+    if not isinstance(call, ast.Call):
+        return None
+    name = last_name(call.func)
+    if name in ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns", "RaisesGroup"):
+        return _build_assertion(call, "raises", _raises_strength(call, name))
+    if name in ("assertLogs", "assertNumQueries", "assertNoLogs", "deprecated_call", "subTest"):
+        return None if name == "subTest" else _build_assertion(call, name, EXACT)
+    return None
+
+
+def branch_assertion(node: ast.If) -> Assertion | None:
+    """`if …: pytest.fail()` and `if …: raise AssertionError` are assertions of the contrary."""
+    if not node.body or not is_outright_failure(node.body[-1]):
+        return None
+    strength = EXACT if any(isinstance(part, ast.NotEq) for part in ast.walk(node.test)) else BOUNDED
+    return Assertion(
+        node.lineno,
+        f"not {node_source(node.test)}",
+        node_source(node.test),
+        strength,
+        constant_texts(ast.walk(node.test)),
+    )
+
+
+def is_outright_failure(node: ast.stmt) -> bool:
+    """True for a statement that fails the test outright."""
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return last_name(raised) in _FAILS
+    return isinstance(node, ast.Expr) and called_name(node.value).endswith(("pytest.fail", "self.fail"))
+
+
+def may_fail(nodes: list[ast.stmt]) -> bool:
+    """True when some statements raise, fail or assert."""
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Raise | ast.Assert):
+                return True
+            if isinstance(part, ast.Call) and last_name(part.func).startswith(("fail", "assert", "exit")):
+                return True
+    return False
+
+
+def _raises_strength(call: ast.Call, name: str) -> int:
+    expected = call.args[0] if call.args else call_argument(call, "expected_exception")
+    if last_name(expected) in _BROAD:
+        return LOOSE
+    has_words = call_argument(call, "match") is not None or name.endswith("Regex")
+    return NARROW if has_words else EXACT
+
+
+def _truth_assertion(call: ast.Call, name: str, known: KnownValues) -> Assertion:
+    if name == "assertTrue":
+        return _assert_statement(call, call.args[0], known)
+    is_nothing = isinstance(call.args[0], ast.Constant) and not call.args[0].value
+    return _build_assertion(call, node_source(call.args[0]), NOTHING if is_nothing else BOUNDED)
+
+
+def _unittest_assertion(call: ast.Call, name: str, known: KnownValues) -> Assertion:
+    args = call.args
+    strength = _UNITTEST.get(name, BOUNDED)
+    if name.startswith(("assertRaises", "assertWarns")):
+        return _build_assertion(call, "raises", _raises_strength(call, name))
+    if len(args) >= 2 and name in _UNITTEST:
+        if is_literal(args[0]) and is_literal(args[1]):
+            strength = NOTHING
+        elif _is_same_expression(args[0], args[1], known):
+            strength = _self_comparison_strength(args[0], args[1], known)
+        elif any(_is_flag(arg) for arg in args[:2]):
+            strength = min(strength, BOUNDED)
+        elif _is_count(args[0], args[1]):
+            strength = min(strength, COUNTED)
+    subject = next((arg for arg in args if not is_literal(arg)), args[0] if args else call)
+    tolerance = _almost_equal_tolerance(call) if name == "assertAlmostEqual" else 0.0
+    return _build_assertion(call, _look_up_subject(subject, known), strength)._replace(
+        tolerance=tolerance, parts=_value_count(args[1:2])
+    )
+
+
+def _look_up_subject(node: ast.expr, known: KnownValues) -> str:
+    """What an assertion looks at, by what its name was given."""
+    text = node_source(node)
+    name, dot, rest = text.partition(".")
+    return f"{known[name]}{dot}{rest}" if name in known else text
+
+
+def _almost_equal_tolerance(call: ast.Call) -> float:
+    scale = abs(next((found for arg in call.args[:2] if (found := parse_number(arg))), 1.0)) or 1.0
+    delta = parse_number(call_argument(call, "delta"))
+    if delta is not None:
+        return abs(delta) / scale
+    places = parse_number(call_argument(call, "places", 2))
+    digits = min(max(7.0 if places is None else places, -300.0), 300.0)
+    return float(10.0**-digits) / scale
+
+
+def _assert_statement(node: ast.Assert | ast.Call, test: ast.expr, known: KnownValues) -> Assertion:
+    text = node_source(node.test if isinstance(node, ast.Assert) else node)
+    subject = test.left if isinstance(test, ast.Compare) else test
+    if isinstance(test, ast.Compare) and is_literal(test.left):
+        subject = test.comparators[0]
+    return Assertion(
+        node.lineno,
+        text,
+        _look_up_subject(subject, known),
+        strength_of(test, known),
+        constant_texts(ast.walk(test)),
+        parts=_value_count(test.comparators) if isinstance(test, ast.Compare) else _conjunct_count(test),
+        tolerance=_tolerance(test),
+        slack=_slack(test),
+        bound=_bound(test),
+    )
+
+
+def _build_assertion(call: ast.Call, subject: str, strength: int) -> Assertion:
+    return Assertion(call.lineno, node_source(call), subject, strength, constant_texts(ast.walk(call)))
+
+
+def strength_of(test: ast.expr, known: KnownValues) -> int:
+    """How much it proves that an expression is true."""
+    if isinstance(test, ast.NamedExpr):
+        test = test.value
+    if is_true(test) or isinstance(test, ast.Lambda | ast.GeneratorExp | ast.JoinedStr):
+        return NOTHING
+    if isinstance(test, ast.BoolOp):
+        found = [strength_of(value, known) for value in test.values]
+        return max(found) if isinstance(test.op, ast.And) else min(BOUNDED, *found)
+    if isinstance(test, ast.Compare):
+        return _comparison_strength(test, known)
+    if isinstance(test, ast.Call):
+        return _call_strength(test)
+    return BOUNDED
+
+
+def _call_strength(call: ast.Call) -> int:
+    name = last_name(call.func)
+    if name in ("allclose", "isclose", "array_equal", "equals", "assert_frame_equal"):
+        return EXACT
+    return LOOSE if name in _LOOSE_CALLS else BOUNDED
+
+
+def _comparison_strength(test: ast.Compare, known: KnownValues) -> int:
+    left, right, operator = test.left, test.comparators[0], test.ops[0]
+    if len(test.ops) > 1:
+        return BOUNDED
+    if is_literal(left) and is_literal(right):
+        return NOTHING
+    if isinstance(operator, ast.Eq | ast.Is | ast.GtE | ast.LtE) and _is_same_expression(left, right, known):
+        return _self_comparison_strength(left, right, known)
+    if isinstance(operator, ast.Eq | ast.Is):
+        return _equality_strength(left, right)
+    if isinstance(operator, ast.IsNot | ast.NotEq) and _is_none(right):
+        return LOOSE
+    if isinstance(operator, ast.Gt | ast.GtE) and parse_number(right) in (0.0, -1.0):
+        is_length = isinstance(left, ast.Call) and last_name(left.func) == "len"
+        return NOTHING if is_length and isinstance(operator, ast.GtE) else LOOSE
+    return BOUNDED
+
+
+def _equality_strength(left: ast.expr, right: ast.expr) -> int:
+    if any(last_name(side) == "ANY" for side in (left, right)):
+        return LOOSE
+    if any(last_name(part) == "ANY" for side in (left, right) for part in ast.walk(side)):
+        return BOUNDED
+    if _is_count(left, right):
+        return COUNTED
+    if any(called_name(side) == "type" for side in (left, right)):
+        return LOOSE
+    return BOUNDED if _is_flag(left) or _is_flag(right) else EXACT
+
+
+def _is_count(one: ast.expr, other: ast.expr) -> bool:
+    """True when things are only counted; that there are none says all there is to say."""
+    return "len" in (called_name(one), called_name(other)) and 0.0 not in (
+        parse_number(one),
+        parse_number(other),
+    )
+
+
+def _is_flag(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is flag for flag in (True, False, None))
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _self_comparison_strength(left: ast.expr, right: ast.expr, known: KnownValues) -> int:
+    """Two calls may differ, and tests may ask that they do not; a name is always equal to itself."""
+    one, other = node_source(left), node_source(right)
+    if "(" not in known.get(one, one):
+        return NOTHING
+    return BOUNDED if one != other and one in known and other in known else LOOSE
+
+
+def _is_same_expression(left: ast.expr, right: ast.expr, known: KnownValues) -> bool:
+    """True when both sides are the same expression, looked up one assignment deep."""
+    one, other = node_source(left), node_source(right)
+    return known.get(one, one) == known.get(other, other)
+
+
+def _value_count(nodes: list[ast.expr]) -> int:
+    """How many values a written-out value holds."""
+    for node in nodes:
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return max(1, len(node.elts))
+        if isinstance(node, ast.Dict):
+            return max(1, len(node.values))
+        if isinstance(node, ast.Call):
+            return max(1, len(node.args) + len(node.keywords))
+    return 1
+
+
+def _conjunct_count(test: ast.expr) -> int:
+    return len(test.values) if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else 1
+
+
+def _tolerance(test: ast.expr) -> float:
+    """How far off, in parts of the expected value, is still equal."""
+    for part in ast.walk(test):
+        if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose", "allclose"):
+            return _allowed_tolerance(part)
+    return 0.0
+
+
+def _slack(test: ast.expr) -> float:
+    for part in ast.walk(test):
+        if isinstance(part, ast.Call) and last_name(part.func) in ("approx", "isclose"):
+            given = next(
+                (
+                    parse_number(call_argument(part, name))
+                    for name in ("abs", "abs_tol")
+                    if call_argument(part, name)
+                ),
+                None,
+            )
+            expected = next((arg for arg in part.args[:2] if parse_number(arg) is not None), None)
+            if given is not None and expected is not None:
+                digits = node_source(expected).partition(".")[2].partition("e")[0]
+                return abs(given) * float(10 ** min(len(digits), 15))
+    return 0.0
+
+
+def _allowed_tolerance(call: ast.Call) -> float:
+    scale = abs(next((found for arg in call.args[:2] if (found := parse_number(arg))), 1.0)) or 1.0
+    relative = [parse_number(call_argument(call, name)) for name in ("rel", "rtol", "rel_tol")]
+    absolute = [parse_number(call_argument(call, name)) for name in ("abs", "atol", "abs_tol")]
+    allowed = [value for value in relative if value is not None]
+    allowed += [value / scale for value in absolute if value is not None]
+    return max(allowed, default=1e-6)
+
+
+def _bound(test: ast.expr) -> tuple[str, float] | None:
+    if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+        return None
+    limit = parse_number(test.comparators[0])
+    if limit is None:
+        return None
+    if isinstance(test.ops[0], ast.Lt | ast.LtE):
+        return "<", limit
+    return (">", limit) if isinstance(test.ops[0], ast.Gt | ast.GtE) else None

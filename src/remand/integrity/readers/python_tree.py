@@ -1,0 +1,255 @@
+"""Python's syntax tree: parsed in one place, walked without recursion."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_TEXTLESS = (ast.Load, ast.Store, ast.Del)
+MAX_DEPTH = 300
+"""Levels of nesting that are read; nobody writes as many by hand."""
+
+
+class TooDeep(Exception):  # noqa: N818 - a property of the text, not a fault of ours
+    """The text is nested so deeply that it cannot be read."""
+
+
+def parse_python(text: str) -> ast.Module | None:
+    """The tree of a text; None when it is no Python of this version. Raises TooDeep."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            return None
+        except (RecursionError, MemoryError) as error:
+            raise TooDeep from error
+    _check_depth(tree)
+    return tree
+
+
+def _check_depth(tree: ast.Module) -> None:
+    level: list[ast.AST] = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise TooDeep
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+
+
+def node_source(node: ast.AST) -> str:
+    """The code of a node, laid out one way."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return f"<{type(node).__name__} at line {getattr(node, 'lineno', 0)}>"
+
+
+def dotted_name(node: ast.AST | None) -> str:
+    """A name with its dots, as `pytest.mark.skip`; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Call):
+        parts.append("()")
+    elif isinstance(node, ast.Name):
+        parts.append(node.id)
+    else:
+        return ""
+    return ".".join(reversed(parts))
+
+
+def last_name(node: ast.AST | None) -> str:
+    """The last part of a name: `skip` of `pytest.mark.skip`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def called_name(node: ast.AST) -> str:
+    """The dotted name a call calls; empty when it is none."""
+    return dotted_name(node.func) if isinstance(node, ast.Call) else ""
+
+
+def call_argument(call: ast.Call, name: str, place: int | None = None) -> ast.expr | None:
+    """An argument by keyword, or by its place."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if place is not None and place < len(call.args):
+        return call.args[place]
+    return None
+
+
+def parse_number(node: ast.AST | None) -> float | None:
+    """The number a node is, with its sign."""
+    sign = 1.0
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        sign = -sign if isinstance(node.op, ast.USub) else sign
+        node = node.operand
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        try:
+            return sign * float(node.value)  # type: ignore[arg-type]  # type() was asked above
+        except OverflowError:
+            return sign * float("inf")
+    return None
+
+
+def is_literal(node: ast.AST | None) -> bool:
+    """True when a node is made of constants alone."""
+    if node is None:
+        return False
+    whole = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.operator, ast.unaryop)
+    return all(isinstance(part, (*whole, *_TEXTLESS, ast.BinOp)) for part in ast.walk(node))
+
+
+def all_nodes(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+    """Some nodes with everything inside them."""
+    return [part for node in nodes for part in ast.walk(node)]
+
+
+def constant_texts(parts: Iterable[ast.AST]) -> frozenset[str]:
+    """The constants among some nodes, as they are written, small ones left out."""
+    found = (part.value for part in parts if isinstance(part, ast.Constant))
+    written = {
+        _constant_text(value) for value in found if not isinstance(value, bool | None | type(Ellipsis))
+    }
+    return frozenset(written - {"0", "1", "''", "2", "-1"})
+
+
+def _constant_text(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return f"int{value.bit_length()}"
+    return repr(value)[:200]
+
+
+def node_words(parts: Iterable[ast.AST]) -> frozenset[str]:
+    """The names, attributes and constants among some nodes."""
+    return frozenset(word for part in parts if (word := _node_word(part)))
+
+
+def _node_word(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Constant):
+        return _constant_text(node.value)
+    return node.arg or "" if isinstance(node, ast.keyword) else ""
+
+
+def fingerprint(parts: Iterable[ast.AST]) -> str:
+    """The same for the same code, whatever its layout, comments and place."""
+    told = (f"{type(part).__name__}:{_node_word(part)}" for part in parts if not isinstance(part, _TEXTLESS))
+    return sha256("\0".join(told).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def called_functions(parts: Iterable[ast.AST]) -> frozenset[str]:
+    """The last names of everything that is called among some nodes."""
+    return frozenset(name for part in parts if isinstance(part, ast.Call) and (name := last_name(part.func)))
+
+
+def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a body, its docstring left out."""
+    first = body[0] if body else None
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
+        return body[1:]
+    return body
+
+
+def is_false(node: ast.expr) -> bool:
+    """True for a condition that never holds, as it is written."""
+    if isinstance(node, ast.Constant):
+        return not node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return is_true(node.operand)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        return any(is_false(value) for value in node.values)
+    return last_name(node) == "TYPE_CHECKING"
+
+
+def is_true(node: ast.expr) -> bool:
+    """True for a condition that always holds, as it is written."""
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return is_false(node.operand)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return any(is_true(value) for value in node.values)
+    return isinstance(node, ast.Tuple | ast.List) and bool(node.elts)
+
+
+def imported_names(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """What each imported name stands for, as `t` for `time` and `TestCase` for `unittest.TestCase`."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                whole = name.name if name.asname else name.name.partition(".")[0]
+                found[name.asname or whole] = whole
+        elif isinstance(node, ast.ImportFrom):
+            source = "." * node.level + (node.module or "")
+            found |= {name.asname or name.name: f"{source}.{name.name}" for name in node.names}
+    return found
+
+
+def resolve_name(node: ast.AST | None, names: dict[str, str]) -> str:
+    """A dotted name with its first part replaced by what was imported under it."""
+    first, dot, rest = dotted_name(node).partition(".")
+    return f"{names.get(first, first)}{dot}{rest}"
+
+
+def iterate_functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
+    """Every function with the classes and functions it stands in, as `Cart.total`."""
+    stack: list[tuple[str, ast.AST]] = [("", tree)]
+    while stack:
+        prefix, node = stack.pop()
+        for child in _inner_statements(node):
+            if isinstance(child, Function):
+                yield f"{prefix}{child.name}", child
+            inside = f"{prefix}{child.name}." if isinstance(child, Function | ast.ClassDef) else prefix
+            stack.append((inside, child))
+
+
+def _inner_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements, handlers and cases directly inside a node."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        inner = getattr(node, field, None)
+        if isinstance(inner, list):
+            yield from inner
+
+
+def import_time_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every node that is run when the module is imported: no function bodies, no `__main__` part."""
+    stack: list[ast.AST] = list(tree.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Function | ast.Lambda) or is_main_guard(node):
+            continue
+        yield node
+        stack.extend(ast.iter_child_nodes(node))
+
+
+def is_main_guard(node: ast.AST) -> bool:
+    """True for the part of a module that is run when the module is run by itself."""
+    return isinstance(node, ast.If) and "__name__" in node_words(ast.walk(node.test))
+
+
+def has_computation(node: Function) -> bool:
+    """True when a function loops, reckons or calls."""
+    working = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+    for part in ast.walk(node):
+        if isinstance(part, working):
+            return True
+        if isinstance(part, ast.BinOp | ast.AugAssign) and not is_literal(part):
+            return True
+    return False

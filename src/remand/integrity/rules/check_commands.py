@@ -1,0 +1,374 @@
+"""Commands that run checks: removed, narrowed, or with their failure ignored."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from remand.integrity.changed_tests import ChangedFile
+from remand.integrity.changeset import Changeset
+from remand.integrity.readers.command_lines import (
+    ShellCommand,
+    check_tools_in,
+    collecting_commands,
+    has_commands,
+    read_commands,
+    without_tools,
+)
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
+
+_DATA = re.compile(r"(^|/)(fixtures|testdata)/")
+_SCRIPT = re.compile(r"([\w:-]+): ")
+Tools = frozenset[tuple[str, str]]
+
+
+class CommandChange:
+    """The commands of one file, base and head."""
+
+    def __init__(self, view: ChangedFile, after: SourceFile | None) -> None:
+        self.view = view
+        self.after = after
+        self.path = view.path
+
+    @cached_property
+    def added_commands(self) -> list[ShellCommand]:
+        """Those the base has not."""
+        return _command_difference(self.after, self.view.before)
+
+    @cached_property
+    def removed_commands(self) -> dict[str, ShellCommand]:
+        """Those the head has not, by each of their names."""
+        gone = _command_difference(self.view.before, self.after)
+        return {name: command for command in reversed(gone) for name in check_names(command)}
+
+    @cached_property
+    def command_counts(self) -> Counter[str]:
+        """How many commands of the head there are by each name."""
+        return Counter(name for command in _commands_or_none(self.after) for name in check_names(command))
+
+    @cached_property
+    def old_tools(self) -> Tools:
+        """The checks the base ran."""
+        return _check_tools(self.view.before)
+
+    @cached_property
+    def new_tools(self) -> Tools:
+        """The checks the head runs."""
+        return _check_tools(self.after)
+
+
+def command_changes(changeset: Changeset) -> Iterator[CommandChange]:
+    """Every changed file that has commands."""
+    for view in changeset.views:
+        sides = (view.before, view.after)
+        if not _DATA.search(view.path) and any(side is not None and has_commands(side) for side in sides):
+            yield CommandChange(view, view.after)
+
+
+def check_names(command: ShellCommand) -> set[str]:
+    """The checks a command runs; of a package script its own name, too."""
+    names = {name for _, name in command.tools}
+    script = _SCRIPT.match(command.text)
+    return names | ({script[1]} if script else set())
+
+
+def _commands_or_none(source: SourceFile | None) -> tuple[ShellCommand, ...]:
+    return read_commands(source) if source else ()
+
+
+def _command_difference(one: SourceFile | None, other: SourceFile | None) -> list[ShellCommand]:
+    """The commands of one side that the other has not."""
+    left = Counter(command.text for command in _commands_or_none(other))
+    found = []
+    for command in _commands_or_none(one):
+        if left[command.text] > 0:
+            left[command.text] -= 1
+        else:
+            found.append(command)
+    return found
+
+
+def _check_tools(source: SourceFile | None) -> Tools:
+    return frozenset(tool for command in _commands_or_none(source) for tool in command.tools)
+
+
+_IGNORES = re.compile(
+    r"\|\|\s*(?:/bin/)?(?:true|:|exit\s+0|echo|printf|return\s+0|\{\s*(?:echo|true|:))|;\s*(?:/bin/)?(?:true|exit\s+0|:)\s*[\"']?\s*,?$"
+    r"|--exit-zero|--passWithNoTests|--pass-with-no-tests|--no-fail-on|--suppress-tests|--allow-empty|--warn-only"
+    r"|--exit-code[= ]0|--quiet-exit|--continue-on-collection-errors|--no-error-on-unmatched|--nowarn|\|\s*tee\b|(?<![&>|])&\s*$"
+    r"|--collect-only|--co\b|--setup-plan|\bPYTHONOPTIMIZE=|\bpython[\d.]* -O+\b|success_codes"
+)
+_FAILS_AFTER = re.compile(r"\|\|.*(?:\bexit\s+(?:[1-9]|\$)|\bfalse\b|\breturn\s+(?:[1-9]|\$)|=1\b|=\$\?)")
+_SHELL_TRICKS = re.compile(
+    r"^\s*(?:set \+e\b|set \+o (?:errexit|pipefail)|trap\b.*\bexit 0|exit 0$|MAKEFLAGS\s*\+?=.*-i|\.IGNORE\s*:|SHELL\s*:?=.*/true)"
+)
+_TOOL_STUB = re.compile(
+    r"^\s*(?:alias\s+|function\s+)?([\w-]+)\s*(?:\(\)\s*\{\s*(?::|true|return 0|exit 0)|[:?]?=\s*[\"']?(?:true|:|echo)\b)",
+    re.IGNORECASE,
+)
+_FORGIVES = re.compile(
+    r"^\s*-?\s*(?:continue-on-error:\s*true|allow_failure:\s*true|ignore_errors:\s*true|ignoreErrors:\s*true|continueOnError:\s*true"
+    r"|if:\s*(?:\$\{\{\s*)?(?:false|\"false\"|'false')|when:\s*(?:never|manual)|stages:\s*\[\s*manual\s*\])"
+)
+_BYPASSES = re.compile(
+    r"\bgit (?:commit|push)\b.*(?:--no-verify|\s-n\b)|core\.hooksPath\s*=?\s*(?:/dev/null|[\"']{2})|\bHUSKY=0|\bSKIP=\w"
+)
+_CONDITION = re.compile(
+    r"^\s*-?\s*if:\s*(?!.*(?:always\(\)|cancelled\(\)|failure\(\)|\.draft\b|\b(?:matrix|runner|needs|steps)\.))\S"
+)
+"""A condition that leaves a check out by more than the machine, or what ran before it."""
+_TEE = re.compile(r"\|\s*(?:tee|tail|head|cat|grep|sed|awk|less)\b")
+_FALLBACK = re.compile(r"(\|\||\|\s*(?=(?:tail|head|cat|grep|sed|awk|less)\b))")
+_ASKS = re.compile(r"(?:-\s+|run:\s*)*if\s+!?\s*\S")
+_FAILS = re.compile(
+    r"\bexit\s+(?:[1-9]|\$)|\bfalse\b|\breturn\s+(?:[1-9]|\$)|=1\b|=\$\?|::error|\bfail\w*\+|[Ff]ail\w*="
+)
+_ABOVE, _BELOW = 14, 60
+"""Lines of a step or job that are looked at around one of them."""
+
+
+def find_ignored_failures(changeset: Changeset) -> Iterator[Suspicion]:
+    """New lines by which a check's failure is lost."""
+    for change in command_changes(changeset):
+        for command in change.added_commands:
+            if _loses_failure(command, change):
+                found = f"`{shorten(command.text)}`"
+                yield suspicion("failure_ignored", change.path, command.line, found, command.text)
+
+
+def _loses_failure(command: ShellCommand, change: CommandChange) -> bool:
+    text = command.text
+    if _BYPASSES.search(text):
+        return True
+    if command.tools and (
+        _IGNORES.search(text.rstrip("\"',")) or _has_ignoring_dash(text, change) or _is_failure_replaced(text)
+    ):
+        return not _FAILS_AFTER.search(text) and not _keeps_status(text, change)
+    if command.tools and _ends_in_other_command(text, change):
+        return True
+    if _ASKS.match(text) and command.tools:
+        return not _fails_inside(command, change)
+    if _SHELL_TRICKS.search(text):
+        return bool(change.new_tools) and _is_unguarded(command, change)
+    stand_in = _TOOL_STUB.search(text)
+    if stand_in:
+        return bool(check_tools_in(stand_in[1].lower()))
+    if _CONDITION.search(text) and not _FORGIVES.search(text):
+        return _is_at_last_check(command, change)
+    return bool(_FORGIVES.search(text)) and _is_at_check(command, change)
+
+
+def _is_failure_replaced(text: str) -> bool:
+    """True when something else may succeed in a check's place: `jest || node report.js`, `pytest | tail`."""
+    check, sign, rest = _FALLBACK.split(text, maxsplit=1) if _FALLBACK.search(text) else (text, "", "")
+    if not sign or not check_tools_in(check):
+        return False
+    return not check_tools_in(rest) if sign.strip() == "||" else True
+
+
+def _ends_in_other_command(text: str, change: CommandChange) -> bool:
+    """True where another command after a check says how the line ends, and no shell stops at the first failure."""
+    is_lenient = change.path.endswith("package.json") or (
+        change.after is not None and change.after.language == "make"
+    )
+    parts = text.rstrip("\"', ").split(";")
+    return (
+        is_lenient
+        and len(parts) > 1
+        and bool(check_tools_in(";".join(parts[:-1])))
+        and not check_tools_in(parts[-1])
+    )
+
+
+def _fails_inside(command: ShellCommand, change: CommandChange) -> bool:
+    """True when a check that an `if` asks for is made to fail the run in one of its branches."""
+    lines = change.after.lines[command.line - 1 : command.line + _BELOW] if change.after else []
+    end = next((at for at, line in enumerate(lines) if re.search(r"(^|[\s;])fi\b", line)), len(lines))
+    return any(_FAILS.search(line) for line in lines[: end + 1])
+
+
+def _has_ignoring_dash(text: str, change: CommandChange) -> bool:
+    """True for a line that starts with `-`, by which make and tox go on whatever it ends with."""
+    goes_on = change.path.endswith("tox.ini") or (
+        change.after is not None and change.after.language == "make"
+    )
+    return goes_on and re.match(r"@?-\s*\w", text) is not None
+
+
+def _keeps_status(text: str, change: CommandChange) -> bool:
+    """True for a pipe into `tee`, and nothing else, where a pipe fails with its first command."""
+    if not _TEE.search(text) or _IGNORES.search(_TEE.sub("", text)):
+        return False
+    return change.after is not None and (
+        "pipefail" in change.after.text or "shell: bash" in change.after.text
+    )
+
+
+def _is_unguarded(command: ShellCommand, change: CommandChange) -> bool:
+    """True but for an `exit 0` that some branch guards."""
+    line = change.after.lines[command.line - 1] if change.after and command.line else ""
+    return not command.text.startswith("exit 0") or not line.startswith((" ", "\t"))
+
+
+def _is_at_check(command: ShellCommand, change: CommandChange) -> bool:
+    """True when the step or job a line belongs to runs a check that the base ran, too."""
+    near = _step_lines(change.after.lines, command.line - 1) if change.after else []
+    return bool(change.old_tools) and any(check_tools_in(line) & change.old_tools for line in near)
+
+
+def _is_at_last_check(command: ShellCommand, change: CommandChange) -> bool:
+    """True when a check that the base ran is run nowhere else in the file."""
+    if change.after is None:
+        return False
+    near = _step_lines(change.after.lines, command.line - 1)
+    inside = Counter(tool for line in near for tool in check_tools_in(line))
+    everywhere = Counter(tool for line in change.after.lines for tool in check_tools_in(line))
+    return any(inside[tool] and inside[tool] >= everywhere[tool] for tool in change.old_tools)
+
+
+def _step_lines(lines: list[str], at: int) -> list[str]:
+    """The lines of the step, or job, around a line."""
+    indent = len(lines[at]) - len(lines[at].lstrip(" -"))
+    start = at
+    while start > max(0, at - _ABOVE) and not _starts_block(lines[start], indent):
+        start -= 1
+    stop = at + 1
+    while stop < min(len(lines), at + _BELOW) and not _ends_block(lines[stop], indent):
+        stop += 1
+    return lines[start:stop]
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _starts_block(line: str, indent: int) -> bool:
+    stripped = line.strip()
+    return (
+        bool(stripped)
+        and _indentation(line) < indent
+        and (stripped.startswith("- ") or stripped.endswith(":"))
+    )
+
+
+def _ends_block(line: str, indent: int) -> bool:
+    return bool(line.strip()) and _indentation(line) < indent
+
+
+_LEAVES_OUT = re.compile(
+    r"--deselect|--ignore(?:-glob)?[= ]|\s-k[ =]|--testPathIgnorePatterns|--testPathPatterns?|--findRelatedTests|--changedSince|--testNamePattern|--skip[= ]|--exclude-dir"
+    r"|-m [\"']?not |--last-failed|--lf\b|-p no:\w+|--grep|--invert|--onlyChanged|--only-changed|-skip[= ]|-run[= ]|--noconftest"
+    r"|--no-cov\b|--reruns|--retry|--retries|--exclude[= ]|-DskipTests|-x test\b"
+)
+_STRICT = re.compile(
+    r"--strict\S*|-D warnings|--error-on-warnings|-W ?error|--fail-on-\S+|--werror|-Werror|--forbid-only"
+)
+_LENIENT = re.compile(
+    r"--quiet\b|--no-eslintrc|--no-config-lookup|--rule\b|--ignore-pattern|--disable-error-code|--ignore-missing-imports"
+    r"|--no-strict\S*|--disable=|--extend-ignore|--extend-exclude|--allow-\S+|--follow-imports[= ](?:skip|silent)|--skipLibCheck"
+    r"|--updateSnapshot|--update-snapshots?|--snapshot-update|(?<=jest )-u\b|(?<=run )-u\b"
+)
+_LEAST = re.compile(
+    r"(--cov-fail-under|--fail-under|--fail_under|--lines|--branches|--functions|--statements|--check-coverage)[= ](\d+(?:\.\d+)?)"
+)
+_MOST = re.compile(r"(--max-warnings|--max-complexity|--max-line-length)[= ](\d+)")
+_ADDOPTS = re.compile(
+    r"\b(?:PYTEST_ADDOPTS|NODE_OPTIONS|MYPYPATH|RUSTFLAGS)\b.*(?:--deselect|-k\b|--ignore|-p no:|--cap-lints|-A warnings|--require)"
+)
+_PLACES = re.compile(
+    r"(?<=\s)(\./[\w./-]+|[\w.-]+/[\w./-]*|tests?|spec|[\w./-]+\.(?:py|[jt]sx?|go)(?:::[\w:]+)?)(?=\s|$|[\"'])"
+)
+"""The files and folders a command names."""
+
+
+def find_narrowed_checks(changeset: Changeset) -> Iterator[Suspicion]:
+    """A check that takes the place of another and looks at less, or asks for less."""
+    for change in command_changes(changeset):
+        for command in change.added_commands:
+            code = _command_code(command, change)
+            if code:
+                yield suspicion(code, change.path, command.line, f"`{shorten(command.text)}`", command.text)
+
+
+def _command_code(command: ShellCommand, change: CommandChange) -> str:
+    """The code of the suspicion a new command is; empty when it is none."""
+    if _ADDOPTS.search(command.text):
+        return "tests_left_out"
+    old = next(
+        (
+            change.removed_commands[name]
+            for name in sorted(check_names(command))
+            if name in change.removed_commands
+        ),
+        None,
+    )
+    if old is None:
+        return ""
+    if set(_LEAVES_OUT.findall(command.text)) - set(_LEAVES_OUT.findall(old.text)):
+        return "tests_left_out"
+    is_single = all(change.command_counts[name] == 1 for name in check_names(command))
+    if is_single and _looks_at_less(old.text, command.text):
+        return "tests_left_out"
+    return "threshold_lowered" if _asks_less(old.text, command.text) else ""
+
+
+def _looks_at_less(old: str, new: str) -> bool:
+    """True when a runner is given a part of what it was given, or a part where it was given nothing."""
+    had, has = (_PLACES.findall(without_tools(text)) for text in (old, new))
+    if not has or set(has) & set(had):
+        return False
+    named = (
+        had + [word for word in without_tools(old).split() if re.fullmatch(r"[A-Za-z]\w*", word)]
+        if had
+        else had
+    )
+    return all(_is_part(place, named) for place in has)
+
+
+def _is_part(place: str, had: list[str]) -> bool:
+    if not had:
+        return not re.fullmatch(r"(\./)?(tests?|spec|src|e2e)/?", place)
+    return any(
+        place != other and (other.endswith("...") or place.startswith(other.rstrip("/") + "/"))
+        for other in had
+    )
+
+
+def _asks_less(old: str, new: str) -> bool:
+    """True when a flag that made the check stricter is gone or gives more room."""
+    if set(_STRICT.findall(old)) - set(_STRICT.findall(new)) or set(_LENIENT.findall(new)) - set(
+        _LENIENT.findall(old)
+    ):
+        return True
+    least_old, least_new = dict(_LEAST.findall(old)), dict(_LEAST.findall(new))
+    if any(float(least_new.get(flag, 0)) < float(value) for flag, value in least_old.items()):
+        return True
+    most_old, most_new = dict(_MOST.findall(old)), dict(_MOST.findall(new))
+    return any(float(most_new.get(flag, "inf")) > float(value) for flag, value in most_old.items())
+
+
+def find_removed_checks(changeset: Changeset) -> Iterator[Suspicion]:
+    """Checks that commands ran on the base and none runs now."""
+    changes = list(command_changes(changeset))
+    had = {
+        part
+        for change in changes
+        for command in change.removed_commands.values()
+        for part in collecting_commands(command.text)
+    }
+    if any(
+        collecting_commands(command.text) - had for change in changes for command in change.added_commands
+    ):
+        return
+    old = {tool for change in changes for tool in change.old_tools}
+    new = {tool for change in changes for tool in change.new_tools}
+    gained = {category for category, _ in new - old}
+    lost = {tool for tool in old - new if tool[0] not in gained}
+    for change in changes:
+        here = sorted(name for category, name in change.old_tools if (category, name) in lost)
+        if here:
+            found = f"{quote_names(here)} is not run any more"
+            yield suspicion("check_removed", change.path, 0, found, "\n".join(here))

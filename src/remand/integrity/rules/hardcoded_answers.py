@@ -1,0 +1,493 @@
+"""Product code that returns the constants tests ask for, instead of computing them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from remand.integrity.changed_tests import ChangedFile
+from remand.integrity.changeset import Changeset
+from remand.integrity.paths import is_product_path
+from remand.integrity.readers.python_tree import (
+    Function,
+    constant_texts,
+    has_computation,
+    is_literal,
+    last_name,
+    node_source,
+    parse_number,
+)
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.readers.tokens import NAME, NUMBER, STRING, BracketedCode
+from remand.integrity.suspicions import Suspicion, shorten, suspicion
+
+LONG_TEXT = 8
+MAX_LOOKAHEAD = 16
+"""Tokens that are looked at for the value of a name."""
+_NAMED = re.compile(r"[a-z][\w.-]*|[A-Z][A-Z0-9_]*")
+_TYPES = frozenset(
+    (
+        "Decimal",
+        "Fraction",
+        "date",
+        "datetime",
+        "time",
+        "timedelta",
+        "Path",
+        "UUID",
+        "frozenset",
+        "int",
+        "float",
+    )
+)
+"""Types whose values are written out by way of a call."""
+_WRITTEN_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
+_WORK = frozenset(("for", "while", "*", "/", "%", "reduce", "map", "filter", "push", "+", "-"))
+
+
+class ConstantAnswer(NamedTuple):
+    """One input and its constant answer."""
+
+    function: str
+    line: int
+    text: str
+    asked: frozenset[str]
+    """The literals of the input."""
+    answer: str
+    is_whole: bool
+    """True when the input is a number, a list or a long text: nothing one would look up in a table of words."""
+    is_joint: bool
+    """True when several numbers, or a list, are compared at once."""
+    works: bool
+    """True when the function works something out besides."""
+
+
+def constant_answers(source: SourceFile) -> tuple[ConstantAnswer, ...]:
+    """Every such place of a file."""
+    if source.tree is not None:
+        return tuple(
+            answer for name, node in source.functions for answer in _function_answers(name, node)
+        ) + tuple(_module_table_answers(source.tree))
+    return (
+        (*_script_answers(source.code), *_script_table_answers(source.code))
+        if source.language == "script"
+        else ()
+    )
+
+
+def _function_answers(name: str, node: Function) -> Iterator[ConstantAnswer]:
+    works = has_computation(node)
+    for part in ast.walk(node):
+        if isinstance(part, ast.If) and part.body and isinstance(part.body[-1], ast.Return):
+            yield from _branch_answers(name, part.test, part.body[-1].value, works=works)
+        elif isinstance(part, ast.IfExp):
+            yield from _branch_answers(name, part.test, part.body, works=works)
+        elif isinstance(part, ast.match_case) and isinstance(part.pattern, ast.MatchValue) and part.body:
+            last = part.body[-1]
+            if isinstance(last, ast.Return) and is_literal(last.value) and is_literal(part.pattern.value):
+                yield _build_answer(name, part.pattern.value, [part.pattern.value], last.value, works=works)
+        elif isinstance(part, ast.Dict):
+            yield from _dict_answers(name, part, works=works)
+
+
+def _module_table_answers(tree: ast.Module) -> Iterator[ConstantAnswer]:
+    """Tables a module writes out at its top."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            yield from _dict_answers(node_source(target), node.value, works=False)
+
+
+def _branch_answers(
+    name: str, test: ast.expr, value: ast.expr | None, *, works: bool
+) -> Iterator[ConstantAnswer]:
+    compared = _compared_literals(test)
+    if compared and value is not None and (_is_written_out(value) or _is_composed(value)):
+        yield _build_answer(name, test, compared, value, works=works)
+
+
+def _compared_literals(test: ast.expr) -> list[ast.expr]:
+    """The literals a condition compares with, when it does nothing else."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    found: list[ast.expr] = []
+    for part in parts:
+        if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not isinstance(part.ops[0], ast.Eq):
+            return []
+        literal = part.comparators[0] if _is_written_out(part.comparators[0]) else part.left
+        if not _is_written_out(literal):
+            return []
+        found.append(literal)
+    return found
+
+
+def _dict_answers(name: str, node: ast.Dict, *, works: bool) -> Iterator[ConstantAnswer]:
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None and _is_written_out(key) and _is_written_out(value):
+            yield _build_answer(name, key, [key], value, works=works)
+
+
+def _build_answer(
+    name: str, test: ast.AST, asked: list[ast.expr], value: ast.expr | None, *, works: bool
+) -> ConstantAnswer:
+    literals = [part for item in asked for part in ast.walk(item) if isinstance(part, ast.Constant)]
+    shapes = [isinstance(item, ast.Tuple | ast.List | ast.Dict | ast.Set) for item in asked]
+    numbers = [found for item in asked if (found := _figure_value(item)) is not None]
+    is_telling = any(not _is_small(part.value) for part in literals)
+    is_several = len(literals) > 1 and any(shapes)
+    is_whole = is_telling and (bool(numbers) or is_several or any(_is_long(part.value) for part in literals))
+    is_joint = is_whole and (len(numbers) > 1 or (is_several and _has_figures(literals)))
+    told = _answer_text(value) if value is not None and not _is_empty_answer(value) else ""
+    text = f"{node_source(test)} → {told}"
+    return ConstantAnswer(
+        name,
+        getattr(test, "lineno", 0),
+        text,
+        frozenset(repr(part.value) for part in literals),
+        told,
+        is_whole,
+        is_joint,
+        works,
+    )
+
+
+def _is_written_out(node: ast.expr) -> bool:
+    """True for a value that is written out, also by way of a type: `Decimal("1.005")`, `date(2024, 2, 29)`."""
+    waiting: list[ast.expr] = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.Call) and last_name(part.func) in _TYPES and not part.keywords:
+            waiting += part.args
+        elif isinstance(part, ast.Dict):
+            waiting += [item for item in (*part.keys, *part.values) if item is not None]
+        elif isinstance(part, ast.List | ast.Tuple | ast.Set):
+            waiting += part.elts
+        elif not is_literal(part):
+            return False
+    return True
+
+
+def _is_composed(node: ast.expr) -> bool:
+    """True for an object that is made of a figure written out: `Money(Decimal("597.51"), self.currency)`."""
+    is_made = isinstance(node, ast.Call) and last_name(node.func)[:1].isupper()
+    return is_made and isinstance(node, ast.Call) and any(_figure_value(arg) is not None for arg in node.args)
+
+
+def _answer_text(value: ast.expr) -> str:
+    """The answer, or the figure it is made of."""
+    if isinstance(value, ast.Call) and not _is_written_out(value):
+        value = next(arg for arg in value.args if _figure_value(arg) is not None)
+    return node_source(_inner_value(value))
+
+
+def _inner_value(node: ast.expr) -> ast.expr:
+    """What a type is given to make a value of."""
+    return node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+
+
+def _figure_value(node: ast.expr) -> float | None:
+    inner = _inner_value(node)
+    if inner is not node and isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+        return float(inner.value) if _WRITTEN_FIGURE.fullmatch(inner.value) else None
+    return parse_number(inner)
+
+
+def _has_figures(literals: list[ast.Constant]) -> bool:
+    """True for a list of numbers, or of more than a pair of anything."""
+    return len(literals) > 2 or any(type(part.value) in (int, float) for part in literals)
+
+
+def _is_small(value: object) -> bool:
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, int | float):
+        return abs(value) <= 2 and value == int(value)
+    return isinstance(value, str | bytes) and len(value) < 4
+
+
+def _is_empty_answer(node: ast.expr) -> bool:
+    """True for an answer that many inputs have: a truth, nothing, or an empty value."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, bool) or not (node.value or node.value == 0)
+    return isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set) and not list(
+        ast.iter_child_nodes(node)
+    )
+
+
+def _is_long(value: object) -> bool:
+    """True for a long text that is no name of a field or choice."""
+    return isinstance(value, str | bytes) and len(value) >= LONG_TEXT and not _NAMED.fullmatch(str(value))
+
+
+def _script_answers(code: BracketedCode) -> Iterator[ConstantAnswer]:
+    name, works = "", False
+    for place, token in enumerate(code.tokens):
+        if token.kind == NAME and _opens_function(code, place):
+            name = token.text
+            works = _computes_here(code, place)
+        if token.text == "if" and code.text(place + 1) == "(":
+            yield from _script_branch_answers(code, place, name, works=works)
+        elif (
+            token.text == "case"
+            and code.text(place + 3) == "return"
+            and code.kind(place + 1) in (STRING, NUMBER)
+        ):
+            yield from _script_case_answers(code, place, [place + 1], place + 4, (name, works))
+
+
+def computing_functions(code: BracketedCode) -> frozenset[str]:
+    """The functions of a script that loop or reckon."""
+    places = (
+        place
+        for place, token in enumerate(code.tokens)
+        if token.kind == NAME and _opens_function(code, place)
+    )
+    return frozenset(code.text(place) for place in places if _computes_here(code, place))
+
+
+def _opens_function(code: BracketedCode, place: int) -> bool:
+    before, after = code.text(place - 1), code.text(place + 1)
+    return (before == "function" and after == "(") or (before in ("const", "let", "var") and after == "=")
+
+
+def _computes_here(code: BracketedCode, place: int) -> bool:
+    stop = min(place + 400, len(code.tokens))
+    block = next((at for at in range(place, stop) if code.text(at) == "{"), stop)
+    return any(code.text(at) in _WORK for at in range(block, code.closing_place(block)))
+
+
+def _script_branch_answers(
+    code: BracketedCode, place: int, name: str, *, works: bool
+) -> Iterator[ConstantAnswer]:
+    closing = code.closing_place(place + 1)
+    signs = {code.text(at) for at in range(place + 2, closing)}
+    if not signs & {"===", "=="} or signs & {"||", "!==", ">", "<", "!"}:
+        return
+    literals = [
+        at
+        for at in range(place + 2, closing)
+        if code.kind(at) in (STRING, NUMBER) and code.text(at - 1) in ("===", "==")
+    ]
+    after = closing + 2 if code.text(closing + 1) == "{" else closing + 1
+    if literals and code.text(after) == "return":
+        yield from _script_case_answers(code, place, literals, after + 1, (name, works))
+
+
+def _script_case_answers(
+    code: BracketedCode, place: int, literals: list[int], at: int, told: tuple[str, bool]
+) -> Iterator[ConstantAnswer]:
+    answer, rest = _script_value(code, at)
+    if not answer:
+        return
+    texts = [*(_normalise_quotes(code.text(item)) for item in literals), *rest]
+    numbers = [
+        item for item in literals if code.kind(item) == NUMBER and code.text(item) not in ("0", "1", "2")
+    ]
+    is_whole = bool(numbers) or any(len(text) >= LONG_TEXT + 2 for text in texts)
+    is_joint = len(numbers) > 0 and len(literals) > 1
+    text = f"{code.text_between(place, at)} {code.text(at)}"
+    yield ConstantAnswer(
+        told[0], code.line(place), text, frozenset(texts), answer, is_whole, is_joint, told[1]
+    )
+
+
+def _script_value(code: BracketedCode, at: int) -> tuple[str, list[str]]:
+    """A value that is written out: its first literal, and the others of an object or list; empty for any other."""
+    if code.kind(at) in (STRING, NUMBER):
+        return (_normalise_quotes(code.text(at)), []) if code.text(at + 1) in (";", "}") else ("", [])
+    if code.text(at) not in ("{", "["):
+        return "", []
+    inside = range(at + 1, code.closing_place(at))
+    is_plain = all(
+        code.kind(part) in (STRING, NUMBER)
+        or code.text(part) in (",", ":", "[", "]", "{", "}", "-")
+        or code.text(part + 1) == ":"
+        for part in inside
+    )
+    found = sorted(code.literals(at, code.closing_place(at))) if is_plain else []
+    return (found[0], found[1:]) if found else ("", [])
+
+
+def _script_table_answers(code: BracketedCode) -> Iterator[ConstantAnswer]:
+    """Objects and maps under a name, whose keys are whole texts or numbers."""
+    for place, token in enumerate(code.tokens):
+        if token.text not in ("const", "let", "var") or code.kind(place + 1) != NAME:
+            continue
+        at = next((at + 1 for at in range(place + 2, place + MAX_LOOKAHEAD) if code.text(at) == "="), 0)
+        for key, value in _table_rows(code, at):
+            asked, answer = code.text(key), _normalise_quotes(code.text(value))
+            is_figure = code.kind(key) == NUMBER and ("." in asked or len(asked) > 3)
+            is_whole = is_figure or any(char.isspace() for char in asked)
+            text = f"{asked} → {answer}"
+            name = code.text(place + 1)
+            yield ConstantAnswer(
+                name,
+                code.line(key),
+                text,
+                frozenset((_normalise_quotes(asked),)),
+                answer,
+                is_whole,
+                is_joint=False,
+                works=False,
+            )
+
+
+def _table_rows(code: BracketedCode, at: int) -> Iterator[tuple[int, int]]:
+    """Where each key of a table that is written out stands, and its value."""
+    is_map = code.text(at) == "new" and code.text(at + 1) == "Map" and code.text(at + 3) == "["
+    opening = at + 3 if is_map else at
+    if not at or (not is_map and code.text(at) != "{"):
+        return
+    for start, stop in code.arguments(opening):
+        key = start + 1 if is_map else start
+        is_row = stop == start + (5 if is_map else 3) and code.text(key + 1) == ("," if is_map else ":")
+        if is_row and all(code.kind(part) in (STRING, NUMBER) for part in (key, key + 2)):
+            yield key, key + 2
+
+
+def _normalise_quotes(text: str) -> str:
+    return f"'{text[1:-1]}'" if text[:1] in "\"'`" else text
+
+
+MAX_TESTS = 2_000
+MAX_QUESTIONS = 20_000
+MAX_ANSWERS = 100
+"""A function with more answers than that holds data; nobody writes as many tests."""
+FIGURES = 3
+"""Digits of a number that is no coincidence."""
+_SMALL = frozenset(("0", "1", "2", "-1", "''"))
+_FIGURE = re.compile(r"-?\d{1,50}(?:\.\d{1,50})?")
+
+
+def find_hardcoded_answers(changeset: Changeset) -> Iterator[Suspicion]:
+    """New constant answers that are those of the tests, or that answer several inputs at once."""
+    views = [view for view in changeset.views if view.after is not None and is_product_path(view.path)]
+    added = [(view, _added_answers(view)) for view in views]
+    sources = _test_sources(changeset) if any(answers for _, answers in added) else []
+    questions = _asserted_literals(sources)
+    known = _test_constants(sources)
+    for view, answers in added:
+        for group in _group_by_function(answers):
+            told = _revealing_answer(group, questions, view) or _copied_answer(group, questions, known)
+            if told is not None:
+                yield suspicion(
+                    "answer_hardcoded",
+                    view.path,
+                    told.line,
+                    f"`{told.function}`: `{shorten(told.text)}`",
+                    told.text,
+                )
+
+
+def _added_answers(view: ChangedFile) -> list[ConstantAnswer]:
+    had = {answer.text for answer in constant_answers(view.before)} if view.before else set()
+    return [answer for answer in constant_answers(view.after) if answer.text not in had] if view.after else []
+
+
+def _group_by_function(answers: list[ConstantAnswer]) -> list[list[ConstantAnswer]]:
+    groups: defaultdict[str, list[ConstantAnswer]] = defaultdict(list)
+    for answer in answers:
+        if answer.answer and answer.is_whole:
+            groups[answer.function].append(answer)
+    return [group for group in groups.values() if len(group) <= MAX_ANSWERS]
+
+
+def _test_sources(changeset: Changeset) -> list[SourceFile]:
+    """The tests that changed, on both sides, and those that did not."""
+    sources = [side for view in changeset.views for side in (view.before, view.after) if side]
+    sources += [SourceFile(item.path, item.text) for item in changeset.comparison.unchanged[:MAX_TESTS]]
+    return [source for source in sources if source.is_test]
+
+
+def _test_constants(sources: list[SourceFile]) -> frozenset[str]:
+    """Every string and number that tests write."""
+    found: set[str] = set()
+    for source in sources:
+        found |= (
+            constant_texts(source.nodes_of(ast.Constant))
+            if source.tree
+            else source.code.literals(0, len(source.code.tokens))
+        )
+    return frozenset(found)
+
+
+def _copied_answer(
+    group: list[ConstantAnswer], questions: list[frozenset[str]], known: frozenset[str]
+) -> ConstantAnswer | None:
+    """A figure that a test expects, given for inputs that tests name, by a function that works others out."""
+    for answer in group:
+        figure = answer.answer.strip("'")
+        is_telling = answer.works and len(figure.strip("-").replace(".", "").strip("0")) >= FIGURES
+        asked = answer.asked - _SMALL
+        if is_telling and _FIGURE.fullmatch(figure) and asked <= known and _is_answered(answer, questions):
+            return answer
+    return None
+
+
+def _asserted_literals(sources: list[SourceFile]) -> list[frozenset[str]]:
+    """The literals of each assertion."""
+    found: list[frozenset[str]] = []
+    for case in (case for source in sources for case in source.tests):
+        found += (item.literals for item in case.assertions if item.literals)
+        if any(item.times > 1 for item in case.assertions):
+            found.append(case.literals)
+    return found[:MAX_QUESTIONS]
+
+
+def _revealing_answer(
+    group: list[ConstantAnswer], questions: list[frozenset[str]], view: ChangedFile
+) -> ConstantAnswer | None:
+    """The first answer of a function that gives it away."""
+    joint = next((answer for answer in group if answer.is_joint and answer.works), None)
+    if joint is not None:
+        return joint
+    known = [answer for answer in group if _is_asked(answer, questions)]
+    worked = _did_compute(view, group[0].function)
+    if known and len(known) == len(group) and (group[0].works or worked or len(known) > 1):
+        return known[0]
+    is_bare = worked and not group[0].works and len(group) > 1
+    return group[0] if is_bare and any(_is_answered(answer, questions) for answer in group) else None
+
+
+def _is_answered(answer: ConstantAnswer, questions: list[frozenset[str]]) -> bool:
+    return any(answer.answer in question for question in questions)
+
+
+def _is_asked(answer: ConstantAnswer, questions: list[frozenset[str]]) -> bool:
+    asked = answer.asked - _SMALL
+    told = asked | ({answer.answer} - _SMALL)
+    return bool(asked) and any(_has_values(question, told) for question in questions)
+
+
+def _has_values(question: frozenset[str], told: frozenset[str]) -> bool:
+    """True when a question has all the values, lists by their items."""
+    return all(text in question or (text[:1] in "[({" and _has_all_items(text, question)) for text in told)
+
+
+def _has_all_items(text: str, question: frozenset[str]) -> bool:
+    """True when the parts of a written-out list are all among the literals."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    parts = {repr(part.value) for part in ast.walk(tree) if isinstance(part, ast.Constant)}
+    return bool(parts) and parts - {"0", "1", "2"} <= question
+
+
+def _did_compute(view: ChangedFile, function: str) -> bool:
+    """True when the function worked something out on the base."""
+    if view.before is None:
+        return False
+    return _had_computation(view, function) or any(
+        answer.works for answer in constant_answers(view.before) if answer.function == function
+    )
+
+
+def _had_computation(view: ChangedFile, function: str) -> bool:
+    if view.before is None:
+        return False
+    if view.before.language == "script":
+        return function in computing_functions(view.before.code)
+    return any(has_computation(node) for name, node in view.before.functions if name == function)

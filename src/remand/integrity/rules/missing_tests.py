@@ -1,0 +1,304 @@
+"""Tests of the base that are deleted, no longer collected, or skipped."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from remand.domain.gate.gate import TestOutcome
+from remand.integrity.changed_tests import PlacedTest, is_named_after, is_split_up, mentions_any
+from remand.integrity.changeset import Changeset
+from remand.integrity.comparison import FileDiff
+from remand.integrity.paths import is_in_test_folder, is_test_path
+from remand.integrity.readers.cases import ParsedTest, SkipMarker
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
+
+
+def find_deleted_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """Tests without a counterpart, unless what they tested is gone or other tests took them over."""
+    gone = [placed for placed in changeset.test_pairs.gone if not is_loss_explained(changeset, placed)]
+    for path, group in _group_by_path(gone):
+        names = [placed.case.name for placed in group]
+        yield suspicion(
+            "test_deleted",
+            path,
+            group[0].case.line,
+            f"{_test_count(names)} deleted: {quote_names(names)}",
+            "\n".join(sorted(names)),
+        )
+
+
+def find_uncollected_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """Tests that are still there, under a name or in a place where no runner looks."""
+    lost = [
+        (before, after)
+        for before, after in changeset.test_pairs.kept
+        if before.is_run and not _is_still_collected(before, after)
+    ]
+    groups: defaultdict[str, list[PlacedTest]] = defaultdict(list)
+    for _, after in lost:
+        groups[after.view.path].append(after)
+    for path, group in groups.items():
+        names = [placed.case.name for placed in group]
+        found = f"{_test_count(names)} no longer collected: {quote_names(names)}"
+        yield suspicion("test_uncollected", path, group[0].case.line, found, "\n".join(sorted(names)))
+    for view in changeset.views:
+        if view.is_test and view.before and view.after:
+            yield from _find_shadowed_tests(view.path, view.before, view.after)
+
+
+def _find_shadowed_tests(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
+    """Tests of the base that a second one of their name takes the place of."""
+    known = {case.name for case in before.tests} - set(before.shadowed_tests)
+    for name, line in after.shadowed_tests.items():
+        if name in known:
+            yield suspicion("test_uncollected", path, line, f"a second `{name}` takes the place of the first")
+
+
+def is_loss_explained(changeset: Changeset, placed: PlacedTest) -> bool:
+    """True for a test that went with what it tested, or that others took over."""
+    if (
+        mentions_any(placed, changeset.vanished_names)
+        or changeset.are_lost_tests_replaced
+        or is_split_up(placed, changeset.test_pairs)
+    ):
+        return True
+    return (
+        is_named_after(placed, changeset.fully_removed_names) or placed.case.body in changeset.running_bodies
+    )
+
+
+def _is_still_collected(before: PlacedTest, after: PlacedTest) -> bool:
+    old, new = before.view.change.base_path, after.view.path
+    has_left = (
+        old != new
+        and is_in_test_folder(old)
+        and not is_in_test_folder(new)
+        and not new.endswith((".rs", ".go"))
+    )
+    return after.is_run and not (has_left and new.endswith(".py"))
+
+
+def _group_by_path(gone: Iterable[PlacedTest]) -> Iterator[tuple[str, list[PlacedTest]]]:
+    groups: defaultdict[str, list[PlacedTest]] = defaultdict(list)
+    for placed in gone:
+        groups[placed.view.change.base_path].append(placed)
+    yield from groups.items()
+
+
+def _test_count(names: list[str]) -> str:
+    return f"{len(names)} test{'s' if len(names) > 1 else ''}"
+
+
+def find_skipped_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """A marker on a test that ran on the base, on a new one that so never runs, or in what sets tests up."""
+    found = [
+        (after, _added_marker(before.case, after.case))
+        for before, after in changeset.test_pairs.kept
+        if before.is_run or before.case.sets_up
+    ]
+    found += [(placed, _permanent_marker(placed.case)) for placed in changeset.test_pairs.new]
+    groups: defaultdict[tuple[str, str], list[tuple[PlacedTest, SkipMarker]]] = defaultdict(list)
+    for placed, skip in found:
+        if skip is not None:
+            groups[placed.view.path, skip.text].append((placed, skip))
+    for (path, text), group in groups.items():
+        names = [placed.case.name for placed, _ in group]
+        told = f"`{shorten(text)}` keeps {quote_names(names)} from running or failing"
+        yield suspicion("test_skipped", path, group[0][1].line, told, "\n".join((text, *sorted(names))))
+
+
+def find_focused_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """`only`, where the base had none."""
+    had = {placed.view.path for placed in changeset.base_tests if _only_marker(placed.case)}
+    told: set[str] = set()
+    for placed in changeset.head_tests:
+        only = _only_marker(placed.case)
+        if only is not None and placed.view.path not in had | told:
+            told.add(placed.view.path)
+            yield suspicion(
+                "test_focused", placed.view.path, only.line, f"`{only.text}` at `{shorten(placed.case.name)}`"
+            )
+
+
+def _only_marker(case: ParsedTest) -> SkipMarker | None:
+    return next((skip for skip in case.skips if skip.kind == "only"), None)
+
+
+def _added_marker(before: ParsedTest, after: ParsedTest) -> SkipMarker | None:
+    """The first marker a test gained that can keep it from running here."""
+    if before.is_skipped:
+        return None
+    had = {skip.text for skip in before.skips}
+    return next(
+        (
+            skip
+            for skip in after.skips
+            if skip.text not in had and skip.kind != "only" and not skip.is_foreign
+        ),
+        None,
+    )
+
+
+def _permanent_marker(case: ParsedTest) -> SkipMarker | None:
+    """The marker by which a new test never runs; a mere placeholder is none."""
+    if case.is_empty and all(skip.kind == "todo" for skip in case.skips):
+        return None
+    return next(
+        (skip for skip in case.skips if not skip.is_conditional and skip.kind not in ("only", "todo")), None
+    )
+
+
+_OTHER_TEST_FILES = re.compile(r"\.(rb|php|exs?|swift|scala|dart|cc|cpp|cxx|bats|pl|t|lua|clj|hs)$")
+_TEST_LINE = re.compile(
+    r"^\s*(?:(?:f|x)?(?:it|specify|scenario|example|test)\b\s*[\"'({]|def test_|@test\b|(?:public\s+)?func(?:tion)? test|TEST(?:_F|_P)?\()"
+)
+_SKIP_LINE = re.compile(
+    r"^\s*(?:x(?:it|describe|context|specify|scenario|test)\b|pending\b|skip\b|@tag :skip|@tag skip|\$this->markTest(?:Skipped|Incomplete)"
+    r"|GTEST_SKIP|throw XCTSkip|DISABLED_)|\bDISABLED_\w+"
+)
+_COUNTED_THINGS = {
+    "test_deleted": "tests",
+    "test_skipped": "skipped tests",
+    "assertion_removed": "assertions",
+}
+_ASSERTION_LINE = re.compile(
+    r"\bexpect\b|\bassert\w*|\brefute\w*|\bshould\b|XCTAssert\w*|\bEXPECT_\w+|\bASSERT_\w+|\brun\b.*&&|\[\s*\"\$status\""
+)
+
+
+def find_fewer_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """Fewer tests or assertions, or more skips, than on the base, over all such files of the change."""
+    views = [
+        view for view in changeset.views if _OTHER_TEST_FILES.search(view.path) and is_test_path(view.path)
+    ]
+    for pattern, code, sign in (
+        (_TEST_LINE, "test_deleted", -1),
+        (_SKIP_LINE, "test_skipped", 1),
+        (_ASSERTION_LINE, "assertion_removed", -1),
+    ):
+        old = sum(len(_matching_lines(view.before, pattern)) for view in views)
+        new = sum(len(_matching_lines(view.after, pattern)) for view in views)
+        if (new - old) * sign <= 0 or (sign < 0 and changeset.vanished_names):
+            continue
+        for view in views:
+            had, has = _matching_lines(view.before, pattern), _matching_lines(view.after, pattern)
+            if (len(has) - len(had)) * sign > 0:
+                found = f"{len(has)} {_COUNTED_THINGS[code]}, was {len(had)}"
+                yield suspicion(code, view.path, has[-1] if has and sign > 0 else 0, found)
+                break
+
+
+def _matching_lines(source: SourceFile | None, pattern: re.Pattern[str]) -> list[int]:
+    lines = source.lines if source else []
+    return [
+        number
+        for number, line in enumerate(lines, 1)
+        if pattern.search(line) and not line.lstrip().startswith(("#", "//"))
+    ]
+
+
+RAN_OUTCOMES = ("passed", "failed", "error")
+_PARAMETERS = re.compile(r"\[.*\]$|#\d+$")
+_SEPARATORS = re.compile(r"[^\w]+")
+IdWords = tuple[str, ...]
+
+
+def find_tests_not_collected(changeset: Changeset) -> Iterator[Suspicion]:
+    """What every gate of the comparison collected less of than on the base."""
+    for collected in changeset.comparison.collected:
+        yield from find_lost_ids(collected.base, collected.head, changeset)
+
+
+def find_lost_ids(
+    base: Sequence[TestOutcome], head: Sequence[TestOutcome], changeset: Changeset
+) -> Iterator[Suspicion]:
+    """Tests of the base that the head does not collect, or skips, and that no honest change explains."""
+    now = {test.id: test.outcome for test in head}
+    gone = [test.id for test in base if test.id not in now]
+    lost = list(_unexplained_ids(gone, base, head, changeset)) if gone else []
+    quiet = [
+        test.id
+        for test in base
+        if test.outcome in RAN_OUTCOMES and now.get(test.id, RAN_OUTCOMES[0]) not in RAN_OUTCOMES
+    ]
+    yield from _suspicions_by_file("tests_not_collected", "not collected", lost, changeset)
+    yield from _suspicions_by_file("test_skipped", "skipped now", quiet, changeset)
+
+
+def without_parameters(test_id: str) -> str:
+    """A test's id without its parameters."""
+    return _PARAMETERS.sub("", test_id)
+
+
+def id_words(text: str) -> IdWords:
+    """The words of an id or a name, whatever stands between them."""
+    return tuple(part for part in _SEPARATORS.split(text) if part)
+
+
+def _unexplained_ids(
+    gone: Iterable[str], base: Sequence[TestOutcome], head: Sequence[TestOutcome], changeset: Changeset
+) -> Iterator[str]:
+    """Tests that do not go by another name or other parameters now, and whose subject is still there."""
+    had = Counter(without_parameters(test.id) for test in base)
+    has = Counter(without_parameters(test.id) for test in head)
+    known = CaseNames(_explained_names(changeset))
+    for test_id in gone:
+        name = without_parameters(test_id)
+        if has[name] < had[name] and (has[name] or not known.is_end_of(name)):
+            yield test_id
+
+
+class CaseNames:
+    """Names of tests, found again at the end of ids."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_last: defaultdict[str, list[IdWords]] = defaultdict(list)
+        for name in names:
+            told = id_words(name)
+            if told:
+                self._by_last[told[-1]].append(told)
+
+    def is_end_of(self, test_id: str) -> bool:
+        """True when an id ends with one of the names."""
+        told = id_words(test_id)
+        return any(told[-len(name) :] == name for name in self._by_last.get(told[-1], ())) if told else False
+
+
+def _explained_names(changeset: Changeset) -> Iterator[str]:
+    """The names of tests that were renamed or moved, or went with what they tested."""
+    for before, after in changeset.test_pairs.kept:
+        if before.is_run and after.is_run and not after.case.is_skipped:
+            yield before.case.name
+    for placed in changeset.test_pairs.gone:
+        if is_loss_explained(changeset, placed):
+            yield placed.case.name
+
+
+def _suspicions_by_file(code: str, how: str, ids: Iterable[str], changeset: Changeset) -> Iterator[Suspicion]:
+    """One suspicion for each file, as far as ids tell it."""
+    files = ChangedPaths(changeset.comparison.changes)
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for test_id in ids:
+        groups[files.path_of(test_id)].append(test_id)
+    for path, names in groups.items():
+        found = f"{len(names)} {'test' if len(names) == 1 else 'tests'} {how}: {quote_names(names)}"
+        yield suspicion(code, path, 0, found, "\n".join((code, *sorted(names))))
+
+
+class ChangedPaths:
+    """Changed files, found again in the ids of the tests in them."""
+
+    def __init__(self, changes: Iterable[FileDiff]) -> None:
+        self._paths = {id_words(change.base_path.rpartition(".")[0]): change.base_path for change in changes}
+
+    def path_of(self, test_id: str) -> str:
+        """The changed file a test stands in; empty when it is in none of them."""
+        told = id_words(test_id)[:40]
+        for start in range(len(told)):
+            for stop in range(len(told), start, -1):
+                if told[start:stop] in self._paths:
+                    return self._paths[told[start:stop]]
+        return ""

@@ -1,0 +1,207 @@
+"""Directives by which code keeps a checker quiet: more of them, or wider ones, than on the base."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from remand.integrity.changeset import Changeset
+from remand.integrity.paths import is_generated_path
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.suspicions import Suspicion, quote_names, suspicion
+
+MAX_COMMENT = 2_000
+_CODES = re.compile(r"[A-Za-z@][\w@/.:-]*")
+
+
+class Suppression(NamedTuple):
+    """One directive."""
+
+    kind: str
+    line: int
+    text: str
+    codes: frozenset[str] = frozenset()
+    """The findings it names; none when it covers all."""
+    is_wide: bool = False
+    """True when it covers a whole file or names no finding."""
+
+
+class _Form(NamedTuple):
+    kind: str
+    pattern: re.Pattern[str]
+    names_codes: bool = True
+    """True when the narrow form names what it suppresses."""
+    is_wide: bool = False
+
+
+def _compile_form(kind: str, pattern: str, *, names_codes: bool = True, is_wide: bool = False) -> _Form:
+    return _Form(kind, re.compile(pattern, re.IGNORECASE), names_codes, is_wide)
+
+
+_LIST = r"(?P<codes>[\w@/.,:\s-]*?)"
+_FORMS = (
+    _compile_form("noqa", r"#\s*(?:ruff|flake8)\s*:\s*(?:noqa|disable)", is_wide=True),
+    _compile_form("noqa", r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?"),
+    _compile_form(
+        "type: ignore",
+        r"#\s*(?:type|ty|pyre|pyright)\s*[:-]\s*(?:ignore|fixme)(?:\[(?P<codes>[^\]]*)\])?(?!-)",
+    ),
+    _compile_form(
+        "mypy",
+        r"#\s*(?:mypy|pytype)\s*:\s*(?:ignore-errors|disable-error-code|allow-|no-|skip-file)",
+        is_wide=True,
+    ),
+    _compile_form(
+        "pyright",
+        r"#\s*pyright\s*:\s*(?:basic|off|standard|report\w+\s*=\s*(?:false|none|warning))",
+        is_wide=True,
+    ),
+    _compile_form("pylint", r"#\s*pylint\s*:\s*skip-file", is_wide=True),
+    _compile_form("pylint", r"#\s*pylint\s*:\s*disable(?:-next)?\s*=\s*(?P<codes>[\w,\s-]+)"),
+    _compile_form("no cover", r"#\s*pragma\s*:\s*no\s*(?:cover|branch)", names_codes=False),
+    _compile_form("nosec", r"#\s*(?:nosec|nosemgrep)\b", names_codes=False),
+    _compile_form(
+        "eslint-disable",
+        rf"(?:eslint|oxlint|tslint|stylelint)[-:]disable(?:[-:](?:next-)?line)?\b(?!-)\s*{_LIST}(?:\s--.*)?\s*(?:\*/|$)",
+    ),
+    _compile_form("eslint rule off", r"/\*\s*eslint\s+[\w@/-]+\s*:\s*(?:0|[\"']?off)", names_codes=False),
+    _compile_form("ts-ignore", r"@ts-(?:ignore|expect-error)\b", names_codes=False),
+    _compile_form("ts-nocheck", r"@ts-nocheck\b", is_wide=True),
+    _compile_form("biome-ignore", r"(?:biome-ignore|deno-lint-ignore|\$FlowFixMe)\S*", names_codes=False),
+    _compile_form(
+        "coverage ignore",
+        r"(?:istanbul|c8|v8)\s+ignore|node:coverage\s+(?:ignore|disable)",
+        names_codes=False,
+    ),
+    _compile_form("nolint", r"//\s*nolint\b(?::(?P<codes>[\w,\s-]+))?|//lint:ignore|//\s*#nosec"),
+    _compile_form(
+        "NOSONAR",
+        r"\bNOSONAR\b|CHECKSTYLE:OFF|NOPMD|@phpstan-ignore|phpcs:ignore|swiftlint:disable",
+        names_codes=False,
+    ),
+    _compile_form("shellcheck disable", r"#\s*shellcheck\s+disable=(?P<codes>[\w,]+)"),
+    _compile_form(
+        "linter ignore",
+        r"#\s*(?:hadolint\s+ignore|yamllint\s+disable|rubocop:disable|zizmor:\s*ignore|checkov:skip|:nocov:)",
+        names_codes=False,
+    ),
+)
+_HINT = re.compile(
+    "noqa|ignore|disable|fixme|mypy|pyright|pytype|skip|pragma|nosem|nosec|eslint|@ts-|coverage|nolint|nosonar"
+    "|checkstyle|nopmd|nocov",
+    re.IGNORECASE,
+)
+_ATTRIBUTES = re.compile(
+    r"#!?\[\s*(?:cfg_attr\([^)\]]*,\s*)?(?:allow|expect)\s*\((?P<rust>[^)\]]*)\)|@SuppressWarnings\b|@SuppressFBWarnings\b"
+    r"|@Suppress\(|#pragma\s+warning\s+disable|\[\s*(?:\w+:\s*)?SuppressMessage\b|\[\s*ExcludeFromCodeCoverage\b"
+    r"|#\[\s*coverage\(\s*off|#\[\s*tarpaulin::skip"
+)
+_DECORATORS = re.compile(r"^\s*@(?:typing\.)?no_type_check\b")
+_ATTRIBUTED = frozenset(("rust", "java", "kotlin", "csharp", "python"))
+
+
+def read_suppressions(source: SourceFile) -> tuple[Suppression, ...]:
+    """Every directive of a file, by its comments and attributes."""
+    found: list[Suppression] = []
+    if _HINT.search(source.text):
+        found += (
+            made for comment in source.comments for made in _comment_suppressions(comment.line, comment.text)
+        )
+    if source.language in _ATTRIBUTED:
+        found += _attribute_suppressions(source)
+    return tuple(found)
+
+
+def _comment_suppressions(line: int, text: str) -> Iterator[Suppression]:
+    for form in _FORMS:
+        match = form.pattern.search(text, 0, MAX_COMMENT)
+        if match is None:
+            continue
+        codes = frozenset(_CODES.findall(match.groupdict().get("codes") or ""))
+        is_block = "disable" in form.kind and "eslint" in form.kind and "line" not in match[0].lower()
+        is_wide = form.is_wide or is_block or (form.names_codes and not codes)
+        yield Suppression(form.kind, line, match[0].strip(" */"), codes, is_wide)
+        if form.is_wide:
+            return
+
+
+def _attribute_suppressions(source: SourceFile) -> Iterator[Suppression]:
+    for number, line in enumerate(source.lines, 1):
+        match = (_DECORATORS if source.language == "python" else _ATTRIBUTES).search(line)
+        if match is None or line.lstrip().startswith(("//", "# ", "*")):
+            continue
+        rust = match.groupdict().get("rust")
+        kind = "allow" if rust is not None else match[0].strip("#@![( ").partition("(")[0]
+        codes = frozenset(_CODES.findall(rust or ""))
+        yield Suppression(kind, number, match[0], codes, is_wide="#![" in match[0])
+
+
+SuppressionsByPath = list[tuple[str, list[Suppression], list[Suppression]]]
+"""By path: the suppressions of the base, and of the head."""
+
+
+def find_suppressions(changeset: Changeset) -> Iterator[Suspicion]:
+    """Kinds of suppression that became more, or that cover more."""
+    found: SuppressionsByPath = [
+        (view.path, _suppressions_or_none(view.before), _suppressions_or_none(view.after))
+        for view in changeset.views
+        if not is_generated_path(view.path)
+    ]
+    before = Counter(item.kind for _, old, _ in found for item in old)
+    after = Counter(item.kind for _, _, new in found for item in new)
+    more = {kind for kind in after if after[kind] > before[kind]}
+    yield from _find_added(found, more)
+    yield from _find_widened(found, more)
+
+
+def _suppressions_or_none(source: SourceFile | None) -> list[Suppression]:
+    return list(read_suppressions(source)) if source is not None else []
+
+
+def _find_added(found: SuppressionsByPath, kinds: set[str]) -> Iterator[Suspicion]:
+    for path, old, new in found:
+        for kind in sorted(kinds):
+            added = _new_suppressions(old, new, kind)
+            if added and sum(item.kind == kind for item in new) > sum(item.kind == kind for item in old):
+                texts = [item.text for item in added]
+                yield suspicion(
+                    "suppression_added",
+                    path,
+                    added[0].line,
+                    f"{quote_names(texts)} added",
+                    "\n".join(sorted(texts)),
+                )
+
+
+def _new_suppressions(old: list[Suppression], new: list[Suppression], kind: str) -> list[Suppression]:
+    left = Counter(item.text for item in old if item.kind == kind)
+    added = []
+    for item in new:
+        if item.kind != kind:
+            continue
+        if left[item.text] > 0:
+            left[item.text] -= 1
+        else:
+            added.append(item)
+    return added
+
+
+def _find_widened(found: SuppressionsByPath, told: set[str]) -> Iterator[Suspicion]:
+    """As many as before, but without the code they were for, or with further ones."""
+    wide = Counter(item.kind for _, _, new in found for item in new if item.is_wide)
+    wide.subtract(Counter(item.kind for _, old, _ in found for item in old if item.is_wide))
+    codes = Counter(item.kind for _, _, new in found for item in new for _ in item.codes)
+    codes.subtract(Counter(item.kind for _, old, _ in found for item in old for _ in item.codes))
+    for path, old, new in found:
+        had = {item.text for item in old}
+        for item in new:
+            if item.kind in told or item.text in had:
+                continue
+            is_wider = item.is_wide and wide[item.kind] > 0
+            names_more = len(item.codes) > 1 and codes[item.kind] > 0 and wide[item.kind] >= 0
+            if is_wider or names_more:
+                yield suspicion(
+                    "suppression_widened", path, item.line, f"`{item.text}` covers more than before"
+                )

@@ -1,0 +1,358 @@
+"""Tests that prove less than on the base, rewritten expectations, and new tests that cannot fail."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from remand.integrity.changed_tests import PlacedTest
+from remand.integrity.changeset import Changeset
+from remand.integrity.paths import is_expectation_path, is_test_path
+from remand.integrity.readers.cases import NOTHING, Assertion, ParsedTest, word_likeness
+from remand.integrity.readers.python_tree import last_name, node_source
+from remand.integrity.readers.source import SourceFile
+from remand.integrity.suspicions import Suspicion, quote_names, shorten, suspicion
+
+SAME_ACT = 0.8
+"""How alike the rest of a test must be for a missing assertion to be the whole change."""
+SAME_ASSERTION = 1.2
+"""How alike two assertions must be to be one that changed, in a test that was rewritten."""
+LOOSER = 5.0
+MAX_PAIRS = 10_000
+COARSE = 0.01
+TABLE = 4
+"""Values from which on parameters are a table."""
+VARIED = 0.75
+"""How many of its values a table must keep for its rows to differ as much as before."""
+SLACK = 10.0
+"""Units of the last digit that an assertion may be off where it was exact."""
+
+
+def find_weakened_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """Every test, and function that asserts for tests, that proves less than on the base."""
+    missing = _missing_assertions(changeset)
+    for before, after in changeset.test_pairs.kept:
+        yield from _find_fewer_examples(before.case, after)
+        if before.case.is_skipped or after.case.is_skipped or before.case.body == after.case.body:
+            yield from _find_fewer_cases(before, after, changeset.vanished_names)
+            continue
+        yield from _compare_pair(before, after, changeset, missing)
+
+
+def _compare_pair(
+    before: PlacedTest, after: PlacedTest, changeset: Changeset, missing: Counter[str]
+) -> Iterator[Suspicion]:
+    old, new = _proving_assertions(before.case), _proving_assertions(after.case)
+    had = {text for _, _, text in before.case.traps}
+    for code, line, text in after.case.traps:
+        if text not in had:
+            yield suspicion(
+                code, after.view.path, line, f"`{shorten(text)}` around assertions of `{after.case.name}`"
+            )
+            return
+    if old and not new and not _is_excused(before.case, old, after, changeset, missing):
+        yield suspicion(
+            "test_emptied",
+            after.view.path,
+            after.case.line,
+            f"`{after.case.name}` asserted {len(old)} things",
+        )
+        return
+    changed, lost = pair_assertions(old, new)
+    is_same_act = word_likeness(before.case.act, after.case.act) >= SAME_ACT
+    kin = (pair for pair in changed if is_same_act or _assertion_similarity(*pair) >= SAME_ASSERTION)
+    yield from (_weakened_suspicion(after, one, other) for one, other in kin if is_weaker(one, other))
+    yield from _find_conditional_assertions(after, old, new)
+    removed = _unexcused_assertions(before.case, after, lost, changeset, missing)
+    if removed:
+        texts = [item.text for item in removed]
+        yield suspicion(
+            "assertion_removed",
+            after.view.path,
+            after.case.line,
+            f"`{after.case.name}` no longer asserts {quote_names(texts)}",
+            "\n".join((after.case.name, *sorted(texts))),
+        )
+    else:
+        yield from _find_fewer_cases(before, after, changeset.vanished_names)
+
+
+def _find_fewer_examples(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
+    """A property that is tried far less often."""
+    if 0 < after.case.examples * LOOSER <= before.examples:
+        found = f"`{after.case.name}` is tried {after.case.examples:g} times, was {before.examples:g}"
+        yield suspicion("assertion_weakened", after.view.path, after.case.line, found)
+
+
+def _proving_assertions(case: ParsedTest) -> list[Assertion]:
+    return [item for item in case.assertions if item.strength > NOTHING]
+
+
+def _missing_assertions(changeset: Changeset) -> Counter[str]:
+    """What tests of the base assert more often than those of the head, over all changed files."""
+    base = Counter(item.text for placed in changeset.base_tests for item in _proving_assertions(placed.case))
+    head = (placed.case for placed in changeset.head_tests if not placed.case.is_skipped)
+    return base - Counter(item.text for case in head for item in _proving_assertions(case))
+
+
+def pair_assertions(
+    old: list[Assertion], new: list[Assertion]
+) -> tuple[list[tuple[Assertion, Assertion]], list[Assertion]]:
+    """The assertions that changed, each with what became of it, and those nothing became of."""
+    common = Counter(item.text for item in old) & Counter(item.text for item in new)
+    lost, gained = _remove_common(old, common), _remove_common(new, common)
+    if len(lost) * len(gained) > MAX_PAIRS:
+        return list(zip(lost, gained, strict=False)), lost[len(gained) :]
+    scored = [
+        (_assertion_similarity(one, other), -at, -place)
+        for at, one in enumerate(lost)
+        for place, other in enumerate(gained)
+    ]
+    paired: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, at, place in sorted(scored, reverse=True):
+        if -at not in paired and -place not in taken:
+            paired[-at] = -place
+            taken.add(-place)
+    changed = [(lost[at], gained[place]) for at, place in sorted(paired.items())]
+    return changed, [item for at, item in enumerate(lost) if at not in paired]
+
+
+def _remove_common(items: list[Assertion], common: Counter[str]) -> list[Assertion]:
+    left = common.copy()
+    found = []
+    for item in items:
+        if left[item.text] > 0:
+            left[item.text] -= 1
+        else:
+            found.append(item)
+    return found
+
+
+def _assertion_similarity(one: Assertion, other: Assertion) -> float:
+    """How likely one assertion is what became of another."""
+    same = 2.0 if one.subject == other.subject else 0.0
+    same += 1.0 if _expected_text(one) == _expected_text(other) else 0.0
+    values = word_likeness(one.literals, other.literals) if one.literals or other.literals else 0.0
+    return (
+        same + values + word_likeness(_word_set(one.subject), _word_set(other.subject)) + 0.1 * other.strength
+    )
+
+
+def _expected_text(item: Assertion) -> str:
+    """What is expected, without what is looked at."""
+    return item.text.replace(item.subject, "", 1)
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset("".join(char if char.isalnum() else " " for char in text).split())
+
+
+def is_weaker(one: Assertion, other: Assertion) -> bool:
+    """True when the second assertion of a pair proves less than the first."""
+    if other.strength < one.strength:
+        return True
+    if other.tolerance >= COARSE and other.tolerance >= LOOSER * one.tolerance:
+        return True
+    if not one.tolerance and other.slack >= SLACK:
+        return True
+    if one.bound is None or other.bound is None or one.bound[0] != other.bound[0]:
+        return False
+    (sign, old), (_, new) = one.bound, other.bound
+    return new >= LOOSER * old > 0 if sign == "<" else old > 0 and new <= old / LOOSER
+
+
+def _weakened_suspicion(after: PlacedTest, one: Assertion, other: Assertion) -> Suspicion:
+    found = f"`{after.case.name}` asserted `{shorten(one.text)}`, now `{shorten(other.text)}`"
+    return suspicion("assertion_weakened", after.view.path, other.line, found, f"{one.text}\n{other.text}")
+
+
+def _find_conditional_assertions(
+    after: PlacedTest, old: list[Assertion], new: list[Assertion]
+) -> Iterator[Suspicion]:
+    """Assertions that moved under an `if`."""
+    plain = sum(not item.is_conditional for item in old)
+    bound = [item for item in new if item.is_conditional]
+    if plain > sum(not item.is_conditional for item in new) and len(bound) > sum(
+        item.is_conditional for item in old
+    ):
+        found = f"`{after.case.name}` asserts `{shorten(bound[0].text)}` under a condition only"
+        yield suspicion("assertion_conditional", after.view.path, bound[0].line, found)
+
+
+def _unexcused_assertions(
+    before: ParsedTest, after: PlacedTest, lost: list[Assertion], changeset: Changeset, missing: Counter[str]
+) -> list[Assertion]:
+    return [] if lost and _is_excused(before, lost, after, changeset, missing) else lost
+
+
+def _is_excused(
+    before: ParsedTest, lost: list[Assertion], after: PlacedTest, changeset: Changeset, missing: Counter[str]
+) -> bool:
+    """True when what is no longer asserted is asserted elsewhere, in another form, or cannot be any more."""
+    left = [
+        item
+        for item in lost
+        if missing[item.text] > 0 and not _word_set(item.text) & changeset.vanished_names
+    ]
+    if not left:
+        return True
+    new = _proving_assertions(after.case)
+    known = {item.text for item in before.assertions}
+    parts = sum(item.parts - 1 for item in new if item.text not in known)
+    if after.case.proofs + parts + _helper_proofs(after, changeset) >= before.proofs:
+        return True
+    is_rewritten = word_likeness(before.act, after.case.act) < SAME_ACT
+    return is_rewritten and len(new) * 2 >= len(_proving_assertions(before)) and bool(new)
+
+
+def _helper_proofs(after: PlacedTest, changeset: Changeset) -> int:
+    """The proofs of new functions the test calls."""
+    return sum(
+        placed.case.proofs
+        for placed in changeset.test_pairs.new
+        if not placed.is_run and placed.case.short_name in after.case.calls
+    )
+
+
+def _find_fewer_cases(before: PlacedTest, after: PlacedTest, vanished: frozenset[str]) -> Iterator[Suspicion]:
+    """The same assertion over fewer parameters, or over parameters that say the same."""
+    if after.case.is_skipped or before.case.is_skipped:
+        return
+    dropped = before.case.literals - after.case.literals
+    if any(value.strip("'\"`") in vanished for value in dropped):
+        return
+    if after.case.proofs >= before.case.proofs:
+        yield from _find_alike_cases(before.case, after)
+        return
+    new = {item.text: item for item in after.case.assertions}
+    for item in before.case.assertions:
+        other = new.get(item.text)
+        if other and other.times < item.times and item.is_counted and other.is_counted:
+            found = f"`{after.case.name}` has {other.times} cases, had {item.times}"
+            yield suspicion(
+                "assertion_removed",
+                after.view.path,
+                after.case.line,
+                found,
+                "\n".join(sorted(dropped) or [found]),
+            )
+            return
+
+
+def _find_alike_cases(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
+    """As many parameters, of which fewer differ."""
+    is_table = any(item.times > 1 for item in before.assertions) and len(before.literals) >= TABLE
+    if (
+        is_table
+        and before.body == after.case.body
+        and len(after.case.literals) < VARIED * len(before.literals)
+    ):
+        found = f"the cases of `{after.case.name}` have {len(after.case.literals)} values, had {len(before.literals)}"
+        yield suspicion("assertion_removed", after.view.path, after.case.line, found)
+
+
+def find_empty_tests(changeset: Changeset) -> Iterator[Suspicion]:
+    """A new test that is empty or asserts only what is always true; or that only calls, when none asserts more."""
+    proves_more = _proves_more(changeset)
+    for placed in changeset.test_pairs.new:
+        if not placed.is_run:
+            continue
+        if not placed.case.skips and (
+            _asserts_nothing(placed.case) or (_only_calls(placed.case) and not proves_more)
+        ):
+            found = f"`{shorten(placed.case.name)}` asserts nothing"
+            yield suspicion("test_asserts_nothing", placed.view.path, placed.case.line, found)
+        for code, line, text in placed.case.traps:
+            found = f"`{shorten(text)}` around assertions of `{placed.case.name}`"
+            yield suspicion(code, placed.view.path, line, found)
+
+
+def _proves_more(changeset: Changeset) -> bool:
+    """True when some test of the change proves something that the base did not."""
+    if any(placed.is_run and placed.case.proofs for placed in changeset.test_pairs.new):
+        return True
+    return any(after.case.proofs > before.case.proofs for before, after in changeset.test_pairs.kept)
+
+
+def _asserts_nothing(case: ParsedTest) -> bool:
+    if any(item.strength > NOTHING for item in case.assertions):
+        return False
+    return case.is_empty or (bool(case.assertions) and not case.traps)
+
+
+def _only_calls(case: ParsedTest) -> bool:
+    return not case.assertions and not case.is_smoke and case.is_plain
+
+
+_CALLED = re.compile(r"(\w+)\(")
+_EXPECTING = ("expect", "golden", "result", "want", "snapshot", "answer", "cases")
+
+
+def find_rewritten_expectations(changeset: Changeset) -> Iterator[Suspicion]:
+    """Other values expected of the same acts, in a change that leaves the product as it is."""
+    if changeset.has_product_change:
+        return
+    for before, after in changeset.test_pairs.kept:
+        if before.is_run and after.is_run:
+            yield from _find_rewritten_assertions(before.case, after)
+    for view in changeset.views:
+        if view.before and view.after and is_expectation_path(view.path) and is_test_path(view.path):
+            yield suspicion(
+                "expectation_rewritten", view.path, 0, "the recorded result was changed", view.after.text
+            )
+        elif view.before and view.after and view.is_test:
+            yield from _find_rewritten_constants(view.path, view.before, view.after)
+
+
+def _find_rewritten_assertions(before: ParsedTest, after: PlacedTest) -> Iterator[Suspicion]:
+    if before.act != after.case.act:
+        return
+    if before.body == after.case.body and len(before.literals) == len(after.case.literals):
+        for value in sorted(after.case.literals - before.literals)[:1]:
+            found = f"a case of `{after.case.name}` now has {shorten(value)}"
+            yield suspicion("expectation_rewritten", after.view.path, after.case.line, found)
+    old = [item for item in before.assertions if item.strength > NOTHING]
+    new = [item for item in after.case.assertions if item.strength > NOTHING]
+    for one, other in pair_assertions(old, new)[0]:
+        if one.subject == other.subject and one.strength == other.strength and _is_rewritten(one, other):
+            found = f"`{after.case.name}` expected `{shorten(one.text)}`, now `{shorten(other.text)}`"
+            yield suspicion(
+                "expectation_rewritten", after.view.path, other.line, found, f"{one.text}\n{other.text}"
+            )
+
+
+def _is_rewritten(one: Assertion, other: Assertion) -> bool:
+    """True when another value is expected, and none that a snapshot file or a new helper keeps."""
+    is_kept = "snapshot" in other.text.lower() and (
+        "snapshot" not in one.text.lower() or "Inline" not in other.text
+    )
+    if _without_layout(one.literals) == _without_layout(other.literals) or is_kept:
+        return False
+    is_helped = set(_CALLED.findall(other.text)) - set(_CALLED.findall(one.text))
+    return not (is_helped and other.literals and other.literals < one.literals)
+
+
+def _without_layout(literals: frozenset[str]) -> frozenset[str]:
+    """Values without their layout."""
+    return frozenset("".join(value.split()) for value in literals)
+
+
+def _find_rewritten_constants(path: str, before: SourceFile, after: SourceFile) -> Iterator[Suspicion]:
+    old, new = _expected_constants(before), _expected_constants(after)
+    for name, (line, value) in new.items():
+        if name in old and old[name][1] != value:
+            yield suspicion("expectation_rewritten", path, line, f"`{name}` was changed", f"{name}={value}")
+
+
+def _expected_constants(source: SourceFile) -> dict[str, tuple[int, str]]:
+    """The values a test module writes out as what it expects."""
+    found = {}
+    for node in source.tree.body if source.tree else ():
+        if isinstance(node, ast.Assign) and any(
+            word in last_name(node.targets[0]).lower() for word in _EXPECTING
+        ):
+            found[last_name(node.targets[0])] = node.lineno, node_source(node.value)
+    return found

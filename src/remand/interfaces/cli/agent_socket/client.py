@@ -1,0 +1,118 @@
+"""The agent's side of its socket: sends a call and prints the answer. Imports only what the command line has loaded already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from itertools import islice
+
+from remand.interfaces.cli.registry import COMMANDS, CommandCall
+from remand.wiring import startup
+
+LOCAL = ("", "help", "--version", "completion", "mcp")
+"""What needs no ledger, or has each of its calls come by here."""
+MAX_VALUE = 4 << 20
+LONGEST = 7200.0
+"""Seconds that a call which is measured may take; a door that closes is noticed at once."""
+SHORT = 120.0
+USAGE, ENVIRONMENT = 2, 3
+_VALUED = ("-C", "--as", "--key")
+SOCKET_CLOSED = (
+    "The door of this run is closed ({why}): {door}. The run is over, or its scheduler is gone; nothing that is said "
+    "here is heard any more. Stop; commits are kept."
+)
+
+
+class UnusableValue(Exception):  # noqa: N818 - it is the value that cannot be used
+    """A value that cannot be sent, with what to do about it."""
+
+
+def is_local(call: CommandCall) -> bool:
+    """True for a call that is carried out here, though there is a door."""
+    return call.command in LOCAL or call.wants_help
+
+
+def run(door: str, call: CommandCall, arguments: list[str], settings: list[str]) -> int:
+    """Has a call carried out at the door, and says what was said there."""
+    entry = COMMANDS.get(call.command)
+    patience = SHORT if entry is None or entry.may_be_forwarded else LONGEST
+    try:
+        arguments, given = _resolve_arguments(call, arguments)
+        code, output, errors = startup.forward_call(
+            door, _working_folder(), settings, arguments, given=given, patience=patience
+        )
+    except UnusableValue as error:
+        return _report_failure(call, "usage", str(error), USAGE)
+    except startup.CoordinatorUnavailable as error:
+        return _report_failure(call, "environment", SOCKET_CLOSED.format(why=error, door=door), ENVIRONMENT)
+    sys.stdout.buffer.write(output)
+    sys.stderr.buffer.write(errors)
+    sys.stderr.buffer.flush()
+    return code
+
+
+def _resolve_arguments(call: CommandCall, arguments: list[str]) -> tuple[list[str], bytes]:
+    """The arguments with texts in place of files and standard input, which only the agent can read, and a whole record."""
+    found: list[str] = []
+    given = b""
+    items = iter(arguments)
+    for item in items:
+        name, is_joined, value = item.partition("=")
+        if item == "--":
+            found += [item, *map(_text, items)]
+        elif item in _VALUED:
+            found += [item, *islice(items, 1)]
+        elif name == "--from" and call.command == "handoff reject":
+            sources = [value] if is_joined else list(islice(items, 1))
+            given = "".join(_text(source, is_file=True) for source in sources).encode("utf-8", "replace")
+            found += ["--from", *("-" for _ in sources)]
+        elif is_joined and name.startswith("--"):
+            found.append(f"{name}={_text(value)}")
+        else:
+            found.append(_text(item))
+    size = len(given) + sum(len(text.encode("utf-8", "surrogateescape")) + 1 for text in found)
+    if size > startup.MAX_CALL:
+        raise UnusableValue(
+            f"The call has {size} bytes; at most {startup.MAX_CALL} go through a door. Shorten it."
+        )
+    if any("\0" in text for text in found):
+        raise UnusableValue("A text has a NUL character in it. Leave it out.")
+    return found, given
+
+
+def _text(value: str, *, is_file: bool = False) -> str:
+    """A value, or what it points to: `@file` a file, `-` standard input."""
+    if value == "-":
+        return _require_length(sys.stdin.read(MAX_VALUE + 1), "standard input")
+    if not is_file and (not value.startswith("@") or len(value) == 1):
+        return value
+    path = os.path.join(_working_folder(), value.removeprefix("@"))
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _require_length(file.read(MAX_VALUE + 1), path)
+    except (OSError, ValueError) as error:
+        raise UnusableValue(f"The file {path} cannot be read: {error}.") from None
+
+
+def _working_folder() -> str:
+    """Where the agent is; empty when that folder is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _require_length(text: str, where: str) -> str:
+    if len(text) > MAX_VALUE:
+        raise UnusableValue(f"{where} holds more than {MAX_VALUE} characters. Shorten it.")
+    return text
+
+
+def _report_failure(call: CommandCall, kind: str, message: str, code: int) -> int:
+    if call.is_json:
+        json = import_module("json")  # loaded only when something fails
+        sys.stdout.write(json.dumps({"error": kind, "message": message}) + "\n")
+    else:
+        sys.stderr.write(f"remand: {message}\n")
+    return code

@@ -1,0 +1,44 @@
+"""Runs one call for an agent that we started, in a process of our own outside of its sandbox."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from remand.config import inherited_environment
+from remand.domain.events.event import KnownBy
+from remand.interfaces.cli import main as command_line
+from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.registry import FORWARDED_VARIABLES
+from remand.wiring.agent_socket import read_call
+
+
+def main() -> None:
+    """Runs the call and leaves with its exit code. Standard input holds nothing else that could be read."""
+    if len(sys.argv) > 1:
+        folder, arguments, given = os.getcwd(), sys.argv[1:], b""
+        environment = inherited_environment()
+        settings = [*(environment.get(name, "") for name in FORWARDED_VARIABLES), "", ""]
+    else:
+        folder, settings, arguments, given = read_call()
+    is_terminal, width = settings[len(FORWARDED_VARIABLES) :][:2]
+    surroundings = CallOrigin(
+        folder=folder,
+        environment=dict(zip(FORWARDED_VARIABLES, settings, strict=False)),
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+        is_terminal=bool(is_terminal),
+        width=int(width or 0),
+        given=given.decode("utf-8", "replace"),
+        known_by=KnownBy.SOCKET,
+    )
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    code = command_line.run(arguments, surroundings)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Answers the calls and hooks of agents that come through their sockets, outside of their sandbox."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from remand.app.errors import EnvironmentFault, RemandError
+from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
+from remand.domain.events.event import KnownBy
+from remand.domain.refusals import Refused
+from remand.interfaces.cli import main
+from remand.interfaces.cli.agent_socket import policy
+from remand.interfaces.cli.agent_socket.policy import PermittedCall
+from remand.interfaces.cli.context import CallOrigin
+from remand.interfaces.cli.registry import COMMANDS, FORWARDED_VARIABLES, CommandCall, parse_call
+from remand.interfaces.hook import activity, dispatch, entry
+from remand.wiring import agent_socket, startup
+from remand.wiring.agent_socket import AgentCall, AgentCaller, AgentSocketListener, CallResult, branch_tip
+from remand.wiring.hosts import registry
+from remand.wiring.hosts.registry import HookAnswer, HookCall
+from remand.wiring.ledger import find_place
+from remand.wiring.startup import LedgerLocation, SessionTask, may_block_again
+
+MARGIN = 3.0
+"""How much earlier than at its own deadline a hook is answered from here."""
+MIN_GATE_SECONDS = 0.5
+FIRING_INDEX = 7
+"""Where among the settings of a call stands what two hooks of one event have in common."""
+IMPORT_FAILED = (
+    "Your commits could not be taken over for task {task}: {why} Mend that and stop again; if you cannot, tell "
+    "the user."
+)
+
+
+class AgentCallRunner(Protocol):
+    """Carries calls out in an agent's name."""
+
+    def import_commits(self, caller: AgentCaller) -> str:
+        """The tip of the caller's branch, with all that it has committed. Raises `CannotRun`."""
+
+    def run_call(self, asked: AgentCall, arguments: list[str]) -> CallResult:
+        """Carries a call out."""
+
+    def run_measured_call(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+        """Carries out a call that may run the gates."""
+
+
+def is_hook(arguments: list[str]) -> bool:
+    """True for a call of a host's hook; one that is handed on is none, and goes through no door."""
+    return arguments[:1] == ["hook"] and arguments[1:2] != ["relay"]
+
+
+def is_stop(arguments: list[str]) -> bool:
+    """True for a hook's call that says that the agent wants to stop."""
+    found = entry.parse_arguments(arguments[1:])
+    module = registry.load_host(found[0]) if found else None
+    return found is not None and module is not None and module.read(found[1], b"{}").event == registry.STOP
+
+
+class SocketHooks:
+    """Answers hooks. Whose session it is and which task it is about is settled by the door."""
+
+    def __init__(
+        self, place: LedgerLocation, carrying: AgentCallRunner, look: Callable[[TaskWorktree], WorktreeState]
+    ) -> None:
+        self._place = place
+        self._carrying = carrying
+        self._look = look
+
+    def answer(self, asked: AgentCall) -> CallResult:
+        """The answer to a hook in its host's own form. A failure of our own is a no to a stop."""
+        found = entry.parse_arguments(asked.arguments[1:])
+        module = registry.load_host(found[0]) if found else None
+        if found is None or module is None:
+            return 2, b"", b"remand: that is no call of a host's hook.\n"
+        event = found[1]
+        call = module.read(event, asked.given)
+        call.transcript = ""  # a path of the agent's, which nobody follows out here
+        try:
+            said = self._answer(asked._replace(given=b""), call)
+        except (Refused, RemandError, OSError) as error:
+            why = entry.HOOK_FAILED.format(why=f"{error}"[:600])
+            may_block = call.event in registry.ENDINGS and may_block_again("broken", asked.caller.run_id)
+            said = HookAnswer.block(why) if may_block else HookAnswer.allow(why)
+        out, errors, code = module.render(event, said)
+        return code, out.encode("utf-8", "replace"), errors.encode("utf-8", "replace")
+
+    def _answer(self, asked: AgentCall, call: HookCall) -> HookAnswer:
+        caller = asked.caller
+        bound = SessionTask(caller.task_id, caller.agent)
+        if call.event in registry.TOOL_RESULT_EVENTS:
+            self._record_tool_use(asked, call, bound)
+            return HookAnswer.allow()
+        if call.event in registry.START_EVENTS:
+            # What there is to read stands in the prompt that the run began with.
+            return HookAnswer.allow()
+        is_broken = call.is_broken and call.event not in registry.ENDINGS
+        if not call.event or call.event == registry.SUBAGENT_STOP or call.is_aborted or is_broken:
+            return HookAnswer.allow()
+        words = dispatch.session_call_fields(call, bound) | self._fixed_fields(asked, call)
+        relayed = self._carrying.run_call(asked, _relay_arguments(words))
+        if call.event == registry.STOP and dispatch.parse_relayed_answer(*relayed[:2]) is None:
+            relayed = self._run_gates(asked, words)
+        return _parse_relayed_answer(relayed)
+
+    def _record_tool_use(self, asked: AgentCall, call: HookCall, bound: SessionTask) -> None:
+        """Writes down what was run, and renews the lease now and then."""
+        activity.append_to_journal(call, self._place, bound)
+        if activity.is_heartbeat_due(self._place, bound.task_id):
+            self._carrying.run_call(asked, ["--json", "task", "heartbeat", bound.task_id])
+
+    def _fixed_fields(self, asked: AgentCall, call: HookCall) -> dict[str, object]:
+        """What of a call is not the agent's to say: one run is one session, and its work is as we find it."""
+        caller = asked.caller
+        told = asked.settings[FIRING_INDEX][:600] if len(asked.settings) > FIRING_INDEX else call.firing_key
+        own: dict[str, object] = {
+            "session": caller.run_id,
+            "firing": f"{caller.run_id} {told}",
+            "workplace": caller.workplace.folder,
+            "branch": caller.workplace.branch,
+            "head": branch_tip(caller.workplace),
+        }
+        return own | self._worktree_fields(caller) if call.event == registry.STOP else own
+
+    def _worktree_fields(self, caller: AgentCaller) -> dict[str, object]:
+        """What is in the workplace of an agent that wants to stop, its commits taken over."""
+        try:
+            head = self._carrying.import_commits(caller)
+            return {"head": head, "uncommitted": list(self._look(caller.workplace).uncommitted)}
+        except CannotRun as why:
+            return {"fault": IMPORT_FAILED.format(task=caller.task_id, why=why)}
+
+    def _run_gates(self, asked: AgentCall, words: dict[str, object]) -> CallResult:
+        """Runs the gates, for as long as the host waits."""
+        spent = time.monotonic() - asked.at
+        patience = max(MIN_GATE_SECONDS, registry.deadline(registry.STOP) - MARGIN - spent)
+        return self._carrying.run_measured_call(
+            asked, _relay_arguments(words | {"patience": patience}), patience + MARGIN
+        )
+
+
+def _relay_arguments(words: dict[str, object]) -> list[str]:
+    return ["--json", "hook", "relay", registry.compose(words)]
+
+
+def _parse_relayed_answer(relayed: CallResult) -> HookAnswer:
+    """The answer to a call that was handed on; raises when there is none."""
+    code, output, errors = relayed
+    found = dispatch.parse_relayed_answer(code, output)
+    if found is None:
+        said = registry.parse(output).text("message") or errors.decode("utf-8", "replace").strip()
+        raise EnvironmentFault(said or f"no answer came (exit code {code})")
+    return found
+
+
+RUNNER_MODULE = "remand.interfaces.cli.agent_socket.runner"
+LONGEST = 7200.0
+"""Seconds after which a call is ended, however it came about."""
+LONGEST_WAIT = 3600.0
+LOOK_AGAIN = 0.2
+MAX_MEASURED_CALLS = max(4, 2 * (os.cpu_count() or 1))
+"""How many calls are measured at a time; the others wait for their turn."""
+
+ImportCommits = Callable[[TaskWorktree], str]
+"""Takes a confined agent's commits into the repository; gives the tip of its branch. Raises `CannotRun`."""
+LookAt = Callable[[TaskWorktree], WorktreeState]
+
+
+def make_sockets(root: str, *, bring: ImportCommits, look: LookAt) -> AgentSocketListener:
+    """Doors for the agents of the ledger in a repository. Its `end` closes them all."""
+    return agent_socket.make_agent_sockets(find_place(root), AgentCallHandler(root, bring=bring, look=look))
+
+
+class AgentCallHandler:
+    """Carries out what may be carried out, in the agent's name; all else is refused."""
+
+    def __init__(self, root: str, *, bring: ImportCommits, look: LookAt) -> None:
+        self._place = find_place(root)
+        self._bring = bring
+        self._look = look
+        self._outside = agent_socket.make_call_processes(self._place, RUNNER_MODULE)
+        self._room = threading.Semaphore(MAX_MEASURED_CALLS)
+        self._hooks = SocketHooks(self._place, self, look)
+        self._left: set[str] = set()
+
+    def is_long(self, asked: AgentCall) -> bool:
+        """True for a call that measures, or waits for that."""
+        if is_hook(asked.arguments):
+            return is_stop(asked.arguments)
+        admission = policy.PERMITTED_COMMANDS.get(parse_call(asked.arguments).command)
+        return admission is not None and admission.is_long
+
+    def answer(self, asked: AgentCall) -> CallResult:
+        """Answers a call through a door."""
+        if is_hook(asked.arguments):
+            return self._hooks.answer(asked)
+        call = parse_call(asked.arguments)
+        try:
+            return self._answer(asked, policy.require_permitted(asked, call))
+        except (Refused, RemandError, OSError) as error:
+            return _render_failure(call, error)
+
+    def leave(self, caller: AgentCaller) -> None:
+        """Ends what still goes on for a run."""
+        self._left.add(caller.run_id)
+        self._outside.end(caller.run_id)
+
+    def import_commits(self, caller: AgentCaller) -> str:
+        """The tip of the caller's branch, with all that it has committed. Raises `CannotRun`."""
+        return self._bring(caller.workplace)
+
+    def _answer(self, asked: AgentCall, found: PermittedCall) -> CallResult:
+        caller, call = asked.caller, found.call
+        if found.subject and found.subject != caller.task_id:
+            policy.require_own_task(caller, found, self._task_of(asked, found))
+        settled: dict[str, str] = {}
+        if found.admission.hands_in:
+            settled = self._submission_options(caller, found)
+        elif call.command == "handoff reject":
+            with suppress(CannotRun):
+                self.import_commits(caller)
+        elif call.command in ("review approve", "review reject"):
+            settled = {"--commit": self._reviewed_commit(caller, str(found.options.commit))}
+        elif call.command == "gate wait":
+            self._wait_for_gates(caller, found.options.timeout)
+            settled = {"--timeout": "0"}
+        arguments = policy.build_arguments(caller, call, settled)
+        if found.admission.is_long and call.command != "gate wait":
+            return self.run_measured_call(asked, arguments, LONGEST)
+        return self.run_call(asked, arguments)
+
+    def _task_of(self, asked: AgentCall, found: PermittedCall) -> str:
+        """The task that a call is about, by whatever name it was given; what is not there is said as the ledger says it."""
+        words = ("task", "show") if found.admission.about == policy.TASK else ("handoff", "status")
+        code, output, _ = self.run_call(asked, ["--json", *words, "--", found.subject])
+        try:
+            known = msgspec.json.decode(output)
+        except msgspec.MsgspecError:
+            raise EnvironmentFault(f"It cannot be told what {found.subject!r} is. Repeat the call.") from None
+        if code:
+            raise Refused(str(known.get("refused", "unknown_task")), str(known.get("message", "")))
+        return str(known.get("task_id", ""))
+
+    def _submission_options(self, caller: AgentCaller, found: PermittedCall) -> dict[str, str]:
+        """The commit and branch of a done claim: what the agent has committed, and nothing else it could name."""
+        workplace = caller.workplace
+        policy.require_own_branch(found, workplace)
+        tip = self.import_commits(caller)
+        commit = policy.require_tip(str(found.options.commit), tip, workplace)
+        return {"--commit": commit, "--branch": workplace.branch}
+
+    def _reviewed_commit(self, caller: AgentCaller, name: str) -> str:
+        """The commit that a reviewer speaks of."""
+        if policy.is_tip_by_name(name, caller.workplace):
+            return self._look(caller.workplace).head or name
+        if not policy.is_commit_id(name):
+            raise Refused("unknown_commit", "Name the commit by its id, as `remand review list` shows it.")
+        return name
+
+    def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:
+        """Waits for the gates of the caller's task, without a process that does nothing else."""
+        runs = agent_socket.gate_runs(self._place)
+        until = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT))
+        while runs.is_running(caller.task_id) and time.monotonic() < until:
+            if caller.run_id in self._left:
+                break
+            time.sleep(LOOK_AGAIN)
+
+    def run_measured_call(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+        """Carries out a call that measures, when its turn has come."""
+        while not self._room.acquire(timeout=LOOK_AGAIN):
+            if asked.caller.run_id in self._left:
+                raise EnvironmentFault("The run is over.")
+        try:
+            return self._run(asked, arguments, seconds)
+        finally:
+            self._room.release()
+
+    def run_call(self, asked: AgentCall, arguments: list[str]) -> CallResult:
+        """Carries a call out, by the coordinator where it can."""
+        call = parse_call(arguments)
+        path = startup.find_socket(self._place)
+        if path and not asked.given and COMMANDS[call.command].may_be_forwarded and call.is_self_contained:
+            with suppress(startup.CoordinatorUnavailable):
+                return startup.forward_call(path, self._place.root, call_settings(asked), arguments)
+        return self._run(asked, arguments, LONGEST)
+
+    def _run(self, asked: AgentCall, arguments: list[str], seconds: float) -> CallResult:
+        frame = agent_socket.pack_call(self._place.root, call_settings(asked), arguments, asked.given)
+        return self._outside.run(asked.caller.run_id, frame, seconds)
+
+
+def call_settings(asked: AgentCall) -> list[str]:
+    """What a call is carried out under: the door's own agent and task, and how wide the agent's screen is."""
+    said = dict(zip((*FORWARDED_VARIABLES, "is_terminal", "width"), asked.settings, strict=False))
+    forced = {"REMAND_ACTOR": asked.caller.agent, "REMAND_TASK": asked.caller.task_id}
+    width = said.get("width", "")
+    own = [forced.get(name, said.get(name, "")[:200]) for name in FORWARDED_VARIABLES]
+    is_width = width.isascii() and width.isdigit() and len(width) <= 4
+    return [*own, "1" if said.get("is_terminal") else "", width if is_width else "", KnownBy.SOCKET]
+
+
+def _render_failure(call: CommandCall, error: Refused | RemandError | OSError) -> CallResult:
+    """A failure as the command line says it."""
+    out, errors = io.StringIO(), io.StringIO()
+    code = main.report_failure(call, CallOrigin("", {}, out, errors), error)
+    return code, _encode_stream(out), _encode_stream(errors)
+
+
+def _encode_stream(text: io.StringIO) -> bytes:
+    return text.getvalue().encode("utf-8", "surrogateescape")

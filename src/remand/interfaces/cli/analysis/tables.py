@@ -1,0 +1,298 @@
+"""Analyses as tables for people: rejections, rework and runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from remand.app.analysis.rejection_analysis import Analysis, Breakdown, RejectionOutcome, RejectionRow
+from remand.app.analysis.statistics import Cluster, Share
+from remand.app.analysis.work_report import (
+    AGENT,
+    GATE,
+    RejectionEntry,
+    ReviewTally,
+    Rework,
+    RunCost,
+    TaskReport,
+    WorkReport,
+)
+from remand.interfaces.cli.output import clean, one_line, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+_TOP = 10
+_TOP_OF_BREAKDOWN = 30
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+Show = Callable[["Console"], None]
+
+
+def rejections_page(analysis: Analysis, rows: Breakdown | None, file: str) -> Show:
+    """Everything, in the order of a reader's questions."""
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        out.print(Text(rejections_headline(analysis)))
+        if not analysis.total_rejections:
+            return
+        for title, shown in _rejection_tables(analysis, rows):
+            out.print()
+            out.print(Text(title, style="bold"))
+            shown(out)
+        if file:
+            out.print(Text(f"\ndrawn into {clean(file)}"))
+
+    return show
+
+
+def rejections_headline(analysis: Analysis) -> str:
+    """What matters most, in a sentence or two."""
+    since = f" since {analysis.since[:19].replace('T', ' ')}" if analysis.since else ""
+    total = analysis.total_rejections
+    if not total:
+        return f"No agent has rejected a task{since}."
+    said = [
+        f"{total:,} rejection{'s' * (total != 1)}{since}, {analysis.invalid_rejections:,} of them invalid.",
+        f"{percent(analysis.override_share)} of the answered ones were overridden.",
+    ]
+    if analysis.unanswered:
+        said.append(f"{analysis.unanswered:,} wait for an answer.")
+    sleep = analysis.time_to_unblock
+    if sleep.woken:
+        said.append(
+            f"A deferred task woke after {duration(sleep.median_seconds.value)} (median; nine in ten within "
+            f"{duration(sleep.p90_seconds.value)})."
+        )
+    if sleep.still_waiting:
+        said.append(f"{sleep.still_waiting:,} still sleep.")
+    return " ".join(said)
+
+
+def _rejection_tables(analysis: Analysis, rows: Breakdown | None) -> list[tuple[str, Show]]:
+    own = rows.by if rows else ""
+    found = [_breakdown(rows)] if rows else []
+    if own != "reason":
+        found.append(("By reason", _count_table("reason", analysis.reasons)))
+    if own != "agent":
+        found.append(
+            (_limited_title("By agent", len(analysis.agents)), _count_table("agent", analysis.agents[:_TOP]))
+        )
+    if own != "blocker" and analysis.blocker_clusters:
+        title = _limited_title("What blocked most", analysis.blocker_clusters_in_all)
+        found.append((title, _blockers(analysis.blocker_clusters[:_TOP])))
+    found.append(("What came of it", _outcomes(analysis)))
+    return found
+
+
+def _limited_title(title: str, count: int, most: int = _TOP) -> str:
+    return f"{title}, the first {most} of {count:,}" if count > most else title
+
+
+def _breakdown(found: Breakdown) -> tuple[str, Show]:
+    title = _limited_title(f"By {found.by}", found.rows_in_all, _TOP_OF_BREAKDOWN)
+    counted = [row for row in found.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, RejectionRow)]
+    merged = [row for row in found.rows[:_TOP_OF_BREAKDOWN] if isinstance(row, Cluster)]
+    return title, _blockers(merged) if found.by == "blocker" else _count_table(found.by, counted)
+
+
+def _count_table(name: str, rows: Sequence[RejectionRow]) -> Show:
+    cells = [
+        (row.key, f"{row.rejections:,}", percent(row.overridden), percent(row.invalid), _decision_counts(row))
+        for row in rows
+    ]
+    return table((name, "rejections", "overridden", "invalid", "answers"), cells, "None.")
+
+
+def _decision_counts(row: RejectionRow) -> str:
+    return ", ".join(f"{name.lower().replace('_', ' ')} {count:,}" for name, count in row.decisions.items())
+
+
+def _blockers(found: Sequence[Cluster]) -> Show:
+    cells = [(f"{one.count:,}", f"{one.tasks_in_all:,}", one_line(one.example, 100)) for one in found]
+    return table(("times", "tasks", "blocker"), cells, "Nothing blocked a task.", wraps=True)
+
+
+def _outcomes(analysis: Analysis) -> Show:
+    answers = ("accepted", "overridden")
+    cells = []
+    for outcome in RejectionOutcome:
+        shares = [analysis.outcomes[name].by_outcome.get(outcome.value) for name in answers]
+        if any(one is not None and one.count for one in shares):
+            cells.append((outcome.value.replace("_", " "), *map(_share_text, shares)))
+    headers = [f"{name} ({analysis.outcomes[name].rejections:,})" for name in answers]
+    return table(("first outcome", *headers), cells, "Nothing yet.")
+
+
+def _share_text(one: Share | None) -> str:
+    return f"{one.count:,} · {percent(one)}" if one is not None and one.count else ""
+
+
+def percent(one: Share) -> str:
+    """A share with its interval."""
+    if one.rate is None or one.interval is None:
+        return "–"
+    low, high = one.interval
+    return f"{one.rate:.0%} ({low * 100:.0f}–{high * 100:.0f} %)".replace("%", " %", 1)
+
+
+def duration(seconds: float | None) -> str:
+    """A time in its two largest units."""
+    left = round(seconds or 0)
+    parts = []
+    for size, unit in _UNITS:
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts[:2]) or "0 s"
+
+
+def rework_page(found: Rework) -> Callable[[Console], None]:
+    """Everything, in the order of a reader's questions."""
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        out.print(Text(_rework_headline(found)))
+        if not found.reviewed_tasks:
+            return
+        for title, shown in _rework_tables(found):
+            out.print()
+            out.print(Text(title, style="bold"))
+            shown(out)
+
+    return show
+
+
+def _rework_headline(found: Rework) -> str:
+    since = f" since {found.since[:19].replace('T', ' ')}" if found.since else ""
+    if not found.reviewed_tasks:
+        return f"Nothing was reviewed{since}."
+    return (
+        f"{found.reviewed_tasks:,} tasks were reviewed{since}; {percent(found.rework_rate)} of them needed rework. "
+        f"A task that is done took {found.mean_cycles:.2f} rounds of review. "
+        f"{percent(found.false_rejection_rate)} of {found.rejections:,} rejections were retracted."
+    )
+
+
+def _rework_tables(found: Rework) -> list[tuple[str, Callable[[Console], None]]]:
+    columns = ("reviewed", "rejected", "retracted", "rate", "name")
+    cycles = [(times, number) for number, times in found.cycles.items()]
+    stays = [
+        (stay.times, duration(stay.median_seconds), duration(stay.total_seconds), stay.status)
+        for stay in found.time_in_status
+    ]
+    return [
+        ("Rejected, by agent", table(columns, _tally_rows(found.by_agent), "Nobody's work was reviewed.")),
+        ("Rejecting, by reviewer", table(columns, _tally_rows(found.by_reviewer), "Nobody reviewed.")),
+        ("Rounds of review until done", table(("tasks", "rounds"), cycles, "Nothing is done yet.")),
+        ("Time in each status", table(("times", "median", "in all", "status"), stays, "No time has passed.")),
+    ]
+
+
+def _tally_rows(tallies: Iterable[ReviewTally]) -> list[tuple[object, ...]]:
+    by_rate = sorted(tallies, key=lambda one: (-(one.rate.rate or 0.0), one.name))
+    return [
+        (one.reviewed, one.rejected, one.retracted, percent(one.rate), clean(one.name)) for one in by_rate
+    ]
+
+
+_NO_OUTCOME = "nothing yet"
+_KINDS = {"agent": "agents to a task", "gate": "gates to work", "reviewer": "reviewers to work"}
+
+
+def runs_page(found: WorkReport) -> Callable[[Console], None]:
+    """Everything, in the order of a reader's questions."""
+
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        out.print(Text(runs_headline(found)))
+        for title, shown in _run_tables(found) if found.tasks else ():
+            out.print()
+            out.print(Text(title, style="bold"))
+            shown(out)
+
+    return show
+
+
+def runs_headline(found: WorkReport) -> str:
+    """What matters most, in a few sentences."""
+    since = f" since {found.since[:19].replace('T', ' ')}" if found.since else ""
+    if not found.tasks:
+        return f"Nothing has happened{since}."
+    ended = ", ".join(f"{count} {status}" for status, count in found.statuses.items())
+    kinds = Counter(no.kind for no in found.noes)
+    said = ", ".join(f"{kinds[kind]} by {text}" for kind, text in _KINDS.items() if kinds[kind])
+    total = found.total
+    return (
+        f"{len(found.tasks):,} task{'s' * (len(found.tasks) != 1)}{since}: {ended}. {len(found.noes):,} times no{f': {said}' if said else ''}. "
+        f"{total.runs:,} runs, {duration(total.seconds)} of agents' time{_price_text(total)}."
+    )
+
+
+def _price_text(bill: RunCost) -> str:
+    return f", {bill.turns:,} turns, ${bill.cost:,.2f}" if bill.turns or bill.cost else ""
+
+
+def _run_tables(found: WorkReport) -> list[tuple[str, Callable[[Console], None]]]:
+    asked = [(_short(one.label), one.answer or _NO_OUTCOME, one.why) for one in found.questions]
+    return [
+        (
+            "What was rejected",
+            table(
+                ("no by", "task", "whose work", "what came of it", "why"),
+                list(map(_no_row, found.noes)),
+                "Nothing was.",
+                wraps=True,
+            ),
+        ),
+        ("What the user was asked", table(("task", "answer", "why"), asked, "Nothing.", wraps=True)),
+        (
+            "What it cost",
+            table(
+                ("runs", "failed", "time", "turns", "tokens", "cost", "agent"),
+                list(map(_bill_row, (*found.agents, found.total) if found.agents else ())),
+                "No run has ended.",
+            ),
+        ),
+        (
+            "Where every task is",
+            table(
+                ("status", "runs", "time", "cost", "author", "task", "title"),
+                list(map(_fate_row, found.tasks)),
+                "",
+                wraps=True,
+            ),
+        ),
+    ]
+
+
+def _no_row(no: RejectionEntry) -> tuple[object, ...]:
+    by = no.by if no.kind == GATE else f"{no.kind} {no.by}"
+    return (by, _short(no.label), "" if no.kind == AGENT else no.of, no.outcome or _NO_OUTCOME, no.why)
+
+
+def _bill_row(bill: RunCost) -> tuple[object, ...]:
+    figures = (bill.runs, bill.faults or "", duration(bill.seconds), bill.turns, f"{bill.tokens:,}")
+    return (*figures, _money(bill.cost), bill.name)
+
+
+def _fate_row(fate: TaskReport) -> tuple[object, ...]:
+    bill = fate.bill
+    return (
+        *(fate.status, bill.runs, duration(bill.seconds), _money(bill.cost), fate.author),
+        *(_short(fate.label), fate.title),
+    )
+
+
+def _short(label: str) -> str:
+    return label.removeprefix("issue ").removeprefix("task ")
+
+
+def _money(cost: float) -> str:
+    return f"${cost:,.2f}" if cost else ""

@@ -1,0 +1,211 @@
+"""Commands that agent hosts call (hook, mcp), and the user's pause of their sessions."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from argparse import ArgumentParser
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from remand.app.agent_socket import find_agent_socket
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.config import inherited_environment
+from remand.domain.events.log import PauseBegun, PauseEnded
+from remand.domain.instant import add_seconds
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result, as_json
+from remand.interfaces.hook.answers import answer_session
+from remand.interfaces.hook.session import SessionCall
+from remand.wiring.startup import locate, socket_folder
+
+MIN_TOKEN_LENGTH = 16
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return secrets.token_urlsafe(32)
+
+
+def write_token(token: str, port: int) -> str:
+    """Writes the token of a server down for clients of the same user; gives the file."""
+    folder = socket_folder()
+    if not folder:
+        raise EnvironmentFault(
+            "The folder for sockets belongs to somebody else. Set XDG_RUNTIME_DIR, then repeat."
+        )
+    path = os.path.join(folder, f"mcp-{port}.token")
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(token)
+    return path
+
+
+def delete_token(path: str) -> None:
+    """Deletes a token that lets nobody in any more."""
+    with suppress(OSError):
+        os.unlink(path)
+
+
+TOKEN = "REMAND_MCP_TOKEN"  # noqa: S105 - the name of a variable
+DEFAULT_ACTOR = "agent"
+"""Who speaks where nobody is named: a model, which is never the user."""
+
+
+PLACEHOLDER_PREFIX = "$"
+"""How a value begins that a host should have filled in, and handed on as it was written."""
+
+
+def _mcp_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--http", type=int, metavar="PORT", help="over HTTP at that port (0: any); else stdio"
+    )
+    parser.add_argument("--host", default="127.0.0.1", metavar="H", help="the address for --http")
+
+
+def _serve(context: Context) -> Result:
+    environment = inherited_environment()
+    folder = (
+        context.surroundings.folder if context.call.folder.startswith(PLACEHOLDER_PREFIX) else context.folder
+    )
+    desk = _load_server_module("command_runner").CommandLineRunner(
+        folder, _actor(context, environment), environment
+    )
+    if context.arguments.http is not None:
+        return _serve_http(context, desk, environment.get(TOKEN, ""))
+    context.call.is_json = False  # nothing but the protocol is written
+    _load_server_module("server").serve_stdio(desk)
+    return Result(None, "")
+
+
+def _actor(context: Context, environment: dict[str, str]) -> str:
+    """Whom the server speaks for. At an agent's door that is settled; a host may hand on what it should have filled in."""
+    own = environment.get("REMAND_ACTOR", "")
+    named = context.call.actor or ("" if own.startswith(PLACEHOLDER_PREFIX) else own)
+    return named or ("" if find_agent_socket(environment) else DEFAULT_ACTOR)
+
+
+def _load_server_module(name: str) -> Any:
+    """A module of the server. They are loaded here and by no other command."""
+    try:
+        return import_module(f"remand.interfaces.mcp.{name}")
+    except ModuleNotFoundError as missing:
+        raise EnvironmentFault(
+            f"The MCP server needs the package `{missing.name}`. Install it: pip install 'mcp>=2.3,<3'."
+        ) from None
+
+
+def _serve_http(context: Context, desk: Any, given: str) -> Result:
+    serving, host = _load_server_module("http"), context.arguments.host
+    if given and len(given) < MIN_TOKEN_LENGTH:
+        raise UsageError(f"{TOKEN} has fewer than {MIN_TOKEN_LENGTH} characters. Use a longer one.")
+    if not given and not serving.is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from other machines: set {TOKEN} to a token of your own, or leave --host out."
+        )
+    token = given or new_token()
+    listening = serving.listen(host, context.arguments.http)
+    port = listening.getsockname()[1]
+    path = "" if given else write_token(token, port)
+    try:
+        _announce_server(context, host, port, path)
+        serving.serve_http(desk, listening, token)
+    finally:
+        if path:
+            delete_token(path)
+    return Result({"stopped": True}, "Stopped.")
+
+
+def _announce_server(context: Context, host: str, port: int, path: str) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    data = {"url": f"http://{shown}:{port}/mcp", "token_file": path or None, "pid": os.getpid()}
+    where = f"the token is in {path}" if path else f"the token is that of {TOKEN}"
+    text = as_json(data) if context.call.is_json else f"MCP at {data['url']} (pid {os.getpid()}); {where}"
+    context.surroundings.stdout.write(f"{text}\n")
+    context.surroundings.stdout.flush()
+
+
+MCP_COMMANDS = {"mcp": CommandSpec(_mcp_arguments, _serve)}
+
+
+DAY = 86400.0
+MAX_REASON = 4000
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _relay_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("words", help="the call, as JSON")
+
+
+def _relay(context: Context) -> Result:
+    try:
+        words = msgspec.json.decode(context.arguments.words, type=SessionCall)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"That is no call of a hook: {error}.") from None
+    place = locate(context.folder) or context.place
+    found = answer_session(words, place, deadline=words.patience, opened=context.surroundings.opened)
+    data = {"kind": found.kind, "text": found.text, "notice": found.notice}
+    return Result(data, found.text or found.kind)
+
+
+def _hook_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", required=True)
+    parser.add_argument("event")
+
+
+def _hook(_: Context) -> Result:
+    raise UsageError("A hook is called first: `remand hook --host HOST EVENT`, with nothing before `hook`.")
+
+
+def _pause_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--for", dest="lasts", default="1h", metavar="2h", help="how long, at most 7d")
+    parser.add_argument("--reason", required=True, metavar="TEXT")
+
+
+def _pause(context: Context) -> Result:
+    actor = context.user()
+    if not context.text(context.arguments.reason).strip():
+        raise UsageError("Say why: --reason TEXT.")
+    until = add_seconds(context.opened_ledger.ledger.clock.now(), _seconds(context.arguments.lasts))
+    reason = context.text(context.arguments.reason)
+    context.opened_ledger.ledger.record([PauseBegun(until=until, reason=reason[:MAX_REASON])], actor)
+    context.gates.pause(until, context.actor(), reason)
+    return Result(
+        {"paused_until": until},
+        f"Sessions may stop unmeasured until {until}. Nothing becomes done by that. `remand resume` ends it.",
+    )
+
+
+def _add_no_arguments(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+def _resume(context: Context) -> Result:
+    actor = context.user()
+    if context.gates.is_paused:
+        context.opened_ledger.ledger.record([PauseEnded()], actor)
+    was: bool = context.gates.resume()
+    return Result({"paused_until": None}, "The pause is over." if was else "There was no pause.")
+
+
+def _seconds(text: str) -> float:
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isdecimal() or not 0 < int(number) * _UNITS[unit] <= 7 * DAY:
+        raise UsageError(
+            f"--for {text[:20]!r} is no duration of up to 7 days; write it as 90s, 30m, 2h or 1d."
+        )
+    return float(int(number) * _UNITS[unit])
+
+
+COMMANDS: dict[str, Any] = {
+    **MCP_COMMANDS,
+    "hook": CommandSpec(_hook_arguments, _hook),
+    "hook relay": CommandSpec(_relay_arguments, _relay),
+    "pause": CommandSpec(_pause_arguments, _pause),
+    "resume": CommandSpec(_add_no_arguments, _resume),
+}

@@ -1,0 +1,1 @@
+"""Commands on tasks: changes, views, handoffs, gates, reviews and the inbox."""

@@ -1,0 +1,305 @@
+"""Commands on gates: run, history, report, and settling findings."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import Any
+
+from remand.app.errors import EnvironmentFault
+from remand.app.events.task_folds import task_events
+from remand.app.gates.known_results import MeasurementTerms, VerdictResult, note_measured_verdict
+from remand.domain import commands as c
+from remand.domain.decisions.findings import (
+    apply_settlements,
+    hold_for_control_change,
+    hold_notice,
+    hold_summary,
+    open_findings,
+)
+from remand.domain.events.work import (
+    FindingAccepted,
+    FindingRefused,
+    GateAlerted,
+    GateErrored,
+    GateHeld,
+    GateOverridden,
+    GatePassed,
+    GateRejected,
+)
+from remand.domain.gate import message
+from remand.domain.gate.gate import policy_digest
+from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result, table
+from remand.interfaces.cli.tasks.verdicts import (
+    claim_again,
+    rules_note,
+    settle_held,
+    settlement_result,
+    team_for_task,
+    verdict_data,
+)
+from remand.interfaces.cli.tasks.views import find_task
+
+VERDICT_EVENTS = (GatePassed, GateRejected, GateHeld, GateErrored)
+EVENTS = (
+    *VERDICT_EVENTS,
+    GateAlerted,
+    FindingAccepted,
+    FindingRefused,
+    GateOverridden,
+)
+
+
+_HISTORY_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "time": lambda row: row["ts"][5:16].replace("T", " "),
+    "task": lambda row: row["task_id"],
+    "event": lambda row: row["event"],
+    "agent": lambda row: row["agent"],
+    "commit": lambda row: (row["commit"] or "")[:12],
+    "says": lambda row: row["says"],
+}
+"""The columns of the history, as people are shown them."""
+
+
+def _run_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--commit", default="HEAD", metavar="SHA")
+    parser.add_argument("--task", default="", metavar="ID", help="what was accepted for that task counts")
+    parser.add_argument("--base", default="", metavar="REF", help="what it is held against")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is known already")
+
+
+def _run(context: Context) -> Result:
+    options = context.arguments
+    task = find_task(context, options.task)[0] if options.task else None
+    terms = _terms(context, task)
+    if terms.policy.gates is None:
+        raise Refused(
+            "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
+        )
+    judged = context.gates.verdict(terms, is_fresh=options.fresh)
+    _note_measured(context, terms, judged)
+    change = context.opened_ledger.ledger.control.find_change(task, terms.commit)
+    verdict = hold_for_control_change(judged.verdict, change)
+    verdict = apply_settlements(verdict, task) if task else verdict
+    code = 3 if verdict.status in UNMEASURED else 0 if verdict.is_release else 1
+    source = context.opened_ledger.settings.settings().source
+    note = ""
+    if verdict.gates:
+        note += f"\nMeasured at tier {verdict.tier}{', known from before' if judged.is_cached else ''}."
+    if verdict.gates and not verdict.base:
+        why = (
+            "The base has this commit already" if context.opened_ledger.settings.tip() else "There is no base"
+        )
+        note += f"\n{why}: held against nothing, and its integrity was not judged."
+    note += rules_note(source)
+    if not terms.policy.enforce:
+        note += "\nNothing is enforced here (`enforce = false`): no done claim is stopped by this."
+    data = verdict_data(context, verdict, is_cached=judged.is_cached) | {"policy_source": source}
+    return Result(data, message.render_report(verdict, _settle_text(context, task, verdict)) + note, code)
+
+
+def _settle_text(context: Context, task: Task | None, verdict: Verdict) -> str:
+    """How what a verdict holds is settled: by commands where work of the task is held for it already."""
+    if verdict.status is not GateStatus.HELD:
+        return ""
+    if task is None or not set(verdict.suspicions) & set(open_findings(task)):
+        return "These findings hold the work once it is handed in with `remand task submit`; a reviewer settles them then."
+    team = team_for_task(context, task)
+    return hold_summary(task, team) if context.is_confined else hold_notice(task, team)
+
+
+def _note_measured(context: Context, terms: MeasurementTerms, judged: VerdictResult) -> None:
+    """Closes the questions about gates that the user has measured by the rules of now. An agent's word closes none."""
+    is_of_now = policy_digest(terms.policy) == context.opened_ledger.settings.rules().gates_digest
+    if is_of_now and not judged.is_cached and not context.is_confined:
+        note_measured_verdict(context.opened_ledger.ledger, judged.verdict)
+
+
+def _terms(context: Context, task: Task | None) -> MeasurementTerms:
+    options = context.arguments
+    commit = _commit(context, options.commit)
+    terms = context.gates.terms(task, commit)
+    if not options.base:
+        return terms
+    base = _commit(context, options.base)
+    known = context.opened_ledger.settings.at_commit(base)
+    return MeasurementTerms(commit=commit, base=base, policy=known.gate_policy if known else terms.policy)
+
+
+def _commit(context: Context, name: str) -> str:
+    found = context.gateway.repository.commit(name)
+    if found is None:
+        raise Refused("unknown_commit", f"The repository has no commit {name!r}.")
+    return found.sha
+
+
+def _history_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task", nargs="?", default="")
+    parser.add_argument("--observed", action="store_true", help="only what would have been stopped")
+
+
+def _history(context: Context) -> Result:
+    options = context.arguments
+    events = find_task(context, options.task)[1] if options.task else _all_events(context)
+    rows = [_row(event) for event in events if isinstance(event, EVENTS)]
+    if options.observed:
+        rows = [row for row in rows if row["observed"]]
+    columns = [name for name in _HISTORY_COLUMNS if not (options.task and name == "task")]
+    cells = [[_HISTORY_COLUMNS[name](row) for name in columns] for row in rows]
+    return Result(rows, table(columns, cells, "Nothing was measured yet."))
+
+
+def _all_events(context: Context) -> list[Any]:
+    with context.opened_ledger.store.read() as view:
+        return [event for task in view.tasks.every() for event in task_events(view, task.id)]
+
+
+def _row(event: Any) -> dict[str, Any]:
+    verdict = getattr(event, "verdict", None)
+    return {
+        "ts": event.ts,
+        "event": event.name,
+        "task_id": event.task_id,
+        "agent": getattr(event, "agent", "") or getattr(event, "reviewer", "") or event.meta.actor,
+        "status": verdict.status.value if verdict else None,
+        "commit": verdict.commit if verdict else None,
+        "base": verdict.base if verdict else None,
+        "tier": verdict.tier if verdict else None,
+        "number": getattr(event, "number", None),
+        "observed": getattr(event, "is_observed", False),
+        "standing": list(verdict.blocking_gates) if verdict else [],
+        "held": _held_findings(verdict),
+        "says": _event_text(event, verdict),
+    }
+
+
+def _held_findings(verdict: Any) -> list[dict[str, Any]]:
+    """The findings that a reviewer has to settle, each with the name to settle it by."""
+    gates = [gate for gate in verdict.gates if gate.status is GateStatus.HELD] if verdict else []
+    return [
+        {"finding": name, "path": finding.path, "line": finding.line, "text": finding.text}
+        for gate in gates
+        for name, finding in gate.held_findings
+    ]
+
+
+def _event_text(event: Any, verdict: Any) -> str:
+    if verdict is not None:
+        lines = [
+            gate.line.removeprefix("- ") for gate in verdict.gates if gate.name in verdict.blocking_gates
+        ]
+        return "; ".join(lines) or "nothing stands in the way"
+    named = getattr(event, "finding", "") or getattr(event, "gate", "")
+    return " ".join(part for part in (named, getattr(event, "reason", "")) if part)
+
+
+def _report_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", help="as a verdict names it")
+
+
+def _report(context: Context) -> Result:
+    """The full report of a verdict, from the folder of this machine's reports."""
+    name = context.arguments.name
+    path = context.gates.report_path(name)
+    if not path:
+        raise EnvironmentFault(
+            f"There is no report {name} on this machine. Reports stay where the gates ran, and the last 200 are kept."
+        )
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    return Result({"name": name, "path": path, "report": text}, text.rstrip("\n"))
+
+
+def _wait_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task", nargs="?", default="")
+    parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS")
+
+
+def _wait(context: Context) -> Result:
+    name = context.arguments.task or context.surroundings.environment.get("REMAND_TASK", "")
+    if not name:
+        return _wait_for_all(context)
+    task = find_task(context, name)[0]
+    if not context.gates.runs.wait(task.id, context.arguments.timeout):
+        raise EnvironmentFault(
+            f"The gates of {task.id} still run. Wait again with `remand gate wait {task.id}`."
+        )
+    task, events = find_task(context, name)
+    verdicts = [event.verdict for event in events if isinstance(event, VERDICT_EVENTS)]
+    if not verdicts:
+        return Result({"task_id": task.id, "status": None}, f"Nothing was measured for {task.id} yet.")
+    text = _verdict_text(context, task, verdicts[-1])
+    data = verdict_data(context, verdicts[-1], text=text) | {"task_id": task.id}
+    return Result(data, text, 0 if verdicts[-1].is_release else 1)
+
+
+def _verdict_text(context: Context, task: Task, verdict: Verdict) -> str:
+    """A verdict in words; people are told the commands that settle what it holds, as long as it does."""
+    if verdict.status is not GateStatus.HELD:
+        return message.render_verdict(verdict)
+    return message.render_hold(verdict, _settle_text(context, task, verdict) if open_findings(task) else "")
+
+
+def _wait_for_all(context: Context) -> Result:
+    """Waits for the gates of every task that is held."""
+    with context.opened_ledger.store.read() as view:
+        held = [task.id for task in view.tasks.every() if task.claim is not None]
+    going = [name for name in held if not context.gates.runs.wait(name, context.arguments.timeout)]
+    if going:
+        raise EnvironmentFault(
+            f"The gates of {', '.join(going)} still run. Wait again with `remand gate wait`."
+        )
+    rows = [{"task_id": name, "status": find_task(context, name)[0].gating.status} for name in held]
+    return Result(rows, "No gates are running.")
+
+
+def _settle_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument(
+        "finding", nargs="?", default="", help="its id; without one, the held ones are listed"
+    )
+    parser.add_argument("--reviewer", default="")
+    parser.add_argument("--reason", default="", metavar="TEXT")
+
+
+def _settle_command(*, is_accepted: bool) -> CommandSpec:
+    def run(context: Context) -> Result:
+        options = context.arguments
+        ask = c.SettleFinding(
+            task_id=options.task,
+            finding=options.finding,
+            is_accepted=is_accepted,
+            reason=context.text(options.reason),
+        )
+        name = context.actor(option="reviewer")
+        return settlement_result(context, settle_held(context, ask, name), name)
+
+    return CommandSpec(_settle_arguments, run)
+
+
+def _override_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task")
+    parser.add_argument("--gate", required=True, metavar="G")
+    parser.add_argument("--reason", required=True, metavar="TEXT")
+
+
+def _override(context: Context) -> Result:
+    options = context.arguments
+    ask = c.OverrideGate(task_id=options.task, gate=options.gate, reason=context.text(options.reason))
+    name = context.actor()
+    return settlement_result(context, claim_again(context, context.ask(ask, name).task), name)
+
+
+COMMANDS = {
+    "gate run": CommandSpec(_run_arguments, _run),
+    "gate history": CommandSpec(_history_arguments, _history),
+    "gate report": CommandSpec(_report_arguments, _report),
+    "gate wait": CommandSpec(_wait_arguments, _wait),
+    "gate accept": _settle_command(is_accepted=True),
+    "gate refuse": _settle_command(is_accepted=False),
+    "gate override": CommandSpec(_override_arguments, _override),
+}

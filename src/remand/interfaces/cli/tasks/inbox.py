@@ -1,0 +1,407 @@
+"""The user's inbox: open questions, their answers, and notices of them."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from remand.app.events.task_folds import task_events
+from remand.app.inbox.decisions import (
+    AnswerCommand,
+    DecisionQuestion,
+    command_for_answer,
+    decision_question,
+    find_task_by_rejection,
+    open_questions,
+    pending_rejection,
+)
+from remand.app.inbox.held_findings import (
+    HELD_OPTIONS,
+    REFUSE,
+    HeldQuestion,
+    held_question_id,
+    settlement_command,
+)
+from remand.app.inbox.objections import OBJECTION_OPTIONS, ObjectionQuestion, dismissal_command
+from remand.app.inbox.questions import (
+    AlertQuestion,
+    Question,
+    answer_options,
+    find_task_by_alert,
+    find_task_by_question,
+)
+from remand.app.requests import Acceptance
+from remand.app.tasks.lookup import find_task_id
+from remand.domain import commands as c
+from remand.domain.decisions.escalations import UNLOCK, EscalationOption
+from remand.domain.decisions.findings import open_findings
+from remand.domain.decisions.notices import open_alert
+from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, parse_question_id
+from remand.domain.events.tasks import HandoffInitiated
+from remand.domain.refusals import Refused
+from remand.domain.task import Task
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result, clean, one_line, table
+from remand.interfaces.cli.tasks.verdicts import (
+    acting_member,
+    held_work_for,
+    render_held_work,
+    settle_held,
+    settlement_result,
+    settlement_text,
+)
+from remand.interfaces.cli.tasks.views import find_task
+
+_NO_CHANNEL = (
+    "No channel is named. Write an address a line to {}, readable by you alone, or set REMAND_NOTIFY."
+)
+
+
+def _notify_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--test", action="store_true", help="send a test notice through every channel")
+    parser.add_argument(
+        "--paced", action="store_true", help="keep the pace of notices, as Remand itself does"
+    )
+
+
+def _notify(context: Context) -> Result:
+    if context.is_confined:
+        raise Refused("user_only", "Only the user has notices sent.")
+    notices: Any = import_module("remand.wiring.notices")
+    if context.arguments.test:
+        return _test_channels(notices)
+    deliver = notices.deliver_paced if context.arguments.paced else notices.deliver
+    told = deliver(context.opened_ledger)
+    data = {
+        "channels": [address.name for address in notices.read_addresses().channels],
+        "notices": told.notices,
+        "delivered": [{"escalation_id": asked, "channel": channel} for asked, channel in told.delivered],
+        "problems": list(told.problems),
+    }
+    rows = [f"{told.notices} notices about {len(told.delivered)} questions", *told.problems]
+    if not data["channels"]:
+        rows.append(_NO_CHANNEL.format(notices.addresses_file()))
+    return Result(data, "\n".join(rows), code=3 if told.problems else 0)
+
+
+def _test_channels(notices: Any) -> Result:
+    found = notices.addresses()
+    results = [
+        (channel.name, channel.send("Remand", "This is a test: questions will reach you here."))
+        for channel in notices.channels(found)
+    ]
+    data = [{"channel": name, "ok": not problem, "problem": problem} for name, problem in results]
+    data += [{"channel": "", "ok": False, "problem": problem} for problem in found.problems]
+    rows = [(row["channel"], "took it" if row["ok"] else row["problem"]) for row in data]
+    is_well = all(row["ok"] for row in data)
+    none = _NO_CHANNEL.format(notices.addresses_file())
+    return Result(data, table(("channel", "result"), rows, none, wraps=True), code=0 if is_well else 3)
+
+
+NOTIFY_COMMANDS = {"notify": CommandSpec(_notify_arguments, _notify)}
+
+
+NO_QUESTIONS = "Nothing waits for you."
+
+
+def _add_no_arguments(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+def _inbox(context: Context) -> Result:
+    questions = _open_questions(context)
+    data = msgspec.to_builtins(questions)
+    if questions and _may_be_asked(context):
+        return Result(data, _ask_each(context, questions))
+    pages = [
+        _page(found, may_answer=not context.is_confined)
+        for found in questions
+        if not isinstance(found, HeldQuestion) or not found.options
+    ]
+    held = {found.task_id for found in questions if isinstance(found, HeldQuestion) and found.options}
+    works = held_work_for(context, acting_member(context)) if held else []
+    pages += [render_held_work(work) for work in works if work.task_id in held]
+    return Result(data, "\n\n".join(pages) or NO_QUESTIONS)
+
+
+def _open_questions(context: Context) -> list[Question]:
+    rules = context.opened_ledger.settings.rules()
+    with context.opened_ledger.store.read() as view:
+        return open_questions(view, rules, lambda task_id: task_events(view, task_id), acting_member(context))
+
+
+def _may_be_asked(context: Context) -> bool:
+    """True when a person sits at a terminal that reads and writes, outside an agent's environment."""
+    around = context.surroundings
+    is_here = around.opened is None and not context.call.is_json and not context.is_confined
+    return is_here and around.is_terminal and sys.stdin.isatty()
+
+
+def _page(found: Question, *, may_answer: bool) -> str:
+    """A question as people read it."""
+    why, _, _ = found.question.partition(" Options: ")
+    rows = [f"{found.escalation_id}  {found.task_id}  {one_line(found.title)}  (since {found.since[:19]})"]
+    rows += [f"  {why}"]
+    rows += [f"  {text}" for text in found.grounds] if isinstance(found, DecisionQuestion) else []
+    rows += [f"  tried: {text}" for text in found.tried]
+    rows += [f"  {number}) {option.text}  [{option.key}]" for number, option in enumerate(found.options, 1)]
+    rows += [f"  {_default_text(found)}"] if found.options or not isinstance(found, ObjectionQuestion) else []
+    if may_answer and found.options:
+        rows += [f"  Answer: remand inbox answer {found.escalation_id} OPTION [--guidance TEXT]"]
+        rows += (
+            [f"  or, with tasks of your own: {found.answer}"] if isinstance(found, DecisionQuestion) else []
+        )
+    return "\n".join(rows)
+
+
+def _default_text(found: Question) -> str:
+    """What happens without an answer."""
+    if isinstance(found, DecisionQuestion):
+        return "Without an answer the task stays blocked; nothing is released or closed."
+    if isinstance(found, HeldQuestion):
+        return "Without an answer the work stays held; nothing is released or closed."
+    if isinstance(found, ObjectionQuestion):
+        return "Without an answer an approval of the work it names waits; nothing is released or closed."
+    if isinstance(found, AlertQuestion):
+        return f"Without an answer {found.agent} goes on; nothing is released or closed."
+    if found.acknowledged_by:
+        return f"Seen by {found.acknowledged_by}. Without an answer the task waits; nothing is released or closed."
+    return f"Without an answer the task waits, and you are told again at {found.deadline[:19]}; nothing is released or closed."
+
+
+def _ask_each(context: Context, questions: list[Question]) -> str:
+    """Asks for an answer to each question; an empty one leaves it, and the end of input leaves them all."""
+    answered = 0
+    for found in questions:
+        if not _is_still_open(context, found):
+            continue
+        _write_prompt(context, f"{_page(found, may_answer=False)}\n")
+        key = _read_choice(context, found) if found.options else ""
+        if key is None:
+            break
+        if not key:
+            continue
+        answered += 1
+        ask = command_for_answer(found, key, _guidance(context, key))
+        _write_prompt(context, f"{give_answer(context, ask, key, step=answered)}\n\n")
+    return f"{answered} answered, {len(questions) - answered} still waiting."
+
+
+def _is_still_open(context: Context, found: Question) -> bool:
+    """False for a finding that is settled by what was answered to another one."""
+    if not isinstance(found, HeldQuestion):
+        return True
+    return found.finding in open_findings(find_task(context, found.task_id)[0])
+
+
+def give_answer(
+    context: Context,
+    ask: AnswerCommand,
+    key: str,
+    *,
+    step: int = 0,
+) -> str:
+    """Gives an answer, and says what came of it."""
+    name = context.actor()
+    if isinstance(ask, c.SettleFinding):
+        return settlement_text(context, settle_held(context, ask, name, step=step), name)
+    return render_answer(context.ask(ask, name, step=step), key)
+
+
+def _write_prompt(context: Context, text: str) -> None:
+    context.surroundings.stdout.write(clean(text))
+    context.surroundings.stdout.flush()
+
+
+def _read_choice(context: Context, found: Question) -> str | None:
+    """The key of the option that was typed, as a number or as itself; empty to leave it, None at the end of input."""
+    while True:
+        _write_prompt(
+            context, f"Answer {found.escalation_id} with [1-{len(found.options)}], enter to leave: "
+        )
+        typed = sys.stdin.readline()
+        if not typed:
+            return None
+        try:
+            return _option_key(found.options, typed.strip()) if typed.strip() else ""
+        except Refused as refusal:
+            _write_prompt(context, f"{refusal.message}\n")
+
+
+def _guidance(context: Context, key: str) -> str:
+    """What the agent should know that is let back; asked for, since an unlock without it repeats what was."""
+    if key in (DISMISS, DISMISS_ALL):
+        _write_prompt(context, "Reason, which is recorded: ")
+        return sys.stdin.readline().strip()
+    if key == REFUSE:
+        _write_prompt(context, "Reason for the agent, enter for none: ")
+        return sys.stdin.readline().strip()
+    if not key.startswith(f"{UNLOCK}:"):
+        return ""
+    _write_prompt(context, f"Guidance for {key.partition(':')[2]}, enter for none: ")
+    return sys.stdin.readline().strip()
+
+
+def _option_key(offered: Sequence[EscalationOption], option: str) -> str:
+    """The key of an option that is given as its key or its number."""
+    if not option.isdecimal():
+        return option
+    number = int(option[:9])
+    if not 1 <= number <= len(offered):
+        raise Refused("bad_value", f"There is no option {number}; choose one from 1 to {len(offered)}.")
+    return offered[number - 1].key
+
+
+def _answer_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", help="the question's id, or its task's")
+    parser.add_argument(
+        "option",
+        help="fix, unlock:NAME, reassign:NAME, reopen, wontfix, accept, refuse, retry, ack, dismiss, dismiss_all, a decision, or its number",
+    )
+    parser.add_argument(
+        "--guidance", default="", metavar="TEXT", help="what whoever goes on should know (@file, -)"
+    )
+
+
+def _answer(context: Context) -> Result:
+    given = context.arguments
+    task_name, signer = parse_question_id(given.id)
+    if signer:
+        return _dismiss(context, find_task(context, task_name)[0], signer, given.option)
+    task, finding = _held_finding(context, given.id) or (_find_asking_task(context, given.id), "")
+    is_about_alert = given.id.startswith("A-")
+    if finding or (not is_about_alert and task.open_escalation is None and open_findings(task)):
+        return _settle_finding(context, task, finding, given.option)
+    ask, key, name = _resolve_answer(context, task, given.option, context.text(given.guidance))
+    answer = context.ask(ask, context.actor())
+    reserved = next((event for event in answer.events if isinstance(event, HandoffInitiated)), None)
+    data = {
+        "task_id": answer.task.id,
+        "status": answer.task.status.value,
+        "escalation_id": name,
+        "option": key,
+        "reassigned_to": reserved.target_agent if reserved else None,
+        "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
+    }
+    return Result(data, render_answer(answer, key))
+
+
+def _dismiss(context: Context, task: Task, signer: str, option: str) -> Result:
+    """Dismisses what a key that is not trusted said against a task, or what all such keys said."""
+    key = _option_key(OBJECTION_OPTIONS, option)
+    ask = dismissal_command(task.id, signer, key, context.text(context.arguments.guidance))
+    answer = context.ask(ask, context.actor())
+    data = {
+        "task_id": answer.task.id,
+        "status": answer.task.status.value,
+        "escalation_id": context.arguments.id,
+        "option": key,
+        "reassigned_to": None,
+        "locked_out": [lockout.agent for lockout in answer.task.active_lockouts],
+    }
+    return Result(data, render_answer(answer, key))
+
+
+def _held_finding(context: Context, name: str) -> tuple[Task, str] | None:
+    """The task and the finding that the id of a held question names; None for any other id."""
+    task_name, slash, finding = name.rpartition("/")
+    with context.opened_ledger.store.read() as view:
+        task = view.tasks.get(find_task_id(view, task_name)) if slash else None
+    return (task, finding) if task is not None else None
+
+
+def _settle_finding(context: Context, task: Task, finding: str, option: str) -> Result:
+    """Settles a held finding: the one that is named, or the only one that there is."""
+    held = open_findings(task)
+    choice, _, named = _option_key(HELD_OPTIONS, option).partition(":")
+    meant = finding or named or (held[0] if len(held) == 1 else "")
+    ask = settlement_command(task.id, meant, choice, context.text(context.arguments.guidance))
+    after, name = settle_held(context, ask, context.actor()), held_question_id(task.id, meant)
+    settled = settlement_result(context, after, context.actor())
+    given = {"escalation_id": name, "option": choice, "reassigned_to": None}
+    locked = {"locked_out": [lockout.agent for lockout in after.active_lockouts]}
+    return settled._replace(data=settled.data | given | locked)
+
+
+def _resolve_answer(
+    context: Context, task: Task, option: str, guidance: str
+) -> tuple[AnswerCommand, str, str]:
+    """What an option, given as its key or its number, says to what a task asks: the ask, the key, and the question."""
+    rules, filed = context.opened_ledger.settings.rules(), pending_rejection(task)
+    with context.opened_ledger.store.read() as view:
+        if filed is not None:
+            found = decision_question(view, rules, task, filed, lambda task_id: task_events(view, task_id))
+            key = _option_key(found.options, option)
+            return command_for_answer(found, key, guidance), key, found.escalation_id
+        key = _option_key(answer_options(view, rules.team, task), option)
+    name = _question_id(task)
+    return c.AnswerEscalation(task_id=task.id, escalation_id=name, option=key, guidance=guidance), key, name
+
+
+def _question_id(task: Task) -> str:
+    """The id of what a task asks or alerts to, open or not."""
+    alert = open_alert(task)
+    return alert.id if alert else task.escalation.id if task.escalation else ""
+
+
+def _find_asking_task(context: Context, name: str) -> Task:
+    """The task that asked a question, by the question's id or its own; whether it is open the rules say."""
+    look = {"E-": find_task_by_question, "R-": find_task_by_rejection, "A-": find_task_by_alert}.get(name[:2])
+    if look is None:
+        return find_task(context, name)[0]
+    with context.opened_ledger.store.read() as view:
+        found = look(view, name)
+    if found is None:
+        raise Refused("nothing_to_answer", f"There is no question {name[:40]}.")
+    return found
+
+
+def render_answer(answer: Acceptance, key: str) -> str:
+    """What came of an answer."""
+    task, (choice, _, name) = answer.task, key.partition(":")
+    held = f"; it is reserved for {name} for now" if task.offers else ""
+    match choice:
+        case "fix":
+            agent = task.claim.agent if task.claim else ""
+            return (
+                f"{task.id} is yours: mend it, then remand task submit {task.id} --agent {agent} --commit SHA"
+            )
+        case "dismiss" | "dismiss_all":
+            return f"No approval of {task.label} waits for that any more"
+        case "ack":
+            return f"{task.claim.agent if task.claim else 'the agent'} goes on with {task.label}"
+        case "unlock":
+            return f"{name} may work on {task.label} again{held}"
+        case "reassign":
+            return f"{name} takes {task.label} over{held}"
+        case _:
+            return f"{task.id} is {task.status}"
+
+
+def _ack_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", help="the question's id, or its task's")
+
+
+def _ack(context: Context) -> Result:
+    asking = _find_asking_task(context, context.arguments.id)
+    name, is_alert = _question_id(asking), open_alert(asking) is not None
+    ask = c.AcknowledgeEscalation(task_id=asking.id, escalation_id=name)
+    task = context.ask(ask, context.actor()).task
+    seen = task.gating.alert if is_alert else task.escalation
+    by = seen.acknowledged_by if seen else ""
+    data = {"task_id": task.id, "escalation_id": name, "acknowledged_by": by}
+    waits = "the agent goes on" if is_alert else "it still waits for an answer"
+    return Result(data, f"{name} was seen by {by} and is not repeated; {waits}")
+
+
+COMMANDS = {
+    **NOTIFY_COMMANDS,
+    "inbox": CommandSpec(_add_no_arguments, _inbox),
+    "inbox answer": CommandSpec(_answer_arguments, _answer),
+    "inbox ack": CommandSpec(_ack_arguments, _ack),
+}

@@ -1,0 +1,347 @@
+"""Commands by which an agent rejects a task, and a director answers."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from remand.app.errors import UsageError
+from remand.app.history.rejections import RejectionView, task_rejections
+from remand.app.requests import Acceptance
+from remand.domain import commands as c
+from remand.domain import ids
+from remand.domain.decisions.rejections import task_context
+from remand.domain.preconditions import require_permission
+from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
+from remand.domain.refusals import Refused
+from remand.domain.rejection import FIELDS, TaskRejection
+from remand.domain.task import Status, Task
+from remand.domain.validation.validator import assess
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result, clean, one_line, table
+from remand.interfaces.cli.tasks.views import find_task
+from remand.wiring.coordinator import make_consultants
+from remand.wiring.startup import find_socket
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+_TEXTS = {
+    "summary": "reason_summary",
+    "detail": "reason_detail",
+    "blocker": "blocking_factor",
+    "alternative": "suggested_alternative",
+    "original_scope": "task_original_scope",
+}
+
+
+def _reject_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+    parser.add_argument("--agent")
+    parser.add_argument("--reason", type=_reason, metavar="R", help=", ".join(RejectionReason.__members__))
+    parser.add_argument("--summary", metavar="TEXT", help="one line; here and below @file and - are read")
+    parser.add_argument("--detail", metavar="TEXT")
+    parser.add_argument(
+        "--attempted", nargs="+", action="extend", metavar="TEXT", help="what was tried and what came of it"
+    )
+    parser.add_argument("--blocker", metavar="TEXT", help="the specific thing that stands in the way")
+    parser.add_argument("--alternative", metavar="TEXT", help="how to go on instead")
+    parser.add_argument("--scope-growth", type=_figure, metavar="X", help="how many times larger it became")
+    parser.add_argument("--original-scope", metavar="TEXT", help="what the task asked for")
+    parser.add_argument(
+        "--evidence", nargs="+", action="extend", metavar="JSON", help='{"type", "data", "source", "probe"}'
+    )
+    parser.add_argument(
+        "--alt-task",
+        nargs="+",
+        action="extend",
+        metavar="JSON",
+        help='{"title", "scope", "dependencies", "estimate"}',
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="FILE", help="a whole record as JSON; - is standard input"
+    )
+    parser.add_argument("--explain", action="store_true", help="show which features of the record counted")
+
+
+def _reason(value: str) -> str:
+    found = parse_reason(value)
+    if found is None:
+        names = ", ".join(RejectionReason.__members__)
+        raise UsageError(f"There is no reason {value[:80]!r}; use one of {names}.")
+    return found.name
+
+
+def _figure(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"--scope-growth {value[:80]!r} is no number. Write it as 5.0.") from None
+
+
+def _reject(context: Context) -> Result:
+    options, agent = context.arguments, context.agent()
+    record = _record(context)
+    ask = c.RejectHandoff(handoff_id=options.handoff, agent=agent, rejection=record)
+    answer = context.ask(ask, agent)
+    said = _consult_if_configured(context, answer)
+    view = _find_rejection(context, answer)
+    task = find_task(context, answer.task.id)[0]
+    data = _rejection_data(view, task) | ({"note": said} if said else {})
+    if options.explain:
+        data["features"] = _features(task, view)
+    if view.is_valid and view.decided_by == "auto" and data["decision"]["decision_type"] == "OVERRIDE":
+        refusal = Refused("not_acted_upon", data["decision"]["override_message"])
+        data["accepted"] = False
+        return Result(
+            {"refused": refusal.code, "message": refusal.message, **data},
+            _render_rejection(data, refusal.message),
+            1,
+        )
+    if view.is_valid:
+        return Result(
+            data, _render_rejection(data, f"The rejection {view.rejection_id} is accepted as valid.")
+        )
+    refusal = Refused(
+        "invalid_rejection", f"The rejection of {task.id} is not valid: {_issue_messages(view)}"
+    )
+    return Result(
+        {"refused": refusal.code, "message": refusal.message, **data}, _render_rejection(data, "OVERRIDE"), 1
+    )
+
+
+def _record(context: Context) -> dict[str, Any]:
+    """The record from its file, and from the options, which win."""
+    options = context.arguments
+    record = _read_record(context, options.source) if options.source else {}
+    if options.reason:
+        record["reason_type"] = options.reason
+    elif "reason_type" not in record:
+        raise UsageError(f"Say why: --reason with one of {', '.join(RejectionReason.__members__)}.")
+    for option, field in _TEXTS.items():
+        if getattr(options, option) is not None:
+            record[field] = context.text(getattr(options, option))
+    if options.attempted is not None:
+        record["what_attempted"] = [context.text(text) for text in options.attempted]
+    if options.scope_growth is not None:
+        record["scope_growth_factor"] = options.scope_growth
+    for option, field in (("evidence", "evidence"), ("alt_task", "alternative_tasks")):
+        if getattr(options, option) is not None:
+            record[field] = _objects(context, f"--{option.replace('_', '-')}", getattr(options, option))
+    return record
+
+
+def _read_record(context: Context, source: str) -> dict[str, Any]:
+    found = _json("--from", context.file(source.removeprefix("@")))
+    if not isinstance(found, dict):
+        raise UsageError(f"--from must hold one JSON object with fields such as {', '.join(FIELDS[:6])}.")
+    for name in found:
+        if name not in FIELDS:
+            close = difflib.get_close_matches(name, FIELDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(FIELDS)}."
+            raise UsageError(f"A rejection has no field {name[:80]!r}; {hint}")
+    return found
+
+
+def _objects(context: Context, option: str, values: list[str]) -> list[Any]:
+    """The objects after an option, each given by itself or several in a list."""
+    found: list[Any] = []
+    for value in values:
+        item = _json(option, context.text(value))
+        found += item if isinstance(item, list) else [item]
+    for item in found:
+        if not isinstance(item, dict):
+            raise UsageError(f'{option} takes JSON objects, as in \'{{"type": "error_log", "data": "…"}}\'.')
+    return found
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{option} is not JSON: {str(error)[:200]}.") from None
+
+
+def _consult_if_configured(context: Context, answer: Acceptance) -> str:
+    """Lets the user's adviser and director speak, where the policy names them; says when one could not.
+
+    Where a coordinator runs it does so itself, in the user's environment and not in the agent's.
+    """
+    filed, policy = answer.task.filed, context.opened_ledger.settings.rules().policy
+    if filed is None or not policy.has_consultants:
+        return ""
+    if context.surroundings.opened is None and find_socket(context.place):
+        return "The coordinator asks whom the policy names; see `remand handoff status`."
+    return _ask_consultants(context, answer.task.id, filed.handoff_id, is_users_own=False)
+
+
+def _ask_consultants(context: Context, task_id: str, handoff_id: str, *, is_users_own: bool) -> str:
+    """Asks adviser and director about a rejection; what they could not do is said."""
+    policy = context.opened_ledger.settings.rules().policy
+    consultants = make_consultants(context.opened_ledger, is_users_own=is_users_own)
+    if policy.adviser:
+        consultants.advise(task_id, handoff_id)
+    task = find_task(context, task_id)[0]
+    if (
+        not policy.has_director_command
+        or task.status != Status.BLOCKED
+        or not task.filed
+        or task.filed.decision
+    ):
+        return ""
+    said = consultants.decide(task_id, handoff_id)
+    return said if isinstance(said, str) else ""
+
+
+def _consult_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+
+
+def _consult(context: Context) -> Result:
+    """Asks again, in the name of the user: not for an agent to start."""
+    name = ids.parse_handoff_id(context.arguments.handoff) or ""
+    with context.opened_ledger.store.read() as view:
+        task = view.tasks.get(view.tasks.find_task_id(name)) if name else None
+    if task is None or task.filed is None or task.filed.handoff_id != name:
+        raise Refused(
+            "nothing_to_answer", f"There is no rejection of {context.arguments.handoff} to ask about."
+        )
+    actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
+    require_permission(c.AnswerRejection(handoff_id=name, decision=""), actor)
+    if actor.name == task.filed.agent:
+        raise Refused("own_work", f"{actor.name} filed this rejection and does not choose who answers it.")
+    said = _ask_consultants(context, task.id, name, is_users_own=True)
+    task, events = find_task(context, task.id)
+    view_of_it = [one for one in task_rejections(events) if one.handoff_id == name][-1]
+    data = _rejection_data(view_of_it, task) | ({"note": said} if said else {})
+    return Result(data, _render_rejection(data, f"Asked about {view_of_it.rejection_id}."))
+
+
+def _find_rejection(context: Context, answer: Acceptance) -> RejectionView:
+    """The rejection that an answer is about, whatever was filed since."""
+    _, events = find_task(context, answer.task.id)
+    wanted = answer.task.filed.rejection_id if answer.task.filed else ""
+    return next(view for view in task_rejections(events) if view.rejection_id == wanted)
+
+
+def _rejection_data(view: RejectionView, task: Task) -> dict[str, Any]:
+    plain = msgspec.to_builtins(view)
+    return {
+        "accepted": view.is_valid,
+        "rejection_id": view.rejection_id,
+        "task_id": task.id,
+        "handoff_id": view.handoff_id,
+        "agent": view.agent,
+        "status": str(task.status),
+        "issues": plain["issues"],
+        "decision": plain["decision"],
+        "evidence": plain["graded"],
+        "attempts": plain["attempts"],
+        "opinion": view.opinion or None,
+        "score": round(view.score, 3),
+    }
+
+
+def _features(task: Task, view: RejectionView) -> list[dict[str, Any]]:
+    found = assess(TaskRejection.from_dict(view.rejection), task_context(task))
+    rows = sorted(found.features, key=lambda feature: -abs(feature.contribution))
+    return [msgspec.to_builtins(row) | {"contribution": round(row.contribution, 4)} for row in rows]
+
+
+def _issue_messages(view: RejectionView) -> str:
+    return " ".join(issue.message for issue in view.issues)
+
+
+def _render_rejection(data: dict[str, Any], headline: str) -> Any:
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        decision = data["decision"]
+        out.print(Text(clean(headline), style="bold green" if data["accepted"] else "bold red"))
+        for issue in data["issues"]:
+            out.print(Text(clean(f"  - {issue['field']}: {issue['message']} [{issue['code']}]")))
+        if decision is None:
+            out.print(
+                Text(
+                    clean(
+                        "A director has yet to answer: remand handoff rejection-response "
+                        + data["handoff_id"]
+                    )
+                )
+            )
+        else:
+            out.print(Text(clean(f"{decision['decision_type']}: {decision['rationale']}")))
+            for name in decision["created_tasks"]:
+                out.print(Text(clean(f"  created {name}")))
+        for kind, rows in (("attempt", data["attempts"]), ("evidence", data["evidence"])):
+            for row in rows:
+                told = f"  {kind} {row['index'] + 1}: {row['grade']} ({row.get('detail', '')})"
+                out.print(Text(clean(told)))
+        if data.get("note"):
+            out.print(Text(clean(data["note"]), style="yellow"))
+        out.print(Text(clean(f"{data['task_id']} is {data['status']}")))
+        if "features" in data:
+            rows = [
+                (
+                    row["name"],
+                    row["field"],
+                    f"{row['value']:.2f}",
+                    f"{row['contribution']:+.2f}",
+                    one_line(row.get("note", "")),
+                )
+                for row in data["features"]
+            ]
+            table(("feature", "field", "value", "counted", "why"), rows, "No feature counted.")(out)
+
+    return show
+
+
+def _respond_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("handoff")
+    parser.add_argument("--decision", required=True, metavar="D", help=", ".join(DecisionType.__members__))
+    parser.add_argument("--created-tasks", nargs="+", action="extend", default=[], metavar="ID")
+    parser.add_argument("--rationale", default="", metavar="TEXT")
+    parser.add_argument("--message", default="", metavar="TEXT", help="what the agent is told on an override")
+    parser.add_argument("--reassign-to", default="", metavar="AGENT")
+
+
+def _respond(context: Context) -> Result:
+    options = context.arguments
+    decision = parse_decision_type(options.decision)
+    if decision is None:
+        names = ", ".join(DecisionType.__members__)
+        raise UsageError(f"There is no decision {options.decision[:80]!r}; use one of {names}.")
+    ask = c.AnswerRejection(
+        handoff_id=options.handoff,
+        decision=decision.name,
+        created_tasks=tuple(options.created_tasks),
+        rationale=context.text(options.rationale),
+        message=context.text(options.message),
+        reassign_to=options.reassign_to,
+    )
+    answer = context.ask(ask, context.actor())
+    view = _find_rejection(context, answer)
+    data = _rejection_data(view, answer.task) | {"decided_by": view.decided_by}
+    return Result(data, _render_decision(view, answer.task))
+
+
+def _render_decision(view: RejectionView, task: Task) -> str:
+    """The answer in a line, and whose the task is when it was passed on."""
+    decision = view.decision
+    said = f"{decision.decision_type if decision else ''}: {task.id} is {task.status}"
+    other = decision.reassign_to if decision else ""
+    return (
+        said if other in ("", view.agent) else f"{said}, reserved for {other}; it is no longer {view.agent}'s"
+    )
+
+
+COMMANDS = {
+    "handoff reject": CommandSpec(_reject_arguments, _reject),
+    "handoff consult": CommandSpec(_consult_arguments, _consult),
+    "handoff rejection-response": CommandSpec(_respond_arguments, _respond),
+}

@@ -1,0 +1,437 @@
+"""Commands that show tasks, with objections under keys that are not trusted."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from remand.app.errors import RemandError
+from remand.app.events.task_folds import task_events
+from remand.app.history import task_history
+from remand.app.history.activity import REJECTION_EVENTS, event_text
+from remand.app.inbox.held_findings import HeldWork
+from remand.app.inbox.objections import KeyObjections, TaskObjections, task_objections
+from remand.app.prompts import read_rejection_context, render_prompt
+from remand.app.tasks.lookup import Lineage, find_task_id
+from remand.domain import commands as c
+from remand.domain.decisions.findings import join_names
+from remand.domain.decisions.forge_actions import due_forge_kinds
+from remand.domain.events.event import Event
+from remand.domain.policy import IGNORE
+from remand.domain.refusals import Refused
+from remand.domain.task import Status, Task
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_unwrapped
+from remand.interfaces.cli.tasks.verdicts import finding_rows, render_held_work, task_held_work
+from remand.ledger import codec
+from remand.ledger.event_tables import UnconfirmedEvent
+from remand.ledger.problems import BadLine
+from remand.wiring.views import has_held, open_view
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+MOST_WARNED = 3
+"""Of how many keys a command warns that does something else."""
+
+
+def with_objections(
+    context: Context, task: Task, data: dict[str, Any], show: Callable[[Console], None] | str
+) -> Result:
+    """What a command says of a task, with a warning where keys that are not trusted object to it.
+
+    What was asked for is recorded by now, and does not fail for a warning that cannot be had.
+    """
+    try:
+        found = _objections_to_warn_of(context, task)
+    except (RemandError, BadLine, OSError):
+        found = TaskObjections()
+    if not found.shown:
+        return Result(data, show)
+    rows = [f"warning: {text}" for text in objection_rows(found)]
+
+    def with_warnings(out: Console) -> None:
+        out.print(show) if isinstance(show, str) else show(out)
+        for row in rows:
+            write_unwrapped(out, row)
+
+    return Result(data | objection_data(found), with_warnings)
+
+
+def _objections_to_warn_of(context: Context, task: Task) -> TaskObjections:
+    opened = context.gateway.opened_ledger
+    with opened.store.read() as view:
+        found = task_objections(view, task, most=MOST_WARNED)
+    is_ignored = found.shown and opened.settings.rules().policy.unconfirmed_no == IGNORE
+    return TaskObjections() if is_ignored else found
+
+
+def objection_data(found: TaskObjections) -> dict[str, Any]:
+    """Objections as plain data: those that are shown, and of how many keys there are more."""
+    return {"objections": msgspec.to_builtins(found.shown), "more_objections": found.more}
+
+
+def objection_rows(found: TaskObjections) -> list[str]:
+    """Objections as people read them: one line for each key, and how many keys are left out."""
+    rows = [_row(one) for one in found.shown]
+    keys = "1 more key that is not trusted objects" if found.more == 1 else ""
+    keys = f"{found.more} more keys that are not trusted object" if found.more > 1 else keys
+    return [*rows, *([f"{keys} to it"] if keys else [])]
+
+
+def _row(one: KeyObjections) -> str:
+    if one.is_dismissed:
+        return f"{one.text}. The user dismissed that."
+    answer = f" The user dismisses it with: {one.dismiss}" if one.is_open else ""
+    return f"{one.text}. It has no effect unless its key is trusted.{answer}"
+
+
+_SPENT = ("runs", "turns", "tokens", "seconds", "cost")
+HELD_HEADING = "Held until somebody settles what the gates found:"
+MOST_UNCONFIRMED = 50
+"""How many events without effect are shown of a task."""
+MOST_COMMANDS = 50
+"""How many commands stand under the list of tasks."""
+_COLUMNS = ("task", "status", "priority", "agent", "tries", "nos", "title")
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--status",
+        nargs="+",
+        action="extend",
+        default=[],
+        choices=[status.value for status in Status],
+        metavar="S",
+    )
+
+
+def _list(context: Context) -> Result:
+    text = open_view(context.opened_ledger.place).tasks(context.arguments.status)
+    held = _held_work(context, text) if has_held(text) else {}
+    rows = RawJson(_with_findings(text, held) if held else text)
+
+    def show(out: Console) -> None:
+        cells = [
+            (
+                row["task_id"],
+                "held" if row["held"] else row["status"],
+                row["priority"],
+                row["agent"] or "",
+                row["attempt_count"] or "",
+                row["rejection_count"] + row["gate_rejection_count"] or "",
+                f"{row['alias']} {row['title']}" if row["alias"] else row["title"],
+            )
+            for row in json.loads(rows)
+        ]
+        table(_COLUMNS, cells, "There are no tasks. Write one down: remand task add TITLE")(out)
+        if held:
+            write_unwrapped(out, _commands(held.values()))
+
+    return Result(rows, show)
+
+
+def _held_work(context: Context, text: str) -> dict[str, HeldWork]:
+    """The held work of listed tasks, by task."""
+    names = [row["task_id"] for row in json.loads(text) if row["held"]]
+    found = (task_held_work(context, find_task(context, name)[0]) for name in names)
+    return {work.task_id: work for work in found if work is not None}
+
+
+def _with_findings(text: str, held: dict[str, HeldWork]) -> str:
+    """The list with every held finding described, and the commands for those that whoever acts may settle."""
+    rows = json.loads(text)
+    for row in rows:
+        work = held.get(row["task_id"])
+        row["held"] = msgspec.to_builtins(work.findings) if work else []
+    return json.dumps(rows)
+
+
+def _commands(held: Iterable[HeldWork]) -> str:
+    """One command for each held finding that whoever acts may settle; of tasks without any, who may."""
+    found = [one for work in held for one in work.findings if one.accept]
+    rows = [row for one in found[:MOST_COMMANDS] for row in finding_rows(one)]
+    if len(found) > MOST_COMMANDS:
+        rows.append(f"  and {len(found) - MOST_COMMANDS} more: remand review list")
+    rows += [
+        f"  {work.task_id} waits for {join_names(work.settlers)}"
+        for work in held
+        if not any(one.accept for one in work.findings)
+    ]
+    return "\n".join([HELD_HEADING, *rows])
+
+
+def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
+    """A task and its events; refuses a name that is none."""
+    with context.opened_ledger.store.read() as view:
+        task = view.tasks.get(find_task_id(view, name))
+        if task is None:
+            raise Refused("unknown_task", f"There is no task {name}.")
+        return task, task_events(view, task.id)
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id")
+
+
+def summary(task: Task) -> dict[str, Any]:
+    """A task's row, as lists have it."""
+    holder = task.claim.agent if task.claim else None
+    if task.status == Status.PROVISIONAL and task.submission:
+        holder = task.submission.agent
+    return {
+        "task_id": task.id,
+        "title": task.title,
+        "status": task.status.value,
+        "priority": task.priority.value,
+        "agent": holder,
+        "branch": task.branch or None,
+        "alias": task.aliases[0] if task.aliases else None,
+        "pr": task.pr or None,
+        "rejection_count": task.rejection_count,
+        "gate_rejection_count": task.gate_rejection_count,
+        "attempt_count": task.attempt_count,
+        "held": [],
+    }
+
+
+def unconfirmed_row(found: UnconfirmedEvent) -> dict[str, Any]:
+    """A releasing event without effect, as a plain row."""
+    event = codec.decode_stored_line(found.line)
+    return {
+        "ts": event.ts,
+        "event": event.name,
+        "actor": event.meta.actor,
+        "event_id": found.event_id,
+        "task_id": found.task,
+        "signer": found.signer or None,
+        "why": found.doubt.value,
+    }
+
+
+def _unconfirmed_rows(context: Context, task: Task) -> tuple[list[dict[str, Any]], bool]:
+    """The task's events without effect, so many at most, and whether there are more."""
+    with context.opened_ledger.store.read() as view:
+        found = view.unconfirmed.of_task(task.id, MOST_UNCONFIRMED + 1)
+    rows = [unconfirmed_row(one) for one in found[:MOST_UNCONFIRMED]]
+    return sorted(rows, key=lambda row: (row["ts"], row["event_id"])), len(found) > MOST_UNCONFIRMED
+
+
+def _show(context: Context) -> Result:
+    task, events = find_task(context, context.arguments.id)
+    history = task_history.event_rows(events)
+    uncounted = task_history.uncounted_reviews(events)
+    unconfirmed, has_more = _unconfirmed_rows(context, task)
+    with context.opened_ledger.store.read() as view:
+        objections = task_objections(view, task)
+    data = summary(task) | {
+        "scope": task.scope,
+        "category": task.category,
+        "skills": list(task.skills),
+        "aliases": list(task.aliases),
+        "parent": task.parent or None,
+        "children": list(task.children),
+        "superseded_by": task.superseded_by or None,
+        "depends_on": list(task.depends_on),
+        "waits_for": list(task.waits_for),
+        "waiting_for": task.waiting_for or None,
+        "waits_for_forge": waits_for_forge(context, task.id).get(task.id)
+        if _is_forge_relevant(task)
+        else None,
+        "lease_expires_at": task.claim.lease_expires_at if task.claim else None,
+        "runs": _select_events(history, "run.start", "run.end"),
+        "spent": {name: getattr(task.spent, name) for name in _SPENT},
+        "submission": msgspec.to_builtins(task.submission),
+        "history": history,
+        "handoffs": [msgspec.to_builtins(view) for view in task_history.task_handoffs(events)],
+        "rejections": _select_events(
+            history, "handoff.reject", "handoff.reject.invalid", "gate.reject", "review.reject"
+        ),
+        "decisions": _select_events(history, "handoff.reject.response"),
+        "verdicts": _select_events(history, "gate.pass", "gate.reject", "gate.hold", "gate.error"),
+        "reviews": task_history.task_reviews(task, events),
+        "not_counted": [msgspec.to_builtins(one) for one in uncounted],
+        "lockouts": [msgspec.to_builtins(lockout) for lockout in task.active_lockouts],
+        "escalations": msgspec.to_builtins(task_history.task_questions(task, events)),
+        "reassignments": _select_events(history, "task.reassign"),
+        "bypasses": _select_events(history, "review.bypass"),
+        "conflicts": [msgspec.to_builtins(conflict) for conflict in task.conflicts],
+        "unconfirmed": unconfirmed,
+        "has_more_unconfirmed": has_more,
+        **objection_data(objections),
+        "asserted": list(task_history.asserted_actors(events)),
+    }
+    held = task_held_work(context, task)
+    if held is not None:
+        data["held"] = msgspec.to_builtins(held.findings)
+    said = [*(one.text for one in uncounted), *(f"objection: {row}" for row in objection_rows(objections))]
+    return Result(data, _page(task, data, events, held, said))
+
+
+def _is_forge_relevant(task: Task) -> bool:
+    """True when the forge matters: for its reviews, or for what is to be done there."""
+    is_open = bool(task.pr) and not task.is_terminal
+    return is_open or bool(due_forge_kinds(task)) or bool(task.forge.given_up)
+
+
+def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
+    """What tasks with a pull request wait for on the forge, by the last poll."""
+    # Loaded by name: few tasks have a pull request.
+    found: dict[str, str] = import_module("remand.wiring.forges").forge_waits(context.opened_ledger, task_ids)
+    return found
+
+
+def _spent(task: Task) -> str:
+    """What a task's runs have cost, as far as their hosts tell."""
+    spent = task.spent
+    parts = [f"{spent.runs} runs", f"{spent.seconds / 60:.1f} min"]
+    parts += [f"{spent.turns} turns"] if spent.turns else []
+    parts += [f"${spent.cost:.2f}"] if spent.cost else []
+    return ", ".join(parts)
+
+
+def _select_events(history: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [row for row in history if row["event"] in names]
+
+
+def _page(
+    task: Task, data: dict[str, Any], events: list[Event], held: HeldWork | None, said: list[str]
+) -> Callable[[Console], None]:
+    def show(out: Console) -> None:
+        from rich.text import Text
+
+        out.print(Text(clean(task.title), style="bold"))
+        status = f"{task.status} (held)" if held else task.status.value
+        shown = ("task_id", "priority", "agent", "lease_expires_at", "branch", "aliases", "skills")
+        rows = [(name.replace("_", " "), data[name]) for name in shown]
+        rows.insert(1, ("status", status))
+        if task.spent.runs:
+            rows.append(("spent", _spent(task)))
+        rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
+        rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
+        rows += [
+            ("locked out", ", ".join(lockout.agent for lockout in task.active_lockouts)),
+            ("asserted", _asserted_names(data)),
+            ("scope", task.scope),
+        ]
+        facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in rows])(out)
+        if held is not None:
+            _, _, block = render_held_work(held, most=len(held.findings)).partition("\n")
+            write_unwrapped(out, f"{HELD_HEADING}\n{block}")
+        for line in (*_review_lines(data), *said, *_question_lines(data)):
+            out.print(Text(clean(line)))
+        told = [
+            (row["ts"][:19], row["event"], row["actor"], _event_text(event, row))
+            for event, row in zip(events, data["history"], strict=True)
+        ]
+        table(("time", "event", "actor", "what"), told, "")(out)
+        for conflict in task.conflicts:
+            out.print(
+                Text(clean(f"conflict: {conflict.event} at {conflict.at[:19]}: {conflict.why}"), style="red")
+            )
+        for row in data["unconfirmed"]:
+            signed = f"signer {row['signer']}" if row["signer"] else "not signed"
+            why = f"unconfirmed: {row['event']} at {row['ts'][:19]} by {row['actor']} ({signed}), without effect"
+            out.print(Text(clean(why), style="red"))
+        if data["has_more_unconfirmed"]:
+            out.print(Text("unconfirmed: there are more; remand log verify lists them", style="red"))
+
+    return show
+
+
+def _asserted_names(data: dict[str, Any]) -> str:
+    """Whose name on the task is nothing but their own word."""
+    names = ", ".join(data["asserted"])
+    return f"{names} (only their own word says who they are)" if names else ""
+
+
+def _review_lines(data: dict[str, Any]) -> list[str]:
+    """The rejections of reviewers, each with the id to retract it by."""
+    return [
+        f"{row['review_id']}: {row['reviewer']}{' (asserted)' if row['asserted'] else ''} rejected {row['commit'][:12]}"
+        f"{', retracted' if row['is_retracted'] else ''}"
+        for row in data["reviews"]
+        if row["event"] == "review.reject"
+    ]
+
+
+def _question_lines(data: dict[str, Any]) -> list[str]:
+    """The questions to the user, each with its answer."""
+    return [
+        f"{row['escalation_id']}: {one_line(row['reason'], 200)}, "
+        + (f"answered {row['option']} by {row['answered_by']}" if row["option"] else row["status"])
+        for row in data["escalations"]
+    ]
+
+
+def _event_text(event: Event, row: dict[str, Any]) -> str:
+    return one_line(event_text(event), 200) if isinstance(event, REJECTION_EVENTS) else _gist(row)
+
+
+def _gist(row: dict[str, Any]) -> str:
+    skipped = ("ts", "event", "actor", "event_id", "id", "type", "task_id", "context", "epoch", "asserted")
+    parts = [
+        f"{name}={value}"
+        for name, value in row.items()
+        if name not in skipped and value not in ("", [], {}, None)
+    ]
+    return one_line("  ".join(parts), 120)
+
+
+def _prompt_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id")
+    parser.add_argument("--agent")
+
+
+def _prompt(context: Context) -> Result:
+    """Shows the prompt. That the agent which holds the task was given its feedback is noted before it is shown."""
+    task, events = find_task(context, context.arguments.id)
+    actor = context.actor(option="agent")
+    is_held = task.claim is not None and task.claim.agent != actor
+    if task.feedback or task.lockouts or task.parent or is_held:
+        context.ask(c.FetchFeedback(task_id=task.id, agent=actor), actor)
+        task, events = find_task(context, task.id)
+    settings = context.opened_ledger.settings.settings()
+    is_for_another = _is_onlooker(context, task, actor)
+    with context.opened_ledger.store.read() as view:
+        behind = read_rejection_context(view, task, events)
+    text = render_prompt(task, events, behind, settings.forge.home, is_for_another=is_for_another)
+    return Result({"task_id": task.id, "prompt": text}, clean(text))
+
+
+def _is_onlooker(context: Context, task: Task, name: str) -> bool:
+    """True for who may look at a task that another holds; the user reads what its agent does, to hand it on."""
+    if task.claim is None:
+        return False
+    with context.opened_ledger.store.read() as view:
+        team = context.opened_ledger.settings.rules().team.with_task_names(
+            Lineage(view).participant_names(task)
+        )
+    actor = team.actor(name, confined=context.is_confined)
+    return actor.name != task.claim.agent and not actor.is_user
+
+
+def _ready(context: Context) -> Result:
+    with context.opened_ledger.store.read() as view:
+        names = view.queue.ready()
+        tasks = [view.tasks.get(name) for name in names[:200]]
+    rows = [(task.id, task.status, task.priority, task.title) for task in tasks if task]
+    return Result(names, table(("task", "status", "priority", "title"), rows, "Nothing can be claimed now."))
+
+
+def _add_no_arguments(parser: ArgumentParser) -> None:
+    """Takes no arguments."""
+
+
+COMMANDS = {
+    "task list": CommandSpec(_list_arguments, _list),
+    "task show": CommandSpec(_show_arguments, _show),
+    "task prompt": CommandSpec(_prompt_arguments, _prompt),
+    "task ready": CommandSpec(_add_no_arguments, _ready),
+}

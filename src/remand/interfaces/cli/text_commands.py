@@ -1,0 +1,68 @@
+"""`remand say`: runs a command or answers a question in plain English."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+import msgspec
+
+from remand.app.requests import Answer
+from remand.app.text_commands import TextCommandResult, TextCommands
+from remand.domain import commands as c
+from remand.domain.refusals import Refused
+from remand.interfaces.cli.context import CommandSpec, Context
+from remand.interfaces.cli.output import Result
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "text",
+        nargs="+",
+        help="such as 'Why is Fenster locked out?' or 'Unlock Fenster for issue #42' (@file, -)",
+    )
+
+
+def _run_text(context: Context) -> Result:
+    actor = context.actor()
+    team = context.opened_ledger.settings.rules().team
+    speaker = team.actor(actor, confined=context.is_confined)
+
+    def ask(wish: c.Ask) -> Answer:
+        try:
+            return context.ask(wish, actor)
+        except Refused as refusal:
+            return refusal
+
+    said = TextCommands(context.opened_ledger.store, team, speaker, ask).run(_text(context))
+    return Result(_data(said), _render_reply(said), 1 if said.refused else 0)
+
+
+def _text(context: Context) -> str:
+    """The words; one that stands alone may name a file or standard input."""
+    words: list[str] = context.arguments.text
+    is_alone = len(words) == 1 and len(words[0].split()) == 1
+    return context.text(words[0]) if is_alone else " ".join(words)
+
+
+def _data(said: TextCommandResult) -> dict[str, Any]:
+    if not said.refused:
+        plain: dict[str, Any] = msgspec.to_builtins(said)
+        return {name: value for name, value in plain.items() if name not in ("refused", "choices")}
+    return {
+        "refused": said.refused,
+        "message": said.done,
+        "understood": said.understood or None,
+        "choices": list(said.choices),
+    }
+
+
+def _render_reply(said: TextCommandResult) -> str:
+    rows = [f"understood: {said.understood}"] if said.understood else []
+    rows.append(f"refused ({said.refused}): {said.done}" if said.refused else said.done)
+    if said.choices:
+        rows.append("It may have meant:")
+    return "\n".join([*rows, *(f"  {choice}" for choice in said.choices)])
+
+
+COMMANDS = {"say": CommandSpec(_arguments, _run_text)}

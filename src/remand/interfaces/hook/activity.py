@@ -1,0 +1,105 @@
+"""Records what an agent ran: the journal, the session's claim, and the heartbeat."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+from remand.wiring import journal, startup
+from remand.wiring.hosts.registry import HookCall
+from remand.wiring.startup import LedgerLocation, SessionTask
+
+HEARTBEAT_SECONDS = 240.0
+LATELY_SECONDS = 600.0
+_TASK = re.compile(r"T-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8}")
+_CLAIM = re.compile(
+    r"(?:^|[;&|(\n]|\b(?:then|do|else|time|exec|env)\b)\s*(?:\w+=\S*\s+)*(?:\S*/)?remand(?:\s+-\S+(?:\s+[^-\s]\S*)?)*"
+    r"\s+(?:task\s+claim|handoff\s+accept)\b"
+)
+_OWN_TOOL = re.compile(r"(?:mcp_{1,2}remand_{1,2}|remand[-_.:/]{1,2}|MCP:)next_task")
+"""Our own tool for claiming, as hosts call it."""
+_GIVEN = re.compile(r'"task_id":\s*"(T-[0-9]{8}-[0-9]{6}-[0-9a-f]{4,8})"')
+_AGENT = re.compile(r"--agent[= ]+[\"']?([\w@.+:/-]{1,64})")
+
+
+def record_tool_use(
+    call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
+) -> None:
+    """Writes down what was run, for the task it was run for."""
+    bound = _find_new_claim(call, place) or bound
+    if bound is not None and not _TASK.fullmatch(bound.task_id):
+        bound = import_module("remand.interfaces.hook.session").resolve_session_task(place, bound)
+    if bound is None:
+        return
+    append_to_journal(call, place, bound)
+    _send_heartbeat(place, bound, environment)
+
+
+def _find_new_claim(call: HookCall, place: LedgerLocation) -> SessionTask | None:
+    """The task that this very command has claimed for the session, by the ledger's word.
+
+    What a command prints proves nothing: a task counts that its agent has claimed just now.
+    """
+    tool = call.tool
+    if tool is None or tool.has_failed:
+        return None
+    is_own_tool = bool(_OWN_TOOL.fullmatch(tool.name))
+    if not is_own_tool and not _CLAIM.search(tool.command):
+        return None
+    named = _AGENT.search(tool.command)
+    told = {*_TASK.findall(tool.output), *_TASK.findall(tool.command)}
+    ids = set(_GIVEN.findall(tool.output)) if is_own_tool else told
+    found: tuple[str, str] | None = import_module("remand.interfaces.hook.session").find_recent_claim(
+        place, named[1] if named else "", ids, LATELY_SECONDS
+    )
+    if found is None:
+        return None
+    startup.record_session_claim(place, call.session, *found)
+    return SessionTask(*found)
+
+
+def append_to_journal(call: HookCall, place: LedgerLocation, bound: SessionTask) -> None:
+    """Adds what was run to the journal of its task."""
+    tool = call.tool
+    if tool is None:
+        return
+    journal.append(
+        journal.journal_folder(startup.ledger_id(place)),
+        bound.task_id,
+        agent=bound.agent,
+        host=call.host,
+        session=call.session,
+        tool=tool.name,
+        tool_use_id=tool.use_id,
+        command=tool.command,
+        paths=tool.paths,
+        exit_status=tool.exit_code,
+        output=tool.output,
+        duration_ms=None if tool.duration is None else int(tool.duration * 1000),
+        transcript=call.transcript,
+    )
+
+
+def is_heartbeat_due(place: LedgerLocation, task_id: str) -> bool:
+    """True when the agent of a task was last said to be at work a while ago; notes that it now is."""
+    return journal.is_heartbeat_due(startup.ledger_id(place), task_id, HEARTBEAT_SECONDS)
+
+
+def _send_heartbeat(place: LedgerLocation, bound: SessionTask, environment: dict[str, str]) -> None:
+    """Renews the lease of an agent that is at work, now and then, without anyone waiting for it."""
+    if not bound.agent or not is_heartbeat_due(place, bound.task_id):
+        return
+    subprocess.Popen(
+        [
+            *(sys.executable, "-m", "remand.interfaces.cli.entry", "-C", place.worktree, "--json"),
+            *("task", "heartbeat", bound.task_id, "--agent", bound.agent),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={name: value for name, value in environment.items() if not name.startswith("REMAND_")}
+        | {"REMAND_TASK": bound.task_id},
+        start_new_session=True,
+    )

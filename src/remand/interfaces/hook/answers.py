@@ -1,0 +1,317 @@
+"""The answers to a session of ours, with the ledger open: stops, tool uses, feedback."""
+
+from __future__ import annotations
+
+import sys
+from hashlib import sha256
+from importlib import import_module
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from remand.app.events.task_folds import task_events
+from remand.app.gates.stops import Stop, StopReply, StopResponder
+from remand.app.requests import Request
+from remand.app.tasks.lookup import Lineage, find_task_id
+from remand.config import inherited_environment
+from remand.domain import commands as c
+from remand.domain.events.event import KnownBy
+from remand.domain.gate import message
+from remand.domain.gate.verdict import GateStatus
+from remand.domain.setup_files import SetupFiles
+from remand.domain.task import Status, Task
+from remand.interfaces.hook.session import SessionCall
+from remand.wiring.gates import Gates, WorktreeStatus, head_commit, uncommitted_files
+from remand.wiring.hosts import registry
+from remand.wiring.hosts.registry import HookAnswer
+from remand.wiring.ledger import OpenLedger, open_at
+from remand.wiring.startup import LedgerLocation, current_branch
+
+MEASURE = "measure"
+"""Not an answer to a host: the gates have to be run before there is one."""
+WAIT = (
+    "The gates for task {task} are still running at {commit}. This is not counted. Wait for them with "
+    "`remand gate wait {task}`, then stop again."
+)
+TASK_UNKNOWN = (
+    "The ledger here does not know task {task}, which this session works on. If it was deleted, tell the user: "
+    "`remand log verify` says what is missing."
+)
+MAX_UNKNOWN_BLOCKS = 3
+NO_VERDICT = (
+    "The gates for task {task} ended without a verdict, so it is not known whether the work is done. Go on "
+    "with it, and tell the user. The run said: {said}"
+)
+
+
+def answer_session(
+    words: SessionCall,
+    place: LedgerLocation,
+    *,
+    deadline: float,
+    opened: OpenLedger | None = None,
+    look: WorktreeStatus | None = None,
+) -> HookAnswer:
+    """The answer to a call, in our own form; within a coordinator no gate is run."""
+    own = opened or open_at(place)
+    own.ledger.refresh()
+    session = _Session(own, place, words, look)
+    return session.answer(deadline=0.0 if opened else deadline)
+
+
+class _Session:
+    """One call of a session, and the task it belongs to."""
+
+    def __init__(
+        self, opened: OpenLedger, place: LedgerLocation, words: SessionCall, look: WorktreeStatus | None
+    ) -> None:
+        self._opened = opened
+        self._place = place
+        self._words = words
+        self._look = look
+        self._task = self._find()
+        self._gates = Gates(opened)
+
+    def answer(self, *, deadline: float) -> HookAnswer:
+        """The answer to whatever the call is about."""
+        task, event = self._task, self._words.event
+        if event == registry.CONFIG_CHANGE:
+            kept: HookAnswer = _load_tool_guard().settings_answer(self._words, self._place)
+            return kept
+        if self._gates.is_paused:
+            return HookAnswer.allow()
+        if task is None:
+            return self._answer_unknown_task()
+        if event == registry.PRE_TOOL:
+            return self._guard(task)
+        if event in registry.START_EVENTS:
+            return self._feedback(task)
+        if event == registry.TASK_COMPLETED:
+            return self._answer_item_completed(task)
+        return self._stop(task, deadline) if event == registry.STOP else HookAnswer.allow()
+
+    def _answer_item_completed(self, task: Task) -> HookAnswer:
+        """An item of the host's own list is no done claim; it is only told what is known of the work."""
+        commit = self._head
+        if task.claim is None or task.status != Status.CLAIMED or not commit:
+            return HookAnswer.allow()
+        judged = self._gates.known_verdict(self._gates.terms(task, commit))
+        is_failed = judged is not None and judged.verdict.status is GateStatus.FAILED
+        return (
+            HookAnswer.block(message.render_verdict(judged.verdict))
+            if judged and is_failed
+            else HookAnswer.allow()
+        )
+
+    def _answer_unknown_task(self) -> HookAnswer:
+        """The answer to a session whose task the ledger does not know: it is gone, or was never there."""
+        name, event = self._words.task_id, self._words.event
+        if not name or self._words.earlier or event not in registry.ENDINGS:
+            return HookAnswer.allow()
+        if self._gates.sessions.count(name, self._words.session, self._words.firing) > MAX_UNKNOWN_BLOCKS:
+            return HookAnswer.allow(TASK_UNKNOWN.format(task=name))
+        return HookAnswer.block(TASK_UNKNOWN.format(task=name))
+
+    def _find(self) -> Task | None:
+        """The task by its name, or the one that is held on the branch of this worktree."""
+        name, branch = self._words.task_id, self._words.branch
+        with self._opened.store.read() as view:
+            if not name:
+                held = (task for task in view.tasks.every() if task.branch == branch and task.claim)
+                return next(held, None)
+            found = view.tasks.get(find_task_id(view, name))
+            before = (view.tasks.get(line.partition(" ")[0]) for line in self._words.earlier)
+            open_before = [task for task in before if task is not None and self._holds(task)]
+            return found if found is None or self._holds(found) or not open_before else open_before[-1]
+
+    def _holds(self, task: Task) -> bool:
+        """True when the session's agent still holds a task that the session claimed."""
+        claims = {f"{self._words.task_id} {self._words.agent}", *self._words.earlier}
+        return task.claim is not None and f"{task.id} {task.claim.agent}" in claims
+
+    def _agent(self, task: Task) -> str:
+        """The agent whose session this is, by its own name whatever alias it goes by; empty when nobody says."""
+        lines = (f"{self._words.task_id} {self._words.agent}", *self._words.earlier)
+        said = next((who for line in lines for name, _, who in [line.partition(" ")] if name == task.id), "")
+        name = said or self._words.agent
+        with self._opened.store.read() as view:
+            team = self._opened.settings.rules().team.with_task_names(Lineage(view).participant_names(task))
+        return team.actor(name).name if name else ""
+
+    def _guard(self, task: Task) -> HookAnswer:
+        """Keeps what is not an agent's to change from its tools, and a locked-out agent from its task."""
+        agent = self._agent(task) or (task.claim.agent if task.claim else "")
+        why = self._lockout_reason(task, agent)
+        if why and not _load_tool_guard().is_read_only(self._words):
+            return self._deny(
+                f"{agent} may not work on task {task.id} any more. Said of its work: “{' '.join(why.split())[:300]}”. "
+                "Other tasks are free: `remand task claim`."
+            )
+        found = self._guarded_paths()
+        if not found:
+            return HookAnswer.allow()
+        return self._deny(
+            f"Not an agent's to touch, as it steers how this work is judged: {', '.join(found[:5])}. "
+            "Leave it as it is; if the task needs it, say so in a rejection or ask the user."
+        )
+
+    def _guarded_paths(self) -> list[str]:
+        """What a tool is about to touch that is not an agent's. What it may call is for its door to say, if it has one."""
+        place, worktree = self._place, self._words.workplace
+        if worktree:
+            place = LedgerLocation(
+                root=place.root, worktree=worktree, git_dir=place.git_dir, common_dir=place.common_dir
+            )
+        protected = self._opened.settings.settings().gate_policy.protected
+        found: list[str] = _load_tool_guard().find_guarded(self._words, place, self._base(), protected)
+        return [name for name in found if not worktree or name != _load_tool_guard().USER_COMMANDS]
+
+    @property
+    def _head(self) -> str:
+        return self._words.head if self._words.workplace else head_commit(self._place)
+
+    def _lockout_reason(self, task: Task, agent: str) -> str:
+        """Why the agent is locked out of the task, or of one it was cut from; empty when it is not."""
+        own = next((one.reason or "rejected" for one in task.active_lockouts if one.agent == agent), "")
+        if own or not task.parent or agent in task.unlocked:
+            return own
+        with self._opened.store.read() as view:
+            above = next((name for who, name in Lineage(view).inherited_lockouts(task) if who == agent), "")
+        return f"it is locked out of {above}, which this was cut from" if above else ""
+
+    def _base(self) -> str:
+        settings = self._opened.settings
+        return settings.settings().base or settings.base()
+
+    def _deny(self, text: str) -> HookAnswer:
+        """A no to a tool; where nothing is enforced, the user is told instead."""
+        if self._opened.settings.rules().is_enforced:
+            return HookAnswer.deny(text)
+        return HookAnswer.allow(f"Would have been denied: {text}")
+
+    def _feedback(self, task: Task) -> HookAnswer:
+        """What the session should know of its task before it begins."""
+        if task.claim is None or task.status != Status.CLAIMED:
+            return HookAnswer.allow()
+        is_start = self._words.event == registry.SESSION_START
+        with self._opened.store.read() as view:
+            events = task_events(view, task.id)
+        agent = self._agent(task)
+        if agent not in ("", task.claim.agent):
+            return HookAnswer.allow()
+        if not is_start and not self._is_news(task, len(events)):
+            return HookAnswer.allow()
+        if agent:
+            self._receipt(task)
+        # Loaded when feedback is told: what cleans it takes longer to load than a stop to answer.
+        prompt = import_module("remand.app.prompts").render_prompt
+        rejection_context = import_module("remand.app.prompts").read_rejection_context
+        with self._opened.store.read() as view:
+            context = rejection_context(view, task, events)
+        return HookAnswer.context(prompt(task, events, context, self._opened.settings.settings().forge.home))
+
+    @property
+    def _known_by(self) -> KnownBy:
+        return KnownBy.SOCKET if self._words.workplace else KnownBy.WORD
+
+    def _receipt(self, task: Task) -> None:
+        """Notes that the agent was given its feedback."""
+        claim = task.claim
+        if claim is None or claim.read >= task.feedback:
+            return
+        ask = c.FetchFeedback(task_id=task.id, agent=claim.agent, handoff_id=claim.handoff_id)
+        self._opened.ledger.ask(Request(ask=ask, actor=claim.agent, confined=True, known_by=self._known_by))
+
+    def _is_news(self, task: Task, count: int) -> bool:
+        """True when something was rejected since this session was last told."""
+        kind = f"told-{count}"
+        has_feedback = task.feedback or task.gate_rejection_count
+        return bool(has_feedback) and self._gates.sessions.is_due(kind, task.id, self._words.session, 1e9)
+
+    def _stop(self, task: Task, deadline: float) -> HookAnswer:
+        commit, words = self._head, self._words
+        number = self._gates.sessions.occurrence(task.id, self._words.firing)
+        stop = Stop(
+            task_id=task.id,
+            session=self._words.session or "unnamed",
+            key=f"hook-{sha256(self._words.firing.encode()).hexdigest()[:40]}-{number}-{commit[:12]}",
+            agent=self._agent(task),
+            commit=commit,
+            branch=words.branch if words.workplace else current_branch(self._place.git_dir),
+            uncommitted=words.uncommitted if words.workplace else self._uncommitted_paths(),
+            has_background_work=words.has_background_work,
+            is_broken=words.is_broken,
+            fault=words.fault,
+            is_through_socket=bool(words.workplace),
+        )
+        stopping = self._gates.stop_handler()
+        reply = stopping.reply(stop)
+        if reply is None and not deadline:
+            return HookAnswer(MEASURE)
+        return _render_reply(reply or self._run_gates(task, stop, stopping, deadline))
+
+    def _uncommitted_paths(self) -> tuple[str, ...]:
+        return (
+            self._look.uncommitted_files(_own_files)
+            if self._look
+            else uncommitted_files(self._place, _own_files)
+        )
+
+    def _run_gates(self, task: Task, stop: Stop, stopping: StopResponder, deadline: float) -> StopReply:
+        """Runs the gates, in a process that goes on should they outlast the host's patience.
+
+        A run for an earlier commit may be going on; then it takes a second one.
+        """
+        runs, until = self._gates.runs, monotonic() + deadline
+        for _ in range(2):
+            runs.start(stop.task_id, self._call(stop), _environment(stop.task_id))
+            if not runs.wait(stop.task_id, until - monotonic()):
+                return StopReply(may_stop=False, text=WAIT.format(task=stop.task_id, commit=stop.commit[:12]))
+            reply = stopping.reply(stop)
+            if reply is not None:
+                told = runs.take(stop.task_id) or b""
+                return reply if reply.notice or reply.text else reply._replace(notice=_message(told))
+        said = (runs.take(stop.task_id) or b"nothing")[:1000].decode("utf-8", "replace")
+        return stopping.send_back(task, stop, NO_VERDICT.format(task=task.id, said=said))
+
+    def _call(self, stop: Stop) -> list[str]:
+        claim = self._task.claim if self._task else None
+        # The branch of an agent's own worktree is the task's. One that is only checked out may be another task's.
+        branch = ("--branch", stop.branch) if self._words.workplace else ()
+        module = "agent_socket.runner" if stop.is_through_socket else "entry"
+        return [
+            *(sys.executable, "-m", f"remand.interfaces.cli.{module}", "-C", self._place.worktree, "--json"),
+            *("task", "submit", stop.task_id, "--commit", stop.commit, "--key", stop.key),
+            *("--agent", claim.agent if claim else "", *branch),
+        ]
+
+
+def _own_files() -> SetupFiles:
+    """The files of the set-up."""
+    return SetupFiles(registry.server_files(), registry.guarded_files())
+
+
+def _message(said: bytes) -> str:
+    """What a run told of its verdict, in its first words."""
+    try:
+        found = msgspec.json.decode(said)
+    except msgspec.MsgspecError:
+        return ""
+    text = found.get("message", "") if isinstance(found, dict) else ""
+    return str(text).partition("\n\nIt does not")[0][:600]
+
+
+def _load_tool_guard() -> Any:
+    """What guards files, loaded only for the calls that are about files."""
+    return import_module("remand.interfaces.hook.tool_guard")
+
+
+def _environment(task_id: str) -> dict[str, str]:
+    return inherited_environment("REMAND_") | {"REMAND_TASK": task_id}
+
+
+def _render_reply(reply: StopReply) -> HookAnswer:
+    if reply.may_stop:
+        return HookAnswer.allow(reply.notice)
+    return HookAnswer.block(reply.text)

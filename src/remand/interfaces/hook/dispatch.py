@@ -1,0 +1,100 @@
+"""A call from one of our sessions: tool uses are recorded, all else is answered, by a coordinator where one runs."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from remand.wiring import startup
+from remand.wiring.hosts import registry
+from remand.wiring.hosts.registry import HookAnswer, HookCall
+from remand.wiring.startup import LedgerLocation, SessionTask
+
+MIN_DEADLINE_SECONDS = 0.5
+"""Seconds: whatever the environment says, there is time for an answer."""
+
+
+def answer_call(
+    call: HookCall, place: LedgerLocation, bound: SessionTask | None, environment: dict[str, str]
+) -> HookAnswer:
+    """The answer to a call of a session that is, or may become, ours."""
+    if call.event in registry.TOOL_RESULT_EVENTS:
+        noting = import_module("remand.interfaces.hook.activity")
+        noting.record_tool_use(call, place, bound, environment)
+        return HookAnswer.allow()
+    if bound is None or call.is_aborted:
+        return HookAnswer.allow()
+    words = session_call_fields(call, bound)
+    forwarded = _ask_coordinator(place, words, environment)
+    if forwarded is not None:
+        return forwarded
+    startup.load_msgspec()
+    look = startup.start_worktree_status(place) if call.event == registry.STOP else None
+    try:
+        answering = import_module("remand.interfaces.hook.answers")
+        known = import_module("remand.interfaces.hook.session").SessionCall(**words)
+        answered: HookAnswer = answering.answer_session(
+            known, place, deadline=_deadline(call.event, environment), look=look
+        )
+    finally:
+        if look is not None:
+            look.close()
+    return answered
+
+
+def _deadline(event: str, environment: dict[str, str]) -> float:
+    """How long the answer may take. The environment can make it less, never more."""
+    own = registry.deadline(event)
+    try:
+        return max(MIN_DEADLINE_SECONDS, min(own, float(environment.get("REMAND_HOOK_DEADLINE", "") or own)))
+    except ValueError:
+        return own
+
+
+def session_call_fields(call: HookCall, bound: SessionTask) -> dict[str, object]:
+    """What of a call the answer depends on, as plain values."""
+    tool = call.tool
+    return {
+        "event": call.event,
+        "session": call.session,
+        "firing": call.firing_key,
+        "task_id": bound.task_id,
+        "agent": bound.agent,
+        "branch": bound.branch,
+        "earlier": list(bound.earlier),
+        "subagent": call.subagent,
+        "has_background_work": call.has_background_work,
+        "is_broken": call.is_broken,
+        "tool": tool.name if tool else "",
+        "command": tool.command[:20000] if tool else "",
+        "cwd": call.cwd,
+        "paths": list(tool.paths[:200]) if tool else [],
+        "config_source": call.config_source,
+        "config_file": call.config_file,
+        "host": call.host,
+    }
+
+
+def _ask_coordinator(
+    place: LedgerLocation, words: dict[str, object], environment: dict[str, str]
+) -> HookAnswer | None:
+    """The coordinator's answer; None when none runs, or a gate has to be run."""
+    path = startup.find_socket(place)
+    if not path or any(os.path.isdir(folder) for folder in place.event_folders[1:]):
+        return None
+    settings = ["", environment.get("REMAND_TASK", "") or "hook", "", "", "", "", ""]
+    try:
+        code, output, _ = startup.forward_call(
+            path, place.worktree, settings, ["--json", "hook relay", registry.compose(words)]
+        )
+    except startup.CoordinatorUnavailable:
+        return None
+    return parse_relayed_answer(code, output)
+
+
+def parse_relayed_answer(code: int, output: bytes) -> HookAnswer | None:
+    """The answer to a call that was handed on; None when there is none: that failed, or a gate has to be run."""
+    found = registry.parse(output)
+    if code or found.text("kind") not in registry.KINDS:
+        return None
+    return HookAnswer(found.text("kind"), found.text("text"), notice=found.text("notice"))

@@ -1,0 +1,74 @@
+"""A hook call as plain values, and the task that the ledger knows its session by."""
+
+from __future__ import annotations
+
+from remand.app.tasks.lookup import People, find_task_id
+from remand.domain.instant import add_seconds
+from remand.domain.record import Record
+from remand.wiring.ledger import open_at
+from remand.wiring.startup import LedgerLocation, SessionTask
+
+
+class SessionCall(Record, kw_only=True):
+    """A call as plain values, so that it can be handed on."""
+
+    event: str
+    host: str
+    session: str = ""
+    firing: str = ""
+    task_id: str = ""
+    agent: str = ""
+    branch: str = ""
+    earlier: tuple[str, ...] = ()
+    """Tasks that the session claimed before, each with its agent behind a space."""
+    subagent: str = ""
+    has_background_work: bool = False
+    is_broken: str = ""
+    """Why the host's payload could not be read."""
+    tool: str = ""
+    command: str = ""
+    cwd: str = ""
+    """Where the session is."""
+    paths: tuple[str, ...] = ()
+    config_source: str = ""
+    config_file: str = ""
+    workplace: str = ""
+    """The worktree of an agent that speaks through a door: what is in it is not looked up, but told here."""
+    head: str = ""
+    uncommitted: tuple[str, ...] = ()
+    fault: str = ""
+    """Why the work there could not be taken over."""
+    patience: float = 0.0
+    """How many seconds the gates may take, where they may be run at all."""
+
+
+def find_recent_claim(
+    place: LedgerLocation, agent: str, ids: set[str], seconds: float
+) -> tuple[str, str] | None:
+    """The task and agent of the latest claim that fits: by that agent, or of a task that was named."""
+    opened = open_at(place)
+    now = opened.ledger.clock.now()
+    with opened.store.read() as view:
+        own = People(view, opened.settings.rules().team).recorded_name(agent)
+        held = [task for task in view.tasks.every() if task.claim is not None]
+    fitting = [
+        (task.claim.claimed_at, task.id, task.claim.agent)
+        for task in held
+        if task.claim is not None
+        and add_seconds(task.claim.claimed_at, seconds) > now
+        and (task.claim.agent == own if own else task.id in ids)
+    ]
+    return max(fitting)[1:] if fitting else None
+
+
+def resolve_session_task(place: LedgerLocation, bound: SessionTask) -> SessionTask | None:
+    """A session's task by its own id, where only an alias or the branch of its worktree is known."""
+    with open_at(place).store.read() as view:
+        if bound.task_id:
+            task = view.tasks.get(find_task_id(view, bound.task_id))
+        else:
+            held = (task for task in view.tasks.every() if task.branch == bound.branch and task.claim)
+            task = next(held, None)
+    if task is None:
+        return None
+    return SessionTask(task.id, bound.agent or (task.claim.agent if task.claim else ""))

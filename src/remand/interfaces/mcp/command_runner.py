@@ -1,0 +1,151 @@
+"""Runs each tool call as a call of our own command line, in a process of its own, and reads its JSON answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+DONE = 0
+COMMAND_LINE = (sys.executable, "-P", "-m", "remand.interfaces.cli.entry")
+MAX_PROCESSES = 8
+MAX_ARGUMENT_BYTES = 100_000
+"""The system takes no argument of more than 128 KiB."""
+_OWN_PREFIX = "REMAND_"
+
+
+class CommandResult(NamedTuple):
+    """What a call of the command line led to."""
+
+    code: int
+    data: Any
+
+    @property
+    def is_refused(self) -> bool:
+        """True when the rules said no, which is an answer like any other."""
+        return self.code != DONE and isinstance(self.data, dict) and "refused" in self.data
+
+
+class CommandError(Exception):
+    """A call that led to no answer: it was wrong, or something in the environment is."""
+
+
+class CommandRunner(Protocol):
+    """Carries calls of the command line out."""
+
+    async def call(self, command: str, *named: str, **options: object) -> CommandResult:
+        """Carries a call out; raises `Failed` when it has no answer. Named are things, options their particulars."""
+
+
+class CommandLineRunner:
+    """Carries calls out as whoever this server speaks for."""
+
+    def __init__(self, folder: str, actor: str, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._own = ("--json", f"--as={actor}") if actor else ("--json",)
+        self._environment = without_placeholders(environment)
+        self._room = asyncio.Semaphore(MAX_PROCESSES)
+        self._running: dict[tuple[str, ...], asyncio.Task[CommandResult]] = {}
+        self._processes: set[Process] = set()
+
+    async def call(self, command: str, *named: str, **options: object) -> CommandResult:
+        """Carries a call out. One that is under way already is waited for and not made twice.
+
+        Whoever stops waiting does not end it: its answer is there for the next who asks the same.
+        """
+        words = tuple(build_arguments(command, named, options))
+        running = self._running.get(words)
+        if running is None:
+            running = asyncio.create_task(self._run_process(words))
+            self._running[words] = running
+            running.add_done_callback(lambda ended: self._forget(words, ended))
+        return await asyncio.shield(running)
+
+    def _forget(self, words: tuple[str, ...], ended: asyncio.Task[CommandResult]) -> None:
+        del self._running[words]
+        if not ended.cancelled():
+            ended.exception()  # nobody may be left to hear of it
+
+    async def _run_process(self, words: Sequence[str]) -> CommandResult:
+        async with self._room:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(*COMMAND_LINE, *self._own, *words),
+                    cwd=self._folder,
+                    env=self._environment,
+                    stdin=DEVNULL,
+                    stdout=PIPE,
+                    stderr=PIPE,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise CommandError(f"The command line cannot be started: {error.strerror}.") from None
+            self._processes.add(process)
+            try:
+                output, errors = await process.communicate()
+            finally:
+                self._processes.discard(process)
+        return parse_result(process.returncode or 0, output, errors)
+
+    def stop(self) -> None:
+        """Ends whatever is still under way."""
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Ends whatever is still under way, and waits until it has."""
+        self.stop()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+
+def without_placeholders(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what a host should have filled in and handed on as it was written: `${NAME}`."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not (name.startswith(_OWN_PREFIX) and value.startswith("$"))
+    }
+
+
+def build_arguments(command: str, named: Sequence[str], options: Mapping[str, object]) -> list[str]:
+    """The arguments of a call in which nothing that was given can pass for an option, a file or another call."""
+    words = command.split()
+    for name, value in options.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [
+            f"--{name.strip('_').replace('_', '-')}={_text(one)}" for one in values if one not in ("", None)
+        ]
+    return [*words, "--", *map(_text, named)] if named else words
+
+
+def _text(value: object) -> str:
+    """A value as the command line takes it: `@` and `-` before a text mean files there, and never here."""
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CommandError("A text has half a character in it. Send whole characters.") from None
+    if "\0" in text:
+        raise CommandError("A text has a NUL character in it. Leave it out.")
+    if len(text.encode()) > MAX_ARGUMENT_BYTES:
+        raise CommandError(f"A text has more than {MAX_ARGUMENT_BYTES} bytes. Shorten it.")
+    return f" {text}" if text.startswith(("@", "-")) else text
+
+
+def parse_result(code: int, output: bytes, errors: bytes) -> CommandResult:
+    """The answer that a call has printed."""
+    try:
+        data = json.loads(output)
+    except ValueError:
+        said = errors.decode("utf-8", "replace").strip()[-1000:] or f"exit code {code}"
+        raise CommandError(f"The command line gave no answer: {said}") from None
+    if isinstance(data, dict) and "error" in data:
+        raise CommandError(str(data.get("message", "")))
+    return CommandResult(code, data)

@@ -1,0 +1,206 @@
+"""Tools of the director and the user: open questions, the form that asks the user, and decisions."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from mcp.server.mcpserver import Context, Resolve
+from mcp.server.mcpserver.resolve import AcceptedElicitation, Elicit, ElicitationResult
+from pydantic import BaseModel, Field, create_model
+
+from remand.interfaces.mcp.command_runner import CommandRunner
+from remand.interfaces.mcp.tools import (
+    Audience,
+    InboxResult,
+    LockoutResult,
+    QuestionRow,
+    RejectionResult,
+    ServerIdentity,
+    TaskToolResult,
+    ToolOffer,
+    result_fields,
+)
+
+LATER = "later"
+
+
+class FormAnswer(BaseModel):
+    """What was chosen in a form."""
+
+    escalation_id: ClassVar[str] = ""
+    """The question that the form is about."""
+    option: str = ""
+    guidance: str = ""
+
+
+def has_forms(ctx: Context[Any, Any]) -> bool:
+    """True when the client has forms. A bare capability, from before there were modes, means that it has."""
+    capabilities = ctx.client_capabilities
+    known = capabilities.elicitation if capabilities else None
+    return known is not None and (known.form is not None or known.url is None)
+
+
+def question_form(question: QuestionRow) -> Elicit[FormAnswer]:
+    """A question as a form: one of its options, and what whoever goes on should know."""
+    ways = "\n".join(f"- {option.key}: {option.text}" for option in question.options)
+    tried = "".join(f"\n{one}" for one in question.grounds)
+    tried += "".join(f"\ntried: {one}" for one in question.tried)
+    why, _, _ = question.question.partition(" Options: ")
+    text = f"{question.task_id} {question.title}\n{why}{tried}\n\n{ways}\n- {LATER}: leave it open"
+    return Elicit(text, _form(question))
+
+
+def _form(question: QuestionRow) -> type[FormAnswer]:
+    keys = (*(option.key for option in question.options), LATER)
+    fields: dict[str, Any] = {
+        "option": (Literal[keys], Field(description="what becomes of the task")),
+        "guidance": (str, Field("", description="what whoever goes on should know")),
+    }
+    made = create_model("Decision", __base__=FormAnswer, **fields)
+    made.escalation_id = question.escalation_id
+    return made
+
+
+HOW = "Answer with the tool answer: question, option (one of its keys) and, for whoever goes on, guidance."
+LEFT = "It was not answered, and still waits."
+EMPTY = "Nothing waits for you."
+DecisionName = Literal[
+    "OVERRIDE", "ACCEPT", "ACCEPT_AND_DEFER", "ACCEPT_AND_DECOMPOSE", "ACCEPT_AND_REFORMULATE"
+]
+
+
+class DecisionTools:
+    """What the director and the user decide. Where the client can, the user is asked in a form."""
+
+    def __init__(self, desk: CommandRunner, identity: ServerIdentity) -> None:
+        self._desk = desk
+        self._identity = identity
+
+    def offers(self) -> list[ToolOffer]:
+        """The tools, in the order in which they are needed."""
+        return [
+            ToolOffer(self._inbox(), "Inbox", Audience.DIRECTORS),
+            ToolOffer(self._answer(), "Answer a question", Audience.USER, destroys=True),
+            ToolOffer(self.unlock, "Unlock an agent", Audience.USER, destroys=True),
+            ToolOffer(self.decide, "Decide on a rejection", Audience.DIRECTORS, destroys=True),
+            ToolOffer(self.why, "Why locked out", Audience.ALL, reads=True),
+        ]
+
+    def _inbox(self) -> Any:
+        """The tool that shows the inbox, and asks the user where it can."""
+
+        async def oldest(ask: bool, ctx: Context[Any, Any]) -> Elicit[FormAnswer] | FormAnswer:
+            return await self._question_form("", ctx) if ask else FormAnswer()
+
+        async def inbox(
+            choice: Annotated[ElicitationResult[FormAnswer], Resolve(oldest)],
+            ask: Annotated[
+                bool, Field(description="ask the user the oldest question, where that can be")
+            ] = True,
+        ) -> InboxResult:
+            """Show the questions that wait for the user, each with the ways to answer it."""
+            return (await self._form_result(choice) if ask else None) or await self._inbox_result()
+
+        return inbox
+
+    def _answer(self) -> Any:
+        """The tool that answers a question, and asks the user for the answer when none is given."""
+
+        async def chosen(
+            question: str, option: str, ctx: Context[Any, Any]
+        ) -> Elicit[FormAnswer] | FormAnswer:
+            return FormAnswer() if option else await self._question_form(question, ctx)
+
+        async def answer(
+            choice: Annotated[ElicitationResult[FormAnswer], Resolve(chosen)],
+            question: Annotated[
+                str, Field(description="id of the question or its task; empty: the oldest")
+            ] = "",
+            option: Annotated[str, Field(description="key of an option; empty: the user is asked")] = "",
+            guidance: Annotated[str, Field(description="what whoever goes on should know")] = "",
+        ) -> InboxResult:
+            """Answer a question in the user's name, only with what the user has said. Without an option the user
+            is asked in a form where the client can, and else the questions are listed.
+            """
+            if not option:
+                return await self._form_result(choice) or await self._inbox_result(HOW)
+            return await self._give_answer(question or await self._oldest(), option, guidance)
+
+        return answer
+
+    async def _question_form(self, named: str, ctx: Context[Any, Any]) -> Elicit[FormAnswer] | FormAnswer:
+        """The form for a question; no choice when nobody is to be asked: an agent's word is not the user's."""
+        if not has_forms(ctx) or not (await self._identity.last_known()).is_user:
+            return FormAnswer()
+        questions = await self._questions()
+        fitting = [one for one in questions if named in ("", one.escalation_id, one.task_id)]
+        return question_form(fitting[0]) if fitting else FormAnswer()
+
+    async def _form_result(self, choice: ElicitationResult[FormAnswer]) -> InboxResult | None:
+        """What came of an answer in a form; None when there was none to a question."""
+        if not isinstance(choice, AcceptedElicitation):
+            return await self._inbox_result(LEFT)
+        if not choice.data.option:
+            return None
+        if choice.data.option == LATER:
+            return await self._inbox_result(LEFT)
+        return await self._give_answer(choice.data.escalation_id, choice.data.option, choice.data.guidance)
+
+    async def _give_answer(self, question: str, option: str, guidance: str) -> InboxResult:
+        answer = await self._desk.call("inbox answer", question, option, guidance=guidance)
+        if answer.is_refused:
+            return InboxResult.model_validate(result_fields(answer))
+        left = await self._inbox_result()
+        return left.model_copy(update={"given": InboxResult.model_validate({"given": answer.data}).given})
+
+    async def _inbox_result(self, how: str = "") -> InboxResult:
+        questions = await self._questions()
+        return InboxResult(
+            questions=questions, message="" if questions else EMPTY, next=how or (HOW if questions else "")
+        )
+
+    async def _questions(self) -> list[QuestionRow]:
+        return [QuestionRow.model_validate(one) for one in (await self._desk.call("inbox")).data]
+
+    async def _oldest(self) -> str:
+        questions = await self._questions()
+        return questions[0].escalation_id if questions else ""
+
+    async def unlock(
+        self,
+        agent: Annotated[str, Field(description="who is locked out")],
+        task: Annotated[str, Field(description="of which task")],
+        reason: Annotated[str, Field(description="why; kept on record")],
+        guidance: Annotated[str, Field(description="what the agent should know")] = "",
+    ) -> TaskToolResult:
+        """Let a locked-out agent work on a task again, in the user's name and only on the user's word."""
+        answer = await self._desk.call("unlock", agent, task=task, reason=reason, guidance=guidance)
+        return TaskToolResult.model_validate(result_fields(answer))
+
+    async def decide(
+        self,
+        *,
+        handoff: Annotated[str, Field(description="the handoff whose task was rejected")],
+        decision: DecisionName,
+        rationale: Annotated[str, Field(description="why")] = "",
+        message: Annotated[str, Field(description="what the agent is told on an override")] = "",
+        created_tasks: Annotated[list[str] | None, Field(description="tasks that take its place")] = None,
+        reassign_to: Annotated[str, Field(description="who takes over")] = "",
+    ) -> RejectionResult:
+        """Answer an agent's rejection of a task as the director."""
+        answer = await self._desk.call(
+            "handoff rejection-response",
+            handoff,
+            decision=decision,
+            rationale=rationale,
+            message=message,
+            created_tasks=created_tasks or [],
+            reassign_to=reassign_to,
+        )
+        return RejectionResult.model_validate(result_fields(answer))
+
+    async def why(
+        self,
+        agent: Annotated[str, Field(description="which agent")],
+        task: Annotated[str, Field(description="of which task; empty: any")] = "",
+    ) -> LockoutResult:
+        """Say whether and why an agent is locked out."""
+        return LockoutResult.model_validate(result_fields(await self._desk.call("why", agent, task=task)))

@@ -1,0 +1,1 @@
+"""The live view on a terminal: what the team is doing, with answers by one key."""

@@ -1,0 +1,382 @@
+"""The board in sections of rows, fitted to a screen or as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Group
+from rich.text import Text
+
+from remand.app.board import ActiveWork, Board, WaitingTask
+from remand.app.history.activity import ActivityEntry
+from remand.app.inbox.decisions import DecisionQuestion
+from remand.app.inbox.questions import Question
+from remand.domain.decisions.objections import DISMISS, DISMISS_ALL
+from remand.domain.instant import Instant
+from remand.interfaces.terminal.lines import (
+    age_text,
+    cell,
+    duration_text,
+    full_label,
+    safe_line,
+    seconds_between,
+    short_label,
+    tail_text,
+    time_of_day,
+    wrap_text,
+)
+from remand.interfaces.terminal.state import OPTION_KEYS, ViewMode, ViewState, selected_question
+from remand.interfaces.terminal.styles import STATUS_STYLES
+
+_TROUBLE_STYLES = {"system": "bold red", "questions": "bold yellow"}
+_NAME = 12
+MAX_TRIED = 5
+_SILENT_SECONDS = 60.0
+
+
+NameOf = Callable[[str], str]
+"""What a task is called, in as many columns as all tasks are."""
+
+
+class Section(NamedTuple):
+    """A part of the board under its title."""
+
+    title: str
+    rows: list[Text]
+    focus: tuple[int, int] = (0, 0)
+    """The rows that have to be seen."""
+
+
+def headline_rows(board: Board, name: str, now: Instant) -> list[Text]:
+    """Where and when this is, how the scheduler is doing, and how many tasks there are of each status."""
+    first = (
+        Text()
+        .append("remand ", style="bold")
+        .append(safe_line(name, 40))
+        .append(f"  {time_of_day(now)} UTC  ", style="dim")
+    )
+    first.append_text(_scheduler(board, now))
+    second = Text()
+    for status, count in board.counts.items():
+        second.append(f"{status} ", style=STATUS_STYLES.get(status, "")).append(f"{count}  ")
+    if not board.counts:
+        return [first, Text("There are no tasks yet: remand task add TITLE")]
+    return [first, second.append(f"free to claim {board.ready}", style="dim")]
+
+
+def _scheduler(board: Board, now: Instant) -> Text:
+    status = board.scheduler
+    if status is None or not board.is_scheduled:
+        return Text().append("no scheduler is running", style="dim")
+    said = f"scheduler {status.pid}, {safe_line(status.tier, 20) or 'no tier'}"
+    since = seconds_between(status.tick_at, now)
+    if since is not None and since >= _SILENT_SECONDS:
+        said += f", silent for {duration_text(since)}"
+    text = Text().append(said, style="green")
+    if status.waiting:
+        text.append(f"  waits: {safe_line(status.waiting)}", style="yellow")
+    return text
+
+
+def problems_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
+    """What goes wrong, the worst first."""
+    rows = []
+    for one in board.troubles:
+        style = _TROUBLE_STYLES.get(one.kind, "yellow")
+        row = Text().append("! ", style=style)
+        if one.label:
+            row.append(f"{name_of(one.label)} ", style="bold")
+        row.append(safe_line(one.text), style=style if not one.label else "")
+        since = age_text(one.since, now)
+        rows.append(row.append(f"  {since}", style="dim") if since else row)
+    return Section("Problems", rows)
+
+
+def inbox_section(board: Board, now: Instant, selected: str, width: int) -> Section:
+    """The questions; the one that is looked at with its options and what was tried."""
+    rows: list[Text] = []
+    focus = (0, 0)
+    for question in board.questions:
+        is_open = question.escalation_id == selected
+        begin = len(rows)
+        rows.append(question_row(question, now, is_open=is_open))
+        if is_open:
+            rows += question_detail_rows(question, width, lambda number: OPTION_KEYS[number - 1 : number])
+            focus = (begin, len(rows))
+    return Section("Inbox", rows, focus)
+
+
+def question_row(question: Question, now: Instant, *, is_open: bool = False) -> Text:
+    """A question on one line."""
+    style = "bold" if is_open else ""
+    row = Text().append("▸ " if is_open else "  ", style="bold yellow")
+    row.append(f"{question.escalation_id}  {safe_line(question.title, 200)}", style=style)
+    seen = ", seen" if question.acknowledged_by else ""
+    return row.append(f"  {age_text(question.since, now)}{seen}", style="dim")
+
+
+def question_detail_rows(question: Question, width: int, key_of: Callable[[int], str]) -> Iterator[Text]:
+    """What a question says, the ways to answer it, each with its key, and what was tried."""
+    why, _, _ = question.question.partition(" Options: ")
+    for part in wrap_text(safe_line(why), max(width - 4, 20)):
+        yield Text(f"    {part}")
+    for number, option in enumerate(question.options, 1):
+        if key := key_of(number):
+            yield (
+                Text()
+                .append(f"    {key}", style="bold green")
+                .append(f"  {safe_line(option.text, 200)}", style="default")
+            )
+    if question.options and not key_of(len(question.options)):
+        yield Text().append(f"    …  more: remand inbox answer {question.escalation_id}", style="dim")
+    for text in question.tried[-MAX_TRIED:]:
+        yield Text().append(f"    tried: {safe_line(text)}", style="dim")
+    for text in question.grounds if isinstance(question, DecisionQuestion) else ():
+        for part in wrap_text(safe_line(text), max(width - 4, 20)):
+            yield Text().append(f"    {part}", style="dim")
+
+
+def work_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
+    """Who is at work on what."""
+    return Section("At work", [_work_row(one, now, name_of) for one in board.at_work])
+
+
+def _work_row(one: ActiveWork, now: Instant, name_of: NameOf) -> Text:
+    row = Text().append(f"{cell(one.agent, _NAME)} ", style="bold").append(f"{name_of(one.label)} ")
+    doing = one.purpose if one.purpose != "work" else f"attempt {one.attempt}"
+    row.append(f"{cell(doing, 10)} {age_text(one.since, now):>5}  ")
+    left = seconds_between(now, one.lease_until)
+    if left is not None and not one.run_id:
+        row.append(f"lease {duration_text(left) if left > 0 else 'over'}  ", style="dim")
+    if one.is_measured:
+        row.append("gates running  ", style="magenta")
+    if one.gate_rejections:
+        row.append(f"rejected by gates ×{one.gate_rejections}  ", style="red")
+    if one.waits_for:
+        row.append(f"waits for {safe_line(one.waits_for, 80)}  ", style="yellow")
+    return row.append(safe_line(one.last_line) or safe_line(one.title), style="dim" if one.last_line else "")
+
+
+def gates_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
+    """The gates that run."""
+    rows = [
+        Text(f"{name_of(one.label)} ").append(
+            f"{safe_line(one.agent, 40)}'s work  {age_text(one.since, now)}"
+        )
+        for one in board.gates
+    ]
+    return Section("Gates running", rows)
+
+
+def waiting_section(board: Board, now: Instant, name_of: NameOf = short_label) -> Section:
+    """What waits for a review, or for another agent."""
+    return Section("Waiting", [_waiting_row(one, now, name_of) for one in board.waiting])
+
+
+def _waiting_row(one: WaitingTask, now: Instant, name_of: NameOf) -> Text:
+    row = Text(f"{name_of(one.label)} ")
+    is_review = one.status in ("provisional", "held")
+    whom = ", ".join(safe_line(name, 40) for name in one.whom) or ("a reviewer" if is_review else "an agent")
+    row.append(f"{one.status} ", style=STATUS_STYLES.get(one.status, "")).append(f"for {whom}  ")
+    row.append(f"{age_text(one.since, now)}  " if one.since else "", style="dim")
+    row.append(f"rejected ×{one.rejection_count}  " if one.rejection_count else "", style="red")
+    pr = f"PR #{one.pr} " if one.pr else ""
+    by = f"by {safe_line(one.author, 40)}: " if one.author else ""
+    return row.append(f"{pr}{by}{safe_line(one.title)}")
+
+
+def recent_section(board: Board, name_of: NameOf = short_label) -> Section:
+    """What has happened last, the newest first."""
+    return Section("Recently", [_event_row(one, name_of) for one in board.happenings])
+
+
+def _event_row(one: ActivityEntry, name_of: NameOf) -> Text:
+    row = Text().append(f"{time_of_day(one.at)} ", style="dim").append(f"{name_of(one.label)} ")
+    row.append(safe_line(one.text))
+    return row.append("  (unconfirmed, without effect)", style="yellow") if one.is_unconfirmed else row
+
+
+WIDE = 140
+_LEAST = 3
+_HELP = """\
+j k, arrows     look at another question of the inbox
+1 2 3 …         answer it so; what closes a task is asked once more
+g               type what whoever goes on should know, then answer
+r               look again now, event files that git brought among it
+?               this page
+q               leave
+
+An answer is that of `remand inbox answer`, and the user's to give.
+When the question changes by itself, the keys rest for a second.
+Without an answer a task waits; nothing is released or closed."""
+
+
+def render_screen(
+    board: Board, state: ViewState, size: tuple[int, int], now: Instant, name: str = ""
+) -> Group:
+    """What is shown on a screen of so many columns and rows: never more than fits."""
+    width, height = size
+    head = headline_rows(board, name, now)
+    foot = footer_rows(board, state, width)
+    room = max(height - len(head) - len(foot), 0)
+    rows = _help() if state.mode is ViewMode.HELP else _body(board, state, width, room, now)
+    rows = [*rows[:room], *(Text() for _ in range(room - len(rows)))]
+    return Group(*(_truncate_row(row, width) for row in [*head, *rows, *foot][:height]))
+
+
+def _truncate_row(row: Text, width: int, *, pad: bool = False) -> Text:
+    row = row.copy()
+    row.truncate(width, overflow="ellipsis", pad=pad)
+    row.no_wrap = True
+    return row
+
+
+def _help() -> list[Text]:
+    return [Text(), *map(Text, _HELP.splitlines())]
+
+
+def _body(board: Board, state: ViewState, width: int, height: int, now: Instant) -> list[Text]:
+    if width < WIDE:
+        return fit_sections(_sections(board, state, width, now), height)
+    left_width = (width - 3) // 2
+    left = [
+        problems_section(board, now),
+        inbox_section(board, now, state.selected, left_width),
+        waiting_section(board, now),
+    ]
+    right = [work_section(board, now), gates_section(board, now), recent_section(board)]
+    return _join_columns(fit_sections(left, height), fit_sections(right, height), left_width)
+
+
+def _sections(board: Board, state: ViewState, width: int, now: Instant) -> list[Section]:
+    return [
+        problems_section(board, now),
+        inbox_section(board, now, state.selected, width),
+        work_section(board, now),
+        gates_section(board, now),
+        waiting_section(board, now),
+        recent_section(board),
+    ]
+
+
+def _join_columns(left: list[Text], right: list[Text], left_width: int) -> list[Text]:
+    rows = []
+    for number in range(max(len(left), len(right))):
+        row = _truncate_row(left[number] if number < len(left) else Text(), left_width, pad=True)
+        row.append(" │ ", style="dim")
+        rows.append(row.append_text(right[number]) if number < len(right) else row)
+    return rows
+
+
+def fit_sections(found: Sequence[Section], height: int) -> list[Text]:
+    """The sections that have something to say, each with as many rows as there is room for; the first come first."""
+    kept = [section for section in found if section.rows]
+    rooms = _allocate_rows(kept, height)
+    has_gaps = sum(rooms) + len(kept) - 1 <= height
+    rows: list[Text] = []
+    for section, room in zip(kept, rooms, strict=True):
+        rows += [Text()] if has_gaps and rows else []
+        rows += _crop_section(section, room)
+    return rows
+
+
+def _allocate_rows(kept: Sequence[Section], height: int) -> list[int]:
+    """How many rows each section gets: a few for each, what has to be seen, a third, then what is left."""
+    rooms = [0] * len(kept)
+    for least in (_LEAST, 0, height // 3, height):
+        for number, section in enumerate(kept):
+            begin, end = section.focus
+            wanted = min(1 + len(section.rows), least or 1 + end - begin)
+            rooms[number] += max(0, min(wanted - rooms[number], height - sum(rooms)))
+    return rooms
+
+
+def _crop_section(section: Section, room: int) -> list[Text]:
+    """A section's title and rows in so much room; what has to be seen is, and what is left out is counted."""
+    if room < 2:
+        return []
+    title = Text().append(section.title, style="bold underline")
+    rows, window = section.rows, room - 1
+    if len(rows) <= window:
+        return [title, *rows]
+    title.append(f"  {window} of {len(rows)} lines", style="dim")
+    begin, end = section.focus
+    start = begin if end - begin >= window else max(0, end - window)
+    return [title, *rows[start : start + window]]
+
+
+def footer_rows(board: Board, state: ViewState, width: int) -> list[Text]:
+    """What is typed or came of the last key, and what the keys mean."""
+    question = selected_question(state, board.questions)
+    match state.mode:
+        case ViewMode.TYPE:
+            what = "Reason" if state.option in (DISMISS, DISMISS_ALL) else "Guidance"
+            what += f" for {name}" if (name := state.option.partition(":")[2]) else ""
+            asked = Text().append(f"{safe_line(what, 60)}: ", style="bold")
+            room = max(width - asked.cell_len - 2, 1)
+            keys = "enter: answer so" if state.option else "enter: then choose an answer"
+            return [
+                asked.append(tail_text(state.guidance, room)).append("▏"),
+                _dim(f"{keys} · esc: leave it"),
+            ]
+        case ViewMode.CONFIRM:
+            what = question.title if question else ""
+            return [
+                Text(f"Close it as won't-fix? {safe_line(what, 60)}", style="bold red"),
+                _dim("y: yes · any other key: no"),
+            ]
+        case _:
+            return [_message(state, question), _dim(_keys(state, question))]
+
+
+def _message(state: ViewState, question: Question | None) -> Text:
+    if state.guidance and question:
+        return Text().append("With guidance: ", style="bold").append(safe_line(state.guidance))
+    return Text(safe_line(state.message), style="bold")
+
+
+def _keys(state: ViewState, question: Question | None) -> str:
+    if state.why_not:
+        return f"{safe_line(state.why_not)} · j k move · ? help · r refresh · q quit"
+    if question is None:
+        return "? help · r refresh · q quit"
+    last = OPTION_KEYS[min(len(question.options), len(OPTION_KEYS)) - 1]
+    return f"1-{last} answer · g guidance · j k move · ? help · r refresh · q quit"
+
+
+def _dim(text: str) -> Text:
+    return Text(text, style="dim")
+
+
+WIDTH = 160
+
+
+def render_plain(board: Board, name: str, *, may_answer: bool = True) -> str:
+    """Every section that has something to say, one after the other."""
+    found = (
+        problems_section(board, board.at, full_label),
+        _plain_inbox(board, may_answer=may_answer),
+        work_section(board, board.at, full_label),
+        gates_section(board, board.at, full_label),
+        waiting_section(board, board.at, full_label),
+        recent_section(board, full_label),
+    )
+    parts = [[row.plain for row in headline_rows(board, name, board.at)]]
+    parts += [
+        [section.title, *(f"  {row.plain}" for row in section.rows)] for section in found if section.rows
+    ]
+    return "\n\n".join("\n".join(row.rstrip() for row in rows) for rows in parts)
+
+
+def _plain_inbox(board: Board, *, may_answer: bool) -> Section:
+    """Every question with all that it says, its options numbered as they may be answered."""
+    rows: list[Text] = []
+    for question in board.questions:
+        rows.append(question_row(question, board.at))
+        rows += question_detail_rows(question, WIDTH, str)
+        if may_answer:
+            rows.append(
+                Text(f"    Answer: remand inbox answer {question.escalation_id} OPTION [--guidance TEXT]")
+            )
+    return Section("Inbox", rows)

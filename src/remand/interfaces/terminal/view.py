@@ -1,0 +1,324 @@
+"""The live view's loop: reads the board when it has changed, draws it, and handles keys and signals."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+
+from msgspec.structs import replace
+from rich.console import Console
+from rich.live import Live
+
+from remand.app.board import MAX_WITH_HISTORY, Board, BoardAlert
+from remand.app.errors import RemandError
+from remand.app.inbox.questions import Question
+from remand.domain.instant import Instant
+from remand.interfaces.terminal.screen import render_screen
+from remand.interfaces.terminal.state import (
+    Keyboard,
+    KeyPress,
+    ViewRequest,
+    handle_key,
+    initial_state,
+    update_questions,
+)
+from remand.ledger.problems import BadLine
+
+_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_HANDLED_SIGNALS = (*_END_SIGNALS, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)
+_PASTES_APART, _PASTES_AS_KEYS = "\x1b[?2004h", "\x1b[?2004l"
+_READ = 4096
+
+
+class Signals:
+    """Signals as news, each told once, while this is entered; the handlers that were there come back.
+
+    What is ignored stays ignored. Only a process's main thread can have them.
+    """
+
+    def __init__(self) -> None:
+        self._came: set[int] = set()
+        self._before: dict[int, Any] = {}
+        self._is_asked_to_stop = False
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in _HANDLED_SIGNALS:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._came.add(number)
+
+    @property
+    def wakes(self) -> int:
+        """A file that can be read from when a signal came."""
+        return self._reader
+
+    def take(self) -> set[int]:
+        """The signals that came since it was last asked."""
+        with suppress(BlockingIOError):
+            while os.read(self._reader, _READ):
+                pass
+        came, self._came = self._came, set()
+        self._is_asked_to_stop |= signal.SIGTSTP in came
+        return came
+
+    def suspend_if_asked(self) -> None:
+        """Stops this process until it is continued, if the terminal asked for that."""
+        if self._is_asked_to_stop:
+            before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTSTP)
+            signal.signal(signal.SIGTSTP, before)
+            self.take()
+            self._is_asked_to_stop = False
+
+
+def is_ending(came: set[int]) -> bool:
+    """True when one of the signals asks the process to end."""
+    return any(number in came for number in _END_SIGNALS)
+
+
+def is_interruption(came: set[int]) -> bool:
+    """True when the terminal was or is to be somebody else's for a while, and has to be taken again."""
+    return signal.SIGTSTP in came or signal.SIGCONT in came
+
+
+@contextmanager
+def raw_keys(keyboard: int, write: Callable[[str], object]) -> Iterator[None]:
+    """Has keys come as they are pressed and unseen, and what is pasted told apart from them."""
+    try:
+        before = termios.tcgetattr(keyboard)
+    except termios.error as error:
+        raise OSError(*error.args) from None
+    try:
+        tty.setcbreak(keyboard, termios.TCSADRAIN)
+        write(_PASTES_APART)
+        yield
+    finally:
+        # A terminal that has gone needs nothing back.
+        with suppress(OSError, ValueError):
+            write(_PASTES_AS_KEYS)
+        with suppress(termios.error):
+            termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)
+
+
+def wait_for_input(keyboard: int, wakes: int, seconds: float) -> bytes | None:
+    """What was typed within that time; empty when nothing was or a signal came, None when the terminal has gone."""
+    ready, _, _ = select.select([keyboard, wakes], [], [], seconds)
+    if keyboard not in ready:
+        return b""
+    try:
+        return os.read(keyboard, _READ) or None
+    except BlockingIOError:
+        return b""
+    except OSError:
+        return None
+
+
+TICK_SECONDS = 0.1
+ESCAPE_SECONDS = 0.05
+LOOK_AGAIN_SECONDS = 5.0
+"""The board is read at least so often: leases end and files come without anybody's word."""
+LEAST_SECONDS = 0.2
+SHARE = 10
+"""Reading takes no more than one part in so many of the time, however large the ledger is."""
+
+
+class ExitReason(StrEnum):
+    """Why the view has ended."""
+
+    QUIT = "quit"
+    STOPPED = "stopped"
+    """Whoever started it asked."""
+    SIGNALLED = "signalled"
+    GONE = "gone"
+    """The terminal is not there any more."""
+
+
+class BoardSource(Protocol):
+    """What the view looks at, and how it answers."""
+
+    name: str
+    why_not: str
+    """Why nothing can be answered from here; empty when it can."""
+
+    def now(self) -> Instant:
+        """What time it is."""
+
+    def has_changed(self) -> bool:
+        """True when something has changed since it was last looked at."""
+
+    def read_board(self, focus: str, *, is_thorough: bool = False) -> Board:
+        """The board as it is; thoroughly, files that came from outside are read in first."""
+
+    def answer(self, question: Question, option: str, guidance: str) -> str:
+        """Answers a question, and says what came of it, or why it was refused."""
+
+
+class Terminal(NamedTuple):
+    """Where the view is shown."""
+
+    keyboard: int
+    """The file that keys are read from."""
+    write: Any
+    """The stream that is drawn on."""
+    environment: Mapping[str, str]
+    """What kind of terminal it is, and whether colours are wanted."""
+
+
+def show_view(desk: BoardSource, terminal: Terminal, stop: Callable[[], bool] = lambda: False) -> ExitReason:
+    """Shows the board until somebody leaves it, and gives the terminal back as it was, whatever happens.
+
+    It belongs into the main thread, and looks at `stop` ten times a second.
+    """
+    view = _View(desk, terminal)
+    try:
+        with Signals() as signals:
+            while (ending := view.watch(signals, stop)) is None:
+                signals.suspend_if_asked()
+    except OSError:
+        return ExitReason.GONE
+    return ending
+
+
+class _View:
+    """A board on a screen, with whoever looks at it."""
+
+    def __init__(self, desk: BoardSource, terminal: Terminal) -> None:
+        self._desk = desk
+        self._terminal = terminal
+        self._console = _console(terminal)
+        self._read = self._board = desk.read_board("")
+        self._state = initial_state(self._board.questions, why_not=desk.why_not)
+        self._looked = time.monotonic()
+        self._rest = LEAST_SECONDS
+        self._drawn: tuple[object, ...] = ()
+
+    def watch(self, signals: Signals, stop: Callable[[], bool]) -> ExitReason | None:
+        """Shows the board until it ends; None when the terminal has to be taken again."""
+        keyboard, self._drawn = Keyboard(), ()
+        with raw_keys(self._terminal.keyboard, self._send), self._live() as live:
+            while not stop():
+                self._draw(live)
+                seconds = ESCAPE_SECONDS if keyboard.is_waiting else TICK_SECONDS
+                typed = wait_for_input(self._terminal.keyboard, signals.wakes, seconds)
+                if typed is None:
+                    return ExitReason.GONE
+                came = signals.take()
+                if is_ending(came):
+                    return ExitReason.SIGNALLED
+                if self._handle_keys(keyboard.feed(typed) if typed else keyboard.rest(), live):
+                    return ExitReason.QUIT
+                if is_interruption(came):
+                    return None
+                self._refresh_if_due()
+        return ExitReason.STOPPED
+
+    def _live(self) -> Live:
+        return Live(
+            console=self._console,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def _send(self, text: str) -> None:
+        self._terminal.write.write(text)
+        self._terminal.write.flush()
+
+    def _draw(self, live: Live) -> None:
+        """Draws what is new: the board, what was typed, the size, or the second that ages are told by."""
+        now, size = self._desk.now(), self._console.size
+        drawn = (now[:19], self._board, self._state, size)
+        if drawn != self._drawn:
+            live.update(render_screen(self._board, self._state, size, now, self._desk.name), refresh=True)
+            self._drawn = drawn
+
+    def _handle_keys(self, presses: Sequence[KeyPress], live: Live) -> bool:
+        """Carries out what was pressed; True when whoever looks wants to leave."""
+        for press in presses:
+            was = self._state.selected
+            self._state, wish = handle_key(self._state, self._board.questions, press, time.monotonic())
+            if self._state.selected != was and len(self._board.questions) > MAX_WITH_HISTORY:
+                self._read_board()
+            if wish is not None and wish.kind == "quit":
+                return True
+            if wish is not None:
+                self._handle_request(wish, live)
+        return False
+
+    def _handle_request(self, wish: ViewRequest, live: Live) -> None:
+        if wish.question is not None:
+            self._state = replace(self._state, message="Asking …")
+            self._draw(live)
+            said = self._desk.answer(wish.question, wish.option, wish.guidance)
+            self._state = replace(self._state, message=said)
+        self._read_board(is_thorough=wish.kind == "refresh")
+
+    def _refresh_if_due(self) -> None:
+        """Looks again when something has changed, or nothing was heard for a while."""
+        passed = time.monotonic() - self._looked
+        if passed >= LOOK_AGAIN_SECONDS:
+            self._read_board(is_thorough=True)
+        elif passed >= self._rest and self._desk.has_changed():
+            self._read_board()
+
+    def _read_board(self, *, is_thorough: bool = False) -> None:
+        """Reads the board. Should that fail, the last one stays, with what is wrong on top of it."""
+        begun_at = time.monotonic()
+        before = self._board
+        try:
+            self._read = self._board = self._desk.read_board(self._state.selected, is_thorough=is_thorough)
+        except (RemandError, BadLine, OSError) as error:
+            fault = BoardAlert(kind="system", text=str(error))
+            self._board = replace(self._read, troubles=(fault, *self._read.troubles))
+        self._looked = time.monotonic()
+        self._rest = max(LEAST_SECONDS, SHARE * (self._looked - begun_at))
+        self._state = update_questions(self._state, before.questions, self._board.questions, self._looked)
+
+
+class _Console(Console):
+    """A console that leaves a reader that has gone to whoever called."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises, instead of leaving the program."""
+        raise BrokenPipeError
+
+
+def _console(terminal: Terminal) -> Console:
+    """A console as wide as its terminal, whatever it was once said to be."""
+    fixed = ("COLUMNS", "LINES")
+    return _Console(
+        file=terminal.write,
+        force_terminal=True,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        _environ={name: value for name, value in terminal.environment.items() if name not in fixed},
+    )

@@ -1,0 +1,252 @@
+"""A scheduler on fakes: agents are functions, worktrees are names, and the test moves the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec.structs import replace
+
+from remand.app.requests import Rules
+from remand.app.scheduler.active_runs import ActiveRuns
+from remand.app.scheduler.ledger_client import LedgerClient
+from remand.app.scheduler.ports import (
+    AgentLaunch,
+    Bounds,
+    CannotRun,
+    ClaimAnswer,
+    LaunchConfig,
+    RunEnd,
+    SessionResult,
+    TaskWorktree,
+    WorktreeState,
+)
+from remand.app.scheduler.runs import RunEnder, RunEnvironment, RunPrompts, RunStarter, RunStops
+from remand.app.scheduler.scheduler import ChooseMember, Choosers, Scheduler
+from remand.app.tasks.staff import Load
+from remand.domain import commands as c
+from remand.domain.access.team import Member, Role, Team
+from remand.domain.events.work import Purpose
+from remand.domain.task import Task
+from remand.testing.builders import FakeLedger
+
+WORKED = RunEnd("exited", 0, 1.0)
+LONGEST = 3600.0
+CRASHED = RunEnd("exited", 1, 1.0, errors="Traceback\nValueError: no")
+
+Script = Callable[["FakeScheduler", AgentLaunch], RunEnd | None]
+"""What an agent does when it is looked at: how it ended, or None while it goes on."""
+
+
+class FakeRunning:
+    """An agent's process: its script, asked again until it has ended."""
+
+    def __init__(self, shop: FakeScheduler, order: AgentLaunch, script: Script) -> None:
+        self.order = order
+        self.is_stopped = False
+        self._shop = shop
+        self._script = script
+        self._told: Callable[[], None] = lambda: None
+
+    def poll(self) -> RunEnd | None:
+        """How it ended."""
+        return RunEnd("stopped", 15, 1.0) if self.is_stopped else self._script(self._shop, self.order)
+
+    def notify_end(self, ended: Callable[[], None]) -> None:
+        """Says at once that there is something to look at: a script does its work when it is looked at."""
+        self._told = ended
+        ended()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.is_stopped = True
+        self._told()
+
+
+class FakeWorkplaces:
+    """Worktrees by task, with what their agents put there."""
+
+    def __init__(self) -> None:
+        self.looks: dict[str, WorktreeState] = {}
+        self.prepared: list[tuple[str, str, str]] = []
+        self.retired: list[str] = []
+        self.left: list[str] = []
+        self.kept: set[str] | None = None
+        self.fault: CannotRun | None = None
+        self.hindrance: CannotRun | None = None
+        """Why what is in a place cannot be looked at or taken."""
+
+    def prepare(self, task_id: str, branch: str, start: str, *, is_confined: bool) -> TaskWorktree:
+        if self.fault is not None:
+            raise self.fault
+        self.prepared.append((task_id, branch, start))
+        self.looks.setdefault(task_id, WorktreeState(head=start))
+        return TaskWorktree(task_id=task_id, folder=f"/w/{task_id}", branch=branch, common_dir="/r/.git")
+
+    def inspect(self, workplace: TaskWorktree) -> WorktreeState:
+        if self.hindrance is not None:
+            raise self.hindrance
+        return self.looks.get(workplace.task_id, WorktreeState())
+
+    def import_commits(self, workplace: TaskWorktree) -> str:
+        return self.inspect(workplace).head
+
+    def restore_git_links(self, workplace: TaskWorktree) -> None:
+        self.left.append(workplace.task_id)
+
+    def remove(self, task_id: str, *, is_kept: bool = True) -> None:
+        self.retired.append(task_id)
+
+    def names(self) -> list[str]:
+        return sorted(self.looks)
+
+    def remove_others(self, kept: Collection[str]) -> list[str]:
+        self.kept = set(kept)
+        return []
+
+
+class FakeScheduler:
+    """A whole ledger with a scheduler at work on it. `scripts` says what each agent does."""
+
+    tier, detail = "plain", "fake"
+
+    def __init__(self, *members: Member, **policy: Any) -> None:
+        people = (Member(name="Lead", roles=(Role.LEAD,)), Member(name="owner", roles=(Role.USER,)))
+        team = Team((*members, *people))
+        rules = Rules(gates=(), team=team, base="base")
+        self.world = FakeLedger(rules=replace(rules, policy=replace(rules.policy, **policy)))
+        self.world.repository.add("base")
+        self.workplaces = FakeWorkplaces()
+        self.scripts: dict[str, Script] = {}
+        self.orders: list[AgentLaunch] = []
+        self.answers: list[ClaimAnswer] = []
+        self.reviewer: Member | None = None
+        self.choose: ChooseMember = lambda *_: self.reviewer
+        self.opinions: list[str] = []
+        self.fault: CannotRun | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens while a done claim is measured."""
+        self.seconds = 0.0
+        self.signs: dict[str, str] = {}
+        """When something was last heard of a run, should its scheduler be killed."""
+        self.open_doors: set[str] = set()
+        self.scheduler = self.restart()
+
+    def restart(self) -> Scheduler:
+        """A scheduler that has just been started on the ledger as it is."""
+        self.running: list[FakeRunning] = []
+        books = LedgerClient(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
+        ending = RunEnder(
+            books, self.workplaces, self, lambda _, told: "" if told.text else "it said nothing"
+        )
+        site = RunEnvironment(
+            workplaces=self.workplaces,
+            doors=_FakeSockets(self.open_doors),
+            hosts=self,
+            crew=self,
+            bounds=Bounds,
+            environment=dict,
+            log=lambda run_id: f"/l/{run_id}",
+        )
+        self.floor = ActiveRuns(
+            RunStarter(site, books, RunPrompts(books, {Purpose.REVIEW: lambda _: "review"}).prompt_for),
+            ending,
+            self,
+            self,
+            clock=lambda: self.seconds,
+        )
+        self.scheduler = Scheduler(
+            books=books,
+            floor=self.floor,
+            workplaces=self.workplaces,
+            ending=ending,
+            settling=RunStops(books, self.workplaces, self),
+            choosers=Choosers(self._choose_reviewer, lambda *_: None),
+            tier="plain",
+            longest=lambda: LONGEST,
+            last_sign=lambda run_id: self.signs.get(run_id, ""),
+            clock=lambda: self.seconds,
+        )
+        self.scheduler.recover()
+        return self.scheduler
+
+    def tick(self, times: int = 1, seconds: float = 1.0) -> None:
+        """Lets time pass, one look at a time."""
+        for _ in range(times):
+            self.scheduler.tick()
+            self.seconds += seconds
+            self.world.clock.advance(seconds)
+
+    def _choose_reviewer(self, task: Task, load: Load) -> Member | None:
+        return self.choose(task, load)
+
+    # The ports that are a line each.
+
+    def execute(self, work: Callable[[], None]) -> None:
+        """Does it at once."""
+        work()
+
+    def start(self, order: AgentLaunch) -> FakeRunning:
+        """Starts an agent's script."""
+        if self.fault is not None:
+            raise self.fault
+        self.orders.append(order)
+        self.running.append(FakeRunning(self, order, self.scripts.get(order.agent, _never_ends)))
+        return self.running[-1]
+
+    def launch_config(self, command: tuple[str, ...], run_id: str, prompt: str) -> LaunchConfig:
+        """The command as it is."""
+        return LaunchConfig(command=command)
+
+    def drop(self, run_id: str) -> None:
+        """Nothing was made for it."""
+
+    def parse_result(self, command: tuple[str, ...], output: str, status: int = 0) -> SessionResult:
+        """What the test says that the output tells."""
+        return SessionResult(text=output)
+
+    def submit(self, workplace: TaskWorktree, agent: str, commit: str) -> ClaimAnswer:
+        """Hands the work in, unless the test has another answer ready."""
+        self.meanwhile()
+        if self.answers:
+            return self.answers.pop(0)
+        self.world.repository.add(commit)
+        answer = self.world.ask(c.SubmitTask(task_id=workplace.task_id, agent=agent, commit=commit), agent)
+        return ClaimAnswer("" if answer.task.submission else "gate_rejected")
+
+    def close(self) -> None:
+        """Nothing is being measured."""
+
+
+class _FakeSockets:
+    def __init__(self, doors: set[str]) -> None:
+        self._doors = doors
+
+    def open(self, run_id: str, agent: str, task_id: str, workplace: TaskWorktree) -> str:
+        self._doors.add(run_id)
+        return f"/d/{run_id}"
+
+    def close(self, run_id: str) -> None:
+        self._doors.discard(run_id)
+
+    def end(self) -> None:
+        self._doors.clear()
+
+
+def _never_ends(shop: FakeScheduler, order: AgentLaunch) -> None:
+    """An agent that never ends."""
+
+
+def committing_agent(name: str) -> Script:
+    """An agent that commits once and is done."""
+
+    def script(shop: FakeScheduler, order: AgentLaunch) -> RunEnd:
+        shop.workplaces.looks[order.workplace.task_id] = WorktreeState(head=name)
+        return WORKED
+
+    return script
+
+
+def ending_agent(ended: RunEnd) -> Script:
+    """An agent that ends like that and does nothing."""
+    return lambda *_: ended

@@ -1,0 +1,1 @@
+"""Agent hosts, chosen by name, and our entries in their settings."""

@@ -1,0 +1,190 @@
+"""Whether our hooks are installed in a host, and whether they work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.hosts import hook, hook_checks, mcp_entries, settings
+from remand.adapters.hosts.hook import Setup
+from remand.app.errors import EnvironmentFault
+from remand.wiring.hosts import installation
+from remand.wiring.hosts.installation import (
+    SHARED_PROGRAM,
+    HostServer,
+    HostWorktree,
+    find_setup,
+    naming_settings_file,
+    tracked_paths,
+)
+from remand.wiring.hosts.registry import HOSTS, HookAnswer, load_host
+
+INSTALL_AGAIN = "Run `remand init --hosts {}` here. Each clone and each linked worktree needs it once."
+CLEAN = "Run `remand init --hosts {}`, then commit what it changes."
+
+
+class HookCheck(NamedTuple):
+    """Whether a host's hook does what it is there for, and what to do when it does not."""
+
+    host: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+class _HostEntries(NamedTuple):
+    """Our entries in one settings file."""
+
+    path: str
+    entries: list[settings.HookEntry]
+
+
+def installed_hosts(root: str) -> list[str]:
+    """The hosts whose settings in a worktree have an entry of ours, or cannot be read."""
+    return [name for name in HOSTS if _has_entry(find_setup(name), root)]
+
+
+def missing_hooks(name: str, roots: Sequence[str]) -> str:
+    """What keeps a host's hooks in a project from being called; empty when they are there."""
+    setup = find_setup(name)
+    there: set[str] = set()
+    try:
+        for root in dict.fromkeys(roots):
+            switched_off = _find_off_switch(setup, root)
+            if switched_off:
+                return f"{switched_off} turns hooks off"
+            there |= {entry.event for found in _find_entries(setup, root) for entry in found.entries}
+    except EnvironmentFault as fault:
+        return str(fault)
+    gone = _missing_events(setup, there)
+    where = setup.local or setup.path
+    return f"{where} has no entry of ours for {', '.join(gone)} any more" if gone else ""
+
+
+def setup_hints(name: str, executable: str) -> list[str]:
+    """What a person still has to do after a host's hooks and our MCP server are installed."""
+    told = [find_setup(name).hint, mcp_entries.ENTRIES[name].hint.format(program=executable)]
+    return list(filter(None, told))
+
+
+def check_hook(name: str, place: LedgerLocation, seconds: float = hook_checks.SECONDS) -> HookCheck:
+    """Calls a host's installed stop hook as the host would, with a stop that is none, and judges the answer."""
+    setup, root = find_setup(name), place.worktree
+    try:
+        switched_off = _find_off_switch(setup, root)
+        if switched_off:
+            detail = f"hooks are turned off by {'.'.join(setup.switch)} in {switched_off}"
+            return HookCheck(name, False, detail, "Take that line out.")
+        worktree = HostWorktree(place, root, installation.SettingsChanges())
+        tracked = tracked_paths(worktree, name)
+        found = _find_entries(setup, root)
+    except EnvironmentFault as fault:
+        return HookCheck(name, False, str(fault), "Mend the file.")
+    if tracked:
+        files = " and ".join(tracked)
+        detail = f"git tracks {files}, which holds a path of one machine and so points nowhere on others"
+        return HookCheck(name, False, detail, CLEAN.format(name))
+    if not found:
+        return HookCheck(
+            name, False, f"this worktree has no hook of Remand's for {name}", INSTALL_AGAIN.format(name)
+        )
+    inside = [one.path for one in found if one.path.startswith(root + os.sep)]
+    if len(inside) > 1:
+        detail = f"our hooks stand in {' and in '.join(inside)}, and would run twice"
+        return HookCheck(name, False, detail, INSTALL_AGAIN.format(name))
+    proof = _call_stop_hook(setup, root, found[0], seconds)
+    return proof._replace(fix=_server_note(name, worktree)) if proof.ok else proof
+
+
+def _call_stop_hook(setup: Setup, root: str, found: _HostEntries, seconds: float) -> HookCheck:
+    name, path = setup.host, found.path
+    missing = _missing_events(setup, {entry.event for entry in found.entries})
+    if missing:
+        return HookCheck(
+            name, False, f"{path} lacks the hook for {', '.join(missing)}", INSTALL_AGAIN.format(name)
+        )
+    untrusted = (
+        hook_checks.find_distrust(hook_checks.codex_config(), path, found.entries) if name == "codex" else ""
+    )
+    if untrusted:
+        return HookCheck(name, False, f"{untrusted}, which leaves it out silently", setup.hint)
+    own_stop = setup.events[hook.STOP]
+    stop = next(one for one in found.entries if one.event in {own_stop, setup.other_names.get(own_stop)})
+    return _judge_answer(name, path, stop.command, hook_checks.call_hook(setup, stop.command, root, seconds))
+
+
+def _judge_answer(name: str, path: str, command: str, called: hook_checks.HookCallResult) -> HookCheck:
+    module = load_host(name)
+    expected = module.render(hook.STOP, HookAnswer.block(hook_checks.PROBE_TEXT)) if module else hook.SILENCE
+    if (called.output.strip(), called.code) == (expected[0], expected[2]):
+        return HookCheck(name, True, f"{path} blocks a stop")
+    if called.code is None:
+        return HookCheck(name, False, f"`{command}` does not answer", "Run it by hand to see where it hangs.")
+    if called.code == 126:
+        return HookCheck(name, False, f"`{command}` is not executable", "Make it executable (chmod +x).")
+    if called.code == 127 and command.startswith(f"{SHARED_PROGRAM} "):
+        detail = f"{path} calls `{SHARED_PROGRAM}`, which is not on PATH"
+        return HookCheck(name, False, detail, "Install Remand for your user, so that it is on PATH.")
+    if called.code == 127:
+        return HookCheck(name, False, f"`{command}` in {path} is not there", INSTALL_AGAIN.format(name))
+    said = (called.output.strip() or called.errors.strip() or "nothing")[:300]
+    detail = f"`{command}` ends with {called.code} and answers a stop with: {said}"
+    return HookCheck(name, False, detail, f"The host would let the agent go. {INSTALL_AGAIN.format(name)}")
+
+
+def _server_note(name: str, worktree: HostWorktree) -> str:
+    """What is amiss with our MCP server, without which the hooks work all the same."""
+    server = HostServer(name)
+    again = f"`remand init --hosts {name}` writes it."
+    for file in server.files:
+        text = worktree.text(file)
+        programs = server.commands(text) if text is not None else []
+        if not programs:
+            return f"{file} has no entry for our MCP server; {again}"
+        program = programs[0] if os.path.isabs(programs[0]) else os.path.join(worktree.root, programs[0])
+        if not shutil.which(program) and not shutil.which(programs[0]):
+            return f"{file} starts `{programs[0]}` as our MCP server, which is not there; {again}"
+    return ""
+
+
+def _missing_events(setup: Setup, there: set[str]) -> list[str]:
+    """The events that no entry of ours is for."""
+    return [
+        own for own in setup.events.values() if own not in there and setup.other_names.get(own) not in there
+    ]
+
+
+def _find_off_switch(setup: Setup, root: str) -> str:
+    """The file that turns all hooks of a host off; empty when none does."""
+    for path, text in _texts(setup, root):
+        with naming_settings_file(path):
+            if settings.are_hooks_off(setup, text):
+                return path
+    return ""
+
+
+def _find_entries(setup: Setup, root: str) -> list[_HostEntries]:
+    """Our entries in the files of a host."""
+    listed = []
+    for path, text in _texts(setup, root):
+        with naming_settings_file(path):
+            listed.append(_HostEntries(path, settings.find_hooks(setup, text)))
+    return [one for one in listed if one.entries]
+
+
+def _texts(setup: Setup, root: str) -> list[tuple[str, str]]:
+    paths = [
+        os.path.expanduser(one) if one.startswith("~") else os.path.join(root, one) for one in setup.paths
+    ]
+    return [(path, text) for path in paths if (text := installation.read_settings(path) or "").strip()]
+
+
+def _has_entry(setup: Setup, root: str) -> bool:
+    inside = [os.path.join(root, name) for name in setup.project_paths]
+    try:
+        return any(settings.find_hooks(setup, installation.read_settings(path) or "") for path in inside)
+    except (settings.UnusableSettings, EnvironmentFault):
+        return True

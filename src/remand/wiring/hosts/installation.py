@@ -1,0 +1,386 @@
+"""Our hooks and our MCP server in the settings files of agent hosts: installed and removed, all files or none."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from remand.adapters.git.location import LedgerLocation
+from remand.adapters.git.repository import GitTrackedFiles, with_excluded, without_excluded
+from remand.adapters.hosts import mcp_entries, settings
+from remand.adapters.hosts.hook import Setup
+from remand.adapters.hosts.settings import UnusableSettings
+from remand.app.errors import EnvironmentFault, UsageError
+from remand.wiring.hosts.registry import HOSTS, load_host
+
+MAX_SETTINGS = 8 << 20
+
+
+def require_inside(root: str, name: str) -> str:
+    """A settings file of the project; a link that leads out of it is not followed."""
+    path = os.path.join(root, name)
+    real_root = os.path.realpath(root)
+    if os.path.commonpath([real_root, os.path.realpath(path)]) != real_root:
+        raise EnvironmentFault(f"{path} is a link that leads out of the repository. Replace it by a file.")
+    return path
+
+
+def read_settings(path: str) -> str | None:
+    """What a settings file holds; None when it is not there."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > MAX_SETTINGS:
+            raise EnvironmentFault(f"{path} is not a settings file. Move it away, then repeat.")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise EnvironmentFault(f"{path} is not text in UTF-8. Mend it, then repeat.") from None
+    except OSError as error:
+        raise EnvironmentFault(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def unusable_settings_fault(path: str, problem: UnusableSettings) -> EnvironmentFault:
+    """Why a file is left as it is."""
+    return EnvironmentFault(f"{path} is left as it is: {problem}. Mend it, then repeat.")
+
+
+class SettingsChanges:
+    """What files are to hold. Nothing is written before `carry_out`, and that is refused nothing it could foresee."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, str | None] = {}
+        self._roots: dict[str, str] = {}
+
+    def text(self, path: str) -> str | None:
+        """What a file holds, or will; None when it is not there."""
+        return self._planned[path] if path in self._planned else read_settings(path)
+
+    def plan(self, root: str, path: str, text: str | None) -> None:
+        """Notes what a file is to hold; None: it is deleted. Raises where it cannot be changed."""
+        if self.text(path) == text:
+            return
+        require_writable(path)
+        self._planned[path] = text
+        self._roots[path] = root
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that will change."""
+        return list(self._planned)
+
+    def carry_out(self) -> None:
+        """Writes what was planned."""
+        for path, text in self._planned.items():
+            if text is not None:
+                write_settings(path, text)
+            elif os.path.lexists(path):
+                remove_settings(self._roots[path], path)
+
+
+def require_writable(path: str) -> None:
+    """Raises for a file, or a folder, that somebody has made read-only."""
+    place = os.path.realpath(path)
+    if os.path.isfile(place) and not os.stat(place).st_mode & 0o200:
+        raise EnvironmentFault(f"{path} is read-only. Make it writable (chmod u+w), then repeat.")
+    folder = os.path.dirname(place)
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder) or not os.stat(folder).st_mode & 0o200 or not os.access(folder, os.W_OK):
+        raise EnvironmentFault(f"{path} cannot be written: {folder} is no folder that you may write to.")
+
+
+def write_settings(path: str, text: str) -> None:
+    """Replaces a file in one step."""
+    target = os.path.realpath(path)
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o644
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=os.path.dirname(target), prefix=".remand-", delete=False
+        ) as draft:
+            draft.write(text)
+        os.chmod(draft.name, mode)
+        os.replace(draft.name, target)
+    except OSError as error:
+        raise EnvironmentFault(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def remove_settings(root: str, path: str) -> None:
+    """Deletes a file that held nothing but our entries, with the folders that it leaves empty."""
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise EnvironmentFault(f"{path} cannot be deleted: {error.strerror}.") from None
+    folder = os.path.dirname(path)
+    with suppress(OSError):
+        while folder != root:
+            os.rmdir(folder)
+            folder = os.path.dirname(folder)
+
+
+SHARED_PROGRAM = "remand"
+"""Our program as a file names it that other machines read, too."""
+
+
+def find_setup(name: str) -> Setup:
+    """How a host is set up; raises `UsageError` when there is no such host."""
+    module = load_host(name)
+    if module is None:
+        raise UsageError(f"There is no host {name!r}; known are {', '.join(HOSTS)}.")
+    return module.SETUP
+
+
+class HostHooks:
+    """Our hooks in the settings of one host."""
+
+    def __init__(self, name: str) -> None:
+        self._setup = find_setup(name)
+        self.shared = self._setup.path
+        self.local = self._setup.local or self._setup.path
+        self.files = self._setup.project_paths
+        self.has_variable = bool(self._setup.project)
+
+    def install(self, text: str | None, program: str) -> str:
+        """The settings with our hooks."""
+        return settings.install_hooks(self._setup, text, [program])
+
+    def uninstall(self, text: str) -> str | None:
+        """The settings without our hooks; None when nothing else is in the file."""
+        return settings.uninstall_hooks(self._setup, text)
+
+    def commands(self, text: str) -> list[str]:
+        """The lines by which our hooks are called."""
+        return [entry.command for entry in settings.find_hooks(self._setup, text)]
+
+
+class HostServer:
+    """Our MCP server in the settings of one host; a host may have no file for it in a project."""
+
+    def __init__(self, name: str) -> None:
+        self._entry = mcp_entries.ENTRIES[name]
+        self.shared = self.local = self._entry.path
+        self.files = (self._entry.path,) if self._entry.path else ()
+        self.has_variable = True
+        """Hosts start a server in the project's folder."""
+
+    def install(self, text: str | None, program: str) -> str:
+        """The settings with our server."""
+        return mcp_entries.install_server(self._entry, text, program)
+
+    def uninstall(self, text: str) -> str | None:
+        """The settings without our server; None when nothing else is in the file."""
+        return mcp_entries.uninstall_server(self._entry, text)
+
+    def commands(self, text: str) -> list[str]:
+        """The program by which our server is started."""
+        return mcp_entries.installed_programs(self._entry, text)
+
+
+Part = HostHooks | HostServer
+
+
+def host_parts(names: Sequence[str]) -> list[Part]:
+    """What there is of ours in the settings of hosts.
+
+    Servers come first: only what knows a host's hooks knows when nothing but the host's own keys is left of a file.
+    """
+    hooks = [HostHooks(name) for name in names]
+    return [part for name, own in zip(names, hooks, strict=True) for part in (HostServer(name), own)]
+
+
+class Installation(NamedTuple):
+    """The files that an installation is about."""
+
+    hooks: list[str]
+    """Those that hold our hooks now."""
+    servers: list[str]
+    """Those that name our MCP server now."""
+    cleaned: list[str]
+    """Tracked ones out of which entries with the path of a machine were taken. That is to be committed."""
+    shared: list[str]
+    """Those with entries of ours that the project shares. They are to be committed."""
+
+
+class HostWorktree:
+    """The settings files of one worktree, and what git makes of them."""
+
+    def __init__(self, place: LedgerLocation, root: str, changes: SettingsChanges) -> None:
+        self.root = root
+        self.tracking = GitTrackedFiles(place, root)
+        self._changes = changes
+        self._parts = host_parts(HOSTS)
+        self.names = sorted({name for part in self._parts for name in part.files})
+        self.tracked = self.tracking.find_tracked(self.names)
+        self.ignored = self.tracking.find_ignored(self.names) - self.tracked
+        self._local_by_name = {part.local for part in self._parts if part.local != part.shared}
+
+    def path(self, name: str) -> str:
+        """A settings file's path; raises for a link that leads out of the worktree."""
+        return require_inside(self.root, name)
+
+    def text(self, name: str) -> str | None:
+        """What a settings file holds, or will."""
+        return self._changes.text(self.path(name))
+
+    def plan(self, name: str, text: str | None) -> None:
+        """Notes what a settings file is to hold; None: it is deleted."""
+        self._changes.plan(self.root, self.path(name), text)
+
+    def is_local(self, name: str) -> bool:
+        """Whether a file is this machine's: git does not track it, and it holds nothing that is meant for others."""
+        if name in self.tracked:
+            return False
+        return name in self._local_by_name or name in self.ignored or self.is_ours_alone(name)
+
+    def is_ours_alone(self, name: str) -> bool:
+        """Whether a file holds nothing but entries of ours, or is not there."""
+        left = self.text(name)
+        with naming_settings_file(self.path(name)):
+            for part in self._parts:
+                if left is not None and left.strip() and name in part.files:
+                    left = part.uninstall(left)
+        return left is None or not left.strip()
+
+    def names_machine(self, name: str) -> bool:
+        """Whether an entry of ours in a file holds the path of a machine."""
+        text = self.text(name)
+        with naming_settings_file(self.path(name)):
+            commands = [
+                command
+                for part in self._parts
+                if text is not None and name in part.files
+                for command in part.commands(text)
+            ]
+        return any(map(settings.names_machine, commands))
+
+
+@contextmanager
+def naming_settings_file(path: str) -> Iterator[None]:
+    """Says which file it is that cannot be changed safely."""
+    try:
+        yield
+    except settings.UnusableSettings as problem:
+        raise unusable_settings_fault(path, problem) from None
+
+
+def install_hosts(
+    place: LedgerLocation, names: Sequence[str], executable: str, *, is_portable: bool = False
+) -> Installation:
+    """Installs our hooks and our MCP server here and in the main worktree. Nothing is written unless all can be.
+
+    Portable entries go into the files that the project shares. They name an executable inside the project by its place
+    there, where a host tells a hook where the project is, and else `remand`.
+    """
+    parts = host_parts(names)
+    changes = SettingsChanges()
+    found = Installation([], [], [], [])
+    leaving: list[tuple[HostWorktree, str]] = []
+    for worktree in (HostWorktree(place, root, changes) for root in _roots(place)):
+        files = dict.fromkeys(name for part in parts for name in part.files)
+        old = [name for name in files if name in worktree.tracked and worktree.names_machine(name)]
+        found.cleaned.extend(map(worktree.path, old))
+        ours = [name for name in old if not is_portable and worktree.is_ours_alone(name)]
+        worktree.tracked.difference_update(ours)
+        for part in parts:
+            _plan_part(worktree, part, executable, found, is_portable=is_portable)
+        leaving += [(worktree, name) for name in ours if worktree.text(name) is not None]
+        _plan_ignored(worktree, changes, [] if is_portable else [part.local for part in parts])
+    for worktree, name in leaving:
+        worktree.tracking.untrack(name)
+    changes.carry_out()
+    return Installation(*(list(dict.fromkeys(files)) for files in found))
+
+
+def remove_hosts(place: LedgerLocation) -> Installation:
+    """Takes our hooks and our MCP server out of every host's files, here and in the main worktree."""
+    changes = SettingsChanges()
+    found = Installation([], [], [], [])
+    for worktree in (HostWorktree(place, root, changes) for root in _roots(place)):
+        for part in host_parts(HOSTS):
+            files = [name for name in part.files if _plan_removal(worktree, part, name)]
+            kind = found.hooks if isinstance(part, HostHooks) else found.servers
+            kind.extend(map(worktree.path, files))
+            found.shared.extend(worktree.path(name) for name in files if name in worktree.tracked)
+        exclude = worktree.tracking.exclude
+        listed = changes.text(exclude) if exclude else None
+        if listed is not None:
+            changes.plan(os.path.dirname(exclude), exclude, without_excluded(listed, worktree.names))
+    changes.carry_out()
+    return Installation(*(list(dict.fromkeys(files)) for files in found))
+
+
+def outdated_hosts(place: LedgerLocation) -> list[str]:
+    """The hosts whose tracked files hold entries of ours with the path of a machine, as earlier versions wrote them."""
+    worktrees = [HostWorktree(place, root, SettingsChanges()) for root in _roots(place)]
+    found = []
+    for name in HOSTS:
+        with suppress(EnvironmentFault):  # what cannot be read is a matter of whoever asks for that host
+            found += [name] if any(tracked_paths(worktree, name) for worktree in worktrees) else []
+    return found
+
+
+def tracked_paths(worktree: HostWorktree, name: str) -> list[str]:
+    """The tracked files in which a host's entries of ours hold the path of a machine."""
+    found = []
+    for part in host_parts([name]):
+        for file in part.files:
+            text = worktree.text(file) if file in worktree.tracked else None
+            with naming_settings_file(worktree.path(file)):
+                if text is not None and any(map(settings.names_machine, part.commands(text))):
+                    found.append(file)
+    return list(dict.fromkeys(found))
+
+
+def _roots(place: LedgerLocation) -> list[str]:
+    return list(dict.fromkeys((place.root, place.worktree)))
+
+
+def _plan_part(
+    worktree: HostWorktree, part: Part, executable: str, found: Installation, *, is_portable: bool
+) -> None:
+    """Plans what one part is to be in the files of a worktree."""
+    target = part.shared if is_portable else part.local
+    for name in part.files:
+        if name != target:
+            _plan_removal(worktree, part, name)
+    if not target:
+        return
+    is_local = not is_portable and worktree.is_local(target)
+    if is_portable:
+        program = _portable_program(worktree.root, executable) if part.has_variable else SHARED_PROGRAM
+    else:
+        program = os.path.abspath(executable) if is_local else SHARED_PROGRAM
+    path = worktree.path(target)
+    with naming_settings_file(path):
+        worktree.plan(target, part.install(worktree.text(target), program))
+    (found.hooks if isinstance(part, HostHooks) else found.servers).append(path)
+    if not is_local:
+        found.shared.append(path)
+
+
+def _plan_removal(worktree: HostWorktree, part: Part, name: str) -> bool:
+    """Takes one part out of a file; False when it was not there."""
+    text = worktree.text(name)
+    with naming_settings_file(worktree.path(name)):
+        if text is None or not text.strip() or not part.commands(text):
+            return False
+        worktree.plan(name, part.uninstall(text))
+    return True
+
+
+def _plan_ignored(worktree: HostWorktree, changes: SettingsChanges, names: Sequence[str]) -> None:
+    """Has git ignore the files of this machine, in the list that is the repository's own and in no commit."""
+    path = worktree.tracking.exclude
+    fresh = [name for name in names if name and worktree.is_local(name) and name not in worktree.ignored]
+    if path and fresh:
+        changes.plan(os.path.dirname(path), path, with_excluded(changes.text(path) or "", fresh))
+
+
+def _portable_program(root: str, executable: str) -> str:
+    """A program by its place in the project; `remand` when it lies elsewhere."""
+    place = os.path.relpath(os.path.abspath(executable), root)
+    return SHARED_PROGRAM if place.startswith("..") else place

@@ -1,0 +1,211 @@
+"""The configuration that holds: on the protected base branch, or in the working tree while the base has none."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from importlib import import_module
+
+from remand import config
+from remand.adapters.git.location import read_ref
+from remand.adapters.git.repository import GitRepository
+from remand.app.errors import EnvironmentFault
+from remand.app.requests import Rules
+from remand.domain.gate.gate import policy_digest
+
+DEFAULT_BASES = ("main", "master")
+"""What a base is called where nothing else says it."""
+LOOK_AGAIN_SECONDS = 0.01
+
+
+class SettingsSource:
+    """Reads the configuration again whenever the base branch or the working file has moved."""
+
+    def __init__(self, repository: GitRepository) -> None:
+        self._repository = repository
+        self._seen: tuple[object, ...] = ()
+        self._settings = config.Settings()
+        self._rules = Rules()
+        self._watched = self._watch("main")
+        self._looked = float("-inf")
+        self._has_file: dict[str, bool] = {}
+
+    def rules(self) -> Rules:
+        """The team and its policy."""
+        self.settings()
+        return self._rules
+
+    def settings(self) -> config.Settings:
+        """The configuration as it is now."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_AGAIN_SECONDS:
+            return self._settings
+        self._looked = now
+        seen = tuple(map(_stamp, self._watched))
+        if seen != self._seen:
+            try:
+                self._settings = self._read()
+            except config.ConfigError as error:
+                self._looked = float("-inf")
+                raise EnvironmentFault(str(error)) from None
+            base = self._settings.base or self.base()
+            has_remote = self._repository.has_remote()
+            self._rules = rules_of(self._settings, self.tip(base), base, has_remote=has_remote)
+            self._watched = self._watch(base)
+            self._seen = tuple(map(_stamp, self._watched))
+        return self._settings
+
+    def _watch(self, base: str) -> tuple[str, ...]:
+        place = self._repository.place
+        refs = (f"refs/heads/{base}", f"refs/remotes/origin/{base}", "packed-refs")
+        return (
+            os.path.join(place.root, config.NAME),
+            *(os.path.join(place.common_dir, name) for name in refs),
+        )
+
+    def _read(self) -> config.Settings:
+        default = self._default_branch()
+        if not default or not self.tip(default):
+            self._require_base(default)
+        base = default or self._repository.branch()
+        settings = self._at(base)
+        if settings is None:
+            return self._from_working_tree(base)
+        if settings.base and settings.base != base:
+            if not self.tip(settings.base):
+                raise _missing_base_error(settings.base, self._repository.remotes())
+            settings = self._at(settings.base) or settings
+        return settings
+
+    def _require_base(self, default: str) -> None:
+        """Raises where the base is elsewhere: a clone without it holds the rules of a change at most.
+
+        Whatever is checked out there would be measured by its own rules. A repository that has no remote, or no
+        commit yet, is its own beginning; so is one on a branch of its own that never had anything from its remote.
+        """
+        remotes = self._repository.remotes()
+        if not remotes or self._repository.commit("HEAD") is None:
+            return
+        if self._repository.branch() and not self._repository.has_fetched():
+            return
+        named = default
+        with suppress(config.ConfigError):
+            named = named or self._read_working_tree().base
+        if default or named in ("", *DEFAULT_BASES):
+            raise _missing_base_error(named or DEFAULT_BASES[0], remotes)
+        unknown = import_module("remand.config.missing_base").unknown_base_message
+        raise config.ConfigError(unknown(named, remotes, is_there=bool(self.tip(named))))
+
+    def _at(self, branch: str) -> config.Settings | None:
+        return self.at_commit(self.tip(branch), branch)
+
+    def tip(self, branch: str = "") -> str:
+        """The commit at the tip of a branch, by default of the base; empty when there is none."""
+        branch = branch or self.settings().base or self.base()
+        protected = self.protected_tip(branch)
+        return protected or self._repository.tip(branch) or self._repository.origin_tip(branch)
+
+    def base_ref(self) -> tuple[str, str]:
+        """Which branch of that name is the base, here or of the remote, and its tip; empty when there is none."""
+        branch = self.settings().base or self.base()
+        protected = self.protected_tip(branch)
+        if protected:
+            return f"origin/{branch}", protected
+        own = self._repository.tip(branch)
+        return (branch, own) if own else (f"origin/{branch}", self._repository.origin_tip(branch))
+
+    def protected_tip(self, branch: str = "") -> str:
+        """The tip of the remote's own branch, which outranks the local one once it has a configuration.
+
+        Whoever works here can commit to a local branch; to the remote's only those whom the forge lets.
+        """
+        tip = self._repository.origin_tip(branch or self.settings().base or self.base())
+        if tip and tip not in self._has_file:
+            self._has_file[tip] = self._repository.file(tip, config.NAME) is not None
+        return tip if tip and self._has_file[tip] else ""
+
+    def at_commit(self, commit: str, source: str = "") -> config.Settings | None:
+        """The configuration as a commit has it; None when it has none."""
+        content = self._repository.file(commit, config.NAME) if commit else None
+        return None if content is None else config.parse(_decode_config(content), source=source or commit)
+
+    def is_same(self, commit: str, other: str) -> bool:
+        """True when two commits have the very same configuration."""
+        one = self._repository.file(commit, config.NAME)
+        return one is not None and one == self._repository.file(other, config.NAME)
+
+    def _from_working_tree(self, base: str) -> config.Settings:
+        settings = self._read_working_tree()
+        if not settings.source:
+            return config.Settings(base=base)
+        if settings.base in ("", base):
+            return settings
+        remotes = () if self.tip(settings.base) else self._repository.remotes()
+        if remotes:
+            raise _missing_base_error(settings.base, remotes)
+        return self._at(settings.base) or settings
+
+    def _read_working_tree(self) -> config.Settings:
+        """The main worktree's own configuration, without a source when there is none."""
+        try:
+            with open(os.path.join(self._repository.place.root, config.NAME), "rb") as file:
+                return config.parse(_decode_config(file.read()), source="working tree")
+        except FileNotFoundError:
+            return config.Settings()
+
+    def base(self) -> str:
+        """The branch that counts as protected: the remote's default, else main, else master, else the current."""
+        return self._default_branch() or self._repository.branch()
+
+    def _default_branch(self) -> str:
+        """The remote's default branch, else main, else master; empty when there is none of them."""
+        common = self._repository.place.common_dir
+        try:
+            with open(os.path.join(common, "refs/remotes/origin/HEAD"), encoding="utf-8") as file:
+                return file.read().strip().removeprefix("ref: refs/remotes/origin/")
+        except OSError:
+            pass
+        for name in DEFAULT_BASES:
+            if read_ref(common, f"refs/heads/{name}") or read_ref(common, f"refs/remotes/origin/{name}"):
+                return name
+        return ""
+
+
+def rules_of(settings: config.Settings, tip: str = "", base: str = "", *, has_remote: bool = False) -> Rules:
+    """What the ledger decides by, out of a configuration."""
+    return Rules(
+        team=settings.as_team(),
+        policy=settings.policy,
+        gates=settings.gates,
+        gates_digest=policy_digest(settings.gate_policy),
+        is_enforced=settings.gate_policy.enforce,
+        base=tip,
+        base_branch=base,
+        project=settings.project,
+        trusted=settings.trusted,
+        has_keys=settings.has_keys,
+        has_remote=has_remote,
+    )
+
+
+def _missing_base_error(base: str, remotes: tuple[str, ...]) -> config.ConfigError:
+    # Loaded by name: what a base takes that is not here is seldom to be said.
+    return config.ConfigError(import_module("remand.config.missing_base").missing_base_message(base, remotes))
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def _decode_config(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise config.ConfigError(
+            f"{config.NAME} is not UTF-8 (byte {error.start}). Save it as UTF-8."
+        ) from None
