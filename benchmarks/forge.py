@@ -13,9 +13,9 @@ from remand.adapters.forges.github import GitHub
 from remand.app.forge.ports import CachedAnswer
 from remand.domain.pull_request.records import ReviewState
 from remand.testing.fakes import FakeClock
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_server import ForgeServer
-from remand.testing.forge_state import ForgeState, Said
+from tests.support.forge.github import GitHubDialect
+from tests.support.forge.server import ForgeServer
+from tests.support.forge.state import ForgeState, NewLineComment
 
 PULLS = 100
 LISTS = ("pulls/{0}", "pulls/{0}/reviews", "pulls/{0}/comments", "issues/{0}/comments")
@@ -81,7 +81,7 @@ def _hub(*, has_graphql: bool = True) -> Iterator[Hub]:
     reviewer, author = state.person("reviewer", "write"), state.person("author")
     for _ in range(PULLS):
         pull = state.open(author)
-        said = [Said(text=f"Finding {number}", line=number + 1) for number in range(3)]
+        said = [NewLineComment(text=f"Finding {number}", line=number + 1) for number in range(3)]
         state.review(pull, reviewer, ReviewState.CHANGES_REQUESTED, "Not yet.", *said)
         state.remark(pull, author, "On it.")
     dialect = GitHubDialect(state, has_graphql=has_graphql)

@@ -18,10 +18,10 @@ from benchmarks.measure import Times
 from benchmarks.report import Report, millis
 from remand.domain.pull_request.records import ReviewState
 from remand.domain.task import Status
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_server import ForgeServer
-from remand.testing.forge_state import TOKEN, ForgeState, Person
 from remand.wiring.ledger import open_ledger
+from tests.support.forge.github import GitHubDialect
+from tests.support.forge.server import ForgeServer
+from tests.support.forge.state import TOKEN, ForgeState, Person
 
 SECRET = "a secret of the benchmark"
 PATIENCE = 30.0

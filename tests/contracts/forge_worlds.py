@@ -16,12 +16,11 @@ from remand.adapters.forges.transport import GhTransport, HttpTransport
 from remand.app.forge.ports import CachedAnswer, Forge, ForgeFault, ForgeFaultKind
 from remand.domain.pull_request.records import Account, PullRequest, ReviewState
 from remand.testing.fakes import FakeClock
-from remand.testing.forge_gh import FakeGh
-from remand.testing.forge_gitea import GiteaDialect
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_gitlab import GitLabDialect
-from remand.testing.forge_server import Dialect, Fault, ForgeServer
-from remand.testing.forge_state import ForgeState, Given, Person, Said
+from tests.support.forge.gitea import GiteaDialect
+from tests.support.forge.github import FakeGh, GitHubDialect
+from tests.support.forge.gitlab import GitLabDialect
+from tests.support.forge.server import Dialect, Fault, ForgeServer
+from tests.support.forge.state import ForgeState, NewLineComment, Person, StoredReview
 
 SECONDS = 60.0
 SOON = 0.3
@@ -72,7 +71,7 @@ class World:
             id=f"{self.kind}:{person.id}", login=f"{self.kind}:{person.login}", is_bot=person.is_bot
         )
 
-    def rejected(self, *said: Said, text: str = "Not yet.") -> Given:
+    def rejected(self, *said: NewLineComment, text: str = "Not yet.") -> StoredReview:
         return self.state.review(self.pull, self.ann, ReviewState.CHANGES_REQUESTED, text, *said)
 
     def read(self) -> PullRequest:

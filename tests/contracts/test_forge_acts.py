@@ -8,9 +8,9 @@ import pytest
 
 from remand.app.forge.ports import ForgeFaultKind, OpenPull
 from remand.domain.pull_request.records import PullState
-from remand.testing.forge_server import Fault
-from remand.testing.forge_state import Pull, sha_of
 from tests.contracts.forge_worlds import FAULTS, JSON, SOON, World, fields_of, on, opened
+from tests.support.forge.server import Fault
+from tests.support.forge.state import StoredPull, sha_of
 
 BRANCH, HEAD = "work/roof", sha_of("roof")
 ISSUE = 2
@@ -24,7 +24,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         yield made
 
 
-def opened_here(world: World) -> Pull:
+def opened_here(world: World) -> StoredPull:
     """A pull request that we have opened."""
     return world.state.pulls[world.forge.open_draft(BRANCH, "main", "Mend the roof", "It leaks.").number]
 
@@ -166,7 +166,7 @@ def test_when_nobody_can_be_asked_it_is_a_fault(world: World) -> None:
 # ----------------------------------------------------------------------------------------------- merging
 
 
-def ready(world: World) -> Pull:
+def ready(world: World) -> StoredPull:
     pull = opened_here(world)
     pull.is_draft = False
     return pull

@@ -21,8 +21,8 @@ from remand.domain.pull_request.records import ReviewState
 from remand.domain.task import Status, Task
 from remand.testing import builders
 from remand.testing.forge_fakes import MemoryNotes
-from remand.testing.forge_state import Given, Said
 from tests.contracts.forge_worlds import SETUPS, Setup, World, on, opened
+from tests.support.forge.state import NewLineComment, StoredReview
 
 NO, YES, COMMENT = ReviewState.CHANGES_REQUESTED, ReviewState.APPROVED, ReviewState.COMMENTED
 Step = Callable[["Reviewed"], object]
@@ -83,12 +83,12 @@ class Reviewed:
         ask = c.SubmitTask(task_id=self.task_id, agent=agent, commit=commit, pr=self.pull.number)
         self.ledger.ask(ask, agent)
 
-    def review(self, who, state: ReviewState, text: str = "", *said: Said) -> Given:  # type: ignore[no-untyped-def]
+    def review(self, who, state: ReviewState, text: str = "", *said: NewLineComment) -> StoredReview:  # type: ignore[no-untyped-def]
         return self.state.review(self.pull, who, state, text, *said)
 
     def line(self, who, text: str, path: str = "src/app.py", line: int = 1):  # type: ignore[no-untyped-def]
         """A single comment on a line; returns its thread."""
-        self.review(who, COMMENT, "", Said(text=text, path=path, line=line))
+        self.review(who, COMMENT, "", NewLineComment(text=text, path=path, line=line))
         return self.pull.threads[-1]
 
     def poll(self) -> PollResult:
@@ -169,8 +169,8 @@ def test_single_comments_before_the_request_for_changes_are_its_findings(
 @often
 def test_both_of_two_requests_for_changes_are_told(reviewed: Reviewed, often: bool) -> None:
     told = reviewed.play(
-        lambda r: r.review(r.lead, NO, "BLOCKING: one", Said(text="First place", line=3)),
-        lambda r: r.review(r.lead, NO, "BLOCKING: two", Said(text="Second place", line=4)),
+        lambda r: r.review(r.lead, NO, "BLOCKING: one", NewLineComment(text="First place", line=3)),
+        lambda r: r.review(r.lead, NO, "BLOCKING: two", NewLineComment(text="Second place", line=4)),
         is_polled_often=often,
     )
 
@@ -186,7 +186,7 @@ def test_a_reviewers_own_replies_stand_in_order_below_what_they_answer(
     reviewed: Reviewed, often: bool
 ) -> None:
     told = reviewed.play(
-        lambda r: r.review(r.lead, NO, "", Said(text="Never snaps", path="src/a.tsx", line=11)),
+        lambda r: r.review(r.lead, NO, "", NewLineComment(text="Never snaps", path="src/a.tsx", line=11)),
         lambda r: r.state.reply(r.pull, r.pull.threads[0], r.stranger, "I disagree"),
         lambda r: r.state.reply(r.pull, r.pull.threads[0], r.lead, "To be clear: use snapResult.pos"),
         lambda r: r.state.reply(r.pull, r.pull.threads[0], r.alice, "Done so already"),
@@ -246,7 +246,7 @@ def test_a_comment_blocks_once_its_reviewer_requests_changes_as_well(reviewed: R
 STEPS: tuple[Step, ...] = (
     lambda r: r.line(r.lead, "Never snaps", "src/a.tsx", 11),
     lambda r: r.line(r.tess, "BLOCKING: no test", "tests/test_a.py", 5),
-    lambda r: r.review(r.lead, NO, "See my comments.", Said(text="nit: spacing", line=2)),
+    lambda r: r.review(r.lead, NO, "See my comments.", NewLineComment(text="nit: spacing", line=2)),
     lambda r: r.state.reply(r.pull, r.pull.threads[0], r.lead, "Use snapResult.pos"),
     lambda r: r.line(r.lead, "And here", "src/c.tsx", 3),
     lambda r: r.review(r.lead, NO, "BLOCKING: and the migration"),
@@ -273,7 +273,9 @@ def test_the_prompt_is_the_same_to_the_letter_whenever_it_was_polled(setup: Setu
 
 @on()
 def test_comments_after_the_no_reach_whoever_works_on_it_and_have_to_be_read(reviewed: Reviewed) -> None:
-    reviewed.play(lambda r: r.review(r.lead, NO, "", Said(text="Never snaps")), is_polled_often=True)
+    reviewed.play(
+        lambda r: r.review(r.lead, NO, "", NewLineComment(text="Never snaps")), is_polled_often=True
+    )
     reviewed.claim()
     reviewed.read()
     reviewed.ledger.repository.add("second")
@@ -344,7 +346,7 @@ def test_a_comment_that_was_polled_too_late_for_its_round_is_no_finding_of_the_n
 @on()
 def test_a_reply_in_an_old_thread_is_about_the_work_handed_in_since(reviewed: Reviewed) -> None:
     reviewed.play(
-        lambda r: r.review(r.lead, NO, "", Said(text="Never snaps", path="src/a.tsx", line=11)),
+        lambda r: r.review(r.lead, NO, "", NewLineComment(text="Never snaps", path="src/a.tsx", line=11)),
         is_polled_often=True,
     )
     reviewed.hand_in("Bob", "second")
@@ -393,7 +395,7 @@ def test_a_reviewer_who_may_not_write_any_more_is_not_told(reviewed: Reviewed) -
 
 @on("dismissal")
 def test_what_was_dismissed_before_it_was_seen_is_not_told(reviewed: Reviewed) -> None:
-    given = reviewed.review(reviewed.tess, NO, "Slow.", Said(text="Here", path="tests/a.py"))
+    given = reviewed.review(reviewed.tess, NO, "Slow.", NewLineComment(text="Here", path="tests/a.py"))
     reviewed.state.dismiss(reviewed.pull, given)
     told = reviewed.play(lambda r: r.review(r.lead, NO, "Races."), is_polled_often=False)
 
@@ -412,7 +414,9 @@ def test_who_resolves_a_thread_takes_nothing_out_of_the_prompt(reviewed: Reviewe
 
 @on()
 def test_what_was_told_stays_as_it_was_when_it_is_edited(reviewed: Reviewed) -> None:
-    reviewed.play(lambda r: r.review(r.lead, NO, "", Said(text="Never snaps")), is_polled_often=True)
+    reviewed.play(
+        lambda r: r.review(r.lead, NO, "", NewLineComment(text="Never snaps")), is_polled_often=True
+    )
     reviewed.state.edit(reviewed.pull.comments[0], "nit: fine")
     told = reviewed.play(lambda r: r.state.remark(r.pull, r.lead, "The ticket has it."), is_polled_often=True)
 
@@ -435,7 +439,7 @@ def test_comments_alone_send_nothing_back(reviewed: Reviewed) -> None:
 
 @on()
 def test_a_request_for_changes_with_nits_alone_is_noted_until_something_blocks(reviewed: Reviewed) -> None:
-    reviewed.review(reviewed.lead, NO, "", Said(text="nit: spacing"))
+    reviewed.review(reviewed.lead, NO, "", NewLineComment(text="nit: spacing"))
     noted = reviewed.poll()
     again = reviewed.poll()
     before = reviewed.task.status
@@ -518,7 +522,7 @@ def test_with_its_rejection_a_reviewer_takes_back_what_it_commented(reviewed: Re
 @on()
 @often
 def test_more_comments_than_one_review_takes_are_all_told(reviewed: Reviewed, often: bool) -> None:
-    said = [Said(text=f"Finding number {number}", line=number + 1) for number in range(320)]
+    said = [NewLineComment(text=f"Finding number {number}", line=number + 1) for number in range(320)]
     reviewed.play(lambda r: r.review(r.lead, NO, "", *said), is_polled_often=often)
     events = [*reviewed.events(ReviewRejected), *reviewed.events(ReviewCommented)]
     told = [one.text for event in events for one in event.findings]  # type: ignore[attr-defined]

@@ -8,9 +8,9 @@ import pytest
 
 from remand.app.forge.ports import CheckState, ForgeFaultKind
 from remand.domain.pull_request.records import Account, ForgeComment, PullRequest, PullState, ReviewState
-from remand.testing.forge_server import Fault, ForgeServer
-from remand.testing.forge_state import Said, sha_of
 from tests.contracts.forge_worlds import FAULTS, JSON, SETUPS, SOON, World, fields_of, on, opened
+from tests.support.forge.server import Fault, ForgeServer
+from tests.support.forge.state import NewLineComment, sha_of
 
 
 @pytest.fixture
@@ -26,9 +26,12 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 def test_a_review_is_read_with_its_own_line_comments(world: World) -> None:
     world.state.review(world.pull, world.bob, ReviewState.COMMENTED, "Ready.")
     world.rejected(
-        Said(text="Leaks.", path="src/app.py", line=7), Said(text="Slow.", path="src/app.py", line=9)
+        NewLineComment(text="Leaks.", path="src/app.py", line=7),
+        NewLineComment(text="Slow.", path="src/app.py", line=9),
     )
-    world.state.review(world.pull, world.ann, ReviewState.APPROVED, "Fine now.", Said(text="Nice.", line=2))
+    world.state.review(
+        world.pull, world.ann, ReviewState.APPROVED, "Fine now.", NewLineComment(text="Nice.", line=2)
+    )
 
     found = world.read()
 
@@ -73,7 +76,7 @@ def test_every_page_is_read(world: World) -> None:
     for number in range(130):
         world.state.review(world.pull, world.ann, ReviewState.COMMENTED, f"review {number}")
         world.state.remark(world.pull, world.bob, f"remark {number}")
-    world.rejected(*(Said(text=f"finding {number}", line=number + 1) for number in range(300)))
+    world.rejected(*(NewLineComment(text=f"finding {number}", line=number + 1) for number in range(300)))
 
     found = world.read()
 
@@ -87,7 +90,7 @@ def test_every_page_is_read(world: World) -> None:
 
 @on()
 def test_a_long_thread_is_read_to_its_end(world: World) -> None:
-    world.rejected(Said(text="Why?"))
+    world.rejected(NewLineComment(text="Why?"))
     thread = world.pull.threads[0]
     for number in range(150):
         world.state.reply(world.pull, thread, world.bob, f"reply {number}")
@@ -100,7 +103,7 @@ def test_a_long_thread_is_read_to_its_end(world: World) -> None:
 
 @on("drafts")
 def test_a_review_not_yet_submitted_is_left_out(world: World) -> None:
-    world.state.review(world.pull, world.ann, ReviewState.PENDING, "thinking", Said(text="a draft"))
+    world.state.review(world.pull, world.ann, ReviewState.PENDING, "thinking", NewLineComment(text="a draft"))
     found = world.read()
 
     assert found.reviews == ()
@@ -109,7 +112,7 @@ def test_a_review_not_yet_submitted_is_left_out(world: World) -> None:
 
 @on()
 def test_what_deleted_accounts_said_is_by_nobody(world: World) -> None:
-    world.rejected(Said(text="Leaks."))
+    world.rejected(NewLineComment(text="Leaks."))
     world.state.remark(world.pull, world.ann, "Hm.")
     world.state.delete(world.ann)
 
@@ -130,7 +133,7 @@ def test_a_dismissed_review_is_told_as_dismissed(world: World) -> None:
 
 @on("outdated lines")
 def test_a_comment_whose_line_is_gone_keeps_the_line_it_was_on(world: World) -> None:
-    world.rejected(Said(text="Leaks.", line=7))
+    world.rejected(NewLineComment(text="Leaks.", line=7))
     world.state.push(world.pull, sha_of("next"))
 
     comment = world.read().reviews[0].comments[0]
@@ -140,7 +143,7 @@ def test_a_comment_whose_line_is_gone_keeps_the_line_it_was_on(world: World) -> 
 
 @on("file comments")
 def test_a_comment_on_a_file_has_no_line(world: World) -> None:
-    world.rejected(Said(text="Too long.", line=None))
+    world.rejected(NewLineComment(text="Too long.", line=None))
 
     comment = world.read().reviews[0].comments[0]
 
@@ -149,7 +152,7 @@ def test_a_comment_on_a_file_has_no_line(world: World) -> None:
 
 @on("resolution")
 def test_a_settled_thread_is_told_as_resolved(world: World) -> None:
-    world.rejected(Said(text="Leaks."), Said(text="Slow."))
+    world.rejected(NewLineComment(text="Leaks."), NewLineComment(text="Slow."))
     world.state.resolve(world.pull.threads[0])
 
     assert [one.is_resolved for one in world.read().reviews[0].comments] == [True, False]
@@ -196,7 +199,7 @@ def test_a_pull_request_that_is_not_there_is_missing(world: World) -> None:
 
 @on("conditional reading")
 def test_what_did_not_change_is_not_sent_again(world: World) -> None:
-    world.rejected(Said(text="Leaks."))
+    world.rejected(NewLineComment(text="Leaks."))
     first = world.read()
     spent = world.forge.usage.points
 
@@ -221,7 +224,7 @@ def test_a_glance_marks_what_is_there(world: World) -> None:
 
 @on()
 def test_a_mark_stays_while_nothing_changes(world: World) -> None:
-    world.rejected(Said(text="Leaks."))
+    world.rejected(NewLineComment(text="Leaks."))
     first = world.mark()
 
     assert world.mark() == first
@@ -253,7 +256,7 @@ CASES = [
 
 @pytest.mark.parametrize(("world", "change"), CASES, indirect=["world"])
 def test_a_mark_changes_with_what_it_marks_and_with_nothing_else(world: World, change: Change) -> None:
-    world.rejected(Said(text="Leaks."))
+    world.rejected(NewLineComment(text="Leaks."))
     world.state.remark(world.pull, world.bob, "Hm?")
     other = world.state.open(world.bob)
     numbers = [world.pull.number, other.number]
@@ -424,7 +427,7 @@ def test_a_forge_that_never_answers_is_unreachable(world: World) -> None:
 @on()
 @pytest.mark.parametrize("name", ["500", "429", "half", "cut"])
 def test_a_fault_at_any_stage_is_a_fault_of_the_whole(world: World, name: str) -> None:
-    world.rejected(*(Said(text=f"finding {number}", line=number + 1) for number in range(120)))
+    world.rejected(*(NewLineComment(text=f"finding {number}", line=number + 1) for number in range(120)))
     for number in range(120):
         world.state.remark(world.pull, world.bob, f"remark {number}")
     whole, stages = world.read(), _stages(world)

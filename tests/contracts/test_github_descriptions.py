@@ -17,10 +17,10 @@ from jsonschema import Draft202012Validator
 
 from remand.adapters.forges import github_graphql as documents
 from remand.domain.pull_request.records import ReviewState
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_graphql import SDL
-from remand.testing.forge_server import ForgeServer
-from remand.testing.forge_state import ForgeState, Said
+from tests.support.forge.github import GitHubDialect
+from tests.support.forge.github_graphql import SDL
+from tests.support.forge.server import ForgeServer
+from tests.support.forge.state import ForgeState, NewLineComment
 
 pytestmark = pytest.mark.more
 UNDESCRIBED = re.compile(r"\$\[\d+\]\.line: None is not of type 'integer'")
@@ -74,7 +74,14 @@ def hub() -> Iterator[tuple[ForgeServer, httpx2.Client]]:
     state = ForgeState()
     ann, bob = state.person("ann", "maintain"), state.person("bob")
     pull = state.open(bob)
-    state.review(pull, ann, ReviewState.CHANGES_REQUESTED, "No.", Said(text="a"), Said(text="b", line=None))
+    state.review(
+        pull,
+        ann,
+        ReviewState.CHANGES_REQUESTED,
+        "No.",
+        NewLineComment(text="a"),
+        NewLineComment(text="b", line=None),
+    )
     state.reply(pull, pull.threads[0], bob, "Why?")
     state.push(pull, "f" * 40)
     state.review(pull, ann, ReviewState.PENDING, "draft")

@@ -13,14 +13,14 @@ from urllib.error import HTTPError
 
 from remand.adapters.system.clock import SystemClock
 from remand.app.forge.poll import PollResult
-from remand.testing.forge_gitea import GiteaDialect
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_gitlab import GitLabDialect
-from remand.testing.forge_server import Dialect, ForgeServer
-from remand.testing.forge_state import TOKEN, ForgeState, Person, Pull
 from remand.wiring.forges import TOKENS, Forges
 from remand.wiring.ledger import open_ledger
 from tests.integration.machine import PATIENCE, Machine, Repository
+from tests.support.forge.gitea import GiteaDialect
+from tests.support.forge.github import GitHubDialect
+from tests.support.forge.gitlab import GitLabDialect
+from tests.support.forge.server import Dialect, ForgeServer
+from tests.support.forge.state import TOKEN, ForgeState, Person, StoredPull
 
 CONFIG = """\
 [gates]
@@ -78,7 +78,7 @@ class Scene(NamedTuple):
 
     def handed_in(
         self, title: str = "Component", agent: str = "Fenster", by: Person | None = None
-    ) -> tuple[str, Pull]:
+    ) -> tuple[str, StoredPull]:
         """A task whose work waits for review as a pull request."""
         repository, branch = self.repository, f"work/{title.lower()}"
         task = repository.add(title, "--branch", branch)

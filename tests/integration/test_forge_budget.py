@@ -18,9 +18,9 @@ from remand.domain.access.team import Member, Role, Team
 from remand.domain.pull_request.records import ReviewState
 from remand.testing.builders import FakeLedger
 from remand.testing.forge_fakes import MemoryNotes
-from remand.testing.forge_server import ForgeServer
-from remand.testing.forge_state import ForgeState, Said
 from tests.integration.reviewed_there import DIALECTS, Spoken
+from tests.support.forge.server import ForgeServer
+from tests.support.forge.state import ForgeState, NewLineComment
 
 OPEN = 100
 ADAPTERS: dict[str, Callable[..., Forge]] = {"github": GitHub, "gitea": Gitea, "gitlab": GitLab}
@@ -53,7 +53,7 @@ class Watched:
         ask = c.SubmitTask(task_id=task_id, agent="Alice", commit=commit, pr=number)
         self.world.ask(ask, "Alice")
         pull = self.state.open(self.bot, head=commit)
-        self.state.review(pull, self.lead, ReviewState.COMMENTED, "Looking.", Said(text="Hm."))
+        self.state.review(pull, self.lead, ReviewState.COMMENTED, "Looking.", NewLineComment(text="Hm."))
         self.state.remark(pull, self.bot, "On it.")
 
     def poll(self, *only: int) -> PollResult:

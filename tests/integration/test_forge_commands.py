@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from remand.domain.pull_request.records import ReviewState
-from remand.testing.forge_server import Fault
-from remand.testing.forge_state import TOKEN
 from remand.wiring.forges import TOKENS
 from tests.integration.machine import Machine, Repository
 from tests.integration.reviewed_there import CONFIG, DIALECTS, Scene, forge_scene
+from tests.support.forge.server import Fault
+from tests.support.forge.state import TOKEN
 
 KEYS = {"polled", "requests", "not_modified", "rejections", "approvals"}
 NOWHERE = "http://127.0.0.1:9"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from remand.domain.pull_request.records import ReviewState
-from remand.testing.forge_server import Fault
-from remand.testing.forge_state import Said
 from tests.corpus.comments import MARKER, hostile_comments
 from tests.integration.machine import Machine
 from tests.integration.reviewed_there import DIALECTS, Scene, forge_scene
+from tests.support.forge.server import Fault
+from tests.support.forge.state import NewLineComment
 from tests.unit.domain.feedback.reading import headings
 
 
@@ -23,7 +23,7 @@ def scene(near_machine: Machine, request: pytest.FixtureRequest) -> Iterator[Sce
 
 def test_changes_requested_on_the_forge_send_the_work_to_a_colleague(scene: Scene) -> None:
     task, pull = scene.handed_in()
-    comment = Said(text="Fork start uses raw svgPos.", path="src/View.tsx", line=1709)
+    comment = NewLineComment(text="Fork start uses raw svgPos.", path="src/View.tsx", line=1709)
     scene.state.review(pull, scene.lead, ReviewState.CHANGES_REQUESTED, "Please mend", comment)
     polled = scene.poll()
     again = scene.poll()
@@ -55,7 +55,7 @@ def test_a_fault_at_any_request_loses_and_doubles_nothing(
     scene: Scene, campaign: Callable[[int, int], int]
 ) -> None:
     task, pull = scene.handed_in()
-    comments = [Said(text=f"Finding {number}", line=number + 1) for number in range(310)]
+    comments = [NewLineComment(text=f"Finding {number}", line=number + 1) for number in range(310)]
     scene.state.review(pull, scene.lead, ReviewState.CHANGES_REQUESTED, "Please mend", *comments)
     after = 0
     while fails_at(scene, task, after, campaign(1, len(FAULTS))):
@@ -88,9 +88,9 @@ def test_hostile_comments_are_text_and_no_more(scene: Scene) -> None:
     honest, other = scene.handed_in("Honest", "Verbal")
     hostile = [one for one in hostile_comments() if len(one.text) < 10_000][::7]
     hidden = [one.text for one in hostile if one.is_hidden]
-    said = [Said(text=text, line=number + 1) for number, text in enumerate(hidden)]
+    said = [NewLineComment(text=text, line=number + 1) for number, text in enumerate(hidden)]
     scene.state.review(pull, scene.lead, ReviewState.CHANGES_REQUESTED, hidden[0], *said)
-    scene.state.review(other, scene.lead, ReviewState.CHANGES_REQUESTED, "No", Said(text="Wrong"))
+    scene.state.review(other, scene.lead, ReviewState.CHANGES_REQUESTED, "No", NewLineComment(text="Wrong"))
     stranger = scene.state.person("stranger", "write")
     for one in hostile:
         scene.state.remark(pull, stranger, one.text)
@@ -153,7 +153,7 @@ class TestWhoIsWho:
 def test_a_review_that_does_not_count_is_said_where_people_look(near_machine: Machine) -> None:
     with forge_scene(near_machine, DIALECTS["graphql"]) as scene:
         task, pull = scene.handed_in()
-        nits = (Said(text="nit: spacing"), Said(text="Question: why 3 times?", line=2))
+        nits = (NewLineComment(text="nit: spacing"), NewLineComment(text="Question: why 3 times?", line=2))
         scene.state.review(pull, scene.lead, ReviewState.CHANGES_REQUESTED, "", *nits)
         synced = scene.repository.ok("sync", env=scene.environment)
         shown, (listed,) = scene.shown(task), scene.repository.ok("review", "list")

@@ -8,9 +8,9 @@ import pytest
 
 from remand.app.forge.ports import CheckState
 from remand.domain.pull_request.records import PullState, ReviewState
-from remand.testing.forge_state import Pull, Said
 from tests.integration.machine import Machine
 from tests.integration.reviewed_there import DIALECTS, Scene, forge_scene
+from tests.support.forge.state import NewLineComment, StoredPull
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def statuses(scene: Scene) -> list[CheckState]:
     return [posted.state for posted in scene.state.statuses]
 
 
-def reviews(pull: Pull) -> list[tuple[ReviewState, str]]:
+def reviews(pull: StoredPull) -> list[tuple[ReviewState, str]]:
     return [(given.state, given.text) for given in pull.reviews]
 
 
 def test_a_comment_review_that_blocks_rejects(scene: Scene) -> None:
     task, pull = scene.handed_in()
-    comment = Said(text="BLOCKING: no label for screen readers", line=3)
+    comment = NewLineComment(text="BLOCKING: no label for screen readers", line=3)
     scene.state.review(pull, scene.owner, ReviewState.COMMENTED, "", comment)
     polled = scene.poll()
 

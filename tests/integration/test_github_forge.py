@@ -17,9 +17,9 @@ from remand.app.forge.ports import CachedAnswer, ForgeFault, ForgeFaultKind
 from remand.domain.instant import add_seconds
 from remand.domain.pull_request.records import Account, ReviewState
 from remand.testing.fakes import FakeClock
-from remand.testing.forge_github import GitHubDialect
-from remand.testing.forge_server import Answer, Fault, ForgeServer, Request, json_answer
-from remand.testing.forge_state import ForgeState, Said
+from tests.support.forge.github import GitHubDialect
+from tests.support.forge.server import Fault, ForgeServer, HttpAnswer, HttpRequest, json_answer
+from tests.support.forge.state import ForgeState, NewLineComment
 
 JSON = {"content-type": "application/json"}
 SECONDARY = b'{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}'
@@ -126,7 +126,12 @@ def test_both_apis_tell_the_same(hub: Hub) -> None:
     pull = hub.pulls[0]
     robot = hub.state.person("checker", is_bot=True)
     hub.state.review(
-        pull, hub.ann, ReviewState.CHANGES_REQUESTED, "No.", Said(text="a"), Said(text="b", line=None)
+        pull,
+        hub.ann,
+        ReviewState.CHANGES_REQUESTED,
+        "No.",
+        NewLineComment(text="a"),
+        NewLineComment(text="b", line=None),
     )
     hub.state.push(pull, "f" * 40)
     hub.state.reply(pull, pull.threads[0], hub.bob, "Why?")
@@ -353,7 +358,7 @@ class Elsewhere:
     def __init__(self, thief: str) -> None:
         self._thief = thief
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: HttpRequest) -> HttpAnswer:
         if request.path == "/graphql":
             return json_answer({"message": "Not Found"}, 404)
         headers = {"link": f'<{self._thief}{request.path}?page=2>; rel="next"'}

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from remand.domain.pull_request.records import ReviewState
-from remand.testing.forge_server import Fault
 from remand.wiring.forges import SECRET
 from tests.integration.machine import PATIENCE, REMAND, Machine, end, wait_for
 from tests.integration.reviewed_there import (
@@ -26,6 +25,7 @@ from tests.integration.reviewed_there import (
     payload,
     send,
 )
+from tests.support.forge.server import Fault
 
 AT_ONCE = 20
 """A forge that does not answer would be waited for longer than so many seconds."""

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from remand.adapters.system.clock import SystemClock
 from remand.domain.pull_request.records import PullState, ReviewState
-from remand.testing.forge_desk import Desk
-from remand.testing.forge_server import Answer, Dialect, Fault, ForgeServer, Request
-from remand.testing.forge_state import TOKEN, ForgeState, Issue, Person, Pull
 from remand.wiring.forges import TOKENS
 from tests.integration.machine import PATIENCE, REMAND, Machine, Repository, Said
 from tests.integration.reviewed_there import CONFIG, Spoken
+from tests.support.forge.actions import RepositoryActions
+from tests.support.forge.server import Dialect, Fault, ForgeServer, HttpAnswer, HttpRequest
+from tests.support.forge.state import TOKEN, ForgeState, Person, StoredIssue, StoredPull
 
 POLICY = """
 remote = "{remote}"
@@ -34,18 +34,18 @@ class DeadlyServer(ForgeServer):
 
     def __init__(self, state: ForgeState, *dialects: Dialect) -> None:
         super().__init__(*dialects)
-        self._desk = Desk(state)
+        self._actions = RepositoryActions(state)
         self.victim = 0
         self.fatal = -1
         self.is_after = False
 
-    def answer(self, request: Request) -> tuple[Answer, Fault | None]:
+    def answer(self, request: HttpRequest) -> tuple[HttpAnswer, Fault | None]:
         """The answer, should anybody live to read it."""
         is_fatal = self.victim and len(self.requests) == self.fatal
         if is_fatal and not self.is_after:
             self._strike()
-            return Answer(500), None
-        self._desk.follow()
+            return HttpAnswer(500), None
+        self._actions.sync_branches()
         found = super().answer(request)
         if is_fatal:
             self._strike()
@@ -68,7 +68,7 @@ class Yard(NamedTuple):
     lead: Person
     environment: dict[str, str]
 
-    def report(self, title: str = "It leaks", text: str = "") -> Issue:
+    def report(self, title: str = "It leaks", text: str = "") -> StoredIssue:
         """The lead opens an issue that is to become a task."""
         return self.state.report(self.lead, title, text, "remand", "priority: high")
 
@@ -111,14 +111,14 @@ class Yard(NamedTuple):
             path.unlink()
 
     @property
-    def pull(self) -> Pull:
+    def pull(self) -> StoredPull:
         """The one pull request there is."""
         (found,) = self.state.pulls.values()
         return found
 
-    def approve(self, pull: Pull | None = None) -> None:
+    def approve(self, pull: StoredPull | None = None) -> None:
         """The lead approves on the forge what is there."""
-        Desk(self.state).follow()
+        RepositoryActions(self.state).sync_branches()
         self.state.review(pull or self.pull, self.lead, ReviewState.APPROVED, "Fine.")
 
     def tip(self, branch: str = "work/roof") -> str:
@@ -126,7 +126,9 @@ class Yard(NamedTuple):
         asked = ("rev-parse", "-q", "--verify", f"refs/heads/{branch}")
         return self.repository.machine.git(self.remote, *asked, check=False).strip()
 
-    def require_one_of_each(self, task: str, issue: Issue, head: str, branch: str = "work/roof") -> None:
+    def require_one_of_each(
+        self, task: str, issue: StoredIssue, head: str, branch: str = "work/roof"
+    ) -> None:
         """Fails unless there is one pull request of the branch, merged once at the head, and the issue closed once."""
         (pull,) = [one for one in self.state.pulls.values() if one.branch == branch]
         merges = [commit for number, commit in self.state.merges if number == pull.number]

@@ -11,7 +11,7 @@ import msgspec
 
 from remand.adapters.forges.transport import ForgeReply
 from remand.app.forge.ports import CachedAnswer
-from remand.testing.forge_server import Dialect, Request
+from tests.support.forge.server import Dialect, HttpRequest
 
 
 class Asked(NamedTuple):
@@ -81,7 +81,9 @@ class Spoken:
         query = parse_qs(parts.query)
         self.asked.append(Asked(method, parts.path, query, headers, body))
         last = {name: values[-1] for name, values in query.items()}
-        answer = self.dialect.answer(Request(method, parts.path, last, dict(headers), body, "https://forge"))
+        answer = self.dialect.answer(
+            HttpRequest(method, parts.path, last, dict(headers), body, "https://forge")
+        )
         assert answer is not None
         return ForgeReply(answer.status, answer.headers, answer.body)
 

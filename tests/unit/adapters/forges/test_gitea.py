@@ -10,8 +10,8 @@ from remand.app.errors import UsageError
 from remand.app.forge.ports import CachedAnswer, CheckState, ForgeFault, ForgeFaultKind
 from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
-from remand.testing.forge_gitea import GiteaDialect
-from remand.testing.forge_state import TOKEN, ForgeState, Pull
+from tests.support.forge.gitea import GiteaDialect
+from tests.support.forge.state import TOKEN, ForgeState, StoredPull
 from tests.unit.adapters.forges.carrying import Notes, Spoken, Table, reply
 
 HEAD, OLD = "a" * 40, "b" * 40
@@ -259,7 +259,7 @@ def test_a_token_that_may_not_ask_for_permissions_is_a_fault(opened: Open) -> No
 # ------------------------------------------------------------------------------------------------ glancing
 
 
-def opened_pulls(state: ForgeState, count: int) -> list[Pull]:
+def opened_pulls(state: ForgeState, count: int) -> list[StoredPull]:
     return [state.open(state.viewer) for _ in range(count)]
 
 

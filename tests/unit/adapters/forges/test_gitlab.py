@@ -10,8 +10,8 @@ from remand.app.errors import UsageError
 from remand.app.forge.ports import CheckState, ForgeFault, ForgeFaultKind
 from remand.domain.pull_request.records import Account, ForgeComment, PullState, ReviewState
 from remand.testing.fakes import FakeClock
-from remand.testing.forge_gitlab import GitLabDialect
-from remand.testing.forge_state import TOKEN, ForgeState, Said
+from tests.support.forge.gitlab import GitLabDialect
+from tests.support.forge.state import TOKEN, ForgeState, NewLineComment
 from tests.unit.adapters.forges.carrying import Notes, Spoken, Table, reply
 
 HEAD, OLD = "a" * 40, "b" * 40
@@ -390,7 +390,7 @@ def test_every_page_of_notes_is_read(opened: Open) -> None:
     ann, pull = state.person("ann", "write"), state.open(state.viewer)
     for number in range(250):
         state.remark(pull, ann, f"remark {number}")
-    said = (Said(text=f"finding {number}", line=number + 1) for number in range(300))
+    said = (NewLineComment(text=f"finding {number}", line=number + 1) for number in range(300))
     state.review(pull, ann, ReviewState.CHANGES_REQUESTED, "Not yet.", *said)
     found = opened(Spoken(GitLabDialect(state))).pull_request(1)
 

@@ -17,7 +17,7 @@ import msgspec
 Item = TypeVar("Item")
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What was asked."""
 
     method: str
@@ -39,7 +39,7 @@ class Request(NamedTuple):
         return body if isinstance(body, dict) else {}
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What is answered."""
 
     status: int = 200
@@ -50,11 +50,11 @@ class Answer(NamedTuple):
 class Dialect(Protocol):
     """How one kind of forge answers."""
 
-    def answer(self, request: Request) -> Answer | None:
+    def answer(self, request: HttpRequest) -> HttpAnswer | None:
         """The answer; None when the request is not in this dialect."""
 
 
-class Page(NamedTuple, Generic[Item]):
+class ListPage(NamedTuple, Generic[Item]):
     """One page of a list, and where the others are."""
 
     items: list[Item]
@@ -63,14 +63,16 @@ class Page(NamedTuple, Generic[Item]):
     pages: int
 
 
-def json_answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+def json_answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     """An answer in JSON."""
-    return Answer(status, msgspec.json.encode(value), {"content-type": "application/json", **(headers or {})})
+    return HttpAnswer(
+        status, msgspec.json.encode(value), {"content-type": "application/json", **(headers or {})}
+    )
 
 
-def paged(
-    request: Request, items: Sequence[Item], *, size: str = "per_page", usual: int = 30, most: int = 100
-) -> Page[Item]:
+def page_of(
+    request: HttpRequest, items: Sequence[Item], *, size: str = "per_page", usual: int = 30, most: int = 100
+) -> ListPage[Item]:
     """The page that is asked for, with a Link header to the others."""
     count = min(int(request.query.get(size, usual)), most)
     number, pages = int(request.query.get("page", 1)), max(1, -(-len(items) // count))
@@ -81,10 +83,10 @@ def paged(
         if 1 <= at <= pages and at != number
     ]
     headers = {"link": ", ".join(links)} if pages > 1 else {}
-    return Page(list(items[(number - 1) * count : number * count]), headers, number, pages)
+    return ListPage(list(items[(number - 1) * count : number * count]), headers, number, pages)
 
 
-def conditional(request: Request, answer: Answer) -> Answer:
+def with_etag(request: HttpRequest, answer: HttpAnswer) -> HttpAnswer:
     """The same answer with its ETag, or 304 when the asker has it already.
 
     A tag is the content's alone: the last page, when it is full, keeps it after another page has come.
@@ -94,8 +96,8 @@ def conditional(request: Request, answer: Answer) -> Answer:
     etag = f'W/"{sha256(answer.body).hexdigest()}"'
     headers = {**answer.headers, "etag": etag}
     if request.headers.get("if-none-match") == etag:
-        return Answer(304, b"", {"etag": etag})
-    return Answer(200, answer.body, headers)
+        return HttpAnswer(304, b"", {"etag": etag})
+    return HttpAnswer(200, answer.body, headers)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,7 +140,7 @@ class Faults:
         """How often something is still to go wrong."""
         return sum(fault.times for fault in self._waiting)
 
-    def next(self, request: Request) -> Fault | None:
+    def next(self, request: HttpRequest) -> Fault | None:
         """What happens to this request; None when it is answered."""
         with self._lock:
             for fault in self._waiting:
@@ -157,7 +159,7 @@ class ForgeServer:
 
     def __init__(self, *dialects: Dialect) -> None:
         self.faults = Faults()
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
         self.ended = Event()
         self._dialects = dialects
         self._lock = Lock()
@@ -184,13 +186,13 @@ class ForgeServer:
         self._server.server_close()
         self._thread.join()
 
-    def answer(self, request: Request) -> tuple[Answer, Fault | None]:
+    def answer(self, request: HttpRequest) -> tuple[HttpAnswer, Fault | None]:
         """What the first dialect that knows the request says, and what is to go wrong with it."""
         with self._lock:
             self.requests.append(request)
             fault = self.faults.next(request)
             if fault is not None and not fault.is_cut:
-                return Answer(fault.status, fault.body, fault.headers), fault
+                return HttpAnswer(fault.status, fault.body, fault.headers), fault
             answers = (dialect.answer(request) for dialect in self._dialects)
             found = next((answer for answer in answers if answer is not None), None)
             return found or json_answer({"message": "Not Found"}, 404), fault
@@ -226,14 +228,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the standard library has it
 
-    def _request(self) -> Request:
+    def _request(self) -> HttpRequest:
         parts = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         query = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
-        return Request(self.command, parts.path, query, headers, body, self.server.forge.url)
+        return HttpRequest(self.command, parts.path, query, headers, body, self.server.forge.url)
 
-    def _write(self, answer: Answer, fault: Fault | None) -> None:
+    def _write(self, answer: HttpAnswer, fault: Fault | None) -> None:
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)

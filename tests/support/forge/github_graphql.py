@@ -20,8 +20,16 @@ from graphql import (
 from graphql.language import BooleanValueNode, DirectiveNode, IntValueNode, VariableNode
 
 from remand.domain.pull_request.records import PullState
-from remand.testing.forge_github_shapes import when
-from remand.testing.forge_state import ForgeState, Given, LineComment, Person, Pull, Remark, Thread
+from tests.support.forge.github_json import timestamp
+from tests.support.forge.state import (
+    DiscussionComment,
+    ForgeState,
+    LineComment,
+    Person,
+    StoredPull,
+    StoredReview,
+    Thread,
+)
 
 SDL = """
 scalar DateTime
@@ -100,7 +108,7 @@ Json = dict[str, Any]
 Items = Sequence[Json]
 
 
-class Graph:
+class GraphQLApi:
     """The state as GraphQL sees it: fields are computed when they are asked for."""
 
     def __init__(self, state: ForgeState, rate: Mapping[str, object]) -> None:
@@ -115,18 +123,18 @@ class Graph:
             "markPullRequestReadyForReview": self._ready,
         }
         result = graphql_sync(SCHEMA, document, root, variable_values=dict(variables))
-        return _answered(result)
+        return _response(result)
 
     def _repository(self, info: object, owner: str, name: str) -> Json:
         if (owner, name) != (self._state.owner, self._state.name):
-            raise _missing(f"Could not resolve to a Repository with the name '{owner}/{name}'.")
+            raise _not_found_error(f"Could not resolve to a Repository with the name '{owner}/{name}'.")
         return {"pullRequest": self._pull}
 
     def _node(self, info: object, id: str) -> Json:  # noqa: A002 - the argument's name
         threads = ((pull, one) for pull in self._state.pulls.values() for one in pull.threads)
         found = next((thread(pull, one) for pull, one in threads if f"PRRT_{one.id}" == id), None)
         if found is None:
-            raise _missing(f"Could not resolve to a node with the global id of '{id}'.")
+            raise _not_found_error(f"Could not resolve to a node with the global id of '{id}'.")
         return found
 
     def _ready(self, info: object, input: Json) -> Json:  # noqa: A002 - the argument's name
@@ -138,7 +146,7 @@ class Graph:
     def _pull(self, info: object, number: int) -> Json:
         pull = self._state.pulls.get(number)
         if pull is None:
-            raise _missing(f"Could not resolve to a PullRequest with the number of {number}.")
+            raise _not_found_error(f"Could not resolve to a PullRequest with the number of {number}.")
         return {
             "id": f"PR_{number}",
             "number": number,
@@ -147,8 +155,8 @@ class Graph:
             "isDraft": pull.is_draft,
             "headRefOid": pull.head,
             "headRefName": pull.branch,
-            "updatedAt": when(pull.updated_at),
-            "mergedAt": when(pull.merged_at) if pull.state is PullState.MERGED else None,
+            "updatedAt": timestamp(pull.updated_at),
+            "mergedAt": timestamp(pull.merged_at) if pull.state is PullState.MERGED else None,
             "author": actor(pull.author),
             "mergedBy": actor(pull.merged_by),
             "reviewDecision": None,
@@ -156,11 +164,11 @@ class Graph:
             "reviews": connection([review(pull, one) for one in pull.reviews]),
             "reviewThreads": connection([thread(pull, one) for one in pull.threads]),
             "comments": connection([remark(pull, one) for one in pull.remarks]),
-            "timelineItems": connection(timeline(pull), updatedAt=when(pull.created_at)),
+            "timelineItems": connection(timeline(pull), updatedAt=timestamp(pull.created_at)),
         }
 
 
-def timeline(pull: Pull) -> list[Json]:
+def timeline(pull: StoredPull) -> list[Json]:
     """Reviews and remarks in their order."""
     dated = [(one.id, review(pull, one)) for one in pull.reviews]
     dated += [(one.id, remark(pull, one)) for one in pull.remarks]
@@ -175,7 +183,7 @@ def actor(person: Person | None) -> Json | None:
     return {"__typename": kind, "login": person.login, "databaseId": person.id}
 
 
-def review(pull: Pull, given: Given) -> Json:
+def review(pull: StoredPull, given: StoredReview) -> Json:
     """A review."""
     is_pending = given.state.value == "pending"
     return {
@@ -185,14 +193,14 @@ def review(pull: Pull, given: Given) -> Json:
         "state": given.state.value.upper(),
         "body": given.text,
         "url": f"{_url(pull)}#pullrequestreview-{given.id}",
-        "submittedAt": None if is_pending else when(given.created_at),
-        "updatedAt": when(given.updated_at),
+        "submittedAt": None if is_pending else timestamp(given.created_at),
+        "updatedAt": timestamp(given.updated_at),
         "author": actor(given.author),
         "commit": {"oid": given.commit},
     }
 
 
-def remark(pull: Pull, said: Remark) -> Json:
+def remark(pull: StoredPull, said: DiscussionComment) -> Json:
     """A comment in the discussion."""
     return {
         "__typename": "IssueComment",
@@ -200,14 +208,14 @@ def remark(pull: Pull, said: Remark) -> Json:
         "fullDatabaseId": str(said.id),
         "body": said.text,
         "url": f"{_url(pull)}#issuecomment-{said.id}",
-        "createdAt": when(said.created_at),
-        "updatedAt": when(said.updated_at),
-        "lastEditedAt": when(said.updated_at) if said.updated_at != said.created_at else None,
+        "createdAt": timestamp(said.created_at),
+        "updatedAt": timestamp(said.updated_at),
+        "lastEditedAt": timestamp(said.updated_at) if said.updated_at != said.created_at else None,
         "author": actor(said.author),
     }
 
 
-def thread(pull: Pull, one: Thread) -> Json:
+def thread(pull: StoredPull, one: Thread) -> Json:
     """A thread with its comments."""
     return {
         "__typename": "PullRequestReviewThread",
@@ -218,7 +226,7 @@ def thread(pull: Pull, one: Thread) -> Json:
     }
 
 
-def line_comment(pull: Pull, said: LineComment) -> Json:
+def line_comment(pull: StoredPull, said: LineComment) -> Json:
     """A comment on a line."""
     given = next(one for one in pull.reviews if one.id == said.review)
     return {
@@ -292,7 +300,7 @@ def _holds(directive: DirectiveNode, variables: Mapping[str, Any]) -> bool:
     return is_true if directive.name.value == "include" else not is_true
 
 
-def _answered(result: ExecutionResult) -> Json:
+def _response(result: ExecutionResult) -> Json:
     answer: Json = {"data": result.data} if result.data is not None else {}
     if result.errors:
         answer["errors"] = [_error(error) for error in result.errors]
@@ -308,9 +316,9 @@ def _error(error: GraphQLError) -> Json:
     return {**written, "extensions": {"code": code}}
 
 
-def _missing(message: str) -> GraphQLError:
+def _not_found_error(message: str) -> GraphQLError:
     return GraphQLError(message, extensions={"type": "NOT_FOUND"})
 
 
-def _url(pull: Pull) -> str:
+def _url(pull: StoredPull) -> str:
     return f"https://github.example/pull/{pull.number}"

@@ -6,7 +6,16 @@ from typing import Any
 
 from remand.domain.instant import Instant
 from remand.domain.pull_request.records import PullState
-from remand.testing.forge_state import ForgeState, Given, Issue, LineComment, Person, Posted, Pull, Remark
+from tests.support.forge.state import (
+    CommitStatus,
+    DiscussionComment,
+    ForgeState,
+    LineComment,
+    Person,
+    StoredIssue,
+    StoredPull,
+    StoredReview,
+)
 
 Json = dict[str, Any]
 
@@ -26,12 +35,12 @@ LEGACY = {"maintain": "write", "triage": "read"}
 """What `permission` says of roles that came later."""
 
 
-def when(value: Instant) -> str | None:
+def timestamp(value: Instant) -> str | None:
     """A time as GitHub writes it."""
     return f"{value[:19]}Z" if value else None
 
 
-class Shapes:
+class GitHubJson:
     """Writes the state as GitHub does."""
 
     def __init__(self, state: ForgeState, base: str) -> None:
@@ -62,13 +71,13 @@ class Shapes:
             **dict.fromkeys(("name", "company", "location", "email", "hireable", "bio")),
             **dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0),
             "blog": "",
-            "created_at": when(self._state.now),
-            "updated_at": when(self._state.now),
+            "created_at": timestamp(self._state.now),
+            "updated_at": timestamp(self._state.now),
         }
 
     def repository(self) -> Json:
         """The repository."""
-        now = when(self._state.now)
+        now = timestamp(self._state.now)
         return {
             "id": 1,
             "node_id": "R_1",
@@ -87,7 +96,7 @@ class Shapes:
             **dict.fromkeys(SWITCHES.split(), False),
         }
 
-    def pull(self, pull: Pull) -> Json:
+    def pull(self, pull: StoredPull) -> Json:
         """A pull request as lists have it."""
         here = f"{self._repository}/pulls/{pull.number}"
         is_open = pull.state is PullState.OPEN
@@ -106,10 +115,10 @@ class Shapes:
             "labels": [],
             "milestone": None,
             "assignee": None,
-            "created_at": when(pull.created_at),
-            "updated_at": when(pull.updated_at),
-            "closed_at": None if is_open else when(pull.updated_at),
-            "merged_at": when(pull.merged_at),
+            "created_at": timestamp(pull.created_at),
+            "updated_at": timestamp(pull.updated_at),
+            "closed_at": None if is_open else timestamp(pull.updated_at),
+            "merged_at": timestamp(pull.merged_at),
             "merge_commit_sha": None,
             "head": self._end(pull.branch, pull.head, is_forked=pull.is_of_a_fork),
             "base": self._end(pull.base, "0" * 40),
@@ -119,7 +128,7 @@ class Shapes:
             **{f"{name}_url": f"{here}/{name}" for name in (*LINKS[:7], "diff", "patch")},
         }
 
-    def whole(self, pull: Pull) -> Json:
+    def whole(self, pull: StoredPull) -> Json:
         """A pull request asked for by its number."""
         return {
             **self.pull(pull),
@@ -146,34 +155,34 @@ class Shapes:
             "repo": {**self.repository(), "full_name": name},
         }
 
-    def issue(self, issue: Issue) -> Json:
+    def issue(self, issue: StoredIssue) -> Json:
         """An issue."""
         here = f"{self._repository}/issues/{issue.number}"
         return {
-            **self._discussed(issue, here),
+            **self._issue_fields(issue, here),
             "state": "open" if issue.is_open else "closed",
             "state_reason": issue.reason or None,
             "title": issue.title,
             "body": issue.text or None,
             "labels": [{"id": 1, "name": name, "color": "ededed", "default": False} for name in issue.labels],
-            "closed_at": None if issue.is_open else when(issue.updated_at),
+            "closed_at": None if issue.is_open else timestamp(issue.updated_at),
         }
 
-    def as_issue(self, pull: Pull) -> Json:
+    def as_issue(self, pull: StoredPull) -> Json:
         """A pull request as the list of issues has it."""
         here = f"{self._repository}/issues/{pull.number}"
         links = {f"{name}url": here for name in ("", "html_", "diff_", "patch_")}
         return {
-            **self._discussed(pull, here),
+            **self._issue_fields(pull, here),
             "state": "open" if pull.state is PullState.OPEN else "closed",
             "title": pull.title,
             "body": pull.text or None,
             "labels": [{"id": 1, "name": "remand", "color": "ededed", "default": False}],
             "closed_at": None,
-            "pull_request": {"merged_at": when(pull.merged_at), **links},
+            "pull_request": {"merged_at": timestamp(pull.merged_at), **links},
         }
 
-    def _discussed(self, item: Issue | Pull, here: str) -> Json:
+    def _issue_fields(self, item: StoredIssue | StoredPull, here: str) -> Json:
         return {
             "id": 9000 + item.number,
             "node_id": f"I_{item.number}",
@@ -183,15 +192,15 @@ class Shapes:
             "milestone": None,
             "locked": False,
             "comments": len(item.remarks),
-            "created_at": when(item.created_at),
-            "updated_at": when(item.updated_at),
+            "created_at": timestamp(item.created_at),
+            "updated_at": timestamp(item.updated_at),
             "author_association": "NONE",
             "url": here,
             "repository_url": self._repository,
             **{f"{name}_url": f"{here}/{name}" for name in ("labels", "comments", "events", "html")},
         }
 
-    def review(self, pull: Pull, given: Given) -> Json:
+    def review(self, pull: StoredPull, given: StoredReview) -> Json:
         """A review."""
         here = f"{self._repository}/pulls/{pull.number}"
         is_pending = given.state.value == "pending"
@@ -206,10 +215,10 @@ class Shapes:
             "pull_request_url": here,
             "author_association": "NONE",
             "_links": {name: {"href": here} for name in ("html", "pull_request")},
-            **({} if is_pending else {"submitted_at": when(given.created_at)}),
+            **({} if is_pending else {"submitted_at": timestamp(given.created_at)}),
         }
 
-    def line_comment(self, pull: Pull, said: LineComment) -> Json:
+    def line_comment(self, pull: StoredPull, said: LineComment) -> Json:
         """A comment on a line or a file."""
         here = f"{self._repository}/pulls/{pull.number}"
         reply = {} if said.reply_to is None else {"in_reply_to_id": said.reply_to}
@@ -231,7 +240,7 @@ class Shapes:
             **reply,
         }
 
-    def remark(self, pull: Pull | Issue, said: Remark) -> Json:
+    def remark(self, pull: StoredPull | StoredIssue, said: DiscussionComment) -> Json:
         """A comment in the discussion."""
         here = f"{self._repository}/issues/{pull.number}"
         return {
@@ -242,8 +251,8 @@ class Shapes:
             "issue_url": here,
             "user": self.user(said.author),
             "body": said.text,
-            "created_at": when(said.created_at),
-            "updated_at": when(said.updated_at),
+            "created_at": timestamp(said.created_at),
+            "updated_at": timestamp(said.updated_at),
             "author_association": "NONE",
         }
 
@@ -256,9 +265,9 @@ class Shapes:
             "user": {**(self.user(person) or {}), "role_name": role},
         }
 
-    def status(self, posted: Posted) -> Json:
+    def status(self, posted: CommitStatus) -> Json:
         """A status at a commit."""
-        now = when(self._state.now)
+        now = timestamp(self._state.now)
         return {
             "url": f"{self._repository}/statuses/{posted.commit}",
             "avatar_url": None,

@@ -1,4 +1,4 @@
-"""What a forge knows of one repository: accounts, pull requests, reviews, threads, statuses. Every dialect tells the same."""
+"""What a forge knows of one repository: accounts, pull requests, reviews, threads, statuses. Every dialect serves this."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remand.domain.instant import Instant, add_seconds
 from remand.domain.pull_request.records import PullState, ReviewState
 from remand.testing.fakes import START
 
-TOKEN = "token-of-the-tests"  # noqa: S105 - it opens nothing but the fake
+TOKEN = "token-of-the-tests"
 
 
 def sha_of(text: str) -> str:
@@ -30,7 +30,7 @@ class Person:
 
 
 @dataclass(slots=True, kw_only=True)
-class Remark:
+class DiscussionComment:
     """Something said in a pull request's discussion."""
 
     id: int
@@ -41,7 +41,7 @@ class Remark:
 
 
 @dataclass(slots=True, kw_only=True)
-class LineComment(Remark):
+class LineComment(DiscussionComment):
     """A comment of a review, on a line or on a file."""
 
     path: str
@@ -69,7 +69,7 @@ class Thread:
 
 
 @dataclass(slots=True, kw_only=True)
-class Given:
+class StoredReview:
     """A review as it was given."""
 
     id: int
@@ -84,7 +84,7 @@ class Given:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pull:
+class StoredPull:
     """A pull request."""
 
     number: int
@@ -97,9 +97,9 @@ class Pull:
     state: PullState = PullState.OPEN
     merged_by: Person | None = None
     merged_at: Instant = ""
-    reviews: list[Given] = field(default_factory=list)
+    reviews: list[StoredReview] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
+    remarks: list[DiscussionComment] = field(default_factory=list)
     paths: tuple[str, ...] = ("src/app.py",)
     """What it changes: line comments of ours are taken there alone."""
     base: str = "main"
@@ -117,7 +117,7 @@ class Pull:
 
 
 @dataclass(slots=True, kw_only=True)
-class Issue:
+class StoredIssue:
     """An issue."""
 
     number: int
@@ -130,11 +130,11 @@ class Issue:
     is_open: bool = True
     reason: str = ""
     """Why it was closed, where the forge has a word for that."""
-    remarks: list[Remark] = field(default_factory=list)
+    remarks: list[DiscussionComment] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
-class Posted:
+class CommitStatus:
     """A status left at a commit."""
 
     commit: str
@@ -144,7 +144,7 @@ class Posted:
 
 
 @dataclass(slots=True, kw_only=True)
-class Said:
+class NewLineComment:
     """A line comment that is to be part of a review."""
 
     text: str
@@ -153,7 +153,7 @@ class Said:
 
 
 @dataclass(slots=True, kw_only=True)
-class Settings:
+class RepositorySettings:
     """How a repository on the forge is set up."""
 
     has_drafts: bool = True
@@ -173,10 +173,10 @@ class ForgeState:
         self.token = TOKEN
         self.now: Instant = START
         self.people: dict[int, Person] = {}
-        self.pulls: dict[int, Pull] = {}
-        self.issues: dict[int, Issue] = {}
-        self.statuses: list[Posted] = []
-        self.settings = Settings()
+        self.pulls: dict[int, StoredPull] = {}
+        self.issues: dict[int, StoredIssue] = {}
+        self.statuses: list[CommitStatus] = []
+        self.settings = RepositorySettings()
         self.tips: dict[str, str] = {}
         """The commits that branches are at."""
         self.merges: list[tuple[int, str]] = []
@@ -191,7 +191,7 @@ class ForgeState:
         self.people[person.id] = person
         return person
 
-    def named(self, login: str) -> Person | None:
+    def find_person(self, login: str) -> Person | None:
         """Who goes by a login now."""
         return next((one for one in self.people.values() if one.login.casefold() == login.casefold()), None)
 
@@ -201,7 +201,11 @@ class ForgeState:
         for pull in self.pulls.values():
             pull.author = None if pull.author is person else pull.author
             pull.merged_by = None if pull.merged_by is person else pull.merged_by
-            everything: list[Given | Remark] = [*pull.reviews, *pull.remarks, *pull.comments]
+            everything: list[StoredReview | DiscussionComment] = [
+                *pull.reviews,
+                *pull.remarks,
+                *pull.comments,
+            ]
             for said in everything:
                 said.author = None if said.author is person else said.author
         for issue in self.issues.values():
@@ -212,11 +216,11 @@ class ForgeState:
         login, person.login = person.login, f"{person.login}-formerly"
         return self.person(login, permission)
 
-    def open(self, author: Person, *, head: str = "", branch: str = "") -> Pull:
+    def open(self, author: Person, *, head: str = "", branch: str = "") -> StoredPull:
         """Opens a pull request."""
         number, now = self._number(), self._tick()
         name = branch or f"work/{number}"
-        self.pulls[number] = pull = Pull(
+        self.pulls[number] = pull = StoredPull(
             number=number,
             head=head or sha_of(name),
             branch=name,
@@ -227,10 +231,10 @@ class ForgeState:
         )
         return pull
 
-    def report(self, author: Person, title: str, text: str = "", *labels: str) -> Issue:
+    def report(self, author: Person, title: str, text: str = "", *labels: str) -> StoredIssue:
         """Opens an issue."""
         number, now = self._number(), self._tick()
-        self.issues[number] = issue = Issue(
+        self.issues[number] = issue = StoredIssue(
             number=number,
             title=title,
             text=text,
@@ -241,20 +245,22 @@ class ForgeState:
         )
         return issue
 
-    def discussed(self, number: int) -> Pull | Issue:
+    def issue_or_pull(self, number: int) -> StoredPull | StoredIssue:
         """What has this number, which an issue and a pull request never share."""
         return self.pulls.get(number) or self.issues[number]
 
-    def push(self, pull: Pull, head: str) -> None:
+    def push(self, pull: StoredPull, head: str) -> None:
         """A new head; open threads lose their lines."""
         pull.head, pull.updated_at = head, self._tick()
         for comment in pull.comments:
             comment.line = None
 
-    def review(self, pull: Pull, author: Person, state: ReviewState, text: str = "", *said: Said) -> Given:
+    def review(
+        self, pull: StoredPull, author: Person, state: ReviewState, text: str = "", *said: NewLineComment
+    ) -> StoredReview:
         """Gives a review of the head, with line comments that belong to it."""
         now = self._tick()
-        given = Given(
+        given = StoredReview(
             id=self._id(),
             author=author,
             state=state,
@@ -270,11 +276,11 @@ class ForgeState:
         pull.updated_at = now
         return given
 
-    def reply(self, pull: Pull, thread: Thread, author: Person, text: str) -> LineComment:
+    def reply(self, pull: StoredPull, thread: Thread, author: Person, text: str) -> LineComment:
         """Answers in a thread, which makes a review of its own."""
         first = thread.comments[0]
         given = self.review(pull, author, ReviewState.COMMENTED)
-        comment = self._comment(pull, given, Said(text=text, path=first.path, line=first.line))
+        comment = self._comment(pull, given, NewLineComment(text=text, path=first.path, line=first.line))
         comment.reply_to, comment.original_line = first.id, first.original_line
         thread.comments.append(comment)
         return comment
@@ -284,42 +290,42 @@ class ForgeState:
         self._tick()
         thread.is_resolved = is_resolved
 
-    def dismiss(self, pull: Pull, given: Given) -> None:
+    def dismiss(self, pull: StoredPull, given: StoredReview) -> None:
         """A review does not count any more."""
         given.was, given.state = given.state, ReviewState.DISMISSED
         given.updated_at = pull.updated_at = self._tick()
 
-    def edit(self, said: Given | Remark, text: str) -> None:
+    def edit(self, said: StoredReview | DiscussionComment, text: str) -> None:
         """What was said is changed; forges do not always call the pull request updated for it."""
         said.text, said.updated_at = text, self._tick()
 
-    def rebind(self, given: Given, commit: str) -> None:
+    def rebind(self, given: StoredReview, commit: str) -> None:
         """The forge binds a review to another commit, as happens after a forced push."""
         given.commit = commit
 
-    def remark(self, pull: Pull | Issue, author: Person, text: str) -> Remark:
+    def remark(self, pull: StoredPull | StoredIssue, author: Person, text: str) -> DiscussionComment:
         """Says something in the discussion."""
         now = self._tick()
-        said = Remark(id=self._id(), author=author, text=text, created_at=now, updated_at=now)
+        said = DiscussionComment(id=self._id(), author=author, text=text, created_at=now, updated_at=now)
         pull.remarks.append(said)
         pull.updated_at = now
         return said
 
-    def merge(self, pull: Pull, by: Person) -> None:
+    def merge(self, pull: StoredPull, by: Person) -> None:
         """Merges a pull request."""
         pull.state, pull.merged_by = PullState.MERGED, by
         pull.merged_at = pull.updated_at = self._tick()
 
-    def close(self, pull: Pull) -> None:
+    def close(self, pull: StoredPull) -> None:
         """Closes a pull request without a merge."""
         pull.state, pull.updated_at = PullState.CLOSED, self._tick()
 
-    def post(self, posted: Posted) -> None:
+    def post(self, posted: CommitStatus) -> None:
         """Leaves a status."""
         self._tick()
         self.statuses.append(posted)
 
-    def _comment(self, pull: Pull, given: Given, said: Said) -> LineComment:
+    def _comment(self, pull: StoredPull, given: StoredReview, said: NewLineComment) -> LineComment:
         return LineComment(
             id=self._id(),
             author=given.author,
