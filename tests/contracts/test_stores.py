@@ -10,31 +10,37 @@ import pytest
 from remand.adapters.stores.memory import MemoryStore
 from remand.adapters.stores.sqlite import SqliteStore
 from remand.adapters.stores.sqlite_statements import Statements
+from remand.ledger.store import Store
 from remand.testing.builders import Session, a_task, task_added
 
 pytest.register_assert_rewrite(
     "remand.testing.queue_contract",
-    "remand.testing.queue_contract",
     "remand.testing.records_contract",
     "remand.testing.rejection_contract",
-    "remand.testing.store_contract",
-    "remand.testing.rejection_contract",
     "remand.testing.signature_contract",
+    "remand.testing.store_contract",
+    "tests.support.store_properties",
 )
 
 from remand.testing.queue_contract import Opener  # noqa: E402 - only now are asserts explained
 from remand.testing.store_contract import StoreContract  # noqa: E402 - only now are asserts explained
+from tests.support.store_properties import DependencyProperties  # noqa: E402 - only now are asserts explained
 
 SESSION = "20261115-090000-00000000"
 
 
-class TestMemoryStore(StoreContract):
+@pytest.fixture
+def store(new_store: Opener) -> Store:
+    return new_store()
+
+
+class TestMemoryStore(StoreContract, DependencyProperties):
     @pytest.fixture
     def new_store(self) -> Opener:
         return lambda: MemoryStore(SESSION)
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(StoreContract, DependencyProperties):
     @pytest.fixture
     def new_store(self, tmp_path: Path) -> Iterator[Opener]:
         opened: list[SqliteStore] = []

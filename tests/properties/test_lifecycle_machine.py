@@ -58,7 +58,7 @@ from remand.ledger.store import Transaction
 from remand.testing.builders import FakeLedger, Session, a_result, a_verdict, member
 from remand.testing.fakes import ProcessKilled
 from remand.testing.rejection_records import with_dependency
-from remand.testing.strategies import native_events, rejection_records
+from tests.support.strategies import native_events, rejection_records
 
 TEAM = Team(
     (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from remand.app.events.task_folds import rebuild_tables
 from remand.app.tasks.similarity import all_words_of
 from remand.domain.events.reviews import LockoutSet
@@ -14,6 +12,7 @@ from remand.domain.instant import Instant, add_seconds
 from remand.domain.task import LastRejection, Status, Task
 from remand.ledger.store import Store
 from remand.ledger.traces import ANSWERED, FILED, INVALID, TRACED_NAMES, WOKEN, FiledRejection
+from remand.testing.assertions import assert_raises
 from remand.testing.builders import (
     H1,
     NOW,
@@ -56,7 +55,7 @@ def rejected_task(number: int, title: str, scope: str = "") -> Task:
     return a_task(task_id(number), title=title, scope=scope, filed=filed)
 
 
-class RejectedContract:
+class RejectedTasksContract:
     """Rejected tasks, and no others, are found by their words as they are now."""
 
     def test_only_rejected_tasks_are_counted(self, store: Store) -> None:
@@ -143,7 +142,7 @@ class RejectedContract:
                 tx.tasks.put(rejected_task(1, "Mend roof"))
                 raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
+        with assert_raises(ZeroDivisionError):
             fail()
         with store.read() as view:
             assert (view.rejected.count(), view.rejected.counts(["roof"])) == (0, {})
@@ -227,7 +226,7 @@ class TraceContract:
                 tx.events.add([Session().entry(rejection_filed())])
                 raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
+        with assert_raises(ZeroDivisionError):
             fail()
         with store.read() as view:
             assert list(view.traces.every(*TRACED_NAMES)) == []
@@ -306,15 +305,15 @@ class TraceContract:
 
             assert [one.woken_at for one in tx.traces.filed_rejections("")] == [""]
 
-    @pytest.mark.parametrize("many", [0, 20_000], ids=["few", "many"])
-    def test_the_statuses_of_tasks_can_be_had_by_their_ids(self, store: Store, many: int) -> None:
-        names = [T1, T2, "T-nowhere", *(f"T-{number}" for number in range(many))]
+    def test_the_statuses_of_tasks_can_be_had_by_their_ids(self, store: Store) -> None:
         with store.write() as tx:
             tx.tasks.put(a_task(T1, status=Status.DONE))
             tx.tasks.put(a_task(T2, status=Status.PROVISIONAL))
 
-            found = tx.tasks.statuses(names)
-            assert [found.get(name, "") for name in names[:3]] == ["done", "provisional", ""]
+            for many in (0, 20_000):
+                names = [T1, T2, "T-nowhere", *(f"T-{number}" for number in range(many))]
+                found = tx.tasks.statuses(names)
+                assert [found.get(name, "") for name in names[:3]] == ["done", "provisional", ""], many
 
     def test_rejections_can_be_had_from_a_time_on(self, store: Store) -> None:
         session = Session()

@@ -29,7 +29,7 @@ from remand.testing.builders import (
     task_added,
     task_claimed,
 )
-from remand.testing.strategies import native_events
+from tests.support.strategies import native_events
 
 _encode = msgspec.json.Encoder().encode
 

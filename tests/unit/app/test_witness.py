@@ -12,7 +12,7 @@ from remand.app.rejection_facts import MAX_SLOW, EvidenceChecker, in_evidence_or
 from remand.domain.task import Status, Task
 from remand.domain.validation.assessment import EvidenceGrade
 from remand.testing.builders import SHA, T1, T2, a_task
-from remand.testing.strategies import json_values
+from tests.support.strategies import json_values
 
 MAIL = "import smtplib\n\n\ndef send():\n    raise NotImplementedError\n\n\n\n\nEND = 1\n"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remand.domain.decisions.decomposition import SubtaskNeeds, resolve_dependencies
-from remand.testing.strategies import json_values
+from tests.support.strategies import json_values
 
 ID = "T-20251220-153045-a1b2"
 REFACTOR, PLUGIN, PAGES, PYTHON, SCHEMA, LOGIN = range(6)

@@ -19,7 +19,7 @@ from remand.domain.evidence.probes import (
     UrlProbe,
     parse_probes,
 )
-from remand.testing.strategies import json_values
+from tests.support.strategies import json_values
 
 
 def probe(stated: object, **item: Any) -> EvidenceProbe:

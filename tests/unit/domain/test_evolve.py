@@ -66,7 +66,7 @@ from remand.testing.builders import (
     task_claimed,
     task_submitted,
 )
-from remand.testing.strategies import any_events, with_origin
+from tests.support.strategies import any_events, with_origin
 
 FINDINGS = (Finding(text="It leaks"),)
 

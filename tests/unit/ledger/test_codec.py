@@ -17,7 +17,7 @@ from remand.domain.events.tasks import TaskAdded, TaskReleased
 from remand.ledger import codec
 from remand.ledger.problems import BadLine
 from remand.testing.builders import H1, NOW, T1, Session, an_event, task_added, task_claimed
-from remand.testing.strategies import native_events, records
+from tests.support.strategies import native_events, records
 
 T = TypeVar("T")
 DATA = {"title": "Mend", "description": "", "status": "pending", "priority": "low", "category": ""}

@@ -1,0 +1,84 @@
+"""Holds that what is shipped for tests of others imports with the project's own dependencies alone."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+
+missing = set(json.loads(sys.argv[1]))
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+import remand.testing
+failures = {}
+for module in pkgutil.walk_packages(remand.testing.__path__, "remand.testing."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        failures[module.name] = error.name
+print(json.dumps(failures))
+"""
+
+
+def normalize(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def plain_install() -> set[str]:
+    """Every distribution that `pip install remand` brings, by its normalized name."""
+    found: set[str] = set()
+    left = [(Requirement(text), "") for text in PROJECT["dependencies"]]
+    while left:
+        requirement, extra = left.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = normalize(requirement.name)
+        try:
+            more = [Requirement(text) for text in requires(name) or ()]
+        except PackageNotFoundError:
+            continue
+        for one in ("", *requirement.extras):
+            if f"{name}[{one}]" not in found:
+                found.add(f"{name}[{one}]")
+                left += [(needed, one) for needed in more]
+    return {name.removesuffix("[]") for name in found}
+
+
+def not_installed() -> list[str]:
+    """The top-level modules of every distribution here that a plain install does not have."""
+    there = plain_install() | {"remand"}
+    return sorted(
+        module
+        for module, distributions in packages_distributions().items()
+        if not there.intersection(normalize(one) for one in distributions)
+    )
+
+
+def test_the_extras_are_told_from_what_a_plain_install_has() -> None:
+    blocked = not_installed()
+
+    assert {"pytest", "_pytest", "hypothesis", "graphql", "networkx", "xdist"} <= set(blocked)
+    assert not {"msgspec", "apsw", "cryptography", "gidgethub", "remand"} & set(blocked)
+
+
+def test_remand_testing_imports_in_a_plain_install() -> None:
+    call = [sys.executable, "-c", IMPORT_ALL, json.dumps(not_installed())]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    failures = json.loads(done.stdout)
+    assert not failures, f"modules of remand.testing that need an extra, and which: {failures}"
