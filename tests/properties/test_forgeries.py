@@ -77,14 +77,14 @@ def record(world: FakeLedger, task: str, agent: str, status: GateStatus) -> None
 
 def work(world: FakeLedger) -> None:
     """Claims, rejections by agents and reviewers, lockouts, held work, questions, deferrals and submissions."""
-    world.add_claimed("Alice", title="Claimed")
-    held, _ = world.add_claimed("Bob", title="Held")
+    world.add_and_claim("Alice", title="Claimed")
+    held, _ = world.add_and_claim("Bob", title="Held")
     record(world, held, "Bob", GateStatus.HELD)
-    failed, _ = world.add_claimed("Carol", title="Failed")
+    failed, _ = world.add_and_claim("Carol", title="Failed")
     record(world, failed, "Carol", GateStatus.FAILED)
-    _, handoff = world.add_claimed("Alice", title=TITLE, scope=SCOPE)
+    _, handoff = world.add_and_claim("Alice", title=TITLE, scope=SCOPE)
     world.reject(handoff, a_rejection("BLOCKER"), key="rejected-once")
-    _, handoff = world.add_claimed("Bob", title=TITLE, scope=SCOPE)
+    _, handoff = world.add_and_claim("Bob", title=TITLE, scope=SCOPE)
     world.reject(handoff, LAZY, "Bob")
     sent_back = world.add("Sent back")
     world.claim(sent_back, "Alice")
@@ -96,7 +96,7 @@ def work(world: FakeLedger) -> None:
     world.submit(submitted, "Carol", "second")
     deferred = world.add("Deferred", aliases=("#1",))
     world.ask(c.DeferTask(task_id=deferred, waits_for=(submitted,)))
-    asked, _ = world.add_claimed("Bob", title="Asked")
+    asked, _ = world.add_and_claim("Bob", title="Asked")
     world.ask(c.EscalateTask(task_id=asked, reason="Which roof?"), "Bob", key="asked-once")
     world.add("Waits", depends_on=(deferred,))
     locked = world.add("Locked")

@@ -301,7 +301,7 @@ def directed(n: int, decision: str, created: tuple[str, ...] = ()) -> FakeLedger
     base = FakeLedger(
         session="20261115-070000-00000000", rules=rules, clock=FakeClock(add_seconds(NOW, -7200))
     )
-    task, handoff = base.add_claimed(title=TITLE, scope=SCOPE)
+    task, handoff = base.add_and_claim(title=TITLE, scope=SCOPE)
     base.add("First part")
     base.add("Second part")
     base.reject(handoff, a_rejection("SCOPE_CREEP"))

@@ -405,7 +405,7 @@ class FakeLedger:
         """Files a rejection; valid or not, it is answered."""
         return self.ask(c.RejectHandoff(handoff_id=handoff_id, agent=by, rejection=rejection), by, key)
 
-    def add_claimed(self, by: str = "Alice", **fields: Any) -> tuple[str, str]:
+    def add_and_claim(self, by: str = "Alice", **fields: Any) -> tuple[str, str]:
         """A new task that an agent holds: its id, and the handoff's."""
         task = self.claim(self.add(**fields), by)
         assert task.claim is not None

@@ -38,7 +38,7 @@ Script = Callable[["FakeScheduler", AgentLaunch], RunEnd | None]
 """What an agent does when it is looked at: how it ended, or None while it goes on."""
 
 
-class FakeRunning:
+class FakeRunningAgent:
     """An agent's process: its script, asked again until it has ended."""
 
     def __init__(self, shop: FakeScheduler, order: AgentLaunch, script: Script) -> None:
@@ -46,7 +46,7 @@ class FakeRunning:
         self.is_stopped = False
         self._shop = shop
         self._script = script
-        self._told: Callable[[], None] = lambda: None
+        self._on_end: Callable[[], None] = lambda: None
 
     def poll(self) -> RunEnd | None:
         """How it ended."""
@@ -54,16 +54,16 @@ class FakeRunning:
 
     def notify_end(self, ended: Callable[[], None]) -> None:
         """Says at once that there is something to look at: a script does its work when it is looked at."""
-        self._told = ended
+        self._on_end = ended
         ended()
 
     def stop(self) -> None:
         """Ends it."""
         self.is_stopped = True
-        self._told()
+        self._on_end()
 
 
-class FakeWorkplaces:
+class FakeTaskWorktrees:
     """Worktrees by task, with what their agents put there."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class FakeScheduler:
         rules = Rules(gates=(), team=team, base="base")
         self.world = FakeLedger(rules=replace(rules, policy=replace(rules.policy, **policy)))
         self.world.repository.add("base")
-        self.workplaces = FakeWorkplaces()
+        self.workplaces = FakeTaskWorktrees()
         self.scripts: dict[str, Script] = {}
         self.orders: list[AgentLaunch] = []
         self.answers: list[ClaimAnswer] = []
@@ -134,7 +134,7 @@ class FakeScheduler:
 
     def restart(self) -> Scheduler:
         """A scheduler that has just been started on the ledger as it is."""
-        self.running: list[FakeRunning] = []
+        self.running: list[FakeRunningAgent] = []
         books = LedgerClient(self.world.ledger, lambda: self.world.rules, lambda: "", self.world.ids.hex)
         ending = RunEnder(
             books, self.workplaces, self, lambda _, told: "" if told.text else "it said nothing"
@@ -186,12 +186,12 @@ class FakeScheduler:
         """Does it at once."""
         work()
 
-    def start(self, order: AgentLaunch) -> FakeRunning:
+    def start(self, order: AgentLaunch) -> FakeRunningAgent:
         """Starts an agent's script."""
         if self.fault is not None:
             raise self.fault
         self.orders.append(order)
-        self.running.append(FakeRunning(self, order, self.scripts.get(order.agent, _never_ends)))
+        self.running.append(FakeRunningAgent(self, order, self.scripts.get(order.agent, _never_ends)))
         return self.running[-1]
 
     def launch_config(self, command: tuple[str, ...], run_id: str, prompt: str) -> LaunchConfig:

@@ -46,7 +46,7 @@ def reject(world: FakeLedger, task: str, *amounts: float, by: str = "Alice") -> 
 
 
 def alerted(world: FakeLedger, title: str = "Mend the roof") -> str:
-    task, _ = world.add_claimed(title=title)
+    task, _ = world.add_and_claim(title=title)
     reject(world, task, 9, 8)
     return task
 
@@ -78,7 +78,7 @@ def claim(world: FakeLedger, task: str, excess: float) -> str:
 
 def test_the_agent_reads_of_the_alert_once_with_the_policys_numbers() -> None:
     world = a_world()
-    task, _ = world.add_claimed()
+    task, _ = world.add_and_claim()
 
     first, second, third = (claim(world, task, excess) for excess in (9, 8, 7))
 
@@ -99,7 +99,7 @@ def test_an_answer_that_escalates_ends_with_the_human_and_not_with_an_order_to_g
     amounts: tuple[int, ...], why: str
 ) -> None:
     world = a_world()
-    task, _ = world.add_claimed()
+    task, _ = world.add_and_claim()
 
     *before, last = [claim(world, task, excess) for excess in amounts]
 
@@ -204,7 +204,7 @@ def test_an_acknowledged_alert_is_not_told() -> None:
 
 def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> None:
     world, chat, mail = a_world(), MemoryChannel("chat"), MemoryChannel("mail", is_down=True)
-    task, _ = world.add_claimed()
+    task, _ = world.add_and_claim()
     reject(world, task, 9)
     world.ask(c.OverrideGate(task_id=task, gate="tests", reason="It must go out."), "owner")
 
@@ -225,7 +225,7 @@ def test_an_override_is_told_through_every_channel_and_says_how_to_look() -> Non
 
 def test_an_override_is_told_when_its_task_is_done_already() -> None:
     world, chat = a_world(), MemoryChannel()
-    task, _ = world.add_claimed()
+    task, _ = world.add_and_claim()
     reject(world, task, 9)
     world.ask(c.OverrideGate(task_id=task, gate="tests", reason="It must go out."), "owner")
     world.ask(c.CancelTask(task_id=task), "owner")
@@ -250,7 +250,7 @@ def test_many_alerts_and_overrides_become_one_notice_each() -> None:
 
 def test_a_notice_of_an_override_holds_no_secret() -> None:
     world, chat = a_world(), MemoryChannel()
-    task, _ = world.add_claimed()
+    task, _ = world.add_and_claim()
     reject(world, task, 9)
     world.ask(
         c.OverrideGate(task_id=task, gate="tests", reason="password=hunter2!x9 ghp_" + "a1" * 20), "owner"

@@ -25,7 +25,7 @@ def a_world(*more: Member, director: tuple[str, ...] = ("human",)) -> FakeLedger
 
 
 def rejected(world: FakeLedger, reason: str = "BLOCKER") -> str:
-    task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
+    task, handoff = world.add_and_claim(title=TITLE, scope=SCOPE)
     world.reject(handoff, a_rejection(reason))
     assert world.task(task).status == Status.BLOCKED
     return task
@@ -134,7 +134,7 @@ def test_escalations_and_decisions_stand_together_the_oldest_first_and_on_the_bo
 def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_on() -> None:
     world = a_world(director=("auto",))
     record = a_rejection("INFEASIBLE")
-    task, taken = world.add_claimed(title=TITLE, scope=SCOPE)
+    task, taken = world.add_and_claim(title=TITLE, scope=SCOPE)
     world.reject(taken, record)
 
     found = asked(world)
@@ -154,7 +154,7 @@ def test_a_question_about_an_infeasible_task_holds_all_that_the_decision_rests_o
 def test_each_attempt_and_piece_of_evidence_stands_with_its_grade_and_each_sub_task_with_its_scope() -> None:
     world = a_world()
     record = a_rejection("SCOPE_CREEP")
-    _, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
+    _, handoff = world.add_and_claim(title=TITLE, scope=SCOPE)
     world.reject(handoff, record)
 
     told = asked(world).grounds

@@ -39,7 +39,7 @@ class Scene:
         text = says if isinstance(says, str) else json.dumps(says)
         self.commands = Commands(CommandOutcome(status, text) if says is not None else None)
         self.world = FakeLedger(rules=Rules(gates=(), policy=POLICY))
-        self.task, self.handoff = self.world.add_claimed(title=TITLE, scope=SCOPE)
+        self.task, self.handoff = self.world.add_and_claim(title=TITLE, scope=SCOPE)
         self.world.reject(self.handoff, record or a_rejection())
         self.directing = DirectorCommands(self.world.ledger, self.commands, POLICY)
 

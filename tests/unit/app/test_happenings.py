@@ -100,7 +100,7 @@ def test_a_happening_has_its_task_and_who_asked() -> None:
 
 def test_the_latest_come_newest_first_without_what_says_nothing_new() -> None:
     world = FakeLedger()
-    name, _ = world.add_claimed(aliases=("#42",))
+    name, _ = world.add_and_claim(aliases=("#42",))
     for _ in range(5):
         world.clock.advance(900)
         world.ask(c.Heartbeat(task_id=name, agent="Alice"), "Alice")

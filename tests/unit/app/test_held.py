@@ -39,7 +39,7 @@ def a_finding(name: str, path: str = "src/a.py", text: str = "one assertion less
 
 def hold(world: FakeLedger, by: str = "Alice", alias: str = "#1", **findings: GateFinding) -> str:
     """A task whose work is held for these findings."""
-    task, _ = world.add_claimed(by, aliases=(alias,))
+    task, _ = world.add_and_claim(by, aliases=(alias,))
     given = findings or {"f1": a_finding("f1")}
     result = a_result(
         INTEGRITY_GATE,

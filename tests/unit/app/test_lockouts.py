@@ -106,8 +106,8 @@ def test_a_rejected_task_tells_every_rejection_that_stands() -> None:
 
 def test_lockouts_are_listed_until_the_task_is_done() -> None:
     world = FakeLedger()
-    task, _ = world.add_claimed()
-    other, _ = world.add_claimed("Bob")
+    task, _ = world.add_and_claim()
+    other, _ = world.add_and_claim("Bob")
     world.ask(c.LockOut(task_id=task, agent="Alice", reason="no tests"))
     world.ask(c.LockOut(task_id=other, agent="Alice", reason="again"))
     with world.store.read() as view:

@@ -275,7 +275,7 @@ class TestInvalidRejections:
 
     def test_nothing_of_an_invalid_one_is_told_as_a_fact(self) -> None:
         world = FakeLedger(rules=Rules(gates=()))
-        task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
+        task, handoff = world.add_and_claim(title=TITLE, scope=SCOPE)
         for _ in range(2):
             world.reject(
                 handoff, LAZY | {"blocking_factor": "The moon is full", "suggested_alternative": "Give up"}
@@ -384,7 +384,7 @@ class TestTextOfOthers:
 
 def decided_by_itself(world: FakeLedger, record: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     """A task that was rejected and that the automatic director decided on."""
-    task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
+    task, handoff = world.add_and_claim(title=TITLE, scope=SCOPE)
     answer = world.reject(handoff, record)
     (found,) = (one for one in answer.events if isinstance(one, RejectionAnswered))
     assert world.task(task).status == Status.DECOMPOSED

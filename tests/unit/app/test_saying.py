@@ -180,7 +180,7 @@ def test_a_task_is_found_by_what_people_call_it(room: Room) -> None:
 
 def test_without_a_team_the_names_are_those_in_the_ledger() -> None:
     world = FakeLedger()
-    task, _ = world.add_claimed("Alice", aliases=("#42",))
+    task, _ = world.add_and_claim("Alice", aliases=("#42",))
     answers: list[Answer] = []
 
     def ask(ask: c.Ask) -> Answer:

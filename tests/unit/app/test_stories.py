@@ -97,7 +97,7 @@ class TestTheOverrideMessageOfAHandoff:
 
     def overridden(self, world: FakeLedger, reassign_to: str = "") -> tuple[str, str]:
         """A task and its handoff, whose rejection the user has overridden."""
-        task, handoff = world.add_claimed(title=TITLE, scope=SCOPE)
+        task, handoff = world.add_and_claim(title=TITLE, scope=SCOPE)
         world.reject(handoff, a_rejection())
         world.ask(
             c.AnswerRejection(

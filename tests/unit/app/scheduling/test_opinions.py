@@ -53,7 +53,7 @@ class Scene:
 
     def __init__(self, agent: str, purpose: Purpose, policy: Policy = Policy()) -> None:  # noqa: B008 - a frozen value
         self.world = FakeLedger(rules=Rules(gates=(), team=TEAM, policy=policy))
-        self.task_id, self.handoff = self.world.add_claimed(title=TITLE, scope=SCOPE)
+        self.task_id, self.handoff = self.world.add_and_claim(title=TITLE, scope=SCOPE)
         self._prepare(purpose)
         ask = c.StartRun(task_id=self.task_id, agent=agent, run_id=RUN, purpose=purpose)
         answer = self.world.ledger.ask_as(THE_COORDINATOR, ask)
@@ -289,7 +289,7 @@ def test_a_run_that_works_on_the_task_has_no_opinion() -> None:
 
 def test_no_reviewer_is_started_while_an_approval_waits_for_the_users_answer() -> None:
     world = FakeLedger(rules=Rules(gates=(), team=TEAM))
-    task_id, _ = world.add_claimed(title=TITLE, scope=SCOPE)
+    task_id, _ = world.add_and_claim(title=TITLE, scope=SCOPE)
     world.submit(task_id)
     books = LedgerClient(world.ledger, lambda: world.rules, lambda: "", world.ids.hex)
     session = Session("20261115-070000-000000ff", keys=FakeKeys("a stranger"))

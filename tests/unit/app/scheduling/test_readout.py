@@ -166,7 +166,7 @@ def test_a_review_s_no_is_told_by_its_blocking_findings_and_what_came_of_it(
 
 def test_an_agent_s_no_is_told_by_its_reason_and_the_answer_to_that_very_rejection() -> None:
     world = FakeLedger(rules=Rules(team=TEAM, gates=()))
-    task_id, handoff_id = world.add_claimed("Alice", title=TITLE, scope=SCOPE)
+    task_id, handoff_id = world.add_and_claim("Alice", title=TITLE, scope=SCOPE)
     world.reject(handoff_id, LAZY)
     world.reject(handoff_id, a_rejection("BLOCKER"))
 
@@ -190,7 +190,7 @@ def test_an_answer_counts_for_the_rejection_that_it_answers() -> None:
 
 def test_the_second_lazy_no_says_who_got_the_task() -> None:
     world = FakeLedger(rules=Rules(team=TEAM, gates=()))
-    task_id, handoff_id = world.add_claimed("Alice", title=TITLE, scope=SCOPE)
+    task_id, handoff_id = world.add_and_claim("Alice", title=TITLE, scope=SCOPE)
     world.reject(handoff_id, LAZY)
     world.reject(handoff_id, LAZY)
 

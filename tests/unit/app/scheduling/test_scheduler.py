@@ -52,7 +52,7 @@ def test_a_free_task_is_given_to_a_free_agent_with_its_prompt_and_its_branch() -
 
 def test_an_agent_that_is_started_on_a_sub_task_is_told_what_it_was_split_from() -> None:
     shop = FakeScheduler(agent())
-    task, handoff = shop.world.add_claimed("Alice", title=TITLE, scope=SCOPE)
+    task, handoff = shop.world.add_and_claim("Alice", title=TITLE, scope=SCOPE)
     shop.world.reject(handoff, a_rejection("SCOPE_CREEP"), "Alice")
 
     shop.tick()
