@@ -12,7 +12,7 @@ from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
 from remand.domain.text.visible import remove_invisible
 from remand.wiring import gate_environment
-from tests.unit.adapters.parsers.recorded import NAMES, parse, recorded
+from tests.unit.adapters.parsers.recorded_runs import NAMES, parse, recorded
 
 MAX_FINDINGS = 10_000
 MAX_TEXT = 500

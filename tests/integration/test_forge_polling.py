@@ -12,7 +12,7 @@ from tests.integration.machine import Machine
 from tests.integration.reviewed_there import DIALECTS, Scene, forge_scene
 from tests.support.forge.server import Fault
 from tests.support.forge.state import NewLineComment
-from tests.unit.domain.feedback.reading import headings
+from tests.unit.domain.feedback.section_reader import headings
 
 
 @pytest.fixture(params=DIALECTS)

@@ -135,7 +135,7 @@ COMMON_WORDS = frozenset(map(stem, _COMMON_WORD_TEXT.split()))
 
 
 THRESHOLD = 0.62
-"""From here on two tasks are alike; tests/unit/app/alike.py has the pairs it was set by."""
+"""From here on two tasks are alike; tests/unit/app/tasks/similar_pairs.py has the pairs it was set by."""
 CANDIDATES = 50
 """How many tasks are compared word by word."""
 MAX_SHARED = 10_000

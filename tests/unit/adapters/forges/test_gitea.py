@@ -12,7 +12,7 @@ from remand.domain.pull_request.records import Account, ForgeComment, PullState,
 from remand.testing.fakes import FakeClock
 from tests.support.forge.gitea import GiteaDialect
 from tests.support.forge.state import TOKEN, ForgeState, StoredPull
-from tests.unit.adapters.forges.carrying import Notes, Spoken, Table, reply
+from tests.unit.adapters.forges.memory_transport import Notes, Spoken, Table, reply
 
 HEAD, OLD = "a" * 40, "b" * 40
 PLACE = "/api/v1/repos/octo/demo"

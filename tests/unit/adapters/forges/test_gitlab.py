@@ -12,7 +12,7 @@ from remand.domain.pull_request.records import Account, ForgeComment, PullState,
 from remand.testing.fakes import FakeClock
 from tests.support.forge.gitlab import GitLabDialect
 from tests.support.forge.state import TOKEN, ForgeState, NewLineComment
-from tests.unit.adapters.forges.carrying import Notes, Spoken, Table, reply
+from tests.unit.adapters.forges.memory_transport import Notes, Spoken, Table, reply
 
 HEAD, OLD = "a" * 40, "b" * 40
 PROJECT = "/api/v4/projects/group%2Fsub%2Fdemo"

@@ -4,7 +4,7 @@ import pytest
 
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
-from tests.unit.adapters.parsers.recorded import measured, outcomes, parse, places, recorded
+from tests.unit.adapters.parsers.recorded_runs import measured, outcomes, parse, places, recorded
 
 FINISHED = b'{"reason":"build-finished","success":true}\n'
 PASSED = b"test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n"

@@ -6,7 +6,7 @@ import pytest
 
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
-from tests.unit.adapters.parsers.recorded import measured, parse, recorded
+from tests.unit.adapters.parsers.recorded_runs import measured, parse, recorded
 
 
 def cobertura(attributes: str, inside: str = "") -> Measurement:

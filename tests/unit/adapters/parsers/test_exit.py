@@ -4,7 +4,7 @@ import pytest
 
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import UnreadableReport
-from tests.unit.adapters.parsers.recorded import parse
+from tests.unit.adapters.parsers.recorded_runs import parse
 
 
 def test_a_command_that_succeeds_has_no_errors_whatever_it_says() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
-from tests.unit.adapters.parsers.recorded import measured, outcomes, parse, places, recorded
+from tests.unit.adapters.parsers.recorded_runs import measured, outcomes, parse, places, recorded
 
 FAILED = '<testcase classname="a" name="bad"><failure message="boom"/></testcase>'
 PASSED = '<testcase classname="a" name="good"/>'

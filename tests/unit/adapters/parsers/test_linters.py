@@ -6,7 +6,7 @@ import pytest
 
 from remand.app.gates.ports import ToolOutput
 from remand.domain.gate.gate import Measurement, UnreadableReport
-from tests.unit.adapters.parsers.recorded import measured, parse, places
+from tests.unit.adapters.parsers.recorded_runs import measured, parse, places
 
 VIOLATION = {"filename": "/src/a.py", "code": "F401", "location": {"row": 3}, "message": "unused"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from remand.domain.gate.gate import UnreadableReport
-from tests.unit.adapters.parsers.recorded import NAMES, measured
+from tests.unit.adapters.parsers.recorded_runs import NAMES, measured
 
 LINTED = {
     "cargo/build-broken": {"errors": 1, "warnings": 0},

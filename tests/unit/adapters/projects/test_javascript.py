@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.adapters.projects.trees import gates, proposed
+from tests.unit.adapters.projects.project_trees import gates, proposed
 
 LINKED = "ln -sfn '{cache}/node_modules' node_modules && exec "
 

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from tests.unit.adapters.projects.trees import gates, proposed
+from tests.unit.adapters.projects.project_trees import gates, proposed
 
 TEST = {"tests/test_a.py": "def test_a(): ...\n"}
 MODERN = {

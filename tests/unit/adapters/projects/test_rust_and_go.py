@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.adapters.projects.trees import gates, proposed
+from tests.unit.adapters.projects.project_trees import gates, proposed
 
 CRATE = {"Cargo.toml": '[package]\nname = "sums"\n', "src/lib.rs": "#[test]\nfn adds() {}\n"}
 MODULE = {"go.mod": "module example.test/calc\n", "calc.go": "package calc\n"}

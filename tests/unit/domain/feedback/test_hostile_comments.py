@@ -7,7 +7,7 @@ from remand.domain.feedback.rounds import FeedbackFinding, FeedbackRound, RoundR
 from remand.domain.feedback.sanitiser import MAX_COMMENT, sanitise
 from remand.testing.builders import SHA, a_task
 from tests.corpus.comments import MARKER, SEEN, hostile_comments
-from tests.unit.domain.feedback.reading import headings, read
+from tests.unit.domain.feedback.section_reader import headings, read
 
 COMMENTS = list(hostile_comments())
 FRAME = [

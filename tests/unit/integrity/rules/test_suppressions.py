@@ -1,0 +1,121 @@
+"""Suppressions may not become more, whatever their kind and language; moving one is free."""
+
+import pytest
+
+from tests.unit.integrity.changes import added, deleted, held, modified
+
+KINDS = [
+    ("a.py", "x = f()  # noqa"),
+    ("a.py", "x = f()  # noqa: E501"),
+    ("a.py", "x = f()  #noqa:E501,F401"),
+    ("a.py", "# ruff: noqa"),
+    ("a.py", "# flake8: noqa"),
+    ("a.py", "x = f()  # type: ignore"),
+    ("a.py", "x = f()  # type: ignore[arg-type]"),
+    ("a.py", "x = f()  # pyright: ignore[reportX]"),
+    ("a.py", "# mypy: ignore-errors"),
+    ("a.py", "# pylint: disable=too-many-lines"),
+    ("a.py", "# pylint: skip-file"),
+    ("a.py", "if x:  # pragma: no cover\n    pass"),
+    ("a.py", "x = f()  # nosec"),
+    ("a.py", "@typing.no_type_check\ndef g(): ..."),
+    ("a.ts", "// @ts-ignore\nf();"),
+    ("a.ts", "// @ts-expect-error\nf();"),
+    ("a.ts", "// @ts-nocheck"),
+    ("a.js", "/* eslint-disable */"),
+    ("a.js", "f(); // eslint-disable-line no-console"),
+    ("a.js", "// eslint-disable-next-line\nf();"),
+    ("a.js", "/* eslint no-console: 0 */"),
+    ("a.js", "/* istanbul ignore next */ f();"),
+    ("a.js", "/* c8 ignore start */ f();"),
+    ("a.ts", "// biome-ignore lint/style: x\nf();"),
+    ("a.go", "f() //nolint"),
+    ("a.go", "f() // nolint:errcheck"),
+    ("a.rs", "#[allow(dead_code)]\nfn g() {}"),
+    ("a.rs", "#![allow(clippy::all)]"),
+    ("A.java", '@SuppressWarnings("unchecked")\nclass A {}'),
+    ("A.java", "f(); // NOSONAR"),
+    ("A.kt", '@Suppress("UNUSED")\nfun g() {}'),
+    ("A.cs", "#pragma warning disable CS0168"),
+    ("a.sh", "# shellcheck disable=SC2086\necho $x"),
+    ("a.rb", "x = 1 # rubocop:disable Style/Foo"),
+    ("Dockerfile", "# hadolint ignore=DL3008\nRUN x"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), KINDS)
+def test_a_new_suppression_is_found(path: str, text: str) -> None:
+    assert held(modified(f"src/{path}", "x = 1\n", f"x = 1\n{text}\n")) == {"suppression_added"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", "k()  # noqa: S603 - the arguments are ours\n"),
+        ("src/a.py", "k()  # type: ignore[no-untyped-call]  # the library has no types\n"),
+        ("src/a.py", 'if __name__ == "__main__":  # pragma: no cover\n    main()\n'),
+        ("src/vendor/a.py", "# flake8: noqa\n"),
+        ("src/a.ts", "// eslint-disable-next-line no-console -- a hint for developers\nf();\n"),
+        ("src/a.ts", "// @ts-expect-error callers without types may pass anything\nf();\n"),
+        ("src/a.go", "f() //nolint:errcheck // the error is told by the next call\n"),
+    ],
+)
+def test_neither_a_reason_nor_a_place_excuses_a_new_suppression(path: str, text: str) -> None:
+    assert held(added(path, text)) == {"suppression_added"}
+    assert held(added(path, text + "x = 1\n" * 400)) == {"suppression_added"}
+
+
+@pytest.mark.parametrize(("path", "text"), KINDS)
+def test_a_suppression_may_move_to_another_file(path: str, text: str) -> None:
+    moved = deleted(f"src/old/{path}", f"{text}\n"), added(f"src/new/{path}", f"{text}\n")
+
+    assert held(*moved) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/a.py", 'x = "# noqa"\n'),
+        ("src/a.py", '"""\n# type: ignore\n"""\n'),
+        ("src/a.js", 'const x = "// @ts-ignore";\n'),
+        ("README.md", "Never write `# noqa`.\n"),
+        ("src/api/orders_pb2.py", "x = 1  # type: ignore\n"),
+        ("src/__generated__/schema.ts", "/* eslint-disable */\n"),
+    ],
+)
+def test_what_only_looks_like_one_is_none(path: str, text: str) -> None:
+    assert held(modified(path, "x = 1\n", f"x = 1\n{text}")) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f()  # noqa: E501", "f()  # noqa"),
+        ("f()  # noqa: E501", "f()  # noqa: E501, S101"),
+        ("f()  # type: ignore[arg-type]", "f()  # type: ignore"),
+    ],
+)
+def test_a_wider_suppression_is_found(before: str, after: str) -> None:
+    assert held(modified("src/a.py", before, after)) == {"suppression_widened"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f()  # noqa", "f()  # noqa: E501, S101"),
+        ("f()  # type: ignore", "f()  # type: ignore[arg-type]"),
+        ("f()  # noqa", "f()"),
+    ],
+)
+def test_a_narrower_suppression_is_none(before: str, after: str) -> None:
+    assert held(modified("src/a.py", before, after)) == set()
+
+
+def test_a_line_that_becomes_a_file_is_wider() -> None:
+    line, file = "// eslint-disable-next-line no-console\nf();", "/* eslint-disable no-console */\nf();"
+
+    assert held(modified("src/a.js", line, file)) == {"suppression_widened"}
+
+
+def test_suppressions_are_found_in_a_text_that_breaks_off() -> None:
+    assert held(modified("src/a.py", "x = (\n", "x = (\ny = 1  # noqa\n")) == {"suppression_added"}

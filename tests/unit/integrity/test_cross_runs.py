@@ -1,0 +1,152 @@
+"""Tests of one side on the code of the other tell honest changes from weakened tests."""
+
+from remand.domain.gate.gate import TestOutcome
+from remand.integrity.comparison import CollectedTests, Comparison, FileDiff
+from remand.integrity.examination import examine, judge_base_tests, judge_new_tests, plan_cross_checks
+from remand.integrity.suspicions import KINDS, Weight
+from tests.unit.integrity.changes import added, deleted, modified
+
+PRODUCT = modified("src/a.py", "def f(x):\n    return x\n", "def f(x):\n    return x + 1\n")
+TEST = "def test_a():\n    assert f(3) == 42\n\ndef test_b():\n    assert f(4) == 43\n"
+A, B, NEW = "tests.test_a::test_a", "tests.test_a::test_b", "tests.test_a::test_new"
+
+
+def outcomes(**by_id: str) -> tuple[TestOutcome, ...]:
+    names = {"a": A, "b": B, "new": NEW, "other": "tests.test_other::test_x"}
+    return tuple(TestOutcome(id=names[name], outcome=outcome) for name, outcome in by_id.items())
+
+
+def collected(*changes: FileDiff, base: tuple[TestOutcome, ...], head: tuple[TestOutcome, ...]) -> list[str]:
+    comparison = Comparison(changes=changes, collected=(CollectedTests(gate="tests", base=base, head=head),))
+    return sorted(item.code for item in examine(comparison))
+
+
+def test_a_test_that_is_not_collected_any_more_is_found() -> None:
+    config = modified("tests/helper.py", "x = 1\n", "x = 2\n")
+
+    assert collected(config, base=outcomes(a="passed", b="passed"), head=outcomes(a="passed")) == [
+        "tests_not_collected"
+    ]
+
+
+def test_a_test_that_is_skipped_now_is_found() -> None:
+    config = modified("tests/helper.py", "x = 1\n", "x = 2\n")
+
+    assert collected(config, base=outcomes(a="passed"), head=outcomes(a="skipped")) == ["test_skipped"]
+    assert collected(config, base=outcomes(a="skipped"), head=outcomes(a="skipped")) == []
+
+
+def test_a_renamed_test_is_collected_under_its_new_name() -> None:
+    change = modified("tests/test_a.py", TEST, TEST.replace("test_b", "test_new"))
+
+    assert (
+        collected(change, base=outcomes(a="passed", b="passed"), head=outcomes(a="passed", new="passed"))
+        == []
+    )
+
+
+def test_a_test_that_went_with_its_subject_need_not_be_collected() -> None:
+    product = modified("src/a.py", "def f(x): ...\ndef gone(x):\n    return x\n", "def f(x): ...\n")
+    change = modified(
+        "tests/test_a.py",
+        "def test_a():\n    assert f(3) == 42\ndef test_b():\n    assert gone(4) == 43\n",
+        "def test_a():\n    assert f(3) == 42\n",
+    )
+
+    assert collected(product, change, base=outcomes(a="passed", b="passed"), head=outcomes(a="passed")) == []
+
+
+def test_other_parameters_are_the_same_test_unless_they_are_fewer() -> None:
+    def ids(*parameters: str) -> tuple[TestOutcome, ...]:
+        return tuple(TestOutcome(id=f"{A}[{parameter}]", outcome="passed") for parameter in parameters)
+
+    assert collected(PRODUCT, base=ids("1", "2"), head=ids("1", "3")) == []
+    assert collected(PRODUCT, base=ids("1", "2"), head=ids("1")) == ["tests_not_collected"]
+
+
+def test_the_trees_take_tests_and_harness_from_one_side_each() -> None:
+    changed = modified("tests/test_a.py", TEST, TEST.replace("42", "44"))
+    new = added("tests/test_new.py", "def test_new():\n    assert f(5) == 6\n")
+    comparison = Comparison(changes=(PRODUCT, changed, new))
+    checks = plan_cross_checks(
+        comparison, ["conftest.py", "src/a.py", "tests/test_a.py"], ["conftest.py", "src/a.py"]
+    )
+
+    assert checks.from_base == ("conftest.py", "tests/test_a.py", "tests/test_new.py")
+    assert checks.from_head == ("tests/test_a.py", "tests/test_new.py")
+
+
+def test_without_changed_tests_nothing_needs_crossing() -> None:
+    checks = plan_cross_checks(Comparison(changes=(PRODUCT,)), ["src/a.py"], ["src/a.py"])
+
+    assert (checks.from_base, checks.from_head) == ((), ())
+
+
+def base_tests(*changes: FileDiff, head: str = "passed", crossed: str = "failed") -> list[str]:
+    found = judge_base_tests(
+        Comparison(changes=(PRODUCT, *changes)),
+        on_base=outcomes(a="passed", b="passed"),
+        on_head=outcomes(a=head, b="passed"),
+        crossed=outcomes(a=crossed, b="passed"),
+    )
+    return [item.code for item in found]
+
+
+def test_a_base_test_that_fails_counts_when_the_heads_version_is_weaker() -> None:
+    assert base_tests(modified("tests/test_a.py", TEST, TEST.replace("f(3) == 42", "f(3) is not None"))) == [
+        "base_test_fails"
+    ]
+    assert base_tests(
+        modified("tests/test_a.py", TEST, TEST.replace("    assert f(3) == 42", "    f(3)"))
+    ) == ["base_test_fails"]
+    assert base_tests(deleted("tests/test_a.py", TEST)) == ["base_test_fails"]
+
+
+def test_a_base_test_that_fails_is_noted_and_holds_nothing_when_the_heads_version_asks_as_much() -> None:
+    changed = base_tests(modified("tests/test_a.py", TEST, TEST.replace("42", "44")))
+    assert changed == ["expectation_changed"]
+    assert KINDS["expectation_changed"].weight is Weight.NOTE
+
+
+def test_a_base_test_that_passes_crossed_is_nothing() -> None:
+    assert (
+        base_tests(modified("tests/test_a.py", TEST, TEST.replace("f(3) == 42", "f(3)")), crossed="passed")
+        == []
+    )
+
+
+def test_an_unchanged_test_that_only_the_heads_harness_lets_pass_is_found() -> None:
+    assert base_tests(modified("conftest.py", "", "x = 1\n")) == ["harness_tampered"]
+    assert base_tests(modified("conftest.py", "", "x = 1\n"), head="failed") == [], (
+        "the gate itself fails then"
+    )
+
+
+def new_tests(
+    crossed: str, *changes: FileDiff, base: tuple[TestOutcome, ...] = outcomes(a="passed", b="passed")
+) -> list[str]:
+    test = modified("tests/test_a.py", TEST, f"{TEST}\ndef test_new():\n    assert f(5) == 6\n")
+    found = judge_new_tests(
+        Comparison(changes=(test, *changes)),
+        on_base=base,
+        on_head=outcomes(a="passed", b="passed", new="passed"),
+        crossed=outcomes(a="passed", b="passed", new=crossed),
+    )
+    return [item.code for item in found]
+
+
+def test_new_tests_that_pass_without_the_change_are_found() -> None:
+    assert new_tests("passed", PRODUCT) == ["new_tests_prove_nothing"]
+
+
+def test_one_new_test_that_fails_without_the_change_is_enough() -> None:
+    assert new_tests("failed", PRODUCT) == []
+    assert new_tests("error", PRODUCT) == []
+
+
+def test_tests_alone_need_not_fail_without_a_change() -> None:
+    assert new_tests("passed") == []
+
+
+def test_a_test_of_the_base_that_was_mended_shows_the_work_as_well() -> None:
+    assert new_tests("passed", PRODUCT, base=outcomes(a="failed", b="passed")) == []

@@ -1,0 +1,47 @@
+"""Holds the plain lines that are written where nobody looks at a terminal."""
+
+from typing import Any
+
+from remand.app.scheduler.status import BreachStatus, SchedulerStatus
+from remand.interfaces.terminal.lines import event_line, status_lines
+from remand.testing.builders import LATER, NOW, Session, task_added, task_claimed
+from tests.unit.interfaces.terminal.test_screen import HOSTILE
+
+DISK = BreachStatus(cause="disk", message="The disk is full", since=NOW)
+
+
+def a_status(**fields: Any) -> SchedulerStatus:
+    return SchedulerStatus(**{"pid": 4711, "started_at": NOW, "tick_at": LATER, **fields})
+
+
+def test_an_event_is_one_line_with_its_time_its_task_and_what_happened() -> None:
+    event = Session().write(task_claimed(), at=NOW)
+
+    assert event_line(event, "issue #42") == (
+        "2026-11-15T09:00:00Z  issue #42                        Alice took it, attempt 1"
+    )
+
+
+def test_whatever_an_event_says_it_is_one_line_that_commands_nothing() -> None:
+    line = event_line(Session().write(task_added(title=HOSTILE), at=NOW), HOSTILE)
+
+    assert line.isprintable()
+    assert "evil" in line
+
+
+def test_what_changes_about_the_scheduler_is_said_once() -> None:
+    stuck = a_status(breaker=(DISK,), waiting="ten wait for review", forge="it does not answer")
+
+    assert list(status_lines(None, a_status())) == []
+    assert [line.split(maxsplit=1)[1] for line in status_lines(None, stuck)] == [
+        "scheduler                        starts nothing (disk): The disk is full",
+        "scheduler                        waits: ten wait for review",
+        "forge                            it does not answer",
+    ]
+    assert list(status_lines(stuck, stuck)) == []
+    assert [line.split(maxsplit=2)[2] for line in status_lines(stuck, a_status())] == [
+        "starts agents again (disk)",
+        "waits for nothing any more",
+        "answers again",
+    ]
+    assert list(status_lines(stuck, None)) == []
