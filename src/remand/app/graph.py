@@ -141,14 +141,14 @@ class _Fold:
 
     def add_named_tasks(self) -> None:
         """Adds the tasks that rejections name and no event has written down: another branch may have it."""
-        ends = {end for edge in self.graph.dangling() for end in (edge.source, edge.target)}
+        ends = {end for edge in self.graph.dangling_edges() for end in (edge.source, edge.target)}
         for name in self._named:
             if name in ends and name not in self.graph.nodes:
                 self.graph.add_node(name, NodeType.TASK, name)
 
     def leave_out_dangling(self) -> None:
         """Takes away the edges that lead from or to nothing."""
-        for edge in list(self.graph.dangling()):
+        for edge in list(self.graph.dangling_edges()):
             self.graph.remove_edge(edge.source, edge.target, edge.edge_type)
             absent = edge.target if edge.source in self.graph.nodes else edge.source
             self._misfits.append((self._linked[_key(edge)], f"{absent} is no node"))

@@ -275,13 +275,13 @@ def _apply_handoff_lapsed(task: Task, event: HandoffLapsed) -> Task:
 def _require_current_claim(apply: Callable[[Task, E], Task]) -> Callable[[Task, E], Task]:
     """Lets an event of a claim apply only while that very claim holds."""
 
-    def guarded(task: Task, event: E) -> Task:
+    def apply_current(task: Task, event: E) -> Task:
         claim = task.claim
         if claim is None or (claim.handoff_id, claim.agent) != (event.handoff_id, event.agent):
             return record_conflict(task, event, f"the claim {event.handoff_id} did not hold at that time")
         return apply(task, event)
 
-    return guarded
+    return apply_current
 
 
 def _apply_lease_renewed(task: Task, event: LeaseRenewed) -> Task:

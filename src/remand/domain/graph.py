@@ -172,7 +172,7 @@ class ThoughtGraph:
             del self._incident[end][key]
         return True
 
-    def dangling(self) -> Iterator[GraphEdge]:
+    def dangling_edges(self) -> Iterator[GraphEdge]:
         """The edges with an end that is no node."""
         return (edge for edge in self.edges if edge.source not in self.nodes or edge.target not in self.nodes)
 

@@ -77,7 +77,7 @@ class AgentSandboxReport(NamedTuple):
     probes: tuple[AgentSandboxCheck, ...]
 
     @property
-    def broken(self) -> tuple[AgentSandboxCheck, ...]:
+    def breaches(self) -> tuple[AgentSandboxCheck, ...]:
         """The attacks that got through although they should not."""
         return tuple(probe for probe in self.probes if not (probe.held or probe.excuse))
 

@@ -12,7 +12,7 @@ from remand.app.events.intake import held_entries
 from remand.app.record_files import RecordFileUpdater, RecordKind, are_records_current
 from remand.wiring.ledger import OpenLedger
 from remand.wiring.startup import LedgerLocation, locate
-from remand.wiring.views import Unseen, log_warning, read_unseen, reminder, untrusted_writer
+from remand.wiring.views import UnseenCounts, log_warning, read_unseen, reminder, untrusted_writer
 
 __all__ = [
     "held_events_warning",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def run_after_call(place: LedgerLocation, opened: OpenLedger | None) -> tuple[Unseen, str]:
+def run_after_call(place: LedgerLocation, opened: OpenLedger | None) -> tuple[UnseenCounts, str]:
     """Brings the files in step, repeats what is overdue, has the user told; gives what is unseen and what failed."""
     fault = "" if opened is None else _update_files(opened)
     found = _read_unseen(place, opened)
@@ -41,10 +41,10 @@ def run_after_call(place: LedgerLocation, opened: OpenLedger | None) -> tuple[Un
     return found, fault
 
 
-def read_unseen_at(folder: str, opened: OpenLedger | None) -> Unseen:
+def read_unseen_at(folder: str, opened: OpenLedger | None) -> UnseenCounts:
     """What is to be told in the repository around a folder, after a call that had nothing to do with its ledger."""
     place = opened.place if opened else locate(folder)
-    return _read_unseen(place, opened) if place else Unseen()
+    return _read_unseen(place, opened) if place else UnseenCounts()
 
 
 def untrusted_key(place: LedgerLocation, opened: OpenLedger | None) -> str:
@@ -110,7 +110,7 @@ def _update_files(opened: OpenLedger) -> str:
     return update_record_files(opened)
 
 
-def _read_unseen(place: LedgerLocation, opened: OpenLedger | None) -> Unseen:
+def _read_unseen(place: LedgerLocation, opened: OpenLedger | None) -> UnseenCounts:
     return read_unseen(place, opened.store.connection if opened else None, SystemClock().now())
 
 

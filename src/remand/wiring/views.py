@@ -7,11 +7,11 @@ import os
 import apsw
 
 from remand.adapters.git.location import LedgerLocation, locate
-from remand.adapters.stores.sqlite_views import LedgerView, Unseen
+from remand.adapters.stores.sqlite_views import LedgerView, UnseenCounts
 from remand.app.errors import EnvironmentFault
 
 __all__ = [
-    "Unseen",
+    "UnseenCounts",
     "has_held",
     "log_warning",
     "open_view",
@@ -57,16 +57,18 @@ def has_held(tasks: str) -> bool:
     return '"held":["' in tasks
 
 
-def read_unseen(place: LedgerLocation, connection: apsw.Connection | None = None, now: str = "") -> Unseen:
+def read_unseen(
+    place: LedgerLocation, connection: apsw.Connection | None = None, now: str = ""
+) -> UnseenCounts:
     """The questions that wait for the user; none where there is no ledger to ask."""
     path = os.path.join(place.got, "ledger.db")
     try:
-        return LedgerView(path, connection).unseen(now)
+        return LedgerView(path, connection).unseen_counts(now)
     except EnvironmentFault:
-        return Unseen()
+        return UnseenCounts()
 
 
-def reminder(found: Unseen) -> str:
+def reminder(found: UnseenCounts) -> str:
     """The line that reminds the user of what nothing else told of and is in the inbox; empty when there is nothing."""
     count = found.untold + found.held
     if not count:
@@ -84,7 +86,7 @@ def untrusted_writer(place: LedgerLocation, connection: apsw.Connection | None =
         return ""
 
 
-def log_warning(found: Unseen) -> str:
+def log_warning(found: UnseenCounts) -> str:
     """The line that warns of a log that is not whole; empty when nothing is known to be wrong."""
     if not found.damage:
         return ""

@@ -111,7 +111,7 @@ def test_a_task_that_another_branch_has_yet_to_bring_is_a_bare_node() -> None:
 
     assert view.conflicts == []
     assert (view.graph.nodes[N2].node_type, view.graph.nodes[N2].content) == (NodeType.TASK, N2)
-    assert list(view.graph.dangling()) == []
+    assert list(view.graph.dangling_edges()) == []
 
 
 def test_a_deleted_task_does_not_come_back_by_its_rejection() -> None:
@@ -144,7 +144,7 @@ def test_events_on_the_nodes_of_rejections_do_no_harm() -> None:
         "node.delete",
         "handoff.reject.response",
     ]
-    assert list(after.graph.dangling()) == []
+    assert list(after.graph.dangling_edges()) == []
 
 
 @pytest.mark.parametrize("record", [{}, {"task_id": T3, "agent_id": "Mallory", "reason_type": ["x"]}])

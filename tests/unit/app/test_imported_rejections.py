@@ -394,7 +394,7 @@ def test_the_graph_holds_what_the_lines_bear_out(lines: list[bytes], nodes: int,
 
     assert len(view.graph.nodes) - bare == nodes
     assert len(view.conflicts) == conflicts
-    assert list(view.graph.dangling()) == []
+    assert list(view.graph.dangling_edges()) == []
 
 
 def test_many_names_in_one_answer_do_not_fill_the_graph() -> None:
@@ -459,7 +459,7 @@ def test_whatever_a_line_holds_it_is_read_told_and_exported() -> None:
     assert imported_rejections(events)
     assert all("\n" not in event_text(event) and "\x1b" not in event_text(event) for event in events)
     found = graph(world)
-    assert list(found.graph.dangling()) == []
+    assert list(found.graph.dangling_edges()) == []
     assert analyze_rejection_patterns(found.graph)["total_rejections"] > 0
     for export in FORMATS.values():
         assert export(found.graph)

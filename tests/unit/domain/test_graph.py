@@ -132,7 +132,7 @@ def test_removing_an_edge_says_that_it_was_there(graph: ThoughtGraph) -> None:
 def test_an_edge_without_one_of_its_nodes_is_dangling(graph: ThoughtGraph, ends: tuple[str, str]) -> None:
     edge = graph.add_edge(*ends, EdgeType.SIMILAR)
 
-    assert list(graph.dangling()) == [edge]
+    assert list(graph.dangling_edges()) == [edge]
 
 
 def test_adding_an_edge_looks_at_no_other_edge() -> None:

@@ -131,7 +131,7 @@ def test_the_example_of_the_requirements_leaves_no_edge_without_ends() -> None:
     log_rejection_to_got(graph, rejection, decision)
 
     assert (len(graph.nodes), len(graph.edges)) == (5, 4)
-    assert list(graph.dangling()) == []
+    assert list(graph.dangling_edges()) == []
     assert graph.nodes["task:T-123"].content == "Original task"
 
 
@@ -200,7 +200,7 @@ def test_values_of_any_type_are_logged_without_an_error_and_without_loose_ends(d
         node = logged(graph, rejection, decision)
         assert node.node_type is NodeType.OBSERVATION
 
-    assert list(graph.dangling()) == []
+    assert list(graph.dangling_edges()) == []
     assert len(of_type(graph, NodeType.DECISION)) == 2
     assert all(isinstance(name, str) and name for name in graph.nodes)
 
@@ -230,4 +230,4 @@ def test_a_task_that_was_no_node_yet_is_logged_with_what_it_became(
     log_rejection_to_got(graph, rejection, made)
 
     assert graph.nodes["task:T-1"].properties.get("status") == ("mine" if is_node else status)
-    assert list(graph.dangling()) == []
+    assert list(graph.dangling_edges()) == []

@@ -166,10 +166,10 @@ class GiteaWriter:
         """Merges in the first of the ways that the repository allows."""
         path = f"{self._repository}/pulls/{number}/merge"
 
-        async def merged(way: str) -> None:
+        async def merge_by(way: str) -> None:
             await self._rest.send(path, {"Do": way, "head_commit_id": commit})
 
-        await try_each_way(STYLES, merged, NOT_ALLOWED)
+        await try_each_way(STYLES, merge_by, NOT_ALLOWED)
 
     async def issues(self, label: str) -> list[ForgeIssue]:
         """The open issues with a label; for one that is not there the server lists all."""

@@ -225,11 +225,11 @@ class GitHubWriter:
     async def merge(self, number: int, commit: str) -> None:
         """Merges in the first of the ways that the repository allows."""
 
-        async def merged(way: str) -> None:
+        async def merge_by(way: str) -> None:
             data = {"sha": commit, "merge_method": way}
             await self._api.send(f"{PULL}/merge", data, method="PUT", number=str(number))
 
-        await try_each_way(METHODS, merged, NOT_ALLOWED)
+        await try_each_way(METHODS, merge_by, NOT_ALLOWED)
 
     async def issues(self, label: str) -> list[ForgeIssue]:
         """The open issues with a label."""

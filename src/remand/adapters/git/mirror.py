@@ -158,10 +158,10 @@ _Found = TypeVar("_Found")
 def _repair_and_retry(
     read: Callable[Concatenate[GitMirror, _Given], _Found],
 ) -> Callable[Concatenate[GitMirror, _Given], _Found]:
-    """Has a question asked again when it failed because the mirror was damaged."""
+    """Reads a second time when the first read failed because the mirror was damaged."""
 
     @wraps(read)
-    def asked(mirror: GitMirror, /, *given: _Given.args, **named: _Given.kwargs) -> _Found:
+    def read_twice(mirror: GitMirror, /, *given: _Given.args, **named: _Given.kwargs) -> _Found:
         try:
             return read(mirror, *given, **named)
         except DamagedRepository:
@@ -169,7 +169,7 @@ def _repair_and_retry(
                 raise
         return read(mirror, *given, **named)
 
-    return asked
+    return read_twice
 
 
 class GitMirror:

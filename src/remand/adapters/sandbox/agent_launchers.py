@@ -107,7 +107,9 @@ class _BubblewrapStarter:
             plan, program = self._plan(order, given, view, prompt), [*self._command(order, given)]
             binding = BubblewrapConnection(stack, self._wrapper.path, plan, PROMPT, program)
             kept.callback(binding.let_go)
-            process = spawn(self._watch, binding.command, binding.stdin, streams, (*binding.given, prompt))
+            process = spawn(
+                self._watch, binding.command, binding.stdin, streams, (*binding.descriptors, prompt)
+            )
             binding.close_child_ends()
             first = _await_first_process(process, binding, streams)
             try:

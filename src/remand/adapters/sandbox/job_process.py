@@ -50,7 +50,7 @@ class JobConnection(Protocol):
         """What it reads."""
 
     @property
-    def given(self) -> Sequence[int]:
+    def descriptors(self) -> Sequence[int]:
         """Further descriptors that it inherits."""
 
     @property
@@ -133,7 +133,7 @@ class RunningJob:
             stderr=errors,
             env={},
             cwd="/",
-            pass_fds=line.given,
+            pass_fds=line.descriptors,
             start_new_session=True,
             umask=0o022,
         )
@@ -274,9 +274,9 @@ class BubblewrapConnection(LauncherStatus):
         # Nothing is ever said on it: bubblewrap takes it for a list of no arguments, and lets go of it.
         self._tether.shutdown(socket.SHUT_WR)
         self.stdin = self._theirs.fileno()
-        self.given = (self._told, self._held.fileno(), asked)
+        self.descriptors = (self._told, self._held.fileno(), asked)
         """The descriptors to be inherited."""
-        told, *lists = map(str, self.given)
+        told, *lists = map(str, self.descriptors)
         options = ("--info-fd", told, *(word for each in lists for word in ("--args", each)), "--")
         self.command = [*encode_arguments(["/bin/sh", "-c", HOLDER, "sh", path, *options]), *first]
 

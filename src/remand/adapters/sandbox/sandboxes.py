@@ -268,8 +268,8 @@ class LauncherConnection(StatusPipe):
         told, self._says = make_pipe(stack)
         self._leave, self._to_leave = make_pipe(stack)
         super().__init__(told)
-        self.given = (stack.enter_context(memory_file(plan)), self._says.fileno(), self._leave.fileno())
-        self.command = launcher_command(*self.given)
+        self.descriptors = (stack.enter_context(memory_file(plan)), self._says.fileno(), self._leave.fileno())
+        self.command = launcher_command(*self.descriptors)
 
     def close_child_ends(self) -> None:
         """Leaves its ends to the launcher."""

@@ -77,7 +77,7 @@ SELECT (SELECT count(*) FROM missing INDEXED BY missing_fault WHERE is_fault) + 
 """
 
 
-class Unseen:
+class UnseenCounts:
     """What the user is to be told of: questions and alerts they have not acknowledged, overrides, held findings."""
 
     __slots__ = ("count", "damage", "held", "least", "overdue", "untold")
@@ -117,7 +117,7 @@ class LedgerView:
         if connection is None:
             self._connection.set_busy_timeout(60_000)
 
-    def unseen(self, now: str) -> Unseen:
+    def unseen_counts(self, now: str) -> UnseenCounts:
         """What the user is to be told of."""
         try:
             (found,) = self._connection.execute(_UNSEEN, (now,)).fetchall()
@@ -125,7 +125,7 @@ class LedgerView:
             found += self._connection.execute(_COUNT_DAMAGE).fetchall()[0]
         except apsw.Error as error:
             raise EnvironmentFault(f"The ledger {self._path} cannot be read ({error}).") from None
-        return Unseen(*(int(str(value)) for value in found))
+        return UnseenCounts(*(int(str(value)) for value in found))
 
     def untrusted_writer(self) -> str:
         """The key that this ledger's events are signed with, while the base does not trust it."""

@@ -342,8 +342,8 @@ class _BreakerFile:
 
 
 def _without_result(work: Callable[[], None]) -> Callable[[], str]:
-    def done() -> str:
+    def run_work() -> str:
         work()
         return ""
 
-    return done
+    return run_work

@@ -94,7 +94,7 @@ def reduce_links(text: str, repository: str) -> tuple[str, int]:
         return text, 0
     removed = 0
 
-    def told(match: re.Match[str]) -> str:
+    def replace_address(match: re.Match[str]) -> str:
         nonlocal removed
         address = match[0].rstrip(_TRAILING)
         if "(" in address:
@@ -103,7 +103,7 @@ def reduce_links(text: str, repository: str) -> tuple[str, int]:
         removed += shown != address
         return shown + match[0][len(address) :]
 
-    return _ADDRESS.sub(told, text), removed
+    return _ADDRESS.sub(replace_address, text), removed
 
 
 def reduce_address(address: str, repository: str) -> str:

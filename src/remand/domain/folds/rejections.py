@@ -84,7 +84,7 @@ def apply_rejection_answered(task: Task, event: RejectionAnswered) -> Task:
 def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, F], Task]:
     """Lets what follows from an answer apply only when that very answer counted."""
 
-    def guarded(task: Task, event: F) -> Task:
+    def apply_counted(task: Task, event: F) -> Task:
         filed = task.filed
         if event.rejection_id and (filed is None or filed.rejection_id != event.rejection_id):
             return record_conflict(task, event, f"there was no rejection {event.rejection_id} to answer")
@@ -94,7 +94,7 @@ def require_counted_answer(apply: Callable[[Task, F], Task]) -> Callable[[Task, 
                 return record_conflict(task, event, "another answer to the rejection came first")
         return apply(task, event)
 
-    return guarded
+    return apply_counted
 
 
 def apply_handoff_resumed(task: Task, event: HandoffResumed) -> Task:

@@ -50,7 +50,7 @@ UNCONFINED = "nothing: agents run as this user, without a sandbox"
 
 def tier_of(tested: AgentSandboxReport) -> int:
     """Which tier of enforcement holds for agents that `remand run` starts."""
-    return 1 if tested.tier == CONFINED and not tested.broken else 0
+    return 1 if tested.tier == CONFINED and not tested.breaches else 0
 
 
 def command_checks(members: Iterable[Member]) -> Iterator[Check]:
@@ -87,7 +87,7 @@ def agent_checks(tested: AgentSandboxReport, *, is_off: bool = False) -> Iterato
     told = [f"{probe.name} ({probe.excuse or probe.detail})" if is_confined else probe.name for probe in lost]
     yield Check(
         "agent probes",
-        not (is_confined and tested.broken),
+        not (is_confined and tested.breaches),
         f"{len(held)} of {len(tested.probes)} attacks by an agent were held: {', '.join(held)}",
         f"Not held: {', '.join(told)}." if lost else "",
     )

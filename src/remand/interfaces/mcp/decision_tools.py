@@ -104,13 +104,13 @@ class DecisionTools:
     def _answer(self) -> Any:
         """The tool that answers a question, and asks the user for the answer when none is given."""
 
-        async def chosen(
+        async def choose_option(
             question: str, option: str, ctx: Context[Any, Any]
         ) -> Elicit[FormAnswer] | FormAnswer:
             return FormAnswer() if option else await self._question_form(question, ctx)
 
         async def answer(
-            choice: Annotated[ElicitationResult[FormAnswer], Resolve(chosen)],
+            choice: Annotated[ElicitationResult[FormAnswer], Resolve(choose_option)],
             question: Annotated[
                 str, Field(description="id of the question or its task; empty: the oldest")
             ] = "",

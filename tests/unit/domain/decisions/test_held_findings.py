@@ -119,7 +119,7 @@ def test_the_list_of_tasks_says_the_same(task: Task, expected: tuple[str, ...], 
 
     assert f'"held":[{",".join(f"{chr(34)}{name}{chr(34)}" for name in expected)}]' in view.tasks([])
     is_counted = task.status == Status.CLAIMED
-    assert view.unseen("").held == (len(expected) if is_counted else 0)
+    assert view.unseen_counts("").held == (len(expected) if is_counted else 0)
     store.close()
 
 

@@ -191,7 +191,7 @@ def test_no_link_leads_nowhere(reason: RejectionReason, manager: type[GraphProje
     decision = DirectorRejectionHandler(project).handle_rejection(rejection, CONTEXT)
 
     assert decision.decision_type is not DecisionType.OVERRIDE
-    assert list(project.graph.dangling()) == []
+    assert list(project.graph.dangling_edges()) == []
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_decision_that_is_waited_for_becomes_a_decision_in_the_graph() -> None
     decision, project = handled(told)
 
     assert decision.decision_type is DecisionType.ACCEPT_AND_DEFER
-    assert list(project.graph.dangling()) == []
+    assert list(project.graph.dangling_edges()) == []
 
 
 def in_words(**fields: Any) -> dict[str, Any]:

@@ -287,7 +287,7 @@ def waits_for_forge(context: Context, *task_ids: str) -> dict[str, str]:
     return found
 
 
-def _spent(task: Task) -> str:
+def _render_cost(task: Task) -> str:
     """What a task's runs have cost, as far as their hosts tell."""
     spent = task.spent
     parts = [f"{spent.runs} runs", f"{spent.seconds / 60:.1f} min"]
@@ -312,7 +312,7 @@ def _page(
         rows = [(name.replace("_", " "), data[name]) for name in shown]
         rows.insert(1, ("status", status))
         if task.spent.runs:
-            rows.append(("spent", _spent(task)))
+            rows.append(("spent", _render_cost(task)))
         rows += [("depends on", ", ".join(task.depends_on)), ("waits for", ", ".join(task.waits_for))]
         rows += [("forge", one_line(data["waits_for_forge"] or "", 300))]
         rows += [
