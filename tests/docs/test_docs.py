@@ -69,10 +69,31 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_the_glossary_is_in_order() -> None:
-    words = re.findall(r"^\| ([a-z -]+) \|", text("docs/GLOSSARY.md"), re.MULTILINE)[1:]
+GLOSSARY = re.findall(r"^\| ([a-z -]+) \| ", text("docs/GLOSSARY.md"), re.MULTILINE)[1:]
+MOST_WORDS = 70
 
-    assert words == sorted(words)
+
+def names_in_code() -> str:
+    """Every name of a module, class or function in the source as plain words, one name a line."""
+    paths = sorted((ROOT / "src").rglob("*.py"))
+    named = [path.stem for path in paths]
+    for path in paths:
+        named += re.findall(
+            r"^\s*(?:async def|def|class) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    words = (re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower() for name in named)
+    return "\n".join(words)
+
+
+def test_the_glossary_is_in_order_and_short() -> None:
+    assert sorted(set(GLOSSARY)) == GLOSSARY
+    assert len(GLOSSARY) <= MOST_WORDS
+
+
+def test_every_word_of_the_glossary_is_used_in_the_code() -> None:
+    names = names_in_code()
+
+    assert [word for word in GLOSSARY if not re.search(rf"\b{word}(?:s|es)?\b", names)] == []
 
 
 @pytest.mark.parametrize("path", re.findall(r"`(tests/[a-z_/.]+)`", text("README.md")))
