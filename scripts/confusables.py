@@ -1,4 +1,4 @@
-"""Makes `src/remand/domain/confusables.py` from Unicode's confusables.txt (UTS #39), which is given as the argument.
+"""Makes `src/remand/domain/access/confusables.py` from Unicode's confusables.txt (UTS #39), which is given as the argument.
 
 Debian has the file in the source package `icu`, at source/data/unidata/confusables.txt.
 """
@@ -9,7 +9,7 @@ import unicodedata
 from collections import defaultdict
 from pathlib import Path
 
-TARGET = Path(__file__).parents[1] / "src" / "remand" / "domain" / "confusables.py"
+TARGET = Path(__file__).parents[1] / "src" / "remand" / "domain" / "access" / "confusables.py"
 IN_NAMES = re.compile(r"[\w@.+\- \[\]:/]+")
 WIDTH = 100
 HEAD = '''"""Which characters look like which: Unicode {version}, confusables.txt. `scripts/confusables.py` made it; do not edit it.
