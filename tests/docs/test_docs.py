@@ -96,6 +96,16 @@ def test_every_word_of_the_glossary_is_used_in_the_code() -> None:
     assert [word for word in GLOSSARY if not re.search(rf"\b{word}(?:s|es)?\b", names)] == []
 
 
+LAYERS = "adapters|app|config|domain|integrity|interfaces|ledger|testing|wiring"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(rf"`((?:{LAYERS}|bootstrap)/[a-z_/]+(?:\.py)?)", page.read_text(encoding="utf-8"))
+
+    assert [path for path in named if not (ROOT / "src" / "remand" / path).exists()] == []
+
+
 @pytest.mark.parametrize("path", re.findall(r"`(tests/[a-z_/.]+)`", text("README.md")))
 def test_what_the_readme_says_is_shown_by_tests_that_are_there(path: str) -> None:
     assert (ROOT / path).exists()
