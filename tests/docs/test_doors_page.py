@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remand.interfaces.cli.agent_socket.policy import PERMITTED_COMMANDS
+from remand.domain.access.agent_calls import PERMITTED_COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doors.md").read_text(encoding="utf-8")
 LISTED = PAGE.partition("An agent may call:")[2].partition("\n\n")[0]

@@ -12,6 +12,11 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
         self.message = message
 
 
+def restore_refusal(code: str, message: str) -> Refused:
+    """A refusal that another process has given, as it came over the wire."""
+    return Refused(code, message)
+
+
 MEANINGS: dict[str, tuple[str, str]] = {
     "already_running": (
         "An agent's process is at work on the task already.",

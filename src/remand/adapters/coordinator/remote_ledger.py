@@ -11,7 +11,7 @@ from remand.adapters.coordinator.protocol import Connection
 from remand.app.errors import EnvironmentFault
 from remand.app.requests import Acceptance, Answer, Request
 from remand.domain.record import Record
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, restore_refusal
 from remand.domain.task import Task
 from remand.ledger import codec
 
@@ -65,7 +65,7 @@ def decode_answers(payload: bytes) -> list[Answer]:
 
 def _decode_answer(wire: WireAnswer) -> Answer:
     if wire.refused:
-        return Refused(wire.refused, wire.message)
+        return restore_refusal(wire.refused, wire.message)
     if wire.task is None:
         raise EnvironmentFault(wire.fault or "The coordinator gave an answer that says nothing.")
     return Acceptance(

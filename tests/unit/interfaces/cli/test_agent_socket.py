@@ -7,6 +7,13 @@ import pytest
 
 from remand.app.errors import UsageError
 from remand.app.scheduler.ports import TaskWorktree
+from remand.domain.access.agent_calls import (
+    MAX_ARGUMENTS,
+    MAX_CHARACTERS,
+    PERMITTED_COMMANDS,
+    require_own_branch,
+    require_tip,
+)
 from remand.domain.refusals import Refused
 from remand.interfaces.cli.agent_socket import policy
 from remand.interfaces.cli.agent_socket.server import call_settings
@@ -38,13 +45,13 @@ def worded(*arguments: str, **settled: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(policy.PERMITTED_COMMANDS)))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(PERMITTED_COMMANDS)))
 def test_a_command_that_is_not_an_agents_is_refused(command: str) -> None:
     assert refused(*command.split(" ")) == "user_only"
 
 
 def test_what_an_agent_may_call_is_there() -> None:
-    assert set(policy.PERMITTED_COMMANDS) <= set(COMMANDS)
+    assert set(PERMITTED_COMMANDS) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -97,15 +104,15 @@ def test_a_log_is_not_followed() -> None:
 
 
 def test_too_much_is_refused() -> None:
-    assert refused("task", "list", *["x"] * policy.MAX_ARGUMENTS) == "bad_value"
-    assert refused("task", "wait", "T-1", "--for", "x" * (policy.MAX_CHARACTERS + 1)) == "bad_value"
+    assert refused("task", "list", *["x"] * MAX_ARGUMENTS) == "bad_value"
+    assert refused("task", "wait", "T-1", "--for", "x" * (MAX_CHARACTERS + 1)) == "bad_value"
 
 
 @pytest.mark.parametrize(
     "name", ["HEAD", "@", "", "task/1", "refs/heads/task/1", TIP, TIP[:7], TIP[:12].upper()]
 )
 def test_the_tip_may_be_called_by_any_of_its_names(name: str) -> None:
-    assert policy.require_tip(name, TIP, WORKPLACE) == TIP
+    assert require_tip(name, TIP, WORKPLACE.branch) == TIP
 
 
 @pytest.mark.parametrize(
@@ -113,18 +120,18 @@ def test_the_tip_may_be_called_by_any_of_its_names(name: str) -> None:
 )
 def test_nothing_but_the_tip_is_handed_in(name: str) -> None:
     with pytest.raises(Refused, match="tip of task/1"):
-        policy.require_tip(name, TIP, WORKPLACE)
+        require_tip(name, TIP, WORKPLACE.branch)
 
 
 def test_a_workplace_without_a_commit_hands_nothing_in() -> None:
     with pytest.raises(Refused, match="Commit the work"):
-        policy.require_tip("HEAD", "", WORKPLACE)
+        require_tip("HEAD", "", WORKPLACE.branch)
 
 
 def test_another_branch_is_not_handed_in() -> None:
     found = admitted("task", "submit", "T-1", "--commit", "HEAD", "--branch", "main")
     with pytest.raises(Refused, match="task/1"):
-        policy.require_own_branch(found, WORKPLACE)
+        require_own_branch(WORKPLACE.branch, found.options.branch)
 
 
 @pytest.mark.parametrize(

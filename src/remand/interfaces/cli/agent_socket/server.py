@@ -14,8 +14,9 @@ import msgspec
 
 from remand.app.errors import EnvironmentFault, RemandError
 from remand.app.scheduler.ports import CannotRun, TaskWorktree, WorktreeState
+from remand.domain.access import agent_calls
 from remand.domain.events.event import KnownBy
-from remand.domain.refusals import Refused
+from remand.domain.refusals import Refused, restore_refusal
 from remand.interfaces.cli import main
 from remand.interfaces.cli.agent_socket import policy
 from remand.interfaces.cli.agent_socket.policy import PermittedCall
@@ -195,7 +196,7 @@ class AgentCallHandler:
         """True for a call that measures, or waits for that."""
         if is_hook(asked.arguments):
             return is_stop(asked.arguments)
-        admission = policy.PERMITTED_COMMANDS.get(parse_call(asked.arguments).command)
+        admission = agent_calls.PERMITTED_COMMANDS.get(parse_call(asked.arguments).command)
         return admission is not None and admission.is_long
 
     def answer(self, asked: AgentCall) -> CallResult:
@@ -220,7 +221,9 @@ class AgentCallHandler:
     def _answer(self, asked: AgentCall, found: PermittedCall) -> CallResult:
         caller, call = asked.caller, found.call
         if found.subject and found.subject != caller.task_id:
-            policy.require_own_task(caller, found, self._task_of(asked, found))
+            agent_calls.require_own_task(
+                caller.agent, caller.task_id, self._task_of(asked, found), found.subject
+            )
         settled: dict[str, str] = {}
         if found.admission.hands_in:
             settled = self._submission_options(caller, found)
@@ -239,30 +242,29 @@ class AgentCallHandler:
 
     def _task_of(self, asked: AgentCall, found: PermittedCall) -> str:
         """The task that a call is about, by whatever name it was given; what is not there is said as the ledger says it."""
-        words = ("task", "show") if found.admission.about == policy.TASK else ("handoff", "status")
+        words = ("task", "show") if found.admission.about == agent_calls.TASK else ("handoff", "status")
         code, output, _ = self.run_call(asked, ["--json", *words, "--", found.subject])
         try:
             known = msgspec.json.decode(output)
         except msgspec.MsgspecError:
             raise EnvironmentFault(f"It cannot be told what {found.subject!r} is. Repeat the call.") from None
         if code:
-            raise Refused(str(known.get("refused", "unknown_task")), str(known.get("message", "")))
+            raise restore_refusal(str(known.get("refused", "unknown_task")), str(known.get("message", "")))
         return str(known.get("task_id", ""))
 
     def _submission_options(self, caller: AgentCaller, found: PermittedCall) -> dict[str, str]:
         """The commit and branch of a done claim: what the agent has committed, and nothing else it could name."""
         workplace = caller.workplace
-        policy.require_own_branch(found, workplace)
+        agent_calls.require_own_branch(workplace.branch, getattr(found.options, "branch", "") or "")
         tip = self.import_commits(caller)
-        commit = policy.require_tip(str(found.options.commit), tip, workplace)
+        commit = agent_calls.require_tip(str(found.options.commit), tip, workplace.branch)
         return {"--commit": commit, "--branch": workplace.branch}
 
     def _reviewed_commit(self, caller: AgentCaller, name: str) -> str:
         """The commit that a reviewer speaks of."""
-        if policy.is_tip_by_name(name, caller.workplace):
+        if agent_calls.is_tip_by_name(name, caller.workplace.branch):
             return self._look(caller.workplace).head or name
-        if not policy.is_commit_id(name):
-            raise Refused("unknown_commit", "Name the commit by its id, as `remand review list` shows it.")
+        agent_calls.require_commit_id(name)
         return name
 
     def _wait_for_gates(self, caller: AgentCaller, seconds: float) -> None:

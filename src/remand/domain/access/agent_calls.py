@@ -1,0 +1,206 @@
+"""What an agent may call: which commands through its socket, about which task, and only in its own name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from remand.domain.access.team import REVIEWERS, Actor, Role, fold_name
+from remand.domain.refusals import Refused
+from remand.domain.text.visible import remove_invisible
+
+MAX_ARGUMENTS = 2000
+MAX_CHARACTERS = 6 << 20
+MAX_QUOTED = 80
+TASK, HANDOFF = "task", "handoff"
+_COMMIT = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+
+
+class CommandPermission(NamedTuple):
+    """A command that an agent may use."""
+
+    about: str = ""
+    """What it names, which must be the run's own: a task or a handoff. Empty: it only reads."""
+    named: str = ""
+    """The argument that names it."""
+    is_long: bool = False
+    """It may take minutes."""
+    hands_in: bool = False
+    """It hands in the tip of the worktree's branch."""
+
+
+_OWN = CommandPermission(TASK, "id")
+_OWN_REVIEW = CommandPermission(TASK, "task")
+_READS = CommandPermission()
+PERMITTED_COMMANDS: dict[str, CommandPermission] = {
+    "task list": _READS,
+    "task show": _READS,
+    "task ready": _READS,
+    "task claim": _OWN,
+    "task prompt": _OWN,
+    "task submit": CommandPermission(TASK, "id", is_long=True, hands_in=True),
+    "task heartbeat": _OWN,
+    "task release": _OWN,
+    "task continue": _OWN,
+    "task wait": _OWN,
+    "task fail": _OWN,
+    "handoff accept": CommandPermission(HANDOFF, "handoff"),
+    "handoff complete": CommandPermission(HANDOFF, "handoff", is_long=True, hands_in=True),
+    "handoff reject": CommandPermission(HANDOFF, "handoff", is_long=True),
+    "handoff rejection-response": CommandPermission(HANDOFF, "handoff"),
+    "handoff status": _READS,
+    "gate history": _READS,
+    "gate report": _READS,
+    "gate wait": CommandPermission(TASK, "task", is_long=True),
+    "review list": _READS,
+    "review diff": _READS,
+    "review request": _OWN_REVIEW,
+    "review approve": _OWN_REVIEW,
+    "review reject": _OWN_REVIEW,
+    "review retract": _OWN_REVIEW,
+    "reject-task": _OWN_REVIEW,
+    "escalate": _OWN_REVIEW,
+    "lockout list": _READS,
+    "why": _READS,
+    "whoami": _READS,
+    "explain": _READS,
+    "inbox": _READS,
+    "log tail": _READS,
+}
+"""Everything an agent may call; the rules of the ledger hold besides. What is not here is not an agent's."""
+
+_USER_COMMANDS = {
+    "notify": "Only the user has notices sent.",
+    "init --remove": "Only the user takes the hooks out, and not from an agent's place.",
+    "run": "Agents are not started from an agent's place.",
+}
+"""Commands that do not ask the ledger and are the user's, with the reason an agent reads."""
+
+
+def require_call_size(arguments: Sequence[str]) -> None:
+    """Refuses a call that is longer than any honest one."""
+    size = sum(map(len, arguments))
+    if len(arguments) > MAX_ARGUMENTS or size > MAX_CHARACTERS:
+        raise Refused(
+            "bad_value",
+            f"A call may have {MAX_ARGUMENTS} arguments of {MAX_CHARACTERS} characters together; this one has "
+            f"{len(arguments)} of {size}.",
+        )
+
+
+def require_agent_command(command: str, *, is_worker: bool) -> CommandPermission:
+    """What a command permits; refuses one that is not an agent's, or that decides and comes from a reviewing agent.
+
+    A reviewing agent looks at another's code, and that code could call the socket as well.
+    """
+    permission = PERMITTED_COMMANDS.get(command)
+    if permission is None:
+        raise Refused(
+            "user_only",
+            f"`remand {command}` is not an agent's to call. From here there are {', '.join(PERMITTED_COMMANDS)}.",
+        )
+    if permission.about and not is_worker:
+        raise Refused(
+            "not_authorised",
+            "Whoever judges says so with its last words: what it looks at could speak here as well. This door only"
+            " answers questions.",
+        )
+    return permission
+
+
+def require_own_folder(own: str, meant: str, given: str) -> None:
+    """Refuses a folder outside the agent's worktree; both paths are normalised, the folder is quoted as it was given."""
+    if meant != own and not meant.startswith(f"{own}/"):
+        raise Refused(
+            "not_yours", f"From here only the ledger of {own} is spoken to. Leave -C {_quote(given)} out."
+        )
+
+
+def require_agent_name(agent: str, names: Iterable[str]) -> None:
+    """Refuses to let an agent act under any other name through its socket."""
+    for name in names:
+        if name not in ("", agent):
+            raise Refused("not_yours", f"This is {agent}'s door; nobody acts as {_quote(name)} from here.")
+
+
+def require_environment_name(own: str, named: str) -> None:
+    """Refuses another name than the one that an agent's environment gives."""
+    if own and named and fold_name(named) != fold_name(own):
+        raise Refused("not_yours", f"This is {own}'s place; nobody acts as {named} from here.")
+
+
+def require_own_task(agent: str, own_task_id: str, task_id: str, named: str) -> None:
+    """Refuses to let a call be about another task than the run's own; `named` is how the call named it."""
+    if task_id != own_task_id:
+        raise _foreign_task_refusal(agent, own_task_id, f"{_quote(named)} is none of this run's business")
+
+
+def require_named_task(agent: str, own_task_id: str, named: str) -> None:
+    """Refuses a claim of whatever task comes next: a run works on its own task."""
+    if not named:
+        raise _foreign_task_refusal(agent, own_task_id, "Which task you work on is settled")
+
+
+def _foreign_task_refusal(agent: str, own_task_id: str, why: str) -> Refused:
+    return Refused("not_yours", f"{why}: this is the door of {agent}'s run on {own_task_id}.")
+
+
+def require_own_branch(branch: str, named: str) -> None:
+    """Refuses a branch that is not the one the run works on."""
+    if named not in ("", branch):
+        raise Refused("not_yours", f"This run works on {branch}, and not on {_quote(named)}.")
+
+
+def require_tip(name: str, tip: str, branch: str) -> str:
+    """The commit that is handed in: the tip of the branch, by whatever name it is called; another is refused."""
+    if not tip:
+        raise Refused("nothing_committed", f"There is no commit on {branch}. Commit the work first.")
+    if not is_tip_by_name(name, branch) and not (is_commit_id(name) and tip.startswith(name.lower())):
+        raise Refused(
+            "unknown_commit",
+            f"What is handed in is the tip of {branch}, which is {tip}, and not {_quote(name)}. "
+            "Use --commit HEAD.",
+        )
+    return tip
+
+
+def is_tip_by_name(name: str, branch: str) -> bool:
+    """True for a name that stands for the tip of the run's branch."""
+    return name in ("", "HEAD", "@", branch, f"refs/heads/{branch}")
+
+
+def is_commit_id(name: str) -> bool:
+    """True for a commit's id, whole or shortened: the only name that is the same wherever it is looked up."""
+    return bool(_COMMIT.fullmatch(name))
+
+
+def require_commit_id(name: str) -> None:
+    """Refuses a reviewer's name for a commit that may mean another one outside its sandbox."""
+    if not is_commit_id(name):
+        raise Refused("unknown_commit", "Name the commit by its id, as `remand review list` shows it.")
+
+
+def require_outside_agent(command: str, *, is_confined: bool) -> None:
+    """Refuses one of the user's own commands inside an agent's environment."""
+    if is_confined:
+        raise Refused("user_only", _USER_COMMANDS[command])
+
+
+def require_key_manager(actor: Actor) -> None:
+    """Refuses whoever is not the user where keys are listed, trusted or revoked."""
+    if actor.confined or not actor.has(Role.USER):
+        raise Refused("user_only", f"Only the user may see to keys; {actor.name} asks.")
+
+
+def require_reviewer(actor: Actor) -> Actor:
+    """The actor, if it reviews for this team; anyone else is refused."""
+    if not actor.has(*REVIEWERS):
+        raise Refused("not_authorised", f"{actor.name} is no reviewer of this team.")
+    return actor
+
+
+def _quote(text: str) -> str:
+    """What an agent said, on one line and cut short."""
+    flat = " ".join(remove_invisible(text, "�").split())
+    return flat if len(flat) <= MAX_QUOTED else f"{flat[: MAX_QUOTED - 1]}…"
