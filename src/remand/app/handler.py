@@ -29,6 +29,7 @@ from remand.domain.evolve import evolve, replay
 from remand.domain.instant import Instant, is_clock_ahead, require_clock_near
 from remand.domain.preconditions import require_trusted_key
 from remand.domain.refusals import Refused
+from remand.domain.requests import oversized_event_refusal, reused_key_refusal
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import NO_PATHS, MachinePaths
 from remand.ledger import codec
@@ -201,7 +202,7 @@ class RequestHandler:
             try:
                 stamped, line = codec.encode_event(replace(event, ts=ts), meta, self._paths)
             except BadLine as bad:
-                raise Refused("bad_value", f"That is too much for one event: it {bad}.") from None
+                raise oversized_event_refusal(bad) from None
             head = replace(head, seq=head.seq + 1, tip=stamped.meta.id, clock=ts)
             about = event_task_id(stamped)
             own = own or about
@@ -229,13 +230,13 @@ class RequestHandler:
 
     def _repeat_answer(self, known: list[Event], fingerprint: str) -> Answer:
         if known[0].meta.ask != fingerprint:
-            return Refused("key_reused", "This idempotency key was used for another command.")
+            return reused_key_refusal(is_task_gone=False)
         last = order_key(known[-1])
         task = replay(
             event for event in task_events(self.tx, event_task_id(known[0])) if order_key(event) <= last
         )
         if task is None:
-            return Refused("key_reused", "This idempotency key belongs to a task that is not there any more.")
+            return reused_key_refusal(is_task_gone=True)
         return Acceptance(events=tuple(known), task=task)
 
     def _with_canonical_names(self, ask: c.Ask, actor: Actor, people: People) -> c.Ask:

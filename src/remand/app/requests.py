@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Union
 
 import msgspec
 
 from remand.domain import commands as c
+from remand.domain.access.agent_calls import require_environment_name
 from remand.domain.access.keys import PublicKey, Trust, is_untrusted
-from remand.domain.access.team import USER, Team, fold_name
+from remand.domain.access.team import USER, Team
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import Policy
 from remand.domain.record import Record
 from remand.domain.refusals import Refused
+from remand.domain.requests import require_request_form, unencodable_refusal
 from remand.domain.task import Task
 
 
@@ -81,8 +82,8 @@ def actor_name(named: str, environment: Mapping[str, str]) -> str:
     Refuses another name inside an agent's environment.
     """
     own, is_confined = environment.get("REMAND_ACTOR", ""), is_agent_environment(environment)
-    if is_confined and own and named and fold_name(named) != fold_name(own):
-        raise Refused("not_yours", f"This is {own}'s place; nobody acts as {named} from here.")
+    if is_confined:
+        require_environment_name(own, named)
     return named or own or ("agent" if is_confined else USER)
 
 
@@ -91,8 +92,6 @@ def is_agent_environment(environment: Mapping[str, str]) -> bool:
     return bool(environment.get("REMAND_TASK"))
 
 
-MAX_REQUEST = 4 << 20
-_KEY = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -100,18 +99,9 @@ def require_valid_request(request: Request) -> None:
     """Refuses what could not be written down: half characters, too much of it, a key that is none."""
     try:
         size = len(_encode(request))
-    except UnicodeEncodeError:
-        raise Refused("bad_value", "The command holds characters that are no text (half a pair).") from None
-    except (TypeError, OverflowError, RecursionError) as error:
-        raise Refused("bad_value", f"The command holds something that is no JSON: {error}.") from None
-    if not isinstance(getattr(request.ask, "rejection", {}), dict):
-        raise Refused("bad_value", "A rejection is a record with named fields.")
-    if size > MAX_REQUEST:
-        raise Refused("bad_value", f"The command has {size} bytes; at most {MAX_REQUEST} are taken.")
-    if request.key and not _KEY.fullmatch(request.key):
-        raise Refused(
-            "bad_value", "An idempotency key has 1 to 128 letters, digits or . _ : / + = - characters."
-        )
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
+        raise unencodable_refusal(error) from None
+    require_request_form(getattr(request.ask, "rejection", {}), size, request.key)
 
 
 def is_valid_request(request: Request) -> bool:

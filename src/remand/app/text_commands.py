@@ -25,6 +25,7 @@ from remand.domain.events.reviews import TaskReassigned
 from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.ids import is_agent_name
 from remand.domain.record import Record
+from remand.domain.references import require_task
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.domain.text_commands import requests as w
@@ -264,10 +265,7 @@ class _Queries:
         )
 
     def _task(self, name: w.TaskName) -> Task:
-        task = self._view.tasks.get(name.id)
-        if task is None:
-            raise Refused("unknown_task", f"There is no task {name.id}.")
-        return task
+        return require_task(self._view.tasks.get(name.id), name.id)
 
     def _why(self, wish: w.WhyTextRequest) -> TextCommandResult:
         task = self._task(wish.task) if wish.task else None

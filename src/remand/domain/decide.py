@@ -55,6 +55,7 @@ from remand.domain.events.tasks import (
     TaskWoken,
 )
 from remand.domain.instant import add_seconds
+from remand.domain.references import unknown_handoff_refusal, unknown_task_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, TERMINAL, Status, Task
 
@@ -91,8 +92,8 @@ def _missing_task_refusal(command: c.Command) -> Refused:
     if isinstance(ask, c.ClaimTask | c.AssignTask) and not ask.task_id:
         return Refused("nothing_to_claim", f"There is no free task for {ask.agent} now.")
     if isinstance(ask, HANDOFF_ASKS):
-        return Refused("unknown_handoff", f"There is no handoff {ask.handoff_id}.")
-    return Refused("unknown_task", f"There is no task {getattr(ask, 'task_id', '')}.")
+        return unknown_handoff_refusal(ask.handoff_id)
+    return unknown_task_refusal(getattr(ask, "task_id", ""))
 
 
 def _add_task(task: Task | None, ask: c.AddTask, command: c.Command) -> Events:

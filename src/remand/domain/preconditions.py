@@ -11,6 +11,7 @@ from remand.domain.events.event import Event
 from remand.domain.events.reviews import LockoutCleared, ReviewApproved, ReviewRetracted
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, TaskClaimed, TaskSubmitted
 from remand.domain.events.work import FindingAccepted, GateOverridden, GatePassed
+from remand.domain.references import unknown_task_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import CLAIMABLE, PRIORITIES, TRANSITIONS, Claim, Task
 from remand.domain.text.visible import remove_invisible
@@ -352,7 +353,7 @@ def require_known_tasks(facts: c.Facts) -> None:
     """Refuses ids of tasks that do not exist."""
     if facts.unknown_tasks:
         shown = ", ".join(name[:80] for name in facts.unknown_tasks[:5])
-        raise Refused("unknown_task", f"There is no task {shown}.")
+        raise unknown_task_refusal(shown)
 
 
 def require_no_cycle(facts: c.Facts) -> None:
@@ -386,6 +387,18 @@ def require_user(actor: Actor) -> None:
         raise Refused(
             "user_only", f"Only {USER} may do this; {actor.name} is not, or asks from an agent's place."
         )
+
+
+def require_key_manager(actor: Actor) -> None:
+    """Refuses whoever is not the user where keys are listed, trusted or revoked."""
+    if actor.confined or not actor.has(Role.USER):
+        raise Refused("user_only", f"Only the user may see to keys; {actor.name} asks.")
+
+
+def require_reviewer(actor: Actor) -> None:
+    """Refuses whoever does not review for this team."""
+    if not actor.has(*REVIEWERS):
+        raise Refused("not_authorised", f"{actor.name} is no reviewer of this team.")
 
 
 def require_trusted_key(untrusted: str, *, is_confined: bool) -> None:

@@ -21,10 +21,10 @@ from remand.app.gates.ports import Mirror
 from remand.app.gates.stops import StopResponder
 from remand.app.requests import Answer, Request
 from remand.domain.decisions.findings import without_configuration_finding
+from remand.domain.decisions.gates import require_off_base
 from remand.domain.gate.gate import Gate, GatePolicy, policy_digest
 from remand.domain.gate.verdict import INTEGRITY_GATE, GateStatus, Verdict
 from remand.domain.instant import Instant
-from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.wiring.ledger import OpenLedger
 from remand.wiring.startup import gates_folder
@@ -245,12 +245,8 @@ class Gates:
     def _terms_of_work(self, task: Task, commit: str) -> MeasurementTerms:
         """The terms of a done claim, which takes a commit of the task's own."""
         terms = self.terms(task, commit)
-        if any(tip and self._is_on_base(commit, tip) for tip in self._foreign_commits(task)):
-            raise Refused(
-                "nothing_committed",
-                f"{commit[:12]} is no work on task {task.id}: the base has it already. "
-                "Commit the work, then claim done.",
-            )
+        is_on_base = any(tip and self._is_on_base(commit, tip) for tip in self._foreign_commits(task))
+        require_off_base(task, commit, is_on_base=is_on_base)
         return terms
 
     def _foreign_commits(self, task: Task) -> tuple[str, ...]:

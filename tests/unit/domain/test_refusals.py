@@ -48,6 +48,13 @@ def test_every_code_given_is_explained() -> None:
     assert not unexplained
 
 
+def test_only_the_domain_refuses() -> None:
+    """What may not be done is a rule. The simulated forge has refusals of its own."""
+    outside = [place for place, _ in refusals() if not place.startswith(("domain/", "testing/forge_desk"))]
+
+    assert not outside
+
+
 def test_every_code_explained_is_given() -> None:
     assert set(MEANINGS) <= words()
 

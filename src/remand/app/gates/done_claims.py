@@ -23,6 +23,7 @@ from remand.domain.decisions.findings import (
     hold_summary,
     passes_only_by_new_rules,
 )
+from remand.domain.decisions.gates import verdict_refusal
 from remand.domain.decisions.notices import MAX_STALLED, render_alert, render_escalation_notice
 from remand.domain.events.event import Event
 from remand.domain.events.reviews import EscalationOpened
@@ -176,9 +177,12 @@ class DoneClaims:
         if verdict.status is GateStatus.HELD:
             return self._held_outcome(noted.task, verdict, judged)
         text = self._rejection_message(noted, verdict)
-        refusal = Refused(_refusal_code(verdict), text)
         return ClaimOutcome(
-            answer=refusal, task_id=task.id, verdict=verdict, is_cached=judged.is_cached, message=text
+            answer=verdict_refusal(verdict, text),
+            task_id=task.id,
+            verdict=verdict,
+            is_cached=judged.is_cached,
+            message=text,
         )
 
     def _held_outcome(self, task: Task, verdict: Verdict, judged: VerdictResult) -> ClaimOutcome:
@@ -193,7 +197,7 @@ class DoneClaims:
         else:
             text, told = HELD_AS_REJECTED_BEFORE, f"{HELD_AS_REJECTED_BEFORE}\n\n{notice}"
         return ClaimOutcome(
-            answer=Refused(_refusal_code(verdict), text),
+            answer=verdict_refusal(verdict, text),
             task_id=task.id,
             verdict=verdict,
             is_cached=judged.is_cached,
@@ -255,12 +259,6 @@ def _alert_text(events: Iterable[Event]) -> str:
     """What the agent is told of the alert among these events; empty when there is none."""
     found = next((event for event in events if isinstance(event, GateAlerted)), None)
     return render_alert(found.number, found.escalate_after) if found else ""
-
-
-def _refusal_code(verdict: Verdict) -> str:
-    if verdict.status is GateStatus.HELD:
-        return "gate_held"
-    return "gate_errored" if verdict.status in UNMEASURED else "gate_rejected"
 
 
 def _observed_message(verdict: Verdict) -> str:

@@ -31,7 +31,7 @@ from remand.domain.access.team import USER, Actor
 from remand.domain.decisions.director import AUTOMATIC
 from remand.domain.decisions.escalations import REASSIGN, EscalationOption
 from remand.domain.reasons import DecisionType, RejectionReason, parse_reason
-from remand.domain.refusals import Refused
+from remand.domain.references import require_option
 from remand.domain.task import LastRejection, Status, Task
 from remand.domain.text.visible import remove_invisible
 from remand.ledger.store import Transaction
@@ -147,11 +147,7 @@ def command_for_answer(question: Question, key: str, guidance: str) -> AnswerCom
             task_id=question.task_id, escalation_id=question.escalation_id, option=key, guidance=guidance
         )
     offered = [option.key for option in question.options]
-    if key not in offered:
-        raise Refused(
-            "bad_value",
-            f"There is no option {key[:80]!r}; choose one of {', '.join(offered)}, or say more: {question.answer}.",
-        )
+    require_option(key, offered, f", or say more: {question.answer}")
     choice, _, name = key.partition(":")
     is_override = choice in (REASSIGN, DecisionType.OVERRIDE.name)
     return c.AnswerRejection(

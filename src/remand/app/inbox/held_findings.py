@@ -26,7 +26,7 @@ from remand.domain.gate.gate import GateFinding
 from remand.domain.gate.verdict import Verdict
 from remand.domain.instant import Instant
 from remand.domain.record import Record
-from remand.domain.refusals import Refused
+from remand.domain.references import require_option
 from remand.domain.task import Status, Task
 from remand.domain.text.redaction import redact
 from remand.ledger.store import Transaction
@@ -237,6 +237,5 @@ def _override_question(work: HeldWork) -> HeldQuestion:
 
 def settlement_command(task_id: str, finding: str, key: str, reason: str) -> c.SettleFinding:
     """The ask that settles a finding by the key of an option."""
-    if key not in (ACCEPT, REFUSE):
-        raise Refused("bad_value", f"There is no option {key[:80]!r}; choose one of {ACCEPT}, {REFUSE}.")
+    require_option(key, (ACCEPT, REFUSE))
     return c.SettleFinding(task_id=task_id, finding=finding, is_accepted=key == ACCEPT, reason=reason)

@@ -28,7 +28,7 @@ from remand.domain.events.work import GateHeld, GateRejected
 from remand.domain.instant import Instant
 from remand.domain.policy import IGNORE, Policy
 from remand.domain.record import Record
-from remand.domain.refusals import Refused
+from remand.domain.references import require_option
 from remand.domain.task import Objection, Task
 from remand.domain.text.redaction import redact
 from remand.ledger import codec
@@ -149,10 +149,7 @@ def objections_answered_by(view: Transaction, task: Task, signer: str) -> tuple[
 
 def dismissal_command(task_id: str, signer: str, option: str, reason: str) -> c.DismissObjections:
     """The ask that an option of such a question stands for."""
-    if option not in (DISMISS, DISMISS_ALL):
-        raise Refused(
-            "bad_value", f"There is no option {option[:80]!r}; choose one of {DISMISS}, {DISMISS_ALL}."
-        )
+    require_option(option, (DISMISS, DISMISS_ALL))
     return c.DismissObjections(task_id=task_id, signer=signer if option == DISMISS else "", reason=reason)
 
 

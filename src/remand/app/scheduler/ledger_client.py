@@ -20,6 +20,7 @@ from remand.domain import ids
 from remand.domain.access.team import THE_COORDINATOR, Actor
 from remand.domain.events.event import Event, KnownBy
 from remand.domain.policy import IGNORE
+from remand.domain.references import require_task
 from remand.domain.refusals import Refused
 from remand.domain.task import Status, Task
 
@@ -211,10 +212,7 @@ class LedgerClient:
             )
 
     def _require(self, task_id: str) -> Task:
-        task = self.task(task_id)
-        if task is None:
-            raise Refused("unknown_task", f"There is no task {task_id}.")
-        return task
+        return require_task(self.task(task_id), task_id)
 
 
 class _EventSubject(msgspec.Struct):

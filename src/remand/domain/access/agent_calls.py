@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from remand.domain.access.team import REVIEWERS, Actor, Role, fold_name
+from remand.domain.access.team import fold_name
 from remand.domain.refusals import Refused
 from remand.domain.text.visible import remove_invisible
 
@@ -185,19 +185,6 @@ def require_outside_agent(command: str, *, is_confined: bool) -> None:
     """Refuses one of the user's own commands inside an agent's environment."""
     if is_confined:
         raise Refused("user_only", _USER_COMMANDS[command])
-
-
-def require_key_manager(actor: Actor) -> None:
-    """Refuses whoever is not the user where keys are listed, trusted or revoked."""
-    if actor.confined or not actor.has(Role.USER):
-        raise Refused("user_only", f"Only the user may see to keys; {actor.name} asks.")
-
-
-def require_reviewer(actor: Actor) -> Actor:
-    """The actor, if it reviews for this team; anyone else is refused."""
-    if not actor.has(*REVIEWERS):
-        raise Refused("not_authorised", f"{actor.name} is no reviewer of this team.")
-    return actor
 
 
 def _quote(text: str) -> str:

@@ -26,6 +26,7 @@ from remand.domain.gate.state import RETRY, GateAlert
 from remand.domain.instant import add_seconds
 from remand.domain.pull_request.reviews import is_merge_of
 from remand.domain.record import Record
+from remand.domain.references import unknown_option_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import MAX_LEASE_SECONDS, TERMINAL, Escalation, Status, Submission, Task
 
@@ -216,8 +217,7 @@ def answer_escalation(task: Task, ask: c.AnswerEscalation, command: c.Command) -
 def _unknown_option_refusal(task: Task, ask: c.AnswerEscalation, command: c.Command) -> Refused:
     facts = command.facts
     known = escalation_options(task, remaining_agents(task, facts), facts.inherited, has_team=facts.has_team)
-    shown = ", ".join(option.key for option in known)
-    return Refused("bad_value", f"There is no option {ask.option[:80]!r}; choose one of {shown}.")
+    return unknown_option_refusal(ask.option, [option.key for option in known])
 
 
 def _find_alert(task: Task, name: str) -> GateAlert | None:

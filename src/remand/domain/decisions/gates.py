@@ -68,11 +68,31 @@ def require_own_commit(task: Task, claim: Claim, command: c.Command) -> None:
     if not command.actor.confined:
         return
     base = "" if task.branch in ("", facts.base_branch) else facts.base
-    if facts.commit and facts.commit in (claim.base, base):
+    require_off_base(task, facts.commit, is_on_base=bool(facts.commit) and facts.commit in (claim.base, base))
+
+
+def require_off_base(task: Task, commit: str, *, is_on_base: bool) -> None:
+    """Refuses a done claim for a commit that the base has already: it is no work on the task."""
+    if is_on_base:
         raise Refused(
             "nothing_committed",
-            f"{facts.commit[:12]} is no work on task {task.id}: the base has it already. Commit the work, then claim done.",
+            f"{commit[:12]} is no work on task {task.id}: the base has it already. Commit the work, then claim done.",
         )
+
+
+def require_gates_table(gates: object) -> None:
+    """Refuses to run gates where the configuration has no `[gates]` table."""
+    if gates is None:
+        raise Refused(
+            "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
+        )
+
+
+def verdict_refusal(verdict: Verdict, text: str) -> Refused:
+    """The refusal of a done claim by a verdict that does not release it, in the words that the agent reads."""
+    if verdict.status is GateStatus.HELD:
+        return Refused("gate_held", text)
+    return Refused("gate_errored" if verdict.status in UNMEASURED else "gate_rejected", text)
 
 
 def require_new_change(task: Task, facts: c.Facts) -> None:

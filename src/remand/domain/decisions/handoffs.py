@@ -15,6 +15,7 @@ from remand.domain.events.reviews import LockoutSet, TaskReassigned
 from remand.domain.events.tasks import HandoffAccepted, HandoffCompleted, HandoffInitiated
 from remand.domain.instant import add_seconds
 from remand.domain.preconditions import is_eligible
+from remand.domain.references import unknown_commit_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Claim, Offer, Task
 
@@ -111,7 +112,7 @@ def require_done_claim(task: Task, ask: c.SubmitTask, command: c.Command) -> Cla
     r.require_own_pull_request(ask.pr, command.facts)
     claim = r.require_claim(task, ask, command.at)
     if not command.facts.commit:
-        raise Refused("unknown_commit", f"The repository has no commit {ask.commit!r}.")
+        raise unknown_commit_refusal(ask.commit)
     if claim.read < task.feedback and task.fixer != ask.agent:
         raise Refused(
             "feedback_unread",

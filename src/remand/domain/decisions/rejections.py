@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain import preconditions as r
+from remand.domain.access.team import Actor
 from remand.domain.decisions import director
 from remand.domain.decisions import handoffs as h
 from remand.domain.decisions.notices import ask_user
@@ -348,6 +349,29 @@ def _manual_decision_reason(record: TaskRejection, command: c.Command) -> str:
         return command.facts.director
     is_infeasible = record.reason is RejectionReason.INFEASIBLE
     return director.ENDS_THE_TASK if is_infeasible and not command.facts.auto_reformulate else ""
+
+
+def require_filed_rejection(task: Task | None, handoff_id: str, named: str) -> Task:
+    """The task whose last rejection is of a handoff; refuses where there is none to ask consultants about."""
+    if task is None or task.filed is None or task.filed.handoff_id != handoff_id:
+        raise Refused("nothing_to_answer", f"There is no rejection of {named} to ask about.")
+    return task
+
+
+def require_not_filer(task: Task, actor: Actor) -> None:
+    """Refuses to let whoever filed a rejection have it answered."""
+    if task.filed is not None and actor.name == task.filed.agent:
+        raise Refused("own_work", f"{actor.name} filed this rejection and does not choose who answers it.")
+
+
+def overridden_rejection_refusal(message: str) -> Refused:
+    """The answer to a valid rejection that the system overrides, in the words of the override."""
+    return Refused("not_acted_upon", message)
+
+
+def invalid_rejection_refusal(task_id: str, issues: str) -> Refused:
+    """The answer to a rejection that the validator does not accept."""
+    return Refused("invalid_rejection", f"The rejection of {task_id} is not valid: {issues}")
 
 
 def record_opinion(task: Task, ask: c.GiveOpinion, command: c.Command) -> Events:

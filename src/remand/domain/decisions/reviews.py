@@ -29,6 +29,7 @@ from remand.domain.events.reviews import (
     ReviewRetracted,
 )
 from remand.domain.pull_request.reviews import make_forge_review_id
+from remand.domain.references import unknown_commit_refusal
 from remand.domain.refusals import Refused
 from remand.domain.task import TERMINAL, Review, Status, Submission, Task
 
@@ -333,12 +334,24 @@ def _retract_advice(task: Task) -> str:
     )
 
 
-def _require_submission(task: Task, commit: str, command: c.Command) -> Submission:
-    submission = task.submission
-    if submission is None:
+def require_awaiting_review(task: Task) -> Submission:
+    """The task's submission; refuses a task that has none."""
+    if task.submission is None:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
+    return task.submission
+
+
+def require_shown_work(task: Task, work: Submission | None) -> Submission:
+    """The work of a task that a diff is asked for; refuses a task of which nothing was handed in."""
+    if work is None:
+        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it was handed in.")
+    return work
+
+
+def _require_submission(task: Task, commit: str, command: c.Command) -> Submission:
+    submission = require_awaiting_review(task)
     if not command.facts.commit:
-        raise Refused("unknown_commit", f"The repository has no commit {commit!r}.")
+        raise unknown_commit_refusal(commit)
     is_same_tree = bool(submission.tree) and command.facts.tree == submission.tree
     if command.facts.commit != submission.commit and not is_same_tree:
         raise Refused(

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain import preconditions as r
-from remand.domain.access.team import REVIEWERS, Actor, Role
+from remand.domain.access.team import Actor, Role
 from remand.domain.decisions.notices import ask_user
 from remand.domain.events.event import Event
 from remand.domain.events.tasks import HandoffAccepted, TaskClaimed
@@ -76,8 +76,7 @@ def _require_scheduler_claim(task: Task, agent: Actor, command: c.Command) -> st
 
 def _require_reviewable_commit(task: Task, agent: Actor) -> str:
     """The commit that awaits this reviewer's word."""
-    if not agent.has(*REVIEWERS):
-        raise Refused("not_authorised", f"{agent.name} is no reviewer of this team.")
+    r.require_reviewer(agent)
     if task.status != Status.PROVISIONAL or task.submission is None:
         raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
     if agent.name in task.authors or agent.name in task.holders:

@@ -30,8 +30,7 @@ from remand.domain.access.keys import (
     parse_key_request,
     parse_public_key,
 )
-from remand.domain.access.team import Role
-from remand.domain.refusals import Refused
+from remand.domain.preconditions import require_key_manager
 from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, table
 from remand.wiring.project import published_groups, trusted_in_working_tree, write_end, write_trusted
@@ -56,9 +55,7 @@ def _add_no_arguments(parser: ArgumentParser) -> None:
 
 def _require_user(context: Context) -> None:
     team = context.opened_ledger.settings.rules().team
-    actor = team.actor(context.actor(), confined=context.is_confined)
-    if actor.confined or not actor.has(Role.USER):
-        raise Refused("user_only", f"Only the user may see to keys; {actor.name} asks.")
+    require_key_manager(team.actor(context.actor(), confined=context.is_confined))
 
 
 def _keys(context: Context) -> Result:

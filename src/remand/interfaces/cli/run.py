@@ -13,8 +13,8 @@ from functools import partial
 from remand.app.scheduler.loop import SchedulerLoop
 from remand.app.scheduler.ports import AgentSockets
 from remand.app.tasks.staff import startable_workers
+from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.preconditions import require_trusted_key
-from remand.domain.refusals import Refused
 from remand.interfaces.cli.agent_socket.server import ImportCommits, LookAt, make_sockets
 from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, clean
@@ -38,8 +38,7 @@ def _arguments(parser: ArgumentParser) -> None:
 
 
 def _run(context: Context) -> Result:
-    if context.is_confined:
-        raise Refused("user_only", "Agents are not started from an agent's place.")
+    require_outside_agent("run", is_confined=context.is_confined)
     opened, arguments = context.opened_ledger, context.arguments
     require_trusted_key(
         opened.settings.rules().untrusted_key_id(opened.ledger.keys.ensure_key()), is_confined=True

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 
 from remand import config
 from remand.app.errors import EnvironmentFault, UsageError
-from remand.domain.refusals import Refused
+from remand.domain.access.agent_calls import require_outside_agent
 from remand.interfaces.cli.context import CommandSpec, Context, split_commas
 from remand.interfaces.cli.output import Result
 from remand.wiring.hosts import checks, installation
@@ -221,8 +221,7 @@ def _to_commit(place: LedgerLocation, done: Installation) -> str:
 
 
 def _remove(context: Context) -> Result:
-    if context.is_confined:
-        raise Refused("user_only", "Only the user takes the hooks out, and not from an agent's place.")
+    require_outside_agent("init --remove", is_confined=context.is_confined)
     place = context.place
     done = remove_hosts(place)
     shown = [f"  took our hooks out of {path}" for path in done.hooks] or ["  there were no hooks of ours"]

@@ -25,8 +25,10 @@ from remand.domain.events.tasks import HandoffInitiated
 from remand.domain.graph import LedgerGraph
 from remand.domain.reasons import DecisionType, parse_decision_type
 from remand.domain.record import Record
+from remand.domain.references import require_decision, require_handoff
 from remand.domain.refusals import Refused
 from remand.domain.rejection import RejectionDecision, TaskRejection
+from remand.domain.requests import require_text, unloggable_event_refusal
 from remand.domain.task import Task
 from remand.domain.text.redaction import redact_values
 from remand.domain.validation.validator import RejectionValidator
@@ -88,8 +90,7 @@ class ProjectManager:
             return self.reject(handoff, fields.get("agent", ""), TaskRejection.from_dict(record))
         if event == "handoff.reject.response" and isinstance(decision, Mapping):
             return self.respond(handoff, RejectionDecision.from_dict(decision))
-        why = "handoff.reject and handoff.reject.invalid with a rejection, handoff.reject.response with a decision"
-        raise Refused("bad_value", f"The ledger does not log {event[:80]} like this. It takes {why}.")
+        raise unloggable_event_refusal(event)
 
     def initiate(self, task_id: str, target: str, source: str, instructions: str, handoff_id: str) -> str:
         """Hands a task to an agent; returns the id of the handoff."""
@@ -112,7 +113,7 @@ class ProjectManager:
     def reject(self, handoff_id: str, agent: str, rejection: TaskRejection) -> bool:
         """Files a rejection; False when it is not valid."""
         try:
-            return self._file(_require_text("handoff", handoff_id), _require_text("agent", agent), rejection)
+            return self._file(require_text("handoff", handoff_id), require_text("agent", agent), rejection)
         except Refused as refusal:
             task = self._task(self._task_of(handoff_id)) if refusal.code == "handoff_closed" else None
             if task is None or RejectionValidator().validate(rejection, rejections.task_context(task))[0]:
@@ -121,9 +122,9 @@ class ProjectManager:
 
     def decide(self, rejection: TaskRejection) -> RejectionDecision:
         """The decision on a rejection: the recorded one, else the one that its reason leads to, which is then recorded."""
-        handoff = _require_text("handoff", rejection.handoff_id)
+        handoff = require_text("handoff", rejection.handoff_id)
         if not (found := self._last(handoff)) or not found.is_of(rejection):
-            self._file(handoff, _require_text("agent", rejection.agent_id), rejection)
+            self._file(handoff, require_text("agent", rejection.agent_id), rejection)
             found = self._last(handoff)
         if found and found.view.decision is None:
             reason = TaskRejection.from_dict(found.view.rejection).reason
@@ -131,13 +132,12 @@ class ProjectManager:
             ask = c.AnswerRejection(handoff_id=handoff, decision=kind.name)
             _find_or_record(lambda: self._is_answered(handoff) or None, lambda: bool(self._ask(ask)))
             found = self._last(handoff)
-        if not found or found.view.decision is None:
-            raise Refused("unknown_rejection", f"The ledger has no answer to the rejection of {handoff}.")
-        return _decision(found.view, rejection)
+        answered = found if found and found.view.decision is not None else None
+        return _decision(require_decision(answered, handoff).view, rejection)
 
     def respond(self, handoff_id: str, decision: RejectionDecision, director: str = "") -> bool:
         """Answers a rejection; True when the answer is recorded, by this call or before it."""
-        handoff = _require_text("handoff", handoff_id)
+        handoff = require_text("handoff", handoff_id)
         kind = decision.decision_type
         ask = c.AnswerRejection(
             handoff_id=handoff,
@@ -156,10 +156,7 @@ class ProjectManager:
 
     def status(self, handoff_id: str) -> dict[str, Any]:
         """A handoff as it stands: its status, the last rejection and the decision on it."""
-        found = self._handoff(handoff_id)
-        if found is None:
-            raise Refused("unknown_handoff", f"There is no handoff {handoff_id}.")
-        return found
+        return require_handoff(self._handoff(handoff_id), handoff_id)
 
     def _handoff(self, handoff_id: str) -> dict[str, Any] | None:
         bare = ids.parse_handoff_id(handoff_id) or ""
@@ -305,12 +302,6 @@ def _content(rejection: TaskRejection) -> str:
 
 def _digest(value: object) -> str:
     return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-def _require_text(what: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise Refused("bad_value", f"Name the {what}: a text that is not empty.")
-    return value
 
 
 def _is_recorded(decision: RejectionDecision, view: RejectionView) -> bool:

@@ -25,7 +25,7 @@ from remand.app.tasks.lookup import task_of_handoff
 from remand.domain import commands as c
 from remand.domain import ids
 from remand.domain.events.tasks import HandoffAccepted, HandoffInitiated, TaskClaimed
-from remand.domain.refusals import Refused
+from remand.domain.references import require_handoff
 from remand.domain.task import PRIORITIES, Task
 from remand.interfaces.cli.context import CommandSpec, Context, require_json_object, split_commas
 from remand.interfaces.cli.output import Page, Result, facts, one_line
@@ -306,9 +306,8 @@ def _status(context: Context) -> Result:
     with context.opened_ledger.store.read() as view:
         task_id = task_of_handoff(view, name)
         events = task_events(view, task_id) if task_id else []
-    found = next((view for view in task_handoffs(events) if view.handoff_id == name), None)
-    if found is None:
-        raise Refused("unknown_handoff", f"There is no handoff {context.arguments.handoff}.")
+    known_handoff = next((view for view in task_handoffs(events) if view.handoff_id == name), None)
+    found = require_handoff(known_handoff, context.arguments.handoff)
     filed = rejection_of_handoff(events, name)
     known = rejection_facts(filed) if filed else RejectionFacts()
     data = {field: getattr(found, field) for field in found.__struct_fields__}

@@ -17,6 +17,7 @@ from remand.domain.decisions.findings import (
     hold_summary,
     open_findings,
 )
+from remand.domain.decisions.gates import require_gates_table
 from remand.domain.events.work import (
     FindingAccepted,
     FindingRefused,
@@ -30,7 +31,7 @@ from remand.domain.events.work import (
 from remand.domain.gate import message
 from remand.domain.gate.gate import policy_digest
 from remand.domain.gate.verdict import UNMEASURED, GateStatus, Verdict
-from remand.domain.refusals import Refused
+from remand.domain.references import require_commit
 from remand.domain.task import Task
 from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import Result, table
@@ -76,10 +77,7 @@ def _run(context: Context) -> Result:
     options = context.arguments
     task = find_task(context, options.task)[0] if options.task else None
     terms = _terms(context, task)
-    if terms.policy.gates is None:
-        raise Refused(
-            "no_gates", "remand.toml has no [gates] table. Add the line `[gates]` to it, and gates under it."
-        )
+    require_gates_table(terms.policy.gates)
     judged = context.gates.verdict(terms, is_fresh=options.fresh)
     _note_measured(context, terms, judged)
     change = context.opened_ledger.ledger.control.find_change(task, terms.commit)
@@ -131,10 +129,7 @@ def _terms(context: Context, task: Task | None) -> MeasurementTerms:
 
 
 def _commit(context: Context, name: str) -> str:
-    found = context.gateway.repository.commit(name)
-    if found is None:
-        raise Refused("unknown_commit", f"The repository has no commit {name!r}.")
-    return found.sha
+    return require_commit(context.gateway.repository.commit(name), name).sha
 
 
 def _history_arguments(parser: ArgumentParser) -> None:

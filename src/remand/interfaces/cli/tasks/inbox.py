@@ -38,11 +38,13 @@ from remand.app.inbox.questions import (
 from remand.app.requests import Acceptance
 from remand.app.tasks.lookup import find_task_id
 from remand.domain import commands as c
+from remand.domain.access.agent_calls import require_outside_agent
 from remand.domain.decisions.escalations import UNLOCK, EscalationOption
 from remand.domain.decisions.findings import open_findings
 from remand.domain.decisions.notices import open_alert
 from remand.domain.decisions.objections import DISMISS, DISMISS_ALL, parse_question_id
 from remand.domain.events.tasks import HandoffInitiated
+from remand.domain.references import option_at, require_question
 from remand.domain.refusals import Refused
 from remand.domain.task import Task
 from remand.interfaces.cli.context import CommandSpec, Context
@@ -70,8 +72,7 @@ def _notify_arguments(parser: ArgumentParser) -> None:
 
 
 def _notify(context: Context) -> Result:
-    if context.is_confined:
-        raise Refused("user_only", "Only the user has notices sent.")
+    require_outside_agent("notify", is_confined=context.is_confined)
     notices: Any = import_module("remand.wiring.notices")
     if context.arguments.test:
         return _test_channels(notices)
@@ -251,10 +252,7 @@ def _option_key(offered: Sequence[EscalationOption], option: str) -> str:
     """The key of an option that is given as its key or its number."""
     if not option.isdecimal():
         return option
-    number = int(option[:9])
-    if not 1 <= number <= len(offered):
-        raise Refused("bad_value", f"There is no option {number}; choose one from 1 to {len(offered)}.")
-    return offered[number - 1].key
+    return option_at(offered, int(option[:9])).key
 
 
 def _answer_arguments(parser: ArgumentParser) -> None:
@@ -356,9 +354,7 @@ def _find_asking_task(context: Context, name: str) -> Task:
         return find_task(context, name)[0]
     with context.opened_ledger.store.read() as view:
         found = look(view, name)
-    if found is None:
-        raise Refused("nothing_to_answer", f"There is no question {name[:40]}.")
-    return found
+    return require_question(found, name)
 
 
 def render_answer(answer: Acceptance, key: str) -> str:

@@ -14,10 +14,15 @@ from remand.app.history.rejections import RejectionView, task_rejections
 from remand.app.requests import Acceptance
 from remand.domain import commands as c
 from remand.domain import ids
-from remand.domain.decisions.rejections import task_context
+from remand.domain.decisions.rejections import (
+    invalid_rejection_refusal,
+    overridden_rejection_refusal,
+    require_filed_rejection,
+    require_not_filer,
+    task_context,
+)
 from remand.domain.preconditions import require_permission
 from remand.domain.reasons import DecisionType, RejectionReason, parse_decision_type, parse_reason
-from remand.domain.refusals import Refused
 from remand.domain.rejection import FIELDS, TaskRejection
 from remand.domain.task import Status, Task
 from remand.domain.validation.validator import assess
@@ -96,7 +101,7 @@ def _reject(context: Context) -> Result:
     if options.explain:
         data["features"] = _features(task, view)
     if view.is_valid and view.decided_by == "auto" and data["decision"]["decision_type"] == "OVERRIDE":
-        refusal = Refused("not_acted_upon", data["decision"]["override_message"])
+        refusal = overridden_rejection_refusal(data["decision"]["override_message"])
         data["accepted"] = False
         return Result(
             {"refused": refusal.code, "message": refusal.message, **data},
@@ -107,9 +112,7 @@ def _reject(context: Context) -> Result:
         return Result(
             data, _render_rejection(data, f"The rejection {view.rejection_id} is accepted as valid.")
         )
-    refusal = Refused(
-        "invalid_rejection", f"The rejection of {task.id} is not valid: {_issue_messages(view)}"
-    )
+    refusal = invalid_rejection_refusal(task.id, _issue_messages(view))
     return Result(
         {"refused": refusal.code, "message": refusal.message, **data}, _render_rejection(data, "OVERRIDE"), 1
     )
@@ -206,15 +209,11 @@ def _consult(context: Context) -> Result:
     """Asks again, in the name of the user: not for an agent to start."""
     name = ids.parse_handoff_id(context.arguments.handoff) or ""
     with context.opened_ledger.store.read() as view:
-        task = view.tasks.get(view.tasks.find_task_id(name)) if name else None
-    if task is None or task.filed is None or task.filed.handoff_id != name:
-        raise Refused(
-            "nothing_to_answer", f"There is no rejection of {context.arguments.handoff} to ask about."
-        )
+        found = view.tasks.get(view.tasks.find_task_id(name)) if name else None
+    task = require_filed_rejection(found, name, context.arguments.handoff)
     actor = context.opened_ledger.settings.rules().team.actor(context.actor(), confined=context.is_confined)
     require_permission(c.AnswerRejection(handoff_id=name, decision=""), actor)
-    if actor.name == task.filed.agent:
-        raise Refused("own_work", f"{actor.name} filed this rejection and does not choose who answers it.")
+    require_not_filer(task, actor)
     said = _ask_consultants(context, task.id, name, is_users_own=True)
     task, events = find_task(context, task.id)
     view_of_it = [one for one in task_rejections(events) if one.handoff_id == name][-1]

@@ -16,11 +16,12 @@ from remand.app.inbox.questions import answer_options, question_text
 from remand.app.requests import Acceptance
 from remand.app.tasks.lookup import People
 from remand.domain import commands as c
-from remand.domain.access.team import REVIEWERS, Actor
+from remand.domain.access.team import Actor
 from remand.domain.decisions.findings import open_findings
+from remand.domain.decisions.reviews import require_awaiting_review, require_shown_work
 from remand.domain.events.reviews import LockoutCleared, LockoutSet, ReviewRetracted, TaskReassigned
 from remand.domain.events.tasks import HandoffInitiated
-from remand.domain.refusals import Refused
+from remand.domain.preconditions import require_reviewer
 from remand.domain.reviewer.answer import parse_finding, parse_findings
 from remand.domain.reviewer.change import render_omissions
 from remand.domain.task import Submission, Task
@@ -56,9 +57,7 @@ def _held_submission(task: Task) -> Submission | None:
 
 def _diff(context: Context) -> Result:
     task, _ = find_task(context, context.arguments.task)
-    submission = task.submission or _held_submission(task)
-    if submission is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it was handed in.")
+    submission = require_shown_work(task, task.submission or _held_submission(task))
     change = submitted_change(context.opened_ledger, task, submission, context.arguments.path)
     data = {
         "task_id": task.id,
@@ -155,8 +154,7 @@ def _held_row(context: Context, work: HeldWork) -> dict[str, Any]:
 
 def _reviewer(context: Context, name: str) -> Actor:
     actor = context.opened_ledger.settings.rules().team.actor(name)
-    if not actor.has(*REVIEWERS):
-        raise Refused("not_authorised", f"{actor.name} is no reviewer of this team.")
+    require_reviewer(actor)
     return actor
 
 
@@ -239,9 +237,8 @@ def _reject_task(context: Context) -> Result:
     options = context.arguments
     findings = parse_findings(context.text(options.text))
     task, _ = find_task(context, options.task)
-    if task.submission is None:
-        raise Refused("nothing_to_review", f"Task {task.id} is {task.status}; nothing of it awaits review.")
-    ask = c.RejectReview(task_id=task.id, commit=task.submission.commit, findings=findings, source=SOURCE)
+    commit = require_awaiting_review(task).commit
+    ask = c.RejectReview(task_id=task.id, commit=commit, findings=findings, source=SOURCE)
     return _rejection_result(context, context.ask(ask, context.actor(option="reviewer")))
 
 

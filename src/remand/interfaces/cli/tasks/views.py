@@ -23,7 +23,7 @@ from remand.domain.decisions.findings import join_names
 from remand.domain.decisions.forge_actions import due_forge_kinds
 from remand.domain.events.event import Event
 from remand.domain.policy import IGNORE
-from remand.domain.refusals import Refused
+from remand.domain.references import require_task
 from remand.domain.task import Status, Task
 from remand.interfaces.cli.context import CommandSpec, Context
 from remand.interfaces.cli.output import RawJson, Result, clean, facts, one_line, table, write_unwrapped
@@ -170,9 +170,7 @@ def _commands(held: Iterable[HeldWork]) -> str:
 def find_task(context: Context, name: str) -> tuple[Task, list[Event]]:
     """A task and its events; refuses a name that is none."""
     with context.opened_ledger.store.read() as view:
-        task = view.tasks.get(find_task_id(view, name))
-        if task is None:
-            raise Refused("unknown_task", f"There is no task {name}.")
+        task = require_task(view.tasks.get(find_task_id(view, name)), name)
         return task, task_events(view, task.id)
 
 

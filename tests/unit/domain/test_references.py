@@ -1,0 +1,85 @@
+"""Names and values that stand for nothing are refused with the code and the words that callers rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from remand.domain import references, requests
+from remand.domain.access import agent_calls
+from remand.domain.refusals import Refused
+
+Call = Callable[[], object]
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "message"),
+    [
+        (lambda: references.require_task(None, "T-9"), "unknown_task", "There is no task T-9."),
+        (lambda: references.require_handoff(None, "H-9"), "unknown_handoff", "There is no handoff H-9."),
+        (lambda: references.require_commit(None, "x"), "unknown_commit", "The repository has no commit 'x'."),
+        (lambda: references.require_question(None, "E-9"), "nothing_to_answer", "There is no question E-9."),
+        (
+            lambda: references.require_decision(None, "H-9"),
+            "unknown_rejection",
+            "The ledger has no answer to the rejection of H-9.",
+        ),
+        (
+            lambda: references.require_option("c", ("a", "b"), ", or say more: d"),
+            "bad_value",
+            "There is no option 'c'; choose one of a, b, or say more: d.",
+        ),
+        (
+            lambda: references.option_at(("a", "b"), 3),
+            "bad_value",
+            "There is no option 3; choose one from 1 to 2.",
+        ),
+        (
+            lambda: requests.require_text("agent", ""),
+            "bad_value",
+            "Name the agent: a text that is not empty.",
+        ),
+        (
+            lambda: agent_calls.require_outside_agent("run", is_confined=True),
+            "user_only",
+            "Agents are not started from an agent's place.",
+        ),
+        (
+            lambda: agent_calls.require_environment_name("Alice", "Bob"),
+            "not_yours",
+            "This is Alice's place; nobody acts as Bob from here.",
+        ),
+    ],
+)
+def test_what_stands_for_nothing_is_refused(call: Call, code: str, message: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        call()
+
+    assert (refusal.value.code, refusal.value.message) == (code, message)
+
+
+@pytest.mark.parametrize("number", [0, -1, 3])
+def test_options_are_counted_from_one(number: int) -> None:
+    assert references.option_at(("a", "b"), 1) == "a"
+    assert references.option_at(("a", "b"), 2) == "b"
+    with pytest.raises(Refused):
+        references.option_at(("a", "b"), number)
+
+
+def test_what_is_there_is_passed_on() -> None:
+    assert references.require_task("task", "T-1") == "task"
+    assert requests.require_text("agent", "Alice") == "Alice"
+    agent_calls.require_environment_name("Alice", " ALICE ")
+    agent_calls.require_outside_agent("run", is_confined=False)
+
+
+@pytest.mark.parametrize(
+    ("rejection", "size", "key"), [("text", 1, ""), ({}, requests.MAX_REQUEST + 1, ""), ({}, 1, "a key")]
+)
+def test_a_command_that_cannot_be_kept_is_refused(rejection: object, size: int, key: str) -> None:
+    requests.require_request_form({}, requests.MAX_REQUEST, "a-key")
+    with pytest.raises(Refused) as refusal:
+        requests.require_request_form(rejection, size, key)
+
+    assert refusal.value.code == "bad_value"
