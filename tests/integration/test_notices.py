@@ -309,3 +309,13 @@ def test_an_alert_and_an_override_go_out_through_the_channel_once_each(
     assert told().count("an override in your name: Mend the roof") == 1
     assert "user let the gate words pass: It must go out." in told()
     assert told().count("Alice's work was rejected twice: Mend the roof") == 1
+
+
+def test_a_test_notice_goes_through_every_channel(
+    machine: Machine, repository: Repository, tmp_path: Path
+) -> None:
+    target = tmp_path / "notices.txt"
+    name_channels(machine, f"mine = file://{target}")
+
+    assert repository.call("notify", "--test").data == [{"channel": "mine", "ok": True, "problem": ""}]
+    assert "This is a test" in target.read_text()

@@ -91,7 +91,7 @@ def _notify(context: Context) -> Result:
 
 
 def _test_channels(notices: Any) -> Result:
-    found = notices.addresses()
+    found = notices.read_addresses()
     results = [
         (channel.name, channel.send("Remand", "This is a test: questions will reach you here."))
         for channel in notices.channels(found)
